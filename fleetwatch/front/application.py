@@ -143,10 +143,10 @@ class Request:
 
     @property
     def credentials(self) -> dict[str, str | None]:
-        """By what the door knows a sender."""
+        """By what the door knows a sender, as an environment names it."""
         return {
-            "authorization": self.header(b"authorization"),
-            "host": self.header(b"host"),
+            "HTTP_AUTHORIZATION": self.header(b"authorization"),
+            "HTTP_HOST": self.header(b"host"),
         }
 
     def header(self, name: bytes) -> str | None:
@@ -301,7 +301,7 @@ class Front:
 
         Raises UnknownTokenError.
         """
-        node_id = self._door.known_node(**request.credentials)
+        node_id = self._door.known_node(request.credentials)
         if node_id is not None:
             return node_id
         look = partial(_asked, tokens.node_id_of, request.bearer)
@@ -317,7 +317,7 @@ class Front:
             (node_id,), partial(wsgi.answer, self._door.long_way, environ)
         )
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._door.forget(**request.credentials)
+            self._door.forget(request.credentials)
         return answer
 
     def close(self) -> None:

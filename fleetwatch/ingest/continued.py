@@ -6,7 +6,7 @@ continuation (UnsteadyError) leaves the group, and the others are stored without
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from fleetwatch.inventory.stays import GAP_MS, spans_of
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs.batch_report import Report
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from fleetwatch.lib.spans import Span, clip, difference
+from fleetwatch.lib.spans import Span, clip
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 
@@ -189,19 +189,17 @@ def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
     continued = [arrival.continued for arrival in group]
     lived = inventory.extend(continued, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    touched = {arrival.node_id: _touched(arrival, lived[arrival.node_id]) for arrival in group}
-    new = telemetry.append_new(continued, touched)
-    if unsteady := lived.keys() - new:
-        raise UnsteadyError(unsteady)
     silent = {
         arrival.node_id for arrival in group if _stays_silent(arrival, lived[arrival.node_id])
     }
-    silent |= _store_reports(
-        [arrival for arrival in group if arrival.node_id not in silent], lived, touched
-    )
+    held, now_silent = _store_reports([each for each in group if each.node_id not in silent])
+    touched = {each.node_id: _touched(each, lived[each.node_id], held) for each in group}
+    new = telemetry.append_new(continued, touched)
+    if unsteady := lived.keys() - new:
+        raise UnsteadyError(unsteady)
     if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
         tokens.note_use(due, group[0].received.at)
-    return silent
+    return silent | now_silent
 
 
 def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
@@ -214,45 +212,26 @@ def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
     )
 
 
-def _store_reports(
-    group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]
-) -> set[int]:
-    """What the batches say of jobs; hours in which somebody else holds a GPU now are marked where
-    the batch itself did not.
-
-    The ids of the nodes where no process is, nor was.
+def _store_reports(group: Sequence[Arrived]) -> tuple[Mapping[int, set[Span]], set[int]]:
+    """What the batches say of jobs: by GPU id the time in which somebody else holds it now, and the
+    ids of the nodes where no process is, nor was.
     """
     reports = [_report(arrival) for arrival in group if _speaks_of_jobs(arrival.batch)]
     if not reports:
-        return set()
+        return {}, set()
     received_at = group[0].received.at
     stored, held, silent = store_reports(reports, received_at=received_at)
     own = {gpu_id for arrival in group for gpu_id in arrival.sender.gpu_ids}
-    _touch_held(group, held, lived, touched)
     touch_others(stored, held, own, received_at=received_at)
-    return silent
+    spans: dict[int, set[Span]] = defaultdict(set)
+    for gpu_id, span in held:
+        spans[gpu_id].add(span)
+    return spans, silent
 
 
 def _report(arrival: Arrived) -> Report:
     sender = arrival.sender
     return Report(sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for)
-
-
-def _touch_held(
-    group: Sequence[Arrived],
-    held: Iterable[tuple[int, Span]],
-    lived: Mapping[int, Lived],
-    touched: Mapping[int, Span],
-) -> None:
-    """Marks the time of other holders on the batches' GPUs that is not marked already."""
-    spans: dict[int, set[Span]] = defaultdict(set)
-    for gpu_id, span in held:
-        spans[gpu_id].add(span)
-    for arrival in group:
-        of_node = set().union(*(spans.get(gpu_id, ()) for gpu_id in arrival.sender.gpu_ids))
-        capacity = clip(of_node, arrival.sender.first_ms, lived[arrival.node_id].is_ms)
-        if untouched := difference(capacity, [touched[arrival.node_id]]):
-            telemetry.touch_hours(arrival.node_id, untouched, received_at=arrival.received.at)
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
@@ -265,15 +244,16 @@ def _speaks_of_jobs(batch: Batch) -> bool:
     )
 
 
-def _touched(arrival: Arrived, lived: Lived) -> Span:
-    """The batch's windows, and the time by which the node's life became longer: all its GPUs were
-    capacity in it.
+def _touched(arrival: Arrived, lived: Lived, held: Mapping[int, set[Span]]) -> list[Span]:
+    """The batch's windows, the time by which the node's life became longer: all its GPUs were
+    capacity in it; and the time of other holders on its GPUs.
     """
-    start_ms = arrival.continued.start_ms
-    end_ms = arrival.continued.end_ms
-    if lived.was_ms >= lived.is_ms:
-        return start_ms, end_ms
-    return max(min(start_ms, lived.was_ms), arrival.received.final_ms), max(end_ms, lived.is_ms)
+    sender = arrival.sender
+    final_ms = arrival.received.final_ms
+    spans = [(arrival.continued.start_ms, arrival.continued.end_ms)]
+    spans += clip([(lived.was_ms, lived.is_ms)], final_ms, lived.is_ms)
+    holders = set().union(*(held.get(gpu_id, ()) for gpu_id in sender.gpu_ids))
+    return spans + clip(holders, max(sender.first_ms, final_ms), lived.is_ms)
 
 
 def _hours_ms(batch: Batch, oldest_ms: int, newest_ms: int) -> list[int]:

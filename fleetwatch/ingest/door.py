@@ -1,14 +1,13 @@
 """The door in front of Django: batches that only continue what is known, stored in groups.
 
-A WSGI function that answers nothing but 200. Whatever it does not recognise, and
-whatever its group did not store, goes to Django's view with its body as it came: that
-view is the reference and gives every refusal. From what the view stored the door learns.
+It answers nothing but 200. Whatever it does not recognise, and whatever its group did not
+store, goes to Django's view with its body as it came: that view is the reference and gives
+every refusal. From what the view stored the door learns.
 """
 
 import hashlib
-import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -51,10 +50,8 @@ MAX_SENDERS = 20_000
 
 
 class Door:
-    """`POST /api/v1/batches` before Django; everything else as it is.
-
-    As a WSGI application it stores each batch alone; the front (fleetwatch/front) calls its parts,
-    and stores in groups.
+    """`POST /api/v1/batches` before Django, in parts: the front (fleetwatch/front) calls them, and
+    stores in groups.
     """
 
     def __init__(self, django: Application) -> None:
@@ -64,43 +61,26 @@ class Door:
         self._hour_ms = 0
         self._short_bytes: Counter[int] = Counter()  # of this hour, by node id
 
-    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] != PATH or environ["REQUEST_METHOD"] != "POST":
-            return self.django(environ, start_response)
-        offered = self.offered(environ)
-        windows = store_group([offered])[0] if offered else 0
-        if not offered or not windows:
-            return self.long_way(environ, start_response)
-        answer = self.accepted(offered, windows)
-        start_response(
-            "200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))]
-        )
-        return [answer]
-
-    def known_node(self, *, authorization: str | None, host: str | None) -> int | None:
+    def known_node(self, headers: Mapping[str, Any]) -> int | None:
         """The id of the node whose batches came the long way with this token, to this name
         of ours.
         """
-        sender = self._senders.get(_key(authorization, host))
+        sender = self._senders.get(_key(headers))
         return None if sender is None else sender.node_id
 
-    def forget(self, *, authorization: str | None, host: str | None) -> None:
+    def forget(self, headers: Mapping[str, Any]) -> None:
         """The token speaks for its node no more."""
-        self._senders.pop(_key(authorization, host), None)
+        self._senders.pop(_key(headers), None)
 
     def offered(self, environ: Environ) -> Offered | None:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
-        sender = self._senders.get(_key_of(environ))
-        length = environ.get("CONTENT_LENGTH") or ""
-        if sender is None or not (
-            _is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED
-        ):
+        sender = self._senders.get(_key(environ))
+        packed = environ["wsgi.input"].getvalue()
+        if sender is None or len(packed) > MAX_PACKED or not _is_usual(environ, now):
             return None
-        if not self._is_within_hour(sender.node_id, int(length), now):
+        if not self._is_within_hour(sender.node_id, len(packed), now):
             return None
-        packed = environ["wsgi.input"].read(int(length))
-        environ["wsgi.input"] = io.BytesIO(packed)
         noted = self._noted.get(sender.token_id)
         return Offered(
             sender, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
@@ -135,21 +115,17 @@ class Door:
         ):
             if len(self._senders) >= MAX_SENDERS:
                 self._senders.clear()
-            self._senders[_key_of(environ)] = sender
+            self._senders[_key(environ)] = sender
             used_at = lesson.token.last_used_at or lesson.received_at
             self._noted.setdefault(sender.token_id, used_at)
         return answer
 
 
-def _key_of(environ: Environ) -> bytes:
-    return _key(environ.get("HTTP_AUTHORIZATION"), environ.get("HTTP_HOST"))
-
-
-def _key(authorization: str | None, host: str | None) -> bytes:
+def _key(headers: Mapping[str, Any]) -> bytes:
     """Who sends, and to which name of ours: Django lets the same through that it let through
-    before.
+    before. By the headers' names in an environment.
     """
-    sender = f"{authorization}\n{host}"
+    sender = f"{headers.get('HTTP_AUTHORIZATION')}\n{headers.get('HTTP_HOST')}"
     return hashlib.sha256(sender.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -161,13 +137,12 @@ def _is_usual(environ: Environ, now: datetime) -> bool:
     ):
         return False
     sent = environ.get("HTTP_X_FLEETWATCH_SENT_MS", "")
-    is_right = not sent or (
+    return not sent or (
         sent.isascii()
         and sent.isdigit()
         and len(sent) <= 15
         and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS
     )
-    return is_right and "HTTP_TRANSFER_ENCODING" not in environ
 
 
 def store_group(group: Sequence[Offered]) -> list[int]:

@@ -79,7 +79,8 @@ def read_chunks(
         "head": HEAD_BYTES,
     }
     opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked)]
-    if not _are_complete(opened):  # sealing or joining came in between: once more, in one statement
+    # sealing or joining came in between: once more, in one statement
+    if not _fetch_missing(opened):
         return read_chunks(node_ids, low, high, None, with_host=with_host)
     chunks: dict[int, list[Sealed]] = {node_id: [] for node_id in node_ids}
     for row, head, places, pieces in opened:
@@ -106,9 +107,9 @@ def _spans(places: Iterable[Place]) -> list[Place]:
     return spans
 
 
-def _are_complete(opened: Iterable[_Opened]) -> bool:
-    """Whether the pieces hold all places, now that those beyond the rows' beginnings were fetched;
-    not where one of the rows is no longer what it was.
+def _fetch_missing(opened: Iterable[_Opened]) -> bool:
+    """Adds the pieces that places beyond the rows' beginnings need; false where one of the rows is
+    no longer what it was.
     """
     missing = [
         (row, pieces, first, end)

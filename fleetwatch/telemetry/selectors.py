@@ -7,26 +7,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
-from django.db.models import Count, Max, Min, Q, Sum
+from django.db.models import Count, Max, Sum
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import Place, life
 from fleetwatch.lib.array_types import Ints, Mask
-from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.lib.sql import execute
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.heat_cells import winners
 from fleetwatch.telemetry.models import (
-    Batch,
-    Chunk,
     HealthEvent,
     LateHour,
     ReceivedSequence,
     SealMark,
-    TouchedHour,
 )
 from fleetwatch.telemetry.seal import GRACE, HOUR
 
+DEPTH = read_statement("telemetry/sql/depth.sql")
+KEPT_TIME = read_statement("telemetry/sql/kept_time.sql")
 # One row per node that takes no jobs: since when, and why as it was said last. Agents tell it again
 # at each start.
 DRAINS = """
@@ -48,7 +47,7 @@ GROUP BY node_id
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """What waits between the door and the ledger, and what is stored."""
+    """What waits between the door and the ledger, and what is stored (sql/depth.sql)."""
 
     # of the newest batch in the hot table; None = the table is empty
     last_received_at: datetime | None
@@ -110,16 +109,8 @@ def events(node_id: int, until_ms: int) -> list[HealthEvent]:
 
 def kept_ms(node_id: int) -> tuple[int, int] | None:
     """All windows of the node that are kept start in [first, second); None = there are none."""
-    chunks = Chunk.objects.filter(node_id=node_id).aggregate(first=Min("start"), last=Max("end"))
-    batches = Batch.objects.filter(node_id=node_id).aggregate(
-        first=Min("start_ms"), last=Max("end_ms")
-    )
-    starts = [to_ms(chunks["first"])] if chunks["first"] else []
-    ends = [to_ms(chunks["last"])] if chunks["last"] else []
-    if batches["first"] is not None:
-        starts.append(batches["first"])
-        ends.append(batches["last"])
-    return (min(starts), max(ends)) if starts else None
+    ((first_ms, last_ms),) = execute(KEPT_TIME, {"node": node_id})
+    return None if first_ms is None else (first_ms, last_ms)
 
 
 def boots(node_id: int) -> list[int]:
@@ -176,28 +167,8 @@ def _are_within(moments_ms: Ints, stays: Iterable[Place]) -> Mask:
 
 def depth(now: datetime) -> Depth:
     """What waits and what is stored, for /status and /metrics."""
-    set_aside = Count("id", filter=Q(quarantined=True))
-    batches = Batch.objects.aggregate(
-        newest=Max("received_at"), count=Count("id"), quarantined=set_aside
-    )
-    marks = SealMark.objects.aggregate(oldest=Min("hour"), count=Count("id"))
-    chunks = Chunk.objects.aggregate(windows=Sum("window_count"), count=Count("id"))
-    partitions, hot_bytes, chunk_bytes = _sizes()
-    closed = SealMark.objects.filter(hour__lte=_overdue_before(now))
-    return Depth(
-        last_received_at=batches["newest"],
-        hot_batches=batches["count"],
-        hot_bytes=hot_bytes,
-        partitions=partitions,
-        quarantined=batches["quarantined"],
-        unsealed_marks=marks["count"],
-        overdue_hours=closed.values("node_id", "hour").distinct().count(),
-        oldest_unsealed=marks["oldest"],
-        touched_hours=TouchedHour.objects.values("node_id", "hour").distinct().count(),
-        chunks=chunks["count"],
-        chunk_bytes=chunk_bytes,
-        sealed_windows=chunks["windows"] or 0,
-    )
+    (counts,) = execute(DEPTH, {"closed": _overdue_before(now)})
+    return Depth(*counts)
 
 
 def overdue_batches(now: datetime, *, limit: int) -> int:
@@ -221,16 +192,3 @@ def undrawn_hours(interval: Interval, now: datetime) -> int:
 def _overdue_before(now: datetime) -> datetime:
     """Hours that start then or earlier could have been sealed by a run that is over."""
     return now - HOUR - GRACE - timedelta(minutes=2)
-
-
-def _sizes() -> tuple[int, int, int]:
-    """(partitions, bytes of them, bytes of chunks), on disk with indexes.
-
-    One that is being detached is left out: to measure it is to wait for whoever detaches it.
-    """
-    ((partitions, hot_bytes, chunk_bytes),) = execute(
-        "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint,"
-        " pg_total_relation_size('telemetry_chunk') FROM pg_inherits WHERE inhparent ="
-        " 'telemetry_batch'::regclass AND NOT inhdetachpending"
-    )
-    return partitions, hot_bytes, chunk_bytes

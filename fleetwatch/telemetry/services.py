@@ -146,13 +146,13 @@ def store_events(node: Node, batch: wire.Batch, gpus: Mapping[int, GPU], *, offs
 
 
 def touch_hours(
-    node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_at: datetime | None = None
+    node_id: int, spans_ms: Iterable[Span], *, received_at: datetime | None = None
 ) -> int:
     """How many hours were marked for posting: those that the half-open spans of milliseconds touch.
 
     With `received_at`, hours whose columns retention has deleted are left out.
     """
-    hours = {hour for start, end in spans_ms if start < end for hour in _hours_of(start, end)}
+    hours = _hours_of(spans_ms)
     if received_at is not None:
         hours = _not_final(hours, received_at)
     TouchedHour.objects.bulk_create(
@@ -161,9 +161,14 @@ def touch_hours(
     return len(hours)
 
 
-def _hours_of(start_ms: int, end_ms: int) -> range:
-    """The hours that a span touches, counted from the epoch."""
-    return range(start_ms // HOUR_MS, (end_ms - 1) // HOUR_MS + 1)
+def _hours_of(spans_ms: Iterable[Span]) -> set[int]:
+    """The hours that the spans touch, counted from the epoch."""
+    return {
+        hour
+        for start_ms, end_ms in spans_ms
+        if start_ms < end_ms
+        for hour in range(start_ms // HOUR_MS, (end_ms - 1) // HOUR_MS + 1)
+    }
 
 
 def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
@@ -191,16 +196,16 @@ def release_touched(mark_ids: Iterable[int]) -> int:
     return deleted
 
 
-def append_new(batches: Sequence[Continued], touched: Mapping[int, Span]) -> set[int]:
+def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span]]) -> set[int]:
     """The node ids of the batches that were received for the first time; unless that is all of them
     the caller undoes the transaction.
 
-    At most one batch of a node, its node locked; `touched` is the time of the node to post again.
+    At most one batch of a node, its node locked; `touched` is by node id the time to post again.
     """
     for received_at in {batch.received_at for batch in batches}:
         _ensure_partition(received_at)
     marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
-    posted = [(node_id, hour) for node_id, span in touched.items() for hour in _hours_of(*span)]
+    posted = [(node_id, hour) for node_id, spans in touched.items() for hour in _hours_of(spans)]
     new = run(
         APPEND_STEADY,
         {
