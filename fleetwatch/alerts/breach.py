@@ -3,11 +3,13 @@ conditions/ makes one. Pure.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from fleetwatch.notify.message import one_line
 
@@ -55,20 +57,6 @@ class Breach:
         """The address of its page."""
         return f"/{self.kind}s/{quote(self.subject)}"
 
-    def to_json(self) -> dict[str, Any]:
-        """The breach as plain data, for the Incident row."""
-        dollars = {name: getattr(self, name) for name in _DOLLARS}
-        return asdict(self) | {
-            name: None if usd is None else str(usd) for name, usd in dollars.items()
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Breach":
-        """The breach that `to_json` gave."""
-        dollars = {name: None if data[name] is None else Decimal(data[name]) for name in _DOLLARS}
-        lines = tuple((label, value) for label, value in data["lines"])
-        return cls(**(dict(data) | dollars | {"lines": lines, "actions": tuple(data["actions"])}))
-
 
 def named(subject: str, name: str) -> str:
     """The subject as messages call it, with its name where it has one; both come from hosts."""
@@ -77,7 +65,9 @@ def named(subject: str, name: str) -> str:
     return f"{key} “{called}”" if called else key
 
 
-_DOLLARS = ("usd_per_hour", "cost_usd")
+def stored_breach(stored: Mapping[str, Any]) -> Breach:
+    """The breach that was kept as plain data (msgspec.to_builtins) in the Incident's row."""
+    return msgspec.convert(stored, Breach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +95,4 @@ class Condition:
     high: float
     breaches: Callable[[float, datetime], list[Breach]]
     ended: Callable[[Breach, datetime], Ended | None]
-    read: Callable[[Mapping[str, Any]], Breach] = Breach.from_json
+    read: Callable[[Mapping[str, Any]], Breach] = stored_breach

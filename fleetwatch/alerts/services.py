@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import transaction
@@ -91,7 +92,7 @@ def _open(rule: Rule, breach: Breach, now: datetime) -> None:
         subject=breach.subject,
         opened_at=now,
         updated_at=now,
-        facts=breach.to_json(),
+        facts=msgspec.to_builtins(breach),
         note=note,
     )
     message = messages.opened(
@@ -129,7 +130,7 @@ def _resolve(incident: Incident, ended: Ended, now: datetime) -> None:
 
 
 def _update(incident: Incident, breach: Breach, *, note: str, now: datetime) -> None:
-    incident.facts = breach.to_json()
+    incident.facts = msgspec.to_builtins(breach)
     incident.note = note
     incident.updated_at = now
     incident.save(update_fields=["facts", "note", "updated_at", "resolved_at", "resolution"])

@@ -1,9 +1,7 @@
 """What is said to people, whatever way it takes: pure, and safe against hostile names."""
 
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 SEVERITIES = ("info", "warning", "resolved")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and
@@ -31,18 +29,6 @@ class Message:
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES:
             raise ValueError(f"severity {self.severity!r} is none of {', '.join(SEVERITIES)}")
-
-    def to_json(self) -> dict[str, Any]:
-        """The message as plain data, for the Delivery row."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Message":
-        """The message that `to_json` gave."""
-        return cls(
-            **dict(data)
-            | {name: tuple(tuple(row) for row in data[name]) for name in ("fields", "rows")}
-        )
 
 
 def one_line(text: str, limit: int = 200) -> str:

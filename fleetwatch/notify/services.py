@@ -4,9 +4,10 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
+import msgspec
 import structlog
 from cryptography.fernet import MultiFernet
 from django.conf import settings
@@ -33,8 +34,9 @@ BUDGET_S = 120.0
 CLAIM = timedelta(seconds=BUDGET_S + 180)
 MAX_ANSWER = 300
 
+State = Delivery.State
 # not done with; a claim that ran out is waiting again
-WAITING = (Delivery.State.PENDING, Delivery.State.SENDING)
+WAITING = (State.PENDING, State.SENDING)
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +142,7 @@ def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: dat
     )
     fresh = [
         Delivery(
-            channel=channel, key=key, message=message.to_json(), next_attempt_at=now, created_at=now
+            channel=channel, key=key, message=asdict(message), next_attempt_at=now, created_at=now
         )
         for channel in wanted
         if channel.pk not in queued_ids
@@ -160,7 +162,7 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
         url=settings.PUBLIC_URL,
     )
     try:
-        answer = _send(channel, message, identity=_identity(channel.pk, f"test/{now.isoformat()}"))
+        answer = _send(channel, message, key=f"test/{now.isoformat()}")
     except TransportError as error:
         if error.permanent:
             _disable(channel, str(error))
@@ -179,7 +181,7 @@ def mail(address: str, message: Message, *, now: datetime) -> SendResult:
         answer = _send(
             channel,
             message,
-            identity=_identity(channel.pk, f"{address}/{now.isoformat()}"),
+            key=f"{address}/{now.isoformat()}",
             to={"recipients": address},
         )
     except TransportError as error:
@@ -216,7 +218,7 @@ def deliver_due(
 
 def is_sending(now: datetime) -> bool:
     """Whether some worker is sending something at this moment."""
-    return Delivery.objects.filter(state=Delivery.State.SENDING, next_attempt_at__gt=now).exists()
+    return Delivery.objects.filter(state=State.SENDING, next_attempt_at__gt=now).exists()
 
 
 def prune_deliveries(now: datetime) -> dict[str, int]:
@@ -257,7 +259,7 @@ def _claim(now: datetime) -> Delivery | None:
         )
         if delivery is None:
             return None
-        delivery.state = Delivery.State.SENDING
+        delivery.state = State.SENDING
         delivery.attempts = delivery.attempts + 1
         delivery.next_attempt_at = now + CLAIM
         delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
@@ -268,37 +270,32 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
     """Sends one claimed delivery and notes what happened: sent, retry or failed."""
     channel = delivery.channel
     try:
-        answer = _send(
-            channel,
-            Message.from_json(delivery.message),
-            identity=_identity(channel.pk, delivery.key),
-        )
+        message = msgspec.convert(delivery.message, Message)
+        answer = _send(channel, message, key=delivery.key)
     except TransportError as error:
         if error.permanent:
             _disable(channel, str(error))
         if error.permanent or isinstance(error, MessageRefusedError):
-            return _note(delivery, Delivery.State.FAILED, str(error), now)
+            return _note(delivery, State.FAILED, str(error), now)
         seconds = wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter)
         again_at = now + timedelta(seconds=seconds)
         if again_at > delivery.created_at + GIVE_UP_AFTER:
             reason = f"gave up after {delivery.attempts} tries: {error}"
-            return _note(delivery, Delivery.State.FAILED, reason, now)
-        return _note(delivery, Delivery.State.PENDING, str(error), again_at)
-    return _note(delivery, Delivery.State.SENT, answer, now)
+            return _note(delivery, State.FAILED, reason, now)
+        return _note(delivery, State.PENDING, str(error), again_at)
+    return _note(delivery, State.SENT, answer, now)
 
 
-def _note(delivery: Delivery, state: Delivery.State, text: str, at: datetime) -> str:
+def _note(delivery: Delivery, state: State, text: str, at: datetime) -> str:
     """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
     answer = one_line(text, MAX_ANSWER)
-    Delivery.objects.filter(
-        pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.SENDING
-    ).update(
+    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, state=State.SENDING).update(
         state=state,
         last_answer=answer,
         next_attempt_at=at,
-        sent_at=at if state == Delivery.State.SENT else None,
+        sent_at=at if state == State.SENT else None,
     )
-    outcome = "retry" if state == Delivery.State.PENDING else str(state.value)
+    outcome = "retry" if state == State.PENDING else str(state.value)
     log.info(
         "delivery tried",
         delivery=delivery.pk,
@@ -310,9 +307,13 @@ def _note(delivery: Delivery, state: Delivery.State, text: str, at: datetime) ->
 
 
 def _send(
-    channel: Channel, message: Message, *, identity: str, to: Mapping[str, str] | None = None
+    channel: Channel, message: Message, *, key: str, to: Mapping[str, str] | None = None
 ) -> str:
-    """`to` is said instead of the channel's own."""
+    """What the other side answered; `to` is said instead of the channel's own. Raises
+    TransportError.
+    """
+    # the same for every try
+    identity = hashlib.sha256(f"{channel.pk}/{key}".encode()).hexdigest()[:32]
     try:
         config = config_of(channel) | dict(to or {})
     except secrets.SecretsUnreadableError as error:
@@ -351,9 +352,7 @@ def _expire(now: datetime) -> int:
         channel__is_enabled=False,
         created_at__lte=now - GIVE_UP_AFTER,
     )
-    return stale.update(
-        state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours"
-    )
+    return stale.update(state=State.FAILED, last_answer="the channel was switched off for 24 hours")
 
 
 def _free_name(name: str, *, besides: int | None = None) -> str:
@@ -371,10 +370,6 @@ def readable_config(channel: Channel) -> dict[str, str]:
         return config_of(channel)
     except secrets.SecretsUnreadableError:
         return {}  # the form then asks for the secret again
-
-
-def _identity(channel_id: object, key: str) -> str:
-    return hashlib.sha256(f"{channel_id}/{key}".encode()).hexdigest()[:32]
 
 
 def _ring() -> MultiFernet:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import msgspec
 import pytest
 import time_machine
 
@@ -89,4 +90,4 @@ def test_an_incident_stored_before_breaches_were_is_read_as_one(rule):
     assert "subject" not in view.incident.facts
     assert (view.breach.subject, view.breach.where) == ("slurm/della/1000", "node-001 GPU 0")
     assert (view.breach.cost_usd, view.breach.owner) == (Decimal("7.47"), "ann (nlp-research)")
-    assert Breach.from_json(view.breach.to_json()) == view.breach
+    assert msgspec.convert(msgspec.to_builtins(view.breach), Breach) == view.breach

@@ -1,6 +1,7 @@
 from dataclasses import asdict, replace
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from fleetwatch.alerts import messages
@@ -256,7 +257,7 @@ def test_facts_of_an_older_incident_are_read():
     known = asdict(facts())
     del known["kind"], known["pids"], known["reaches_beyond"]
 
-    assert Facts.from_json(known) == facts()
+    assert msgspec.convert(known, Facts) == facts()
 
 
 def test_mig_instances_and_gpus_without_an_index_are_named():
@@ -288,4 +289,4 @@ def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
 
 
 def test_facts_survive_the_row():
-    assert Facts.from_json(asdict(facts())) == facts()
+    assert msgspec.convert(asdict(facts()), Facts) == facts()

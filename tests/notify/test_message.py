@@ -1,3 +1,7 @@
+import json
+from dataclasses import asdict
+
+import msgspec
 import pytest
 
 from fleetwatch.notify.message import Message, one_line
@@ -5,7 +9,9 @@ from tests.notify.factories import message
 
 
 def test_a_message_survives_the_row():
-    assert Message.from_json(message().to_json()) == message()
+    stored = json.loads(json.dumps(asdict(message())))
+
+    assert msgspec.convert(stored, Message) == message()
 
 
 def test_an_unknown_severity_is_a_mistake_of_the_caller():

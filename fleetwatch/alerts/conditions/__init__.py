@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwatch.alerts.breach import Breach, Condition
+from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import job_idle
 
 CONDITIONS: tuple[Condition, ...] = (job_idle.CONDITION,)
@@ -20,4 +20,4 @@ def condition(name: str) -> Condition:
 
 def breach_of(watch: Condition, stored: Mapping[str, Any]) -> Breach:
     """The breach in an incident's row."""
-    return Breach.from_json(stored) if "subject" in stored else watch.read(stored)
+    return stored_breach(stored) if "subject" in stored else watch.read(stored)

@@ -11,6 +11,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
@@ -121,15 +123,6 @@ class Facts:
         amounts = [gpu.memory_bytes for gpu in self.gpus]
         return None if None in amounts else sum(amount for amount in amounts if amount is not None)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Facts":
-        """The facts that asdict() gave."""
-        parts = {
-            "gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"]),
-            "pids": tuple(data.get("pids", ())),
-        }
-        return cls(**(dict(data) | parts))
-
 
 def _sum(amounts: list[str | None]) -> Decimal | None:
     """None where one is not known."""
@@ -191,7 +184,7 @@ def ended(before: Breach, now: datetime) -> Ended | None:
     """Why a breach that `breaches` no longer lists is over; None when nobody can know: telemetry is
     missing.
     """
-    facts = Facts.from_json(before.facts)
+    facts = msgspec.convert(before.facts, Facts)
     job = Job.objects.filter(key=facts.job_key).first()
     if job is None:
         return Ended(ALLOCATION_ENDED, before)
@@ -237,7 +230,7 @@ def breach(facts: Facts) -> Breach:
 
 def read(stored: Mapping[str, Any]) -> Breach:
     """The breach of a row that holds the facts alone."""
-    return breach(Facts.from_json(stored))
+    return breach(msgspec.convert(stored, Facts))
 
 
 def _open_quiet_runs(now: datetime) -> list[RunSpan]:

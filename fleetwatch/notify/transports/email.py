@@ -34,6 +34,8 @@ SECURITY = (
     ("none", "none (readable on the way)"),
 )
 CREDENTIALS = {"username": "User name", "password": "Password"}
+Connect = Callable[[int], socket.socket]  # to a port
+
 USUAL_PORT = {"starttls": "587", "tls": "465", "none": "25"}
 
 
@@ -92,7 +94,7 @@ class Email:
             addresses = outbound.resolve(host, port, allow_private=allow_private)
         with outbound.Deadline(TIMEOUT_S) as deadline:
             try:
-                refused = _deliver(_backend(config, addresses, deadline), mail)
+                refused = _deliver(_backend(config, partial(deadline.connect, addresses)), mail)
             except (smtplib.SMTPException, OSError) as error:
                 raise _judged(error, host, is_late=deadline.is_over) from error
         missed = _refusals(refused, ", ")
@@ -105,38 +107,26 @@ class _PinnedSMTP(smtplib.SMTP):
     TLS is verified against the name.
     """
 
-    def __init__(
-        self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
-    ) -> None:
-        self.addresses = addresses
-        self.deadline = deadline
-        smtplib.SMTP.__init__(self, *args, **options)
+    connect_to: Connect
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         """What smtplib opens its connection by, and SMTP_SSL wraps with the host's name."""
-        return self.deadline.connect(self.addresses, port)
+        return self.connect_to(port)
 
 
 class _PinnedSMTPS(smtplib.SMTP_SSL, _PinnedSMTP):
     """The same with TLS from the start."""
 
-    def __init__(
-        self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any
-    ) -> None:
-        self.addresses = addresses
-        self.deadline = deadline
-        smtplib.SMTP_SSL.__init__(self, *args, **options)
-
 
 class _PinnedBackend(EmailBackend):
     """Django's way to open, secure and log in, to judged addresses."""
 
-    addresses: list[str]
-    deadline: outbound.Deadline
+    connect_to: Connect
 
     @property
-    def connection_class(self) -> Callable[..., smtplib.SMTP]:  # type: ignore[override]
-        return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses, self.deadline)
+    def connection_class(self) -> type[smtplib.SMTP]:
+        kind = _PinnedSMTPS if self.use_ssl else _PinnedSMTP
+        return type(kind.__name__, (kind,), {"connect_to": staticmethod(self.connect_to)})
 
 
 def _sender_errors(sender: str) -> dict[str, str]:
@@ -168,9 +158,7 @@ def _credential_errors(values: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _backend(
-    config: Mapping[str, str], addresses: list[str], deadline: outbound.Deadline
-) -> _PinnedBackend:
+def _backend(config: Mapping[str, str], connect_to: Connect) -> _PinnedBackend:
     backend = _PinnedBackend(
         host=config["host"],
         port=int(config["port"]),
@@ -179,8 +167,7 @@ def _backend(
         use_tls=config["security"] == "starttls",
         use_ssl=config["security"] == "tls",
     )
-    backend.addresses = addresses
-    backend.deadline = deadline
+    backend.connect_to = connect_to
     return backend
 
 
