@@ -50,15 +50,6 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """A node and what is in it; `model_name` is "" where it is not known."""
-
-    node: Node
-    gpu_count: int
-    model_name: str
-
-
-@dataclass(frozen=True, slots=True)
 class GPULine:
     """A GPU with its figures and its states over the period."""
 
@@ -192,17 +183,14 @@ def existing_gpu(uuid: str) -> GPU:
     return gpu
 
 
-def machines() -> list[Machine]:
-    """Every node by name, with how many physical GPUs it has and the model of one of them;
-    importers of accounting are none.
+def machines() -> list[Any]:
+    """Every node by name, with how many physical GPUs it has (gpu_count) and the model of one of
+    them (model_name, None: not known); importers of accounting are none.
     """
-    physical = Q(gpus__parent=None)
-    nodes = (
-        hosts()
-        .annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name"))
-        .order_by("name")
+    nodes = hosts().annotate(
+        gpu_count=Count("gpus", filter=Q(gpus__parent=None)), model_name=Max("gpus__model__name")
     )
-    return [Machine(node, node.gpu_count, node.model_name or "") for node in nodes]
+    return list(nodes.order_by("name"))
 
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:

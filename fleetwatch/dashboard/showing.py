@@ -14,6 +14,8 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.parameters import View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 
+CSV = "text/csv; charset=utf-8"
+
 Context = dict[str, Any]
 Content = Callable[..., Context | HttpResponseBase]
 
@@ -53,6 +55,13 @@ def shows(
         return answer
 
     return marked
+
+
+def file(content: str | bytes, name: str, content_type: str = CSV) -> HttpResponse:
+    """The content as a file of that name."""
+    answer = HttpResponse(content, content_type=content_type)
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
 
 
 def page(

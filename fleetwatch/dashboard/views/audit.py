@@ -17,7 +17,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import PERIOD, refused, takes, takes_only
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import CSV, Context, file, page
 from fleetwatch.reports.exports.files import to_csv
 
 Row = dict[str, Any]
@@ -74,9 +74,8 @@ def audit_file(request: HttpRequest, form: str) -> HttpResponse:
     except ValueError as error:
         return refused(str(error))
     record("export.audit", request.path, lines=len(rows))
-    response = _FORMS[form](rows)
-    response["Content-Disposition"] = f'attachment; filename="fleetwatch-audit.{form}"'
-    return response
+    make, content_type = _FORMS[form]
+    return file(make(rows), f"fleetwatch-audit.{form}", content_type)
 
 
 def _rows(request: HttpRequest) -> list[Row]:
@@ -92,18 +91,19 @@ def _rows(request: HttpRequest) -> list[Row]:
     return [as_row(entry) for entry in lines]
 
 
-def _csv(rows: list[Row]) -> HttpResponse:
-    cells = [[_cell(value) for value in row.values()] for row in rows]
-    return HttpResponse(to_csv(COLUMNS, cells), content_type="text/csv; charset=utf-8")
+def _csv(rows: list[Row]) -> str:
+    return to_csv(COLUMNS, ([_cell(value) for value in row.values()] for row in rows))
 
 
-def _jsonl(rows: list[Row]) -> HttpResponse:
-    text = "".join(f"{json.dumps(row)}\n" for row in rows)
-    return HttpResponse(text, content_type="application/jsonl; charset=utf-8")
+def _jsonl(rows: list[Row]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def _cell(value: object) -> str | int:
     return value if isinstance(value, str | int) else json.dumps(value)
 
 
-_FORMS: dict[str, Callable[[list[Row]], HttpResponse]] = {"csv": _csv, "jsonl": _jsonl}
+_FORMS: dict[str, tuple[Callable[[list[Row]], str], str]] = {
+    "csv": (_csv, CSV),
+    "jsonl": (_jsonl, "application/jsonl; charset=utf-8"),
+}

@@ -1,7 +1,5 @@
 """A chart's figure as JSON, its rows as a table or as CSV."""
 
-import csv
-
 import msgspec
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,8 +9,10 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import charts, grid
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import file
 from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.timeframes import TimeframeError
+from fleetwatch.reports.exports.files import to_csv
 
 
 @require_GET
@@ -30,7 +30,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         return refused(str(error))
     match form:
         case "csv":
-            return _csv(chart, name)
+            return file(_csv(chart), f"fleetwatch-{name}.csv")
         case "table":
             context = period.context("", chart=chart, rows=chart.rows())
             return render(request, "dashboard/chart_table.html", context)
@@ -39,22 +39,11 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     raise Http404(f"as={form}")
 
 
+def _csv(chart: charts.Chart) -> str:
+    return to_csv([defused(column) for column in chart.columns], chart.rows())
+
+
 def _json(chart: charts.Chart) -> HttpResponse:
     content = {"title": chart.title, **chart.figure}
     encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
     return HttpResponse(encoded, content_type="application/json")
-
-
-def _csv(chart: charts.Chart, name: str) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="fleetwatch-{name}.csv"'
-    writer = csv.writer(response)
-    for row in (chart.columns, *chart.rows()):
-        writer.writerow([_cell(cell) for cell in row])
-    return response
-
-
-def _cell(cell: charts.Cell) -> charts.Cell:
-    if cell is None:
-        return ""
-    return defused(cell) if isinstance(cell, str) else cell

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from django.contrib import messages
@@ -22,7 +23,6 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
@@ -52,7 +52,7 @@ class NodeLine:
     and since when it is silent (None = it is not).
     """
 
-    machine: Machine
+    node: Any  # of selectors.machines()
     totals: Totals
     drain: Drain | None
     silent_ms: int | None
@@ -72,7 +72,7 @@ class SourceEvent:
 @shows("dashboard/fleet.html", "fleet", "metric", *PERIOD, default="24h", needs_gpus=True)
 def fleet(request: HttpRequest, period: Period) -> Context:
     lines = _node_lines(period.interval)
-    gpu_count = sum(line.machine.gpu_count for line in lines)
+    gpu_count = sum(line.node.gpu_count for line in lines)
     metric = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
     is_late = metric.name != "state"
     return {
@@ -80,7 +80,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
         "metrics": maps.METRICS.values(),
         "metric": metric,
         "undrawn_hours": telemetry.undrawn_hours(period.interval, period.now) if is_late else 0,
-        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.machine.node.name)),
+        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.node.name)),
         "gpu_count": gpu_count,
         "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
     }
@@ -90,18 +90,12 @@ def _node_lines(interval: Interval) -> list[NodeLine]:
     totals = {group.key: group.totals for group in costs.totals_by(interval, "node")}
     drains = telemetry.drains()
     silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
-    lines = []
-    for machine in selectors.machines():
-        node = machine.node
-        lines.append(
-            NodeLine(
-                machine,
-                totals.get(node.name, nothing()),
-                drains.get(node.pk),
-                silent_ms.get(node.pk),
-            )
+    return [
+        NodeLine(
+            node, totals.get(node.name, nothing()), drains.get(node.pk), silent_ms.get(node.pk)
         )
-    return lines
+        for node in selectors.machines()
+    ]
 
 
 @shows(

@@ -16,13 +16,13 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
+from fleetwatch.dashboard.showing import CSV, file
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
 
 MAX_SAVINGS = 15
 MAX_LINES = 200  # on the page; all of them are in the files
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-CSV = "text/csv; charset=utf-8"
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),
@@ -85,9 +85,7 @@ def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
         raise Http404(name)
     report = _find(pk)
     make, content_type, ending = FILES[name]
-    response = HttpResponse(make(report), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{download.name(report)}.{ending}"'
-    return response
+    return file(make(report), f"{download.name(report)}.{ending}", content_type)
 
 
 def _find(pk: int) -> Report:

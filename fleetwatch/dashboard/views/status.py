@@ -84,10 +84,9 @@ def _agents(period: Period) -> list[Agent]:
     sources = job_sources()
     departed = inventory.departed()
     now_ms = to_ms(period.now)
-    nodes = [machine.node for machine in machines()]
     return [
         _agent(node, sources.get(node.pk, []), now_ms, is_gone=node.pk in departed)
-        for node in nodes
+        for node in machines()
     ]
 
 

@@ -24,7 +24,7 @@ from fleetwatch.dashboard.parameters import (
     takes_only,
 )
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
@@ -158,9 +158,5 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
         there = ", ".join(GROUPS)
         return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
     scope, _ = filtered(request)
-    response = HttpResponse(
-        to_csv(waste_rows(period.so_far, group_by, scope=scope)),
-        content_type="text/csv; charset=utf-8",
-    )
-    response["Content-Disposition"] = f'attachment; filename="fleetwatch-waste-by-{group_by}.csv"'
-    return response
+    report = waste_rows(period.so_far, group_by, scope=scope)
+    return file(to_csv(report), f"fleetwatch-waste-by-{group_by}.csv")

@@ -8,7 +8,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.reports.statement import Shape, amount_or_none
 
-Cell = str | Decimal | int | None
+Cell = str | Decimal | float | None
 Sheet = tuple[str, Sequence[str], Sequence[Shape]]  # its name, its columns, what it has rows of
 FOUR_PLACES = Decimal("0.0001")
 
