@@ -204,13 +204,15 @@ def _card(cards: Dict[str, Card], labels: LabelSet) -> Optional[Card]:
     uuid = _label(labels, "UUID", "uuid", "gpu_uuid")[:64]
     if not uuid or len(cards) >= MAX_GPUS:
         return None
-    info = GPUInfo(
-        uuid=uuid,
-        index=_number(labels.get("gpu", "")),
-        model=_label(labels, "modelName", "model_name") or None,
-        bus_id=labels.get("pci_bus_id") or None,
-    )
-    card = cards.setdefault(uuid, Card(info))
+    card = cards.get(uuid)
+    if card is None:
+        info = GPUInfo(
+            uuid=uuid,
+            index=_number(labels.get("gpu", "")),
+            model=_label(labels, "modelName", "model_name") or None,
+            bus_id=labels.get("pci_bus_id") or None,
+        )
+        card = cards[uuid] = Card(info)
     return _instance(cards, card.info, labels) or card
 
 
