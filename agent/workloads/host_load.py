@@ -73,8 +73,8 @@ class _Tree:
     """
 
     seen_s: float
-    workers: Optional[int] = None
-    ticks: Dict[int, int] = field(default_factory=dict)
+    workers: Optional[int]
+    ticks: Dict[int, int]
 
 
 @dataclass

@@ -37,9 +37,9 @@ class Books:
     names are used. `jobs` by key.
     """
 
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    fresh: Mapping[str, Holdings] = field(default_factory=dict)
-    jobs: Mapping[str, Job] = field(default_factory=dict)
+    answers: Mapping[str, Answer]
+    fresh: Mapping[str, Holdings]
+    jobs: Mapping[str, Job]
 
     def may_hold(self, kind: str, key: str, started_ms: Optional[int]) -> bool:
         """Whether a job may hold what its books do not give it: they can't tell, or its process is

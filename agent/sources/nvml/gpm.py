@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, List, NamedTuple, Optional, Sequence
 
+from agent.clock import is_recent
 from agent.readings import Values
 from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import SUCCESS
@@ -77,12 +78,10 @@ class GPM:
         wanted = [metric for metric in METRICS if is_open(metric.key)]
         if not wanted or not is_open("gpm") or not self._can_ask():
             return {}
-        elapsed_ms = None if self.taken_ms is None else now_ms - self.taken_ms
-        if elapsed_ms is not None and 0 <= elapsed_ms < MIN_APART_MS:
+        before_ms = self.taken_ms
+        if is_recent(before_ms, now_ms, MIN_APART_MS) or not self._sample(now_ms):
             return {}
-        if not self._sample(now_ms) or elapsed_ms is None or not 0 < elapsed_ms <= MAX_AGE_MS:
-            return {}
-        return self._averages(wanted)
+        return self._averages(wanted) if is_recent(before_ms, now_ms, MAX_AGE_MS + 1) else {}
 
     def free(self) -> None:
         """Gives the samples' memory back to the driver."""

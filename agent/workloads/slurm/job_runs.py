@@ -77,20 +77,22 @@ class Runs:
         """The run as it ended, at `seen_ms` where Slurm tells no end; `record` is the job's, of a
         later run where it was requeued, None where Slurm forgot it.
         """
-        is_same = record is not None and record.restarts == run.record.restarts
-        if record is not None and is_same and record.end_ms is not None:
-            return Run(record, run.shares, record.end_ms, now_ms)
+        # of a job that Slurm forgot neither a state is told nor an end
+        later = record or replace(run.record, states=(), end_ms=None)
+        is_same = later.restarts == run.record.restarts
+        if is_same and later.end_ms is not None:
+            return Run(later, run.shares, later.end_ms, now_ms)
         end_ms = run.end_ms
         if end_ms is None and is_recent(self._seen_ms, now_ms, WATCHED_MS):
             end_ms = seen_ms
-        if record is None:
-            over = replace(run.record, states=(), end_ms=None)
-        elif is_same:  # of one that is over, and can't be read
-            over_ms = end_ms if is_over(record.states) else None
-            over = replace(run.record, states=record.states, end_ms=over_ms)
-        else:
-            # sacct's word for such a run
-            over = replace(run.record, states=("REQUEUED",), restarts=record.restarts, end_ms=None)
+        states = later.states if is_same else ("REQUEUED",)  # sacct's word for such a run
+        over = replace(
+            run.record,
+            states=states,
+            restarts=later.restarts,
+            # of one that is over, and can't be read
+            end_ms=end_ms if is_over(states) else None,
+        )
         return Run(over, run.shares, end_ms, now_ms)
 
 
