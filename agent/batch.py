@@ -126,7 +126,7 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
         jobs.update((job.key, job) for job in workload.jobs)
         for item in workload.allocations:
             held[replace(item, end_ms=None)] = (end_ms, item)
-    last_ms, last = workloads[-1] if workloads else (0, NO_WORKLOAD)
+    last_ms, last = workloads[-1]
     allocations = [
         item if item.end_ms is not None or until == last_ms else replace(item, end_ms=until)
         for until, item in held.values()

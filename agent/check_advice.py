@@ -94,8 +94,9 @@ class Row(NamedTuple):
     reason.
     """
 
-    metric: Metric
-    works: int
+    metric: str
+    column: str
+    works_on: int
     of: int
     why: Mapping[str, int]
 
@@ -120,21 +121,22 @@ def rows_of(gpus: GPUs, windows: Sequence[GPUWindow], *, source: str) -> List[Ro
             for gpu in able
             if columns.get(gpu.uuid, {}).get(metric.column) is None
         )
-        rows.append(Row(metric, len(able) - sum(why.values()), len(able), why))
+        works_on = len(able) - sum(why.values())
+        rows.append(Row(metric.name, metric.column, works_on, len(able), why))
     return rows
 
 
 def advice_of(rows: Rows) -> List[Tuple[str, str, str]]:
-    """(metrics, reason, what to do), one for each thing to do."""
+    """(metrics, reason, what to do), one for each thing to do; of every metric's row."""
     metrics: Dict[Tuple[str, str], List[str]] = {}
     missing = []
-    for row in rows:
+    for metric, row in zip(METRICS, rows):
         for reason in row.why:
             of_any = _WHAT_TO_DO.get((reason, ""), "see nvidia-smi -q")
-            what = _WHAT_TO_DO.get((reason, row.metric.group), of_any)
-            metrics.setdefault((reason, what), []).append(row.metric.name)
-        if "not_exported" in row.why and row.metric.field:
-            missing.append("DCGM_FI_" + row.metric.field)
+            what = _WHAT_TO_DO.get((reason, metric.group), of_any)
+            metrics.setdefault((reason, what), []).append(metric.name)
+        if "not_exported" in row.why and metric.field:
+            missing.append("DCGM_FI_" + metric.field)
     return [
         (
             "everything" if reason == "silent" else ", ".join(names),

@@ -3,9 +3,10 @@
 import json
 import re
 from datetime import datetime
-from typing import Any, List, Mapping, Optional, Union
+from typing import Any, List, Mapping, Optional, Type, TypeVar, Union
 
 Object = Mapping[str, Any]  # of JSON
+Value = TypeVar("Value")
 MAX_COUNT = 2**20
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
@@ -21,18 +22,17 @@ def object_of(text: Union[str, bytes]) -> Object:
 
 def part(answer: Any, name: str) -> Object:
     """The object of that name in an object."""
-    value = answer.get(name) if isinstance(answer, dict) else None
-    return value if isinstance(value, dict) else {}
+    return _value(answer, name, dict)
 
 
 def parts(answer: Any, name: str) -> List[Object]:
     """The objects in the list of that name."""
-    return [item for item in _list(answer, name) if isinstance(item, dict)]
+    return [item for item in _value(answer, name, list) if isinstance(item, dict)]
 
 
 def texts(answer: Any, name: str) -> List[str]:
     """The texts in the list of that name."""
-    return [item for item in _list(answer, name) if isinstance(item, str)]
+    return [item for item in _value(answer, name, list) if isinstance(item, str)]
 
 
 def count(answer: Object, name: str) -> int:
@@ -57,6 +57,6 @@ def time_ms(value: Any) -> Optional[int]:
     return whole_s * 1000 + int(fraction.ljust(3, "0")[:3]) if whole_s > 0 else None
 
 
-def _list(answer: Any, name: str) -> List[Any]:
+def _value(answer: Any, name: str, kind: Type[Value]) -> Value:
     value = answer.get(name) if isinstance(answer, dict) else None
-    return value if isinstance(value, list) else []
+    return value if isinstance(value, kind) else kind()

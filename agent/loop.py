@@ -53,17 +53,18 @@ class Loop:
     phase_ms: int = 0
     release_s: float = 300.0  # how long the driver is let go of when that is asked for
 
+    _drafted_events = 0
+    _is_stuck = False
+    _is_stopping = False
+    _mishap = ""  # the bug last logged
+    _mishap_until = 0.0
+
     def __post_init__(self) -> None:
         self._window_ms = self.sender.window_s * 1000
         self._grace_ms = GRACE_MS + self.phase_ms
         self._gpus: GPUs = ()  # of the closed windows
         self._closed: List[batch.ClosedWindow] = []
         self._events: List[Event] = []
-        self._drafted_events = 0
-        self._is_stuck = False
-        self._is_stopping = False
-        self._mishap = ""  # the bug last logged
-        self._mishap_until = 0.0
         self._end_ms = self._end_after(self.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread:
@@ -270,7 +271,7 @@ class Loop:
             "poll_ms_p95": self.sampler.pass_ms_p95(),
             "clock_steps": self.clock.steps,
             # told to stop, not killed: the last word of an elastic node
-            **({"stopping": True} if self._is_stopping else {}),
+            "stopping": self._is_stopping or None,
         }
 
     def _end_after(self, now_ms: int) -> int:

@@ -99,23 +99,13 @@ def as_json(look: Look) -> Dict[str, Any]:
         "source": look.source or None,
         "versions": dict(look.versions),
         "gpus": [{**asdict(gpu), "columns": look.columns_of(gpu)} for gpu in look.gpus],
-        "metrics": [_metric(row) for row in rows],
+        "metrics": [row._asdict() for row in rows],
         "advice": [
             {"metrics": names, "reason": reason, "do": what}
             for names, reason, what in check_advice.advice_of(rows)
         ],
         **{name: [asdict(finding) for finding in listed] for name, listed in findings.items()},
         "notes": list(look.notes),
-    }
-
-
-def _metric(row: check_advice.Row) -> Dict[str, Any]:
-    return {
-        "metric": row.metric.name,
-        "column": row.metric.column,
-        "works_on": row.works,
-        "of": row.of,
-        "why": dict(row.why),
     }
 
 
@@ -160,9 +150,9 @@ def _metric_lines(rows: check_advice.Rows) -> List[str]:
     lines = [("", "metric", "works on", "why not")]
     for row in rows:
         if row.of:
-            state = "ok" if row.works == row.of else "part" if row.works else "no"
+            state = "ok" if row.works_on == row.of else "part" if row.works_on else "no"
             why = ", ".join(_counted(row, reason) for reason in sorted(row.why))
-            lines.append((state, row.metric.name, "%d of %d" % (row.works, row.of), why))
+            lines.append((state, row.metric, "%d of %d" % (row.works_on, row.of), why))
     return table(lines) if lines[1:] else []
 
 

@@ -16,14 +16,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import zlib
 from dataclasses import dataclass
 from email.message import Message
-from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Tuple
+from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
 from agent import __version__
 from agent.clock import HubClock, date_s
-from agent.json_parts import object_of
+from agent.json_parts import Object, object_of, parts
 from agent.lines import printable
 from agent.split import split
 from agent.spool import Spool
@@ -241,7 +240,7 @@ def _judge(answer: Answer) -> Outcome:
     return Outcome(verdict, _refusal(answer, content), answer.status, wait_s=wait_s)
 
 
-def _refusal(answer: Answer, content: Mapping[str, object]) -> str:
+def _refusal(answer: Answer, content: Object) -> str:
     """What an answer that takes nothing says to the operator."""
     status = answer.status
     error = content.get("error")
@@ -263,24 +262,24 @@ def _refusal(answer: Answer, content: Mapping[str, object]) -> str:
     return "the hub answers %d%s" % (status, reason and ": " + reason)
 
 
-def _accepted(status: int, content: Mapping[str, object]) -> Outcome:
+def _accepted(status: int, content: Object) -> Outcome:
     """A 200 of a proxy's login page is no acknowledgement: only the hub's own words are."""
     if "stored" not in content:
         text = "something that is no FleetWatch hub answers %d" % status
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     flush_s: Any = content.get("next_flush_s")
-    is_number = isinstance(flush_s, (int, float)) and not isinstance(flush_s, bool)
+    is_number = type(flush_s) in (int, float)
     return Outcome(
         Verdict.ACCEPTED,
-        _refused(content.get("refused")),
+        _refused(parts(content, "refused")),
         status,
         next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))) if is_number else None,
     )
 
 
-def _refused(gpus: object) -> str:
+def _refused(gpus: Sequence[Object]) -> str:
     """Which GPU's windows the hub keeps and does not count, and why; "" when it counts them all."""
-    if not isinstance(gpus, list) or not gpus or not isinstance(gpus[0], dict):
+    if not gpus:
         return ""
     first = "%s: %s" % (gpus[0].get("gpu"), gpus[0].get("why"))
     more = " (and %d more)" % (len(gpus) - 1) if len(gpus) > 1 else ""
@@ -397,7 +396,7 @@ class Pump:
             self.flush_s = outcome.next_flush_s or self.flush_s
             self._spool.ack(entry.sequence)
             return
-        halves = _halves(entry) if outcome.verdict is Verdict.TOO_LARGE else None
+        halves = split(entry) if outcome.verdict is Verdict.TOO_LARGE else None
         if halves is not None:
             self._spool.replace(entry.sequence, halves)
             return
@@ -454,11 +453,3 @@ class Pump:
                 pass
         except Exception:  # as in run
             log.exception("sending failed")
-
-
-def _halves(entry: Entry) -> Optional[Tuple[Entry, Entry]]:
-    """The batch's halves; None where it can't be halved or, damaged, not even be read."""
-    try:
-        return split(entry)
-    except (ValueError, OSError, EOFError, zlib.error):
-        return None

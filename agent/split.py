@@ -1,6 +1,7 @@
 """A batch that the hub finds too large, as two halves whose names can't be anything else's."""
 
 import gzip
+import zlib
 from dataclasses import replace
 from typing import Optional, Sequence, Tuple
 
@@ -17,9 +18,12 @@ MAX_PLACE = 2**21
 
 def split(whole: Entry) -> Optional[Tuple[Entry, Entry]]:
     """Both halves, by time where the windows have more than one start, else by GPU; None when there
-    is nothing to halve.
+    is nothing to halve, and for a damaged one.
     """
-    batch = wire.decode(gzip.decompress(whole.payload))
+    try:
+        batch = wire.decode(gzip.decompress(whole.payload))
+    except (ValueError, OSError, EOFError, zlib.error):
+        return None
     place = max(1, whole.sequence >> PLACE_SHIFT)
     if len(batch.windows["start_ms"]) < 2 or 2 * place + 1 >= MAX_PLACE:
         return None

@@ -184,7 +184,9 @@ class Spool:
                     continue
                 if frames:
                     return frames[0]
-                self._move_aside(name)
+                log.error("batch file damaged on disk, set aside file=%s", name)
+                self._keep_aside(name + ".damaged", self._store.read(name))
+                self._forget(name)
 
     def ack(self, sequence: int) -> None:
         """Forgets the batch: the hub has it.
@@ -345,11 +347,6 @@ class Spool:
     def _count_dropped(self, windows: int) -> None:
         self._state.dropped_windows += windows
         self._save_state()
-
-    def _move_aside(self, name: str) -> None:
-        log.error("batch file damaged on disk, set aside file=%s", name)
-        self._keep_aside(name + ".damaged", self._store.read(name))
-        self._forget(name)
 
     def _keep_aside(self, name: str, content: bytes) -> Optional[Path]:
         folder = self._folder / "set-aside"

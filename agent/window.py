@@ -343,25 +343,22 @@ def _means(readings: Readings, start_ms: int, end_ms: int) -> Columns:
     """Columns that the source averaged itself: each value holds back to the one before it."""
     columns: Columns = {}
     for name in sorted({name for reading in readings for name in reading.means}):
-        spans = list(_spans_of(name, readings, start_ms, end_ms))
-        columns[name] = _mean((value, overlap) for value, overlap, _ in spans if overlap > 0)
-        # values that are mostly this window's: one read just after its start is the one before's
-        own = [value for value, overlap, length in spans if 2 * overlap > length]
+        left = readings[0].at_ms
+        parts = []
+        own = []  # mostly this window's: one read just after its start is the one before's
+        for reading in readings:
+            if name in reading.means:
+                value = reading.means[name]
+                overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
+                if overlap > 0:
+                    parts.append((value, overlap))
+                if 2 * overlap > reading.at_ms - left:
+                    own.append(value)
+                left = reading.at_ms
+        columns[name] = _mean(parts)
         if name == "sm_active" and len(own) > 1:
             columns["sm_active_max"] = max(own)
     return columns
-
-
-def _spans_of(
-    name: str, readings: Readings, start_ms: int, end_ms: int
-) -> Iterable[Tuple[float, int, int]]:
-    """(value, milliseconds of it in the window, of it at all) of each reading that has one."""
-    left = readings[0].at_ms
-    for reading in readings:
-        if name in reading.means:
-            overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
-            yield reading.means[name], overlap, reading.at_ms - left
-            left = reading.at_ms
 
 
 def _mean(parts: Iterable[Tuple[Optional[float], float]]) -> Optional[float]:
