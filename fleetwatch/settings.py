@@ -67,6 +67,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "csp",
     "ninja",
 ]
@@ -82,6 +83,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "fleetwatch.accounts.middleware.name_actor",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "fleetwatch.accounts.second_factor.require",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -179,6 +181,13 @@ ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.Adapter"
 # wrong passwords of one address, whatever the name; how often it may try one name says
 # accounts/throttle.py
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip", "login": None}
+MFA_ADAPTER = "fleetwatch.accounts.second_factor.Adapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # addresses are an admin's word, none is verified
+MFA_TOTP_TOLERANCE = 1
+# browsers have passkeys over https and on the own machine alone
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = PUBLIC_URL.startswith("http://")
 ALLAUTH_TRUSTED_PROXY_COUNT = env.integer("FLEETWATCH_TRUSTED_PROXIES", 0, low=0, high=5)
 
 STATIC_URL = "/static/"

@@ -8,3 +8,4 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("fleetwatch.accounts.logins")
+        import_module("fleetwatch.accounts.second_factor")

@@ -1,9 +1,9 @@
-"""Log in, log out, change the password, follow an invitation: accounts are made by an admin, so
-nothing else of allauth is here.
+"""Log in, log out, change the password, second factors, follow an invitation: accounts are made by
+an admin, so nothing else of allauth is here.
 """
 
 from allauth.account import views
-from django.urls import path
+from django.urls import include, path
 
 from fleetwatch.accounts import invitations
 
@@ -12,6 +12,7 @@ urlpatterns = [
     path("logout/", views.logout, name="account_logout"),
     path("inactive/", views.account_inactive, name="account_inactive"),
     path("password/change/", views.password_change, name="account_change_password"),
+    path("2fa/", include("allauth.mfa.urls")),
     path("invitations/<str:secret>/", invitations.accept, name="invitation"),
     path("reauthenticate/", views.reauthenticate, name="account_reauthenticate"),
 ]

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django.db.models import Model
 
+from fleetwatch.accounts import second_factor
 from fleetwatch.accounts import services as accounts
 from fleetwatch.accounts.models import ApiToken
 from fleetwatch.accounts.selectors import organisation
@@ -146,6 +147,14 @@ def set_organisation(asked: Asked) -> Done:
     )
 
 
+def set_access(asked: Asked) -> Done:
+    is_required = asked.is_ticked("needs_second_factor")
+    second_factor.set_required(is_required)
+    if not is_required:
+        return Done("A second factor is up to each person.")
+    return Done("Everybody is asked for a second factor, who is logged in already too.")
+
+
 def close_month(asked: Asked) -> Done:
     text = asked.text("month", needed="Which month? Like 2026-10.")
     with refusing("month"):
@@ -238,6 +247,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     ),
     "month": close_month,
     "organisation": set_organisation,
+    "access": set_access,
     "free-capacity": choose_free_capacity,
     "rule": set_rule,
 }

@@ -1,19 +1,17 @@
 """Channel settings at rest: encrypted JSON. Pure, but for cryptography's own randomness.
 
-Keys are derived from SECRET_KEY (encrypts) and from the older keys in FLEETWATCH_SECRET_KEYS
-(still decrypt). To change the key: put the new one in SECRET_KEY, the old one in
+To change the key: put the new one in SECRET_KEY, the old one in
 FLEETWATCH_SECRET_KEYS, restart, run `manage.py rotate_secrets`, then drop the old one.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.fernet import InvalidToken, MultiFernet
 
-# a key for one purpose: the same secret signs sessions too; 16 bytes is BLAKE2's limit
+from fleetwatch.lib.keyring import keyring as keyring_for
+
 PURPOSE = b"fw.notify.config"
 
 
@@ -25,7 +23,7 @@ class SecretsUnreadableError(Exception):
 
 def keyring(keys: Sequence[str]) -> MultiFernet:
     """Encrypts by the first key, decrypts by any."""
-    return MultiFernet([Fernet(_derived(key)) for key in keys])
+    return keyring_for(keys, PURPOSE)
 
 
 def encrypt(config: Mapping[str, str], ring: MultiFernet) -> bytes:
@@ -53,9 +51,3 @@ def _readable() -> Iterator[None]:
         raise SecretsUnreadableError(
             "no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again"
         ) from error
-
-
-def _derived(key: str) -> bytes:
-    return base64.urlsafe_b64encode(
-        hashlib.blake2b(key.encode(), digest_size=32, person=PURPOSE).digest()
-    )

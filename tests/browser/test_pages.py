@@ -50,6 +50,10 @@ PAGES = {
     "api-docs": "/api/v1/docs",
     "welcome": "/welcome",
     "password": "/accounts/password/change/",
+    "me": "/me",
+    "people": "/settings/people",
+    "audit": "/settings/audit",
+    "second-factors": "/accounts/2fa/",
     "missing": "/nodes/nowhere",
 }
 LOOKS = (("light", 1280, 900), ("dark", 390, 844))

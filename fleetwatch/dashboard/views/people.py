@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts import people as writes
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
 from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.accounts.second_factor import drop_factors, has_factor
 from fleetwatch.dashboard.asked import Asked, Done
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -139,6 +140,7 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         "names": user.identities.order_by("system", "cluster", "name"),
         "systems": Identity.System.choices,
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
+        "has_factor": has_factor(user),
         "teams": _teams(),
         "roles": User.Role.choices,
         "action": "",
@@ -236,6 +238,11 @@ def _new_password(user: User, _: Asked) -> Done:
     return Done(f"The new password of {user.username}, whose sessions ended:", password)
 
 
+def _drop_factors(user: User, _: Asked) -> Done:
+    drop_factors(user)
+    return Done(f"The second factors of {user.username} are gone: the password alone lets in.")
+
+
 _CHANGES: dict[str, Callable[[User, Asked], Done]] = {
     "role": _set_role,
     "join": _join,
@@ -246,4 +253,5 @@ _CHANGES: dict[str, Callable[[User, Asked], Done]] = {
     "deactivate": _deactivate,
     "activate": _activate,
     "password": _new_password,
+    "factors": _drop_factors,
 }

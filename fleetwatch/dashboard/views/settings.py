@@ -49,6 +49,7 @@ REPEATED = {
 }
 # form -> the section it stands in; the organisation's is the rest
 SECTIONS = {
+    "access": "access",
     "rate": "rates",
     "exchange": "rates",
     "commitment": "rates",
@@ -71,6 +72,7 @@ RIGHTS = {
     "rules": Right.FLEET,
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,
+    "access": Right.PEOPLE,
 }
 FREE_WAYS = {
     OWN_LINE: "a line of its own",

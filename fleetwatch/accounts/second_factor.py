@@ -1,0 +1,109 @@
+"""Second factors as allauth keeps them: encrypted at rest, recorded in the audit log, and required
+of everybody where the organisation says so.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.signals import authenticator_added, authenticator_removed
+from cryptography.fernet import MultiFernet
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.signals import user_logged_in
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import Organisation, User
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.accounts.sessions import SessionStore
+from fleetwatch.lib.keyring import keyring
+
+PURPOSE = b"fw.second.factor"
+OWED = "owes_second_factor"  # in a session
+# where somebody who owes one may go: to add it, or out
+OPEN = ("/accounts/", "/static/", "/theme")
+
+Respond = Callable[[HttpRequest], HttpResponse]
+
+
+class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """How allauth's second factors behave here."""
+
+    def encrypt(self, text: str) -> str:
+        return _ring().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return _ring().decrypt(encrypted_text).decode()
+
+    def get_totp_issuer(self) -> str:
+        return f"FleetWatch {organisation().name}"
+
+
+def _ring() -> MultiFernet:
+    return keyring([settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS], PURPOSE)
+
+
+def has_factor(user: User) -> bool:
+    """Whether the user logs in with a second factor; recovery codes alone are none."""
+    factors = Authenticator.objects.filter(user=user)
+    return bool(factors.exclude(type=Authenticator.Type.RECOVERY_CODES))
+
+
+@transaction.atomic
+def drop_factors(user: User) -> None:
+    """For who lost them: the password alone lets in until another is added."""
+    Authenticator.objects.filter(user=user).delete()
+    record("login.factor_drop", user.get_username())
+
+
+@transaction.atomic
+def set_required(is_required: bool) -> None:
+    """Whether everybody logs in with a second factor; who has none and is logged in owes it."""
+    Organisation.objects.update_or_create(pk=1, defaults={"needs_second_factor": is_required})
+    record("organisation.second_factor", "", is_required=is_required)
+    for session in Session.objects.all() if is_required else ():
+        facts = session.get_decoded()
+        user = User.objects.filter(pk=facts.get(SESSION_KEY, 0)).first()
+        if user is not None and not has_factor(user):
+            session.session_data = SessionStore().encode(facts | {OWED: True})
+            session.save(update_fields=["session_data"])
+
+
+def require(respond: Respond) -> Respond:
+    """Leads who owes a second factor to where it is added."""
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        owes = request.session.get(OWED) and not request.path.startswith(OPEN)
+        if not owes or not organisation().needs_second_factor:
+            return respond(request)
+        messages.info(request, "Your organisation asks for a second factor: add one, please.")
+        return redirect("mfa_index")
+
+    return answer
+
+
+@receiver(user_logged_in)
+def _note_owed(request: HttpRequest, user: User, **_: Any) -> None:
+    if organisation().needs_second_factor and not has_factor(user):
+        request.session[OWED] = True
+
+
+@receiver(authenticator_added)
+def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    record("login.factor_add", user.get_username(), kind=authenticator.type)
+    if has_factor(user):
+        request.session.pop(OWED, None)
+
+
+@receiver(authenticator_removed)
+def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    record("login.factor_remove", user.get_username(), kind=authenticator.type)
+    if organisation().needs_second_factor and not has_factor(user):
+        request.session[OWED] = True

@@ -1,0 +1,161 @@
+"""A second factor is asked for after the password, kept encrypted, and required of everybody where
+the organisation says so.
+"""
+
+import re
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+
+from fleetwatch.accounts.models import AuditEntry, User
+from fleetwatch.accounts.second_factor import drop_factors, has_factor, set_required
+from tests.accounts.totp import code
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    cache.clear()
+
+
+@pytest.fixture
+def ann() -> User:
+    return User.objects.create_user("ann", password=PASSWORD)
+
+
+def log_in(client: Client, **fields: str):
+    return client.post(reverse("account_login"), {"login": "ann", "password": PASSWORD} | fields)
+
+
+def add_totp(client: Client) -> str:
+    """The secret that an app was given, after the password once more."""
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    page = client.get(reverse("mfa_activate_totp")).content.decode()
+    secret = re.search(r'value="([A-Z2-7]{32})"', page)[1]
+    answer = client.post(reverse("mfa_activate_totp"), {"code": code(secret)})
+    assert answer.status_code == 302, answer.content.decode()
+    cache.clear()  # a code counts once
+    return secret
+
+
+def is_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+@pytest.mark.parametrize("text", ["123456", "12345", "", "abcdef"])
+def test_the_password_alone_lets_nobody_in_who_has_a_factor(ann, text):
+    client = Client()
+    log_in(client)
+    secret = add_totp(client)
+    if text == code(secret):
+        pytest.skip("one in a million")
+
+    other = Client()
+    first = log_in(other)
+    wrong = other.post(first["Location"], {"code": text})
+
+    assert first["Location"] == "/accounts/2fa/authenticate/"
+    assert wrong.status_code == 200
+    assert not is_in(other)
+
+
+def test_the_apps_code_lets_in_and_counts_once(ann):
+    first = Client()
+    log_in(first)
+    secret = add_totp(first)
+
+    second, third = Client(), Client()
+    for client in (second, third):
+        client.post(log_in(client)["Location"], {"code": code(secret)})
+
+    assert (is_in(second), is_in(third)) == (True, False)
+
+
+def test_a_recovery_code_lets_in_once(ann):
+    client = Client()
+    log_in(client)
+    add_totp(client)
+    [codes] = [
+        each.wrap().get_unused_codes()
+        for each in Authenticator.objects.filter(type=Authenticator.Type.RECOVERY_CODES)
+    ]
+
+    for number in (1, 2):
+        other = Client()
+        other.post(log_in(other)["Location"], {"code": codes[0]})
+        assert is_in(other) is (number == 1)
+
+
+def test_a_secret_is_unreadable_at_rest_and_survives_another_secret_key(ann, settings):
+    client = Client()
+    log_in(client)
+    secret = add_totp(client)
+    assert secret not in str(Authenticator.objects.values_list("data"))
+
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key of thirty-two characters or so"
+
+    other = Client()
+    other.post(log_in(other)["Location"], {"code": code(secret)})
+    assert is_in(other)
+
+
+@pytest.mark.django_db(transaction=True)  # allauth says it once it is true
+def test_who_lost_them_has_them_taken_away_and_that_is_in_the_log(ann):
+    client = Client()
+    log_in(client)
+    add_totp(client)
+
+    drop_factors(ann)
+
+    other = Client()
+    log_in(other)
+    assert is_in(other)
+    actions = AuditEntry.objects.filter(action__startswith="login.factor").values_list("action")
+    assert {action for (action,) in actions} == {"login.factor_add", "login.factor_drop"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_required_factor_is_owed_at_the_next_page_and_paid_by_adding_one(ann):
+    logged_in_before, after = Client(), Client()
+    log_in(logged_in_before)
+
+    set_required(True)
+    log_in(after)
+
+    for client in (logged_in_before, after):
+        answer = client.get("/jobs")
+        assert (answer.status_code, answer["Location"]) == (302, "/accounts/2fa/")
+        assert client.get("/accounts/2fa/").status_code == 200
+        assert client.post("/settings/organisation", {})["Location"] == "/accounts/2fa/"
+    assert not has_factor(ann)
+    add_totp(after)
+    assert after.get("/causes").status_code == 200
+
+
+def test_what_is_not_required_any_more_is_not_owed(ann):
+    client = Client()
+    set_required(True)
+    log_in(client)
+
+    set_required(False)
+
+    assert client.get("/causes").status_code == 200
+
+
+def test_who_has_one_owes_nothing_until_it_is_gone(ann):
+    client = Client()
+    log_in(client)
+    add_totp(client)
+
+    set_required(True)
+
+    assert client.get("/causes").status_code == 200
+    client.post(reverse("mfa_deactivate_totp"))
+    assert client.get("/causes")["Location"] == "/accounts/2fa/"
