@@ -88,8 +88,6 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
 LARGE_FUNCTIONS = {
-    "budgets": 1,
-    "finance": 2,
     "ledger": 16,
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -57,7 +57,7 @@ def wall_hour(day: Interval, hour: int, zone: ZoneInfo) -> Interval | None:
 
 def month(first: date, zone: ZoneInfo) -> Interval:
     """The month that begins on this day."""
-    return Interval(_midnight(first, zone), _midnight(following(first), zone))
+    return boundaries.month(datetime.combine(first, time(12), tzinfo=zone), zone)
 
 
 def month_of(moment: datetime, zone: ZoneInfo) -> date:
@@ -68,7 +68,3 @@ def month_of(moment: datetime, zone: ZoneInfo) -> date:
 def following(first: date) -> date:
     """The first day of the month after."""
     return (first + timedelta(days=31)).replace(day=1)
-
-
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)

@@ -1,5 +1,5 @@
 """A month at its end: what was spent, what is still to come with its range, and when a budget is
-passed. Pure.
+passed.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.budgets.calendar import cuts_of
 from fleetwatch.budgets.forecast import LONGEST, WEEK
+from fleetwatch.budgets.models import Outlook
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
@@ -21,19 +22,6 @@ WITHIN = "within"
 UNKNOWN = "not known"
 NO_BUDGET = "no budget"
 RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
-
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What is known for predicting one series: see forecast.py.
-
-    Days ahead count from `origin`, a midnight.
-    """
-
-    origin: datetime
-    usd_per_hour: Sequence[Sequence[float]]  # 7 days from origin's on × 24 hours on the wall
-    low: Sequence[float]  # by days ahead, relative to the forecast
-    high: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +53,17 @@ class MonthEnd:
 
 
 def predict(
-    basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Decimal | None, zone: ZoneInfo
+    outlook: Outlook,
+    rest: Interval,
+    spent_usd: Decimal,
+    *,
+    budget_usd: Decimal | None,
+    zone: ZoneInfo,
 ) -> MonthEnd:
     """The rest of the month [rest.start, rest.end), after what was spent before."""
     spent = float(spent_usd)
-    moments, coming = _hours(basis, rest, zone)
-    ranges = [_relative(basis, moment, rest.start) for moment in moments]
+    moments, coming = _hours(outlook, rest, zone)
+    ranges = [_relative(outlook, moment, rest.start) for moment in moments]
     high = [usd * (1 + up) for usd, (_, up) in zip(coming, ranges, strict=True)]
     steps = tuple(
         Step(moment, spent + usd, spent + max(usd * (1 + low), 0.0), spent + high_usd)
@@ -98,9 +91,9 @@ def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> st
     return MAY_EXCEED if end.high_usd > budget else WITHIN
 
 
-def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
+def _hours(outlook: Outlook, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
     """The end of every cut of the rest, and the dollars up to it."""
-    first = boundaries.midnight(basis.origin, zone)
+    first = boundaries.midnight(outlook.origin, zone)
     moments = []
     amounts = []
     for day in boundaries.days(rest, zone):
@@ -112,15 +105,15 @@ def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime]
                     hours=1
                 )
                 moments.append(cut.interval.end)
-                amounts.append(basis.usd_per_hour[place][cut.hour] * share_h)
+                amounts.append(outlook.usd_per_hour[place][cut.hour] * share_h)
     return moments, list(accumulate(amounts))
 
 
-def _relative(basis: Basis, moment: datetime, start: datetime) -> tuple[float, float]:
+def _relative(outlook: Outlook, moment: datetime, start: datetime) -> tuple[float, float]:
     """The range of what comes from start to the moment: that of as many whole days, rounded up."""
     ahead = max(1, -(-(moment - start) // timedelta(days=1)))
     place = min(ahead, LONGEST) - 1
-    return basis.low[place], basis.high[place]
+    return outlook.low[place], outlook.high[place]
 
 
 def _passing(

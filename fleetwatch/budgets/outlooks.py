@@ -15,7 +15,7 @@ from fleetwatch.budgets import daily_dollars, forecast, month_end
 from fleetwatch.budgets.arrays import Floats
 from fleetwatch.budgets.forecast import Rhythm, Trial
 from fleetwatch.budgets.models import Outlook
-from fleetwatch.budgets.month_end import Basis, MonthEnd
+from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
@@ -74,8 +74,7 @@ def until_month_end(
     """The rest of the month; None without a forecast, or where nothing is left of the month."""
     if outlook is None or rest is None:
         return None
-    basis = Basis(outlook.origin, outlook.usd_per_hour, outlook.low, outlook.high)
-    return month_end.predict(basis, rest, spent_usd, budget_usd=budget_usd, zone=zone())
+    return month_end.predict(outlook, rest, spent_usd, budget_usd=budget_usd, zone=zone())
 
 
 def reason(outlook: Outlook | None) -> str:

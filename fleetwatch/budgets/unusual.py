@@ -3,15 +3,15 @@ moved most.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import chain
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
@@ -21,8 +21,7 @@ from fleetwatch.budgets.models import KINDS, Anomaly
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import MICRO_USD
-from fleetwatch.figures.selectors import Group, Scope
-from fleetwatch.jobs.models import Job
+from fleetwatch.figures.selectors import Line, Scope
 from fleetwatch.lib.intervals import Interval
 
 LOOKS_BACK_DAYS = 35  # as far as late data reopens hours
@@ -31,6 +30,8 @@ EXPLAINED_PER_RUN = 20
 MOVERS = 3  # of each kind
 ENDED = timedelta(hours=2)  # an anomaly whose last hour is older than this does not grow any more
 WEEK = timedelta(days=7)
+Changes = defaultdict[Line, Decimal]  # dollars
+_Name = tuple[str, str, str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +77,31 @@ def refresh_anomalies(now: datetime) -> dict[str, int]:
     # what lies at the edge of the window is cut by it: that one stays as it was found
     horizon = boundaries.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
-    # one that is new was an empty one before
-    pairs = [
-        (stored.pop(_name(row), Anomaly(found_at=now)), row)
-        for row in chain.from_iterable(_of_kind(kind, now) for kind in KINDS)
-        if row.start > horizon
-    ]
-    _explain(pairs)
+    pairs = _pairs(stored, horizon, now)
     kept = {before.pk for before, row in pairs if _content(before) == _content(row)}
     changed = [row for before, row in pairs if before.pk not in kept]
+    over = Q(start__gt=horizon) & ~Q(pk__in=kept) | Q(end__lt=now - KEPT)
     with transaction.atomic():
-        Anomaly.objects.filter(start__gt=horizon).exclude(pk__in=kept).delete()
-        Anomaly.objects.filter(end__lt=now - KEPT).delete()
+        Anomaly.objects.filter(over).delete()
         Anomaly.objects.bulk_create(changed)
     return {"anomalies": len(pairs), "changed": len(changed), "gone": len(stored)}
 
 
-def _explain(pairs: Iterable[tuple[Anomaly, Anomaly]]) -> None:
-    """Each anomaly keeps when it was found and why; the newest that grew are explained anew."""
-    grown = []
+def _pairs(
+    stored: dict[_Name, Anomaly], horizon: datetime, now: datetime
+) -> list[tuple[Anomaly, Anomaly]]:
+    """Each anomaly as it was, taken out of what is stored (one that is new as an empty one), and as
+    it is: it keeps when it was found and why; the newest that grew are explained anew.
+    """
+    rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
+    pairs = [(stored.pop(_name(row), Anomaly(found_at=now)), row) for row in rows]
     for before, row in pairs:
         row.found_at = before.found_at
         row.movers = before.movers
-        if before.end != row.end:
-            grown.append(row)
+    grown = [row for before, row in pairs if before.end != row.end]
     for row in sorted(grown, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
         row.movers = _movers(row) or row.movers
+    return pairs
 
 
 def anomalies_of(
@@ -143,7 +143,7 @@ def _of_kind(kind: str, now: datetime) -> list[Anomaly]:
     ]
 
 
-def _name(row: Anomaly) -> tuple[str, str, str, datetime]:
+def _name(row: Anomaly) -> _Name:
     return (row.kind, row.key, row.metric, row.start)
 
 
@@ -184,52 +184,35 @@ def _movers(row: Anomaly) -> list[dict[str, str]]:
     during = Interval(row.start, row.end)
     back = WEEK * -(-(row.end - row.start) // WEEK)
     before = Interval(row.start - back, row.end - back)
-    scope = _scope(row)
     sign = 1 if row.usd >= row.usual_usd else -1
-    jobs = _moved(during, before, "job", scope, row.metric)
-    moved = {"job": jobs, "user": _by_user(jobs)}
-    if row.kind != "node":
-        moved["node"] = _moved(during, before, "node", scope, row.metric)
-    return [line for kind, amounts in moved.items() for line in _largest(kind, amounts, sign)]
+    moved = _changes(row, during, before)
+    return [line for kind, changes in moved.items() for line in _largest(kind, changes, sign)]
 
 
-def _scope(row: Anomaly) -> Scope:
+def _changes(row: Anomaly, during: Interval, before: Interval) -> dict[str, Changes]:
+    """How the dollars of each line changed, by kind of line."""
     narrowed: dict[str, Any] = {} if row.kind == "fleet" else {row.kind: row.key}
-    return Scope(**narrowed)
-
-
-def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal]:
-    user_of = dict(
-        Job.objects.filter(key__in=[key for key, _ in jobs if key]).values_list("key", "user")
-    )
-    changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
-    for (key, _), usd in jobs.items():
-        user = user_of.get(key, "")
-        changes[user, user] += usd
-    return changes
-
-
-def _moved(
-    during: Interval, before: Interval, group_by: str, scope: Scope, metric: str
-) -> dict[tuple[str, str], Decimal]:
-    """How the dollars of each line changed."""
-    changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    moved: dict[str, Changes] = {
+        kind: defaultdict(Decimal) for kind in ("job", "user", "node") if kind != row.kind
+    }
     for interval, sign in ((during, 1), (before, -1)):
-        for group in costs.totals_by(interval, group_by, scope=scope):
-            changes[group.key, group.label] += sign * _amount(group, metric)
-    return changes
+        seen = costs.look(interval, *moved, scope=Scope(**narrowed))
+        for kind, changes in moved.items():
+            for group in seen.by(kind):
+                usd = getattr(group.totals, f"{row.metric}_usd")
+                changes[group.key, group.label] += sign * usd
+    return moved
 
 
-def _amount(group: Group, metric: str) -> Decimal:
-    return group.totals.wasted_usd if metric == "wasted" else group.totals.cost_usd
-
-
-def _largest(
-    kind: str, amounts: dict[tuple[str, str], Decimal], sign: int
-) -> Sequence[dict[str, str]]:
+def _largest(kind: str, changes: Changes, sign: int) -> list[dict[str, str]]:
     """The largest changes in that direction, as they are kept."""
     moved = sorted(
-        ((sign * usd, key, label) for (key, label), usd in amounts.items() if key), reverse=True
+        (
+            (sign * usd, key, label)
+            for (key, label), usd in changes.items()
+            if key not in (costs.UNALLOCATED, costs.NOBODY)
+        ),
+        reverse=True,
     )
     return [
         {"kind": kind, "key": key, "label": label, "usd": str((sign * usd).quantize(MICRO_USD))}

@@ -122,6 +122,7 @@ class _Left:
 
     ms: dict[str, int]  # by part
     price: _Price
+    is_wanted: bool = False  # a promise of the hour could take of it
 
 
 # there and held, there and not held, not there
@@ -133,9 +134,11 @@ _RATE_BOOK = "rate book"
 _Sum = defaultdict[str, _MsByPrice]  # by part, and by the rate book's prices
 
 
-def cover(
-    promised: Mapping[datetime, Sequence[Promise]], there: Mapping[datetime, Mapping[Kind, There]]
-) -> tuple[list[Covered], list[Above]]:
+Promised = Mapping[datetime, Sequence[Promise]]  # by hour
+Present = Mapping[datetime, Mapping[Kind, There]]
+
+
+def cover(promised: Promised, there: Present) -> tuple[list[Covered], list[Above]]:
     """Each commitment over all hours, in the order of their first promise, and what no commitment
     covered, by GPU model.
 
@@ -145,24 +148,21 @@ def cover(
     """
     sums: dict[int, _Sum] = defaultdict(lambda: defaultdict(Counter))
     above: _Sum = defaultdict(Counter)
-    fitting = _fitting(promised.values(), there.values())
+    fitting = _fitting(promised, there)
     for hour, promises in promised.items():
         left = {kind: _left(each) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
             _cover(promise, sums[promise.commitment], fitting[promise.wanted], left)
-        for kind in {
-            kind for promise in promises for kind in fitting[promise.wanted]
-        } & left.keys():
-            above[kind.gpu_model][left[kind].price] += sum(left[kind].ms.values())
+        for kind, each in left.items():
+            if each.is_wanted:
+                above[kind.gpu_model][each.price] += sum(each.ms.values())
     return _covered(sums), _above(above)
 
 
-def _fitting(
-    promised: Iterable[Sequence[Promise]], there: Iterable[Mapping[Kind, There]]
-) -> dict[Kind, list[Kind]]:
+def _fitting(promised: Promised, there: Present) -> dict[Kind, list[Kind]]:
     """Which kinds a promise can take from, in order: asked once, not in each hour."""
-    every = sorted({kind for kinds in there for kind in kinds})
-    wanted = {promise.wanted for promises in promised for promise in promises}
+    every = sorted({kind for kinds in there.values() for kind in kinds})
+    wanted = {promise.wanted for promises in promised.values() for promise in promises}
     return {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
 
 
@@ -189,6 +189,8 @@ def _cover(
     """Takes what the promise can have of what is left: held time first."""
     open_ms = promise.gpu_ms
     kinds = [left[kind] for kind in fitting if kind in left]
+    for kind in kinds:
+        kind.is_wanted = True
     price = promise.usd_per_ms.as_integer_ratio()
     for part in (USED, UNHELD):
         for kind in kinds:

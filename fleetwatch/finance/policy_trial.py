@@ -19,6 +19,7 @@ GROUPS = ("state", "team", "job")
 UNALLOCATED = "unallocated"
 Key = tuple[str, str, str]  # of a line: group, state, tier
 ByRate = Counter[Decimal | None]  # milliseconds by dollars per GPU-hour
+Sums = defaultdict[Key, tuple[ByRate, ByRate]]  # by the policy that is, and by the tried one
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,10 @@ def compare(
         raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
     trial.check_reach(tried)
     _check_size(interval, max_gpu_hours)
-    is_ms: defaultdict[Key, ByRate] = defaultdict(Counter)
-    would_ms: defaultdict[Key, ByRate] = defaultdict(Counter)
+    sums: Sums = defaultdict(lambda: (Counter(), Counter()))
     for rows in _within(max_s, trial.compare(now_in_force, tried, interval)):
-        for row, key, rate in zip(rows, _keys(rows, group_by), _rates(rows), strict=True):
-            is_ms[key][rate] += row.is_ms
-            would_ms[key][rate] += row.would_ms
-    return sorted((_line(key, is_ms[key], would_ms[key]) for key in is_ms), key=_order)
+        _add(sums, rows, group_by)
+    return sorted((_line(key, *both) for key, both in sums.items()), key=_order)
 
 
 def _within(max_s: float, parts: Iterable[Sequence[Said]]) -> Iterator[Sequence[Said]]:
@@ -102,10 +100,11 @@ def _order(line: Line) -> tuple[str, int, int]:
     return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
 
 
-def _keys(rows: Sequence[Said], group_by: str) -> list[Key]:
-    """The line of each."""
-    groups = _groups(rows, group_by)
-    return [(group, row.state, row.tier) for group, row in zip(groups, rows, strict=True)]
+def _add(sums: Sums, rows: Sequence[Said], group_by: str) -> None:
+    for row, group, rate in zip(rows, _groups(rows, group_by), _rates(rows), strict=True):
+        is_ms, would_ms = sums[group, row.state, row.tier]
+        is_ms[rate] += row.is_ms
+        would_ms[rate] += row.would_ms
 
 
 def _groups(rows: Sequence[Said], group_by: str) -> list[str]:

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fleetwatch.budgets.calendar import cuts_of, lengths, month, wall_hour
+from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import (
     MAY_EXCEED,
     NO_BUDGET,
@@ -14,7 +15,6 @@ from fleetwatch.budgets.month_end import (
     UNKNOWN,
     WILL_EXCEED,
     WITHIN,
-    Basis,
     Step,
     predict,
     risk,
@@ -24,7 +24,12 @@ from fleetwatch.lib.intervals import Interval
 
 UTC_ZONE = ZoneInfo("UTC")
 DAY = [0.0] * 8 + [1.0] * 12 + [0.0] * 4  # $12
-BASIS = Basis(datetime(2026, 11, 20, tzinfo=UTC), [DAY] * 7, [-0.5] * 31, [1.0] * 31)
+OUTLOOK = Outlook(
+    origin=datetime(2026, 11, 20, tzinfo=UTC),
+    usd_per_hour=[DAY] * 7,
+    low=[-0.5] * 31,
+    high=[1.0] * 31,
+)
 REST = Interval(datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
 
 
@@ -33,11 +38,11 @@ def at_end(
     *,
     spent: str = "100",
     rest: Interval = REST,
-    basis: Basis = BASIS,
+    outlook: Outlook = OUTLOOK,
     zone: ZoneInfo = UTC_ZONE,
 ):
     return predict(
-        basis,
+        outlook,
         rest,
         Decimal(spent),
         budget_usd=None if budget is None else Decimal(budget),
@@ -67,7 +72,10 @@ def test_there_is_a_step_for_each_day_that_ends():
 
 def test_the_range_of_a_day_is_that_of_as_many_days_ahead():
     low = [-0.1, -0.2] + [-0.5] * 29
-    steps = at_end(basis=Basis(BASIS.origin, BASIS.usd_per_hour, low, BASIS.high)).steps
+    outlook = Outlook(
+        origin=OUTLOOK.origin, usd_per_hour=OUTLOOK.usd_per_hour, low=low, high=OUTLOOK.high
+    )
+    steps = at_end(outlook=outlook).steps
 
     assert [step.low_usd for step in steps[:2]] == [100 + 8 * 0.9, 100 + 20 * 0.8]
 
@@ -97,11 +105,12 @@ def test_weekdays_go_on_after_the_origin_and_the_clock_goes_back_with_an_hour_mo
     berlin = ZoneInfo("Europe/Berlin")
     week = [[float(day)] * 24 for day in range(7)]
     # Friday the 23rd is day 0
-    basis = Basis(datetime(2026, 10, 22, 22, tzinfo=UTC), week, [0.0] * 31, [0.0] * 31)
+    origin = datetime(2026, 10, 22, 22, tzinfo=UTC)
+    outlook = Outlook(origin=origin, usd_per_hour=week, low=[0.0] * 31, high=[0.0] * 31)
     rest = Interval(datetime(2026, 10, 24, 22, tzinfo=UTC), datetime(2026, 10, 25, 23, tzinfo=UTC))
 
     # Sunday the 25th is day 2 and has 25 hours
-    assert at_end(spent="0", rest=rest, basis=basis, zone=berlin).end.expected_usd == 2.0 * 25
+    assert at_end(spent="0", rest=rest, outlook=outlook, zone=berlin).end.expected_usd == 2.0 * 25
 
 
 def test_midnight_within_a_utc_hour_cuts_it():
