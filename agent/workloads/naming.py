@@ -205,11 +205,13 @@ def with_hints(job: Job, hints: Hints) -> Job:
     """The job with a kind where its books say none, labels that they do not have, and a container's
     user.
     """
-    is_settled = job.kind != "batch" or "fleetwatch.kind" in job.labels
-    # a job of several nodes must be called the same by all of them, and a server may run on one
-    kind = (
-        None if is_settled or (job.scheduler == "slurm" and hints.kind == "service") else hints.kind
+    is_settled = (
+        job.kind != "batch"
+        or "fleetwatch.kind" in job.labels
+        # a job of several nodes must be called the same by all of them, and a server may run on one
+        or (job.scheduler == "slurm" and hints.kind == "service")
     )
+    kind = job.kind if is_settled else hints.kind or job.kind
     # in a pod everybody is root
     user = job.user or (hints.user if job.scheduler in OF_A_NODE else "")
     missing = {
@@ -217,9 +219,7 @@ def with_hints(job: Job, hints: Hints) -> Job:
         for name, value in hints.labels.items()
         if name not in job.labels and BOOKED_LABELS.get(name) not in job.labels
     }
-    if kind is None and user == job.user and not missing:
-        return job
-    return replace(job, kind=kind or job.kind, user=user, labels={**job.labels, **missing})
+    return replace(job, kind=kind, user=user, labels={**job.labels, **missing})
 
 
 def _clean(identity: str) -> str:

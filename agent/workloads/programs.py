@@ -12,11 +12,20 @@ MAX_BYTES = 4096  # of a command line
 _PYTHON = re.compile(r"python[\d.]*$|pypy[\d.]*$")
 # By what is run (the program, the module or the script), never by its arguments: a path may hold
 # any of these words.
-_INTERACTIVE = re.compile(
-    r"(?:ipykernel|jupyter|rstudio|rsession|code-server|(?:open)?vscode-server|marimo|ipython)"
-)
-_SERVICE = re.compile(
-    r"(?:vllm|tritonserver|text-generation|ollama|ray::serve|rayserve|sglang|llama-server|lmdeploy)"
+_KINDS = (
+    (
+        "interactive",
+        re.compile(
+            r"ipykernel|jupyter|rstudio|rsession|code-server|(?:open)?vscode-server|marimo|ipython"
+        ),
+    ),
+    (
+        "service",
+        re.compile(
+            r"vllm|tritonserver|text-generation|ollama|ray::serve|rayserve|sglang|llama-server|"
+            r"lmdeploy"
+        ),
+    ),
 )
 
 
@@ -26,11 +35,8 @@ def kind_of(arguments: Sequence[str]) -> Optional[str]:
     if ".vscode-server/" in whole or ".cursor-server/" in whole:
         return "interactive"
     names = _names([argument.lower() for argument in arguments])
-    if any(_INTERACTIVE.match(name) for name in names):
-        return "interactive"
-    if any(_SERVICE.match(name) for name in names):
-        return "service"
-    return None
+    kinds = (kind for kind, pattern in _KINDS if any(map(pattern.match, names)))
+    return next(kinds, None)
 
 
 def _names(arguments: Sequence[str]) -> Sequence[str]:

@@ -42,14 +42,12 @@ def slot_of(device: Device, gpus: GPUs) -> Optional[Slot]:
 
     Raises UnknownDeviceError.
     """
-    if not device.resource.startswith(VENDOR):
+    if not is_gpu(device):
         return None
     uuid = _UUID.fullmatch(device.id)
-    gke = _GKE.fullmatch(device.id)
     if uuid is not None:
         return _by_uuid(uuid.group(1), bool(uuid.group(3)), gpus)
-    if _GPU_RESOURCE.fullmatch(device.resource) is None:
-        return None
+    gke = _GKE.fullmatch(device.id)
     if gke is None:
         raise UnknownDeviceError(
             "%s has a device of no known form: %.80r" % (device.resource, device.id)
