@@ -62,15 +62,18 @@ class Books:
     @property
     def pending_gpus(self) -> Optional[int]:
         """GPUs that jobs wait for, of all who tell; None where nobody does."""
-        counts = [holdings.pending_gpus for holdings in self.fresh.values()]
-        read = [count for count in counts if count is not None]
-        return sum(read) if read else None
+        counts = [
+            holdings.pending_gpus
+            for holdings in self.fresh.values()
+            if holdings.pending_gpus is not None
+        ]
+        return sum(counts) if counts else None
 
     @property
     def drained(self) -> Optional[str]:
         """As in Holdings, by the first who tells."""
-        reasons = (holdings.drained for holdings in self.fresh.values())
-        return next((reason for reason in reasons if reason is not None), None)
+        reasons = (item.drained for item in self.fresh.values() if item.drained is not None)
+        return next(reasons, None)
 
 
 def books_of(answers: Sequence[Answer]) -> Books:
@@ -93,9 +96,8 @@ class Naming:
 
     def learn(self, books: Books) -> None:
         """The clusters' names, from the jobs in them."""
-        for job in books.jobs.values():
-            if job.cluster:
-                self._clusters[job.scheduler] = job.cluster
+        jobs = books.jobs.values()
+        self._clusters.update((job.scheduler, job.cluster) for job in jobs if job.cluster)
 
     def job(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
         """The process's job; None for a process that, beside a scheduler, belongs to none of its
@@ -236,7 +238,7 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
     for kind in books.answers if owner.kind == CONTAINER else kinds:
         aliases = books.aliases(kind)
         for name in names:
-            if name and name in aliases:
+            if name in aliases:
                 return aliases[name]
     return None
 

@@ -85,7 +85,7 @@ class Record:
     @property
     def is_holding(self) -> bool:
         """Whether the job holds its nodes: it runs, is suspended, or is being started or ended."""
-        return any(state in HOLDING or state in HOLDING_FLAGS for state in self.states)
+        return not (HOLDING | HOLDING_FLAGS).isdisjoint(self.states)
 
     def job(self, cluster: str) -> Job:
         """The job as the wire names it."""
@@ -286,7 +286,7 @@ def _counted(job: Object, name: str) -> str:
 
 def is_over(states: Iterable[str]) -> bool:
     """Whether the job has ended: before that Slurm's end is only the one that the limit allows."""
-    return any(state in FINAL for state in states)
+    return not FINAL.isdisjoint(states)
 
 
 def whole(value: Any) -> Optional[int]:
