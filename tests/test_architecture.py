@@ -87,9 +87,7 @@ OF_SCHEDULERS = {"detect", "client", "devices", "places"}
 SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 # Functions that hold more, by room: none is added, and a room without a number has none.
-LARGE_FUNCTIONS = {
-    "ledger": 16,
-}
+LARGE_FUNCTIONS: dict[str, int] = {}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -173,29 +173,58 @@ def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_in
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place with time, and what is counted of it."""
+
+    judged: Judged
+    number: int
+    parts: list[Part]
+
+    @property
+    def owner(self) -> Owner:
+        return self.judged.timelines.owners[int(self.judged.timeline[self.number])]
+
+    @property
+    def segment(self) -> int:
+        return int(self.judged.segment[self.number])
+
+    @property
+    def row(self) -> int:
+        """The window that speaks for it, -1: none."""
+        return int(self.judged.segments.row[self.segment])
+
+    @property
+    def span(self) -> Span:
+        segments = self.judged.segments
+        return int(segments.start_ms[self.segment]), int(segments.end_ms[self.segment])
+
+
 def _stretches(judged: Judged, within: Span, version: int) -> Iterator[Stretch]:
     """One per place with time."""
-    segments = judged.segments
-    windows = judged.question.windows
-    for place, parts in sorted(_parts(judged).items()):
-        owner = judged.timelines.owners[judged.timeline[place]]
-        segment = int(judged.segment[place])
-        start_ms = int(segments.start_ms[segment])
-        end_ms = int(segments.end_ms[segment])
-        if end_ms <= within[0] or start_ms >= within[1]:
-            continue
-        row = int(segments.row[segment])
-        yield Stretch(
-            gpu_id=owner.member.gpu_id,
-            job_id=None if owner.job_id == NO_JOB else owner.job_id,
-            start_ms=start_ms,
-            end_ms=end_ms,
-            values=None if row < 0 else _values(windows, row),
-            observed_ms=None if row < 0 else int(windows.observed_ms[row]),
-            policy_version=version,
-            rule=_rule(judged, place, owner, parts),
-            parts=parts,
-        )
+    for number, parts in sorted(_parts(judged).items()):
+        place = _Place(judged, number, parts)
+        start_ms, end_ms = place.span
+        if start_ms < within[1] and end_ms > within[0]:
+            yield _stretch(place, version)
+
+
+def _stretch(place: _Place, version: int) -> Stretch:
+    windows = place.judged.question.windows
+    start_ms, end_ms = place.span
+    job_id = place.owner.job_id
+    has_window = place.row >= 0
+    return Stretch(
+        gpu_id=place.owner.member.gpu_id,
+        job_id=None if job_id == NO_JOB else job_id,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        values=_values(windows, place.row) if has_window else None,
+        observed_ms=int(windows.observed_ms[place.row]) if has_window else None,
+        policy_version=version,
+        rule=_rule(place),
+        parts=place.parts,
+    )
 
 
 def _parts(judged: Judged) -> dict[int, list[Part]]:
@@ -219,48 +248,49 @@ def _values(windows: Windows, row: int) -> dict[str, float]:
     }
 
 
-def _rule(judged: Judged, place: int, owner: Owner, parts: list[Part]) -> list[str]:
+def _rule(place: _Place) -> list[str]:
     """In words, what decided: an outage, else the window, the run that it is in, and who
     holds it.
     """
-    if all(part.state == "unavailable" for part in parts):
+    if all(part.state == "unavailable" for part in place.parts):
         return [
-            f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts
+            f"unavailable: {part.reason} was told, and nothing yet that it works"
+            for part in place.parts
         ]
-    segments = judged.segments
-    segment = int(judged.segment[place])
-    row = int(segments.row[segment])
-    words = [*_of_window(judged, place, row, owner), *_of_holder(owner, row, parts)]
-    if segments.is_by_power[segment]:
-        words.append(_estimated_energy(judged.question, int(segments.energy_row[segment])))
-    length_ms = segments.end_ms[segment] - segments.start_ms[segment]
-    own_ms = sum(part.gpu_ms for part in parts)
-    if own_ms != length_ms:
-        words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
+    words = [*_of_window(place), *_of_holder(place)]
+    segments = place.judged.segments
+    if segments.is_by_power[place.segment]:
+        energy_row = int(segments.energy_row[place.segment])
+        words.append(_estimated_energy(place.judged.question, energy_row))
+    start_ms, end_ms = place.span
+    own_ms = sum(part.gpu_ms for part in place.parts)
+    if own_ms != end_ms - start_ms:
+        words.append(f"shared: {own_ms} of {end_ms - start_ms} ms are this holder's")
     return words
 
 
-def _of_window(judged: Judged, place: int, row: int, owner: Owner) -> list[str]:
-    """What the window (`row` -1: none) says, and the run that it is in."""
-    if row < 0:
+def _of_window(place: _Place) -> list[str]:
+    """What the window says, if there is one, and the run that it is in."""
+    if place.row < 0:
         return []
+    judged = place.judged
     policy = judged.question.policy
-    words = rule_words.of_window(judged.activity, judged.question.windows, row, policy)
-    stretch = int(judged.stretches.at(judged.position[place]))
-    if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[row]:
-        words.append(rule_words.of_run(judged.stretches, stretch, owner.kind, policy))
+    words = rule_words.of_window(judged.activity, judged.question.windows, place.row, policy)
+    stretch = int(judged.stretches.at(judged.position[place.number]))
+    if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[place.row]:
+        words.append(rule_words.of_run(judged.stretches, stretch, place.owner.kind, policy))
     return words
 
 
-def _of_holder(owner: Owner, row: int, parts: list[Part]) -> list[str]:
-    """What is there to say of who holds it, or why nobody is known to (`row` -1: no window)."""
-    if owner.job_id == NO_JOB:
-        return [
-            rule_words.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts
-        ]
-    if row >= 0:
+def _of_holder(place: _Place) -> list[str]:
+    """What is there to say of who holds it, or why nobody is known to."""
+    reasons = [part.reason for part in place.parts]
+    if place.owner.job_id == NO_JOB:
+        nothing = "no allocation, and nothing holds it"
+        return [rule_words.WHY.get(reason, nothing) for reason in reasons]
+    if place.row >= 0:
         return []
-    return [rule_words.WHY[part.reason] for part in parts if part.reason in rule_words.WHY]
+    return [rule_words.WHY[reason] for reason in reasons if reason in rule_words.WHY]
 
 
 def _estimated_energy(question: Question, row: int) -> str:

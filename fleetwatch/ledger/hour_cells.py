@@ -2,14 +2,15 @@
 by diagnosis.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import accumulate
 
 import numpy as np
 
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import NAMES, Table
+from fleetwatch.ledger.judgement.observations import Ints, Mask
 from fleetwatch.ledger.models import HourCells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
@@ -19,8 +20,9 @@ from fleetwatch.telemetry.directory import compress, decompress
 # columns of a payload, 64 bits each and then 32; start_ms from the hour on
 _WIDE = ("gpu_id", "job_id")
 _NARROW = ("start_ms", *NAMES)
-_WIDE_BYTES = 8 * len(_WIDE)
-_ROW_BYTES = _WIDE_BYTES + 4 * len(_NARROW)
+_COLUMNS = (*_WIDE, *_NARROW)
+_START = _COLUMNS.index("start_ms")
+_ROW_BYTES = 8 * len(_WIDE) + 4 * len(_NARROW)
 _READ = (
     "SELECT node_id, hour, payload FROM ledger_hourcells WHERE node_id = ANY(%s) AND hour >= %s AND"
     " hour < %s ORDER BY node_id, hour"
@@ -37,17 +39,15 @@ def write(node_id: int, cells: Table, hours: Iterable[int], *, start_ms: int, en
     writes their entries.
     """
     wanted = sorted(hours)
-    fresh = cell_states.by_hour(cells)
+    fresh = cell_states.by_hour(_where(cells, _within(cells, start_ms, end_ms)))
     none = cell_states.joined([])
     payloads = []
     for hour in wanted:
-        table = _within(fresh.get(hour, none), start_ms, end_ms)
+        table = fresh.get(hour, none)
         if not start_ms <= hour <= end_ms - HOUR_MS:
             # an hour that a closed month's end cuts keeps the pieces of its other side
             kept = read([node_id], hour, hour + HOUR_MS).get(node_id, none)
-            table = cell_states.joined(
-                [table, _within(kept, hour, start_ms), _within(kept, end_ms, hour + HOUR_MS)]
-            )
+            table = cell_states.joined([table, _where(kept, ~_within(kept, start_ms, end_ms))])
         payloads.append(_packed(table, hour))
     execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
 
@@ -56,15 +56,13 @@ def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table
     """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a
     node without any is left out.
     """
-    rows = fetched(_READ, [list(node_ids), from_ms(start_ms), from_ms(end_ms)])
-    if not rows:
-        return {}
-    nodes, hours, payloads = zip(*rows, strict=True)
-    table, bounds = _unpacked(payloads, list(map(to_ms, hours)))
-    first = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 1)).tolist()
+    hours: dict[int, list[Ints]] = defaultdict(list)
+    asked = [list(node_ids), from_ms(start_ms), from_ms(end_ms)]
+    for node_id, hour, payload in fetched(_READ, asked):
+        hours[node_id].append(_unpacked(payload, to_ms(hour)))
     return {
-        nodes[row]: {name: values[bounds[row] : bounds[end]] for name, values in table.items()}
-        for row, end in zip(first, [*first[1:], len(nodes)], strict=True)
+        node_id: dict(zip(_COLUMNS, np.concatenate(of_node, axis=1), strict=True))
+        for node_id, of_node in hours.items()
     }
 
 
@@ -75,9 +73,12 @@ def forget(before: datetime) -> int:
     return HourCells.objects.filter(hour__lt=before).delete()[0]
 
 
-def _within(table: Table, start_ms: int, end_ms: int) -> Table:
-    inside = (table["start_ms"] >= start_ms) & (table["start_ms"] < end_ms)
-    return {name: values[inside] for name, values in table.items()}
+def _within(table: Table, start_ms: int, end_ms: int) -> Mask:
+    return (table["start_ms"] >= start_ms) & (table["start_ms"] < end_ms)
+
+
+def _where(table: Table, keep: Mask) -> Table:
+    return {name: values[keep] for name, values in table.items()}
 
 
 def _packed(table: Table, hour: int) -> bytes:
@@ -94,21 +95,12 @@ def _packed(table: Table, hour: int) -> bytes:
     )
 
 
-def _unpacked(payloads: Sequence[bytes], hours: Sequence[int]) -> tuple[Table, list[int]]:
-    """The rows of all of them, one after the other, and where each one's begin and the last one's
-    end.
-
-    Of all at once: a fleet's hours are thousands of small tables.
-    """
-    whole = [decompress(payload) for payload in payloads]
-    counts = [len(data) // _ROW_BYTES for data in whole]
-    wide = []
-    narrow = []
-    for data, count in zip(whole, counts, strict=True):
-        first = _WIDE_BYTES * count
-        wide.append(np.frombuffer(data[:first], dtype="<i8").reshape(len(_WIDE), count))
-        narrow.append(np.frombuffer(data[first:], dtype="<i4").reshape(len(_NARROW), count))
-    columns = (*np.concatenate(wide, axis=1), *np.concatenate(narrow, axis=1).astype(np.int64))
-    table: Table = dict(zip((*_WIDE, *_NARROW), columns, strict=True))
-    table["start_ms"] += np.repeat(np.array(hours, dtype=np.int64), counts)
-    return table, [0, *accumulate(counts)]
+def _unpacked(payload: bytes, hour: int) -> Ints:
+    """_COLUMNS x rows."""
+    data = decompress(payload)
+    count = len(data) // _ROW_BYTES
+    wide = np.frombuffer(data, dtype="<i8", count=count * len(_WIDE))
+    narrow = np.frombuffer(data, dtype="<i4", offset=wide.nbytes)
+    columns: Ints = np.concatenate([wide, narrow]).reshape(len(_COLUMNS), count)
+    columns[_START] += hour
+    return columns

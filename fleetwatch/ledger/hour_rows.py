@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sized
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,19 +70,23 @@ def entry_lines(judged: Judgement, policy_id: int, *, within: Span) -> Lines:
     """Lines of ENTRY_COLUMNS by clock hour, of the cuts that begin within the span."""
     entries = judged.entries
     keep = np.flatnonzero((entries.cut_ms >= within[0]) & (entries.cut_ms < within[1]))
-    starts = {
-        cut_ms: f"{from_ms(cut_ms):%Y-%m-%d %H:%M:%S}+00"
-        for cut_ms in np.unique(entries.cut_ms[keep]).tolist()
-    }
     texts = ["\t".join(words) for words in entries.texts]
     hours: Lines = defaultdict(list)
     for gpu_id, cut_ms, job_id, words, gpu_ms, energy_j in entries.rows(keep):
         job = NULL if job_id == NOBODY else job_id
-        energy = NULL if math.isnan(energy_j) else repr(energy_j).removesuffix(".0")
-        hours[floor_hour_ms(cut_ms)].append(
-            f"{gpu_id}\t{starts[cut_ms]}\t{job}\t{texts[words]}\t{policy_id}\t{gpu_ms}\t{energy}"
-        )
+        holder = f"{gpu_id}\t{_moment(cut_ms)}\t{job}\t{texts[words]}\t{policy_id}"
+        hours[floor_hour_ms(cut_ms)].append(f"{holder}\t{gpu_ms}\t{_joules(energy_j)}")
     return hours
+
+
+@lru_cache(maxsize=1024)
+def _moment(at_ms: int) -> str:
+    """As the database writes it."""
+    return f"{from_ms(at_ms):%Y-%m-%d %H:%M:%S}+00"
+
+
+def _joules(energy_j: float) -> str:
+    return NULL if math.isnan(energy_j) else repr(energy_j).removesuffix(".0")
 
 
 def replace(

@@ -85,21 +85,13 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
     """
     if not LEAST_W <= watts <= MOST_W:
         raise IdlePowerError(f"an idle power is {LEAST_W:g} to {MOST_W:g} W")
-    gpus = list(
-        GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node", "model")
-    )
-    if not gpus:
-        raise IdlePowerError(f"no GPU {uuid} was ever observed")
-    if gpus[0].parent_id is not None:
-        raise IdlePowerError(
-            "power is measured of whole GPUs: set it for the one that this instance is a part of"
-        )
+    gpus = _whole_gpus(uuid)
     _, policy = current_policy()
-    for limit_w in [gpu.limit_w for gpu in gpus]:
-        if limit_w and watts > policy.work_limit_ratio * limit_w:
+    for gpu in gpus:
+        if gpu.limit_w and watts > policy.work_limit_ratio * gpu.limit_w:
             raise IdlePowerError(
                 f"an idle power is at most {policy.work_limit_ratio:g} of the board's limit of"
-                f" {limit_w:g} W"
+                f" {gpu.limit_w:g} W"
             )
     until_ms = policy_plan.frontier().until_ms
     with transaction.atomic():
@@ -107,6 +99,21 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
         for gpu in gpus:
             row = IdlePower(gpu=gpu, watts=watts, set_by=by, created_at=now)
             _put_in_force(row, until_ms=until_ms)
+
+
+def _whole_gpus(uuid: str) -> list[GPU]:
+    """The rows of an observed GPU, with each node that it was with. Raises IdlePowerError for one
+    that is not whole, or was never observed.
+    """
+    rows = GPU.objects.filter(uuid=uuid, first_ms__isnull=False)
+    gpus = list(rows.select_related("node", "model"))
+    if not gpus:
+        raise IdlePowerError(f"no GPU {uuid} was ever observed")
+    if gpus[0].parent_id is not None:
+        raise IdlePowerError(
+            "power is measured of whole GPUs: set it for the one that this instance is a part of"
+        )
+    return gpus
 
 
 @transaction.atomic
@@ -169,27 +176,29 @@ def _of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy) ->
     """What one GPU's windows that lie in the spans, and show nothing, say; None where they are too
     few.
     """
-    unread: Floats = np.full(len(windows.gpu_id), np.nan)
-    acts = activity.read(windows, idle_w=unread, limit_w=unread, policy=policy)
-    power_w = Columns(windows)["power_w"]
-    # also in time that nobody holds a counter may be stuck, or somebody may work
-    shows_nothing = (
-        (acts.unseen == 0)
-        & (acts.evidence.peak <= policy.quiet_max)
-        & ~acts.evidence.works
-        & (power_w > 0)
-    )
-    rows = np.flatnonzero(shows_nothing & _within(windows, spans))
-    starts = windows.start_ms[rows]
-    ends = windows.end_ms[rows]
+    is_at_rest = _shows_nothing(windows, policy) & _within(windows, spans)
+    power_w = Columns(windows)["power_w"][is_at_rest]
+    starts = windows.start_ms[is_at_rest]
+    ends = windows.end_ms[is_at_rest]
     if (ends - starts).sum() < LEAST_MS:
         return None
     return IdlePower(
-        watts=round(float(np.percentile(power_w[rows], PERCENTILE)), 1),
-        readings=len(rows),
+        watts=round(float(np.percentile(power_w, PERCENTILE)), 1),
+        readings=len(power_w),
         first_ms=int(starts.min()),
         last_ms=int(ends.max()),
     )
+
+
+def _shows_nothing(windows: frames.Frame, policy: Policy) -> Mask:
+    """Which windows had their power read, and nothing else: also in time that nobody holds a
+    counter may be stuck, or somebody may work.
+    """
+    unread: Floats = np.full(len(windows.gpu_id), np.nan)
+    acts = activity.read(windows, idle_w=unread, limit_w=unread, policy=policy)
+    is_quiet = acts.evidence.peak <= policy.quiet_max
+    has_power = Columns(windows)["power_w"] > 0
+    return np.asarray((acts.unseen == 0) & is_quiet & ~acts.evidence.works & has_power)
 
 
 def _within(windows: frames.Frame, spans: Sequence[Span]) -> Mask:

@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -27,7 +28,8 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
-from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from fleetwatch.lib.intervals import ceil_hour_ms, floor_hour_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import boots, events
 
@@ -98,31 +100,31 @@ def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
     lived = joined(span for reported in stays.values() for span in reported.own)
     gone_ms = gone(lived, departures)
     return [
-        replace(capacity, idle_steps=rows.idle_steps.get(gpu.pk, ()))
+        capacity
         for gpu in rows.gpus.get(node.pk, [])
         if gpu.pk in stays
-        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms)
+        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms, rows.idle_steps.get(gpu.pk, ()))
     ]
 
 
-def _capacities(gpu: GPU, reported: Reported, gone: Sequence[int]) -> Iterator[Capacity]:
+def _capacities(
+    gpu: GPU,
+    reported: Reported,
+    gone: Sequence[int],
+    idle_steps: Sequence[tuple[int, float]],
+) -> Iterator[Capacity]:
     end_ms = gpu.capacity_end_ms
-    newest_ms = gpu.newest_ms
-    if gpu.parent is not None and newest_ms is not None:
-        end_ms = min(end_ms or newest_ms, newest_ms)
-    limits = _limits(gpu)
+    limits: dict[str, Any]
+    if gpu.parent is None:
+        limits = {"idle_w": gpu.model.idle_w if gpu.model else None, "limit_w": gpu.limit_w}
+    else:
+        # power is the parent's alone: no limits, so that an instance is never judged by it
+        limits = {"parent_id": gpu.parent_id, "weight": weight(gpu, gpu.parent)}
+        ends = [at_ms for at_ms in (end_ms, gpu.newest_ms) if at_ms is not None]
+        end_ms = min(ends, default=None)
     for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
         is_live = gpu.retired_ms is None and until_ms == end_ms
-        yield replace(limits, start_ms=start_ms, end_ms=until_ms, is_live=is_live)
-
-
-def _limits(gpu: GPU) -> Capacity:
-    """What it is judged by, without a time."""
-    if gpu.parent is not None:
-        # power is the parent's alone: no limits, so that an instance is never judged by it
-        return Capacity(gpu.pk, 0, 0, parent_id=gpu.parent_id, weight=weight(gpu, gpu.parent))
-    idle_w = gpu.model.idle_w if gpu.model else None
-    return Capacity(gpu.pk, 0, 0, idle_w=idle_w, limit_w=gpu.limit_w)
+        yield Capacity(gpu.pk, start_ms, until_ms, is_live, idle_steps=idle_steps, **limits)
 
 
 def weight(gpu: GPU, parent: GPU) -> float:
@@ -149,30 +151,19 @@ def node_facts(
     then, and none is read again.
     """
     gpus = capacities(node, rows)
-    silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
-    node_events = [] if node.last_ms is None else events(node.pk, node.last_ms + 1)
+    if node.last_ms is None:
+        return NodeFacts(node.pk, own_zone, gpus, outages={})
     effective: dict[int, list[Outage]] = {}
-    if node_events:
+    if node_events := events(node.pk, node.last_ms + 1):
         reboots = boots(node.pk)
-        before = {
-            (row.gpu_id, outage.start_ms, outage.reason): outage
-            for row in posted
-            for outage in posted_outages(row)
-        }
+        before = {row.gpu_id: posted_outages(row) for row in posted}
         # of a GPU that came back the last span of its capacity: an outage ends where that does
-        for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
-            effective[gpu.gpu_id] = [
-                _effective(
-                    node.pk,
-                    outage,
-                    gpu,
-                    policy,
-                    before.get((gpu.gpu_id, outage.start_ms, outage.reason)),
-                    unchanged_ms,
-                )
-                for outage in outages.by_events(gpu.gpu_id, node_events, reboots)
+        for gpu_id, gpu in {gpu.gpu_id: gpu for gpu in gpus}.items():
+            effective[gpu_id] = [
+                _effective(node.pk, outage, gpu, policy, before.get(gpu_id, []), unchanged_ms)
+                for outage in outages.by_events(gpu_id, node_events, reboots)
             ]
-    return NodeFacts(node.pk, own_zone, gpus, effective, silent_ms)
+    return NodeFacts(node.pk, own_zone, gpus, effective, node.last_ms)
 
 
 def posted_outages(row: Posted) -> list[Outage]:
@@ -194,30 +185,39 @@ def _effective(
     outage: Outage,
     gpu: Capacity,
     policy: Policy,
-    posted: Outage | None,
+    posted: Iterable[Outage],
     unchanged_ms: int,
 ) -> Outage:
     """The outage, ended by activity where it was; `is_revived` then."""
-    start = outage.start_ms
-    end = min(outage.end_ms, gpu.end_ms)
-    if outage.is_drain or start >= end:
+    start_ms = outage.start_ms
+    end_ms = min(outage.end_ms, gpu.end_ms)
+    if outage.is_drain or start_ms >= end_ms:
         return outage
-    if posted is not None:
-        if posted.is_revived and posted.end_ms <= unchanged_ms:
-            return posted
-        start = max(start, unchanged_ms)
-    step = 6 * HOUR_MS
-    # a stretch may cross the edge of a step
-    overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
-    for since in range(start, end, step):
-        windows = frames.read_windows(
-            node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS
-        )
-        rest = replace(outage, start_ms=since)
-        revived = outages.ended_by_activity(rest, gpu=gpu, windows=windows, policy=policy)
-        if revived.is_revived:
-            return replace(revived, start_ms=outage.start_ms)
-    return outage
+    for before in posted:
+        if (before.start_ms, before.reason) == (outage.start_ms, outage.reason):
+            if before.is_revived and before.end_ms <= unchanged_ms:
+                return before
+            start_ms = max(start_ms, unchanged_ms)
+    revived_ms = _revived_ms(node_id, outage, gpu, policy, within=(start_ms, end_ms))
+    if revived_ms is None:
+        return outage
+    return replace(outage, end_ms=revived_ms, is_revived=True)
+
+
+def _revived_ms(
+    node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, within: Span
+) -> int | None:
+    """Since when the GPU's windows show that it works; None where they do not."""
+    # a stretch may cross the edge of a pass
+    overlap_ms = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
+    for low, high in hour_cuts.passes(*within, hours=6):
+        until_ms = min(high + overlap_ms, within[1])
+        windows = frames.read_windows(node_id, low, until_ms, outages.ACTIVITY_COLUMNS)
+        rest = replace(outage, start_ms=low)
+        ended = outages.ended_by_activity(rest, gpu=gpu, windows=windows, policy=policy)
+        if ended.is_revived:
+            return ended.end_ms
+    return None
 
 
 def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:

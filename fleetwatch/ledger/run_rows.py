@@ -4,6 +4,7 @@ written as text or parsed.
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,24 +28,11 @@ _COLUMNS = [
 # A row of the table without its node: what is compared.
 _ROW = np.dtype([*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")])
 NO_ROWS: Rows = np.zeros(0, dtype=_ROW)
-# The same as COPY takes it: each column after its length; of the last two as much as there is
-# (_kept).
-_WORD = max(map(len, CONDITIONS))
 _COPIED_NAMES = ("node_id", *(name for name, _ in _COLUMNS), "job_id", "condition")
-_COPIED = np.dtype(
-    [
-        ("columns", ">i2"),
-        *(pair for name,
-        kind in [("node_id", ">i8"), *_COLUMNS] for pair in ((f"length of {name}", ">i4"),
-        (name, kind))),
-        ("length of job_id", ">i4"), ("job_id", ">i8"), ("length of condition", ">i4"),
-        ("condition", f"S{_WORD}"),
-    ]
-)  # fmt: skip
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
-_NULL = -1
+_NULL = -1  # as a length
 _COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY)"
 
 # a part lies within one hour: the lower bound on its end only lets the index be used
@@ -110,43 +98,43 @@ def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
     """Appends the rows to the table."""
     if not any(map(len, hours.values())):
         return
-    payload = _copied(node_id, np.concatenate(list(hours.values())))
+    rows = np.concatenate(list(hours.values()))
+    kind = 2 * rows["condition"] + (rows["job_id"] != NOBODY)
+    payload = _BEGIN
+    for number in np.unique(kind).tolist():
+        condition, is_held = divmod(number, 2)
+        some = rows[kind == number]
+        payload += _copied(node_id, some, CONDITIONS[condition - 1], is_held=bool(is_held))
     with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
-        sink.write(_BEGIN + payload + _END)
+        sink.write(payload + _END)
 
 
-def _copied(node_id: int, rows: Rows) -> bytes:
-    """The rows as COPY takes them, without its head and end."""
-    copied: Rows = np.zeros(len(rows), dtype=_COPIED)
+def _copied(node_id: int, rows: Rows, condition: str, *, is_held: bool) -> bytes:
+    """Rows of one condition, held or not, as COPY takes them, without its head and end."""
+    copied: Rows = np.zeros(len(rows), dtype=_copied_row(condition, is_held=is_held))
+    values: dict[str, Any] = {name: rows[name] for name in _ROW.names or ()}
+    values |= {"node_id": node_id, "condition": condition}
     copied["columns"] = len(_COPIED_NAMES)
-    copied["node_id"] = node_id
     for name in _COPIED_NAMES:
-        copied[f"length of {name}"] = _COPIED[name].itemsize
-    for name in (*(name for name, _ in _COLUMNS), "job_id"):
-        copied[name] = rows[name]
-    condition = rows["condition"] - 1
-    is_held = rows["job_id"] != NOBODY
-    copied["condition"] = np.array(CONDITIONS, dtype=f"S{_WORD}")[condition]
-    copied["length of condition"] = np.array([len(word) for word in CONDITIONS])[condition]
-    copied["length of job_id"][~is_held] = _NULL
-    whole = copied.view(np.uint8).reshape(len(rows), -1)
-    payload: bytes = whole[_KEPT[condition, is_held.astype(np.int64)]].tobytes()
-    return payload
+        length = copied.dtype[name].itemsize
+        copied[f"length of {name}"] = length or _NULL
+        if length:
+            copied[name] = values[name]
+    return copied.tobytes()
 
 
-def _kept() -> NDArray[np.bool_]:
-    """Which bytes of a copied row are there, by condition and whether a job holds it: nothing
-    follows the length of a NULL.
-    """
-    kept = np.ones((len(CONDITIONS), 2, _COPIED.itemsize), dtype=bool)
-    job, word = (_COPIED.fields[name][1] for name in ("job_id", "condition"))  # type: ignore[index]
-    kept[:, 0, job : job + 8] = False
-    for place, condition in enumerate(CONDITIONS):
-        kept[place, :, word + len(condition) :] = False
-    return kept
-
-
-_KEPT = _kept()
+@cache
+def _copied_row(condition: str, *, is_held: bool) -> np.dtype[np.void]:
+    """A row as COPY takes it: each column after its length; nothing follows that of a NULL."""
+    kinds = dict(_COLUMNS) | {
+        "node_id": ">i8",
+        "job_id": ">i8" if is_held else "V0",
+        "condition": f"S{len(condition)}",
+    }
+    fields: list[tuple[str, Any]] = [("columns", ">i2")]
+    for name in _COPIED_NAMES:
+        fields += [(f"length of {name}", ">i4"), (name, kinds[name])]
+    return np.dtype(fields)
 
 
 def _fill(array: Any, values: Any, kind: str) -> None:

@@ -243,31 +243,33 @@ def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime
     posted = context.posted[node.pk]
     facts = context.facts(node, hours)
     granted = _granted(facts)
-    changed = [(hour, hour + HOUR_MS) for hour in hours]
-    for row in granted:
-        changed += _changed(posted.get(row.gpu_id), row)
-    pieces = _pieces(changed, [*posted.values(), *granted], context, node.pk, oldest_ms)
+    changed = _changed_since(posted, granted)
+    bounds = _bounds([*posted.values(), *granted], oldest_ms)
+    pieces = _pieces(node.pk, hours, changed, context, within=bounds)
     books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
-    did = Counter(late=len([hour for hour in hours if hour < oldest_ms]))
-    did.update(_post_pieces(pieces, node, facts, context, books))
+    did = _post_pieces(pieces, node, facts, context, books)
+    did.update(late=sum(hour < oldest_ms for hour in hours))
     did.update(final.write(books, facts, context.policy, posted, until_ms=oldest_ms))
     _remember(granted, posted)
     return did
 
 
-def _pieces(
-    changed: list[Span], capacity: Iterable[Posted], context: _Context, node_id: int, oldest_ms: int
-) -> list[Piece]:
-    """What is judged differently within reach of what changed, where some GPU is or was
-    capacity.
-    """
+def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
+    """From when to when some GPU is or was capacity, in hours that can still be judged."""
     spans = [span for row in capacity for span in row.spans]
-    first = min((start for start, _ in spans), default=0)
-    last = max((end for _, end in spans), default=0)
-    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in changed]
+    first_ms = min((start for start, _ in spans), default=oldest_ms)
+    return max(first_ms, oldest_ms), max((end for _, end in spans), default=oldest_ms)
+
+
+def _pieces(
+    node_id: int, hours: Iterable[int], changed: Iterable[Span], context: _Context, *, within: Span
+) -> list[Piece]:
+    """What is judged differently within reach of these hours and of what else changed."""
+    spans = [*changed, *((hour, hour + HOUR_MS) for hour in hours)]
+    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in spans]
     return policy_plan.to_post(
         node_id,
-        hour_cuts.hours_touching(reached, within=(max(first, oldest_ms), last)),
+        hour_cuts.hours_touching(reached, within=within),
         policy_id=context.policy_id,
         closed=context.closed,
         at_most=HOURS_PER_PASS,
@@ -325,11 +327,17 @@ def _granted(facts: NodeFacts) -> list[Posted]:
     ]
 
 
-def _changed(posted: Posted | None, after: Posted) -> list[Span]:
-    """The time in which a GPU's capacity or unavailability is not what the last posting took it
+def _changed_since(posted: Mapping[int, Posted], granted: Iterable[Posted]) -> list[Span]:
+    """The time in which some GPU's capacity or unavailability is not what the last posting took it
     for.
     """
-    before = posted or Posted(spans=[])
+    return [
+        span for row in granted for span in _changed(posted.get(row.gpu_id, Posted(spans=[])), row)
+    ]
+
+
+def _changed(before: Posted, after: Posted) -> list[Span]:
+    """The same of one GPU."""
     changed = changed_time(*map(final.posted_spans, (before, after)))
     was, now = (
         {(outage.start_ms, outage.reason): outage.end_ms for outage in posted_outages(row)}

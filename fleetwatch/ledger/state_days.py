@@ -69,17 +69,27 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
 
     The interval and its steps begin at whole UTC hours. Of a MIG GPU its instances' time counts.
     """
-    count = interval.duration_ms // step_ms
-    places = {gpu_id: place for place, gpu_id in enumerate(gpu_ids)}
-    total = np.zeros((len(gpu_ids), count, len(SHOWN_STATES)), dtype=np.int64)
+    total = np.zeros(
+        (len(gpu_ids), interval.duration_ms // step_ms, len(SHOWN_STATES)), dtype=np.int64
+    )
+    places = dict(zip(gpu_ids, range(len(gpu_ids)), strict=True))
     for day, spent in _read(_days(interval)).items():
-        ids, hours = (np.concatenate(parts) for parts in zip(*spent, strict=True))
+        ids, hours = map(np.concatenate, zip(*spent, strict=True))
         place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
-        midnight_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
-        step = (midnight_ms - interval.start_ms + np.arange(HOURS) * HOUR_MS) // step_ms
-        _add(total, place, hours, step)
+        _add(total, place, hours, (_hours(day) - interval.start_ms) // step_ms)
+    return _most(total)
+
+
+def _most(total: Ints) -> Ints:
+    """The position in SHOWN_STATES of the state with the most time; -1 where there is none."""
     positions = np.array([SHOWN_STATES.index(state) for state in _ORDER])
     return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
+
+
+def _hours(day: date) -> Ints:
+    """When the hours of a UTC day begin."""
+    midnight_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
+    return midnight_ms + np.arange(HOURS) * HOUR_MS
 
 
 def _days(interval: Interval) -> list[date]:

@@ -69,7 +69,7 @@ def kinds(
     """Of positions in holders' timelines: the kind of what is not active there, with the signal
     and, where it is active too, the source of efficiency; where it is active; and where it starts.
     """
-    row = timelines.row[position]
+    row = timelines.row(position)
     rest, is_starting = (
         stretches.spread(values)[position] for values in _of_stretches(timelines, stretches)
     )
@@ -112,8 +112,8 @@ def starting_ms(
 ) -> Ints:
     """How much of the rest is `starting`: in a run that starts, the time up to the grace."""
     grace_ms = np.array([policy.grace_ms(owner.kind) for owner in timelines.owners], dtype=np.int64)
-    start_ms = timelines.start_ms[position]
-    length_ms = timelines.end_ms[position] - start_ms
+    start_ms = timelines.start_ms(position)
+    length_ms = timelines.end_ms(position) - start_ms
     end_ms = stretches.run_start_ms[stretches.at(position)] + grace_ms[timelines.timeline[position]]
     within = np.clip(end_ms - start_ms, 0, length_ms)
     return np.asarray(rest_ms * within // length_ms)

@@ -181,13 +181,16 @@ class Segments:
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Whose time a timeline is: a job's (NOBODY: nobody's) on a member, which it held over the
-    spans.
+    spans; and the segments of the timeline.
     """
 
     member: Member
     job_id: int
-    kind: str = ""
-    spans: Spans = ()
+    kind: str
+    spans: Spans
+    segment: Ints
+    is_own: Mask  # of the owner, not only beside it
+    gpu_ms: Ints  # of what is its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +200,37 @@ class Timelines:
     """
 
     owners: Sequence[Owner]
-    first: Ints  # each timeline's first position; after the last one, how many there are
+    segments: Segments
+    bridges: Floats  # of each window the longest gap after it that a run continues across
     unallocated: int  # how many positions are in timelines of nobody
     label: Kinds  # of these positions; means nothing where it is not its own
-    gpu_id: Ints  # of each timeline
-    job_id: Ints  # of each timeline, NOBODY: none
     timeline: Ints
     segment: Ints
-    row: Ints  # of the window that speaks, -1: none
-    start_ms: Ints
-    end_ms: Ints
-    bridge_ms: Floats  # the longest gap after it that a run continues across
-    is_own: Mask  # of the timeline's owner, not only beside it
-    gpu_ms: Ints  # of what is its own
+    is_own: Mask
+    gpu_ms: Ints
     is_down: Mask  # an outage that a holder suffers
     code: Codes
+
+    @property
+    def first(self) -> Ints:
+        """Each timeline's first position; after the last one, how many there are."""
+        return np.cumsum([0, *(len(owner.segment) for owner in self.owners)])
+
+    def row(self, position: Ints) -> Ints:
+        """The window that speaks there, -1: none."""
+        return self.segments.row[self.segment[position]]
+
+    def start_ms(self, position: Ints) -> Ints:
+        """When the segments at these positions begin."""
+        return self.segments.start_ms[self.segment[position]]
+
+    def end_ms(self, position: Ints) -> Ints:
+        """When they end."""
+        return self.segments.end_ms[self.segment[position]]
+
+    def bridge_ms(self, position: Ints) -> Floats:
+        """The longest gap after them that a run continues across."""
+        return np.asarray(of_rows(self.bridges, self.row(position)))
 
 
 @dataclass(frozen=True, slots=True)

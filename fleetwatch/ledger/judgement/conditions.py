@@ -46,7 +46,7 @@ def _of_windows(activity: Activity, segments: Segments, timelines: Timelines, ru
     """The condition of each position; UNSEEN in gaps and where it is not the timeline's own."""
     number: Codes = _OF_CODE[timelines.code + np.int8(_IN_RUN) * (run >= 0)]
     busy = np.flatnonzero(number == CONDITION_NUMBER["active"])
-    is_spinning = of_rows(activity.spinning > activity.working, timelines.row[busy])
+    is_spinning = of_rows(activity.spinning > activity.working, timelines.row(busy))
     number[busy[is_spinning]] = CONDITION_NUMBER["spinning"]
     number[timelines.is_own & timelines.is_down] = CONDITION_NUMBER["unavailable"]
     of_nobody = np.array(

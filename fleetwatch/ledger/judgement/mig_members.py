@@ -178,6 +178,11 @@ class _Job:
         """Whether it was granted less than all, at least at times."""
         return any(hold.share is not None and hold.share < 1 for hold, _ in self.holds)
 
+    def holder(self, gpu_ms: Ints) -> Holder:
+        """The job with its milliseconds of each segment."""
+        hold, _ = self.holds[0]
+        return Holder(hold.job_id, hold.kind, self.spans, self.mask, gpu_ms)
+
     def share(self, start_ms: Ints) -> Floats:
         """Its granted share at each segment (NaN: not known).
 
@@ -200,22 +205,33 @@ def _holders(
     """
     jobs = _jobs(holdings, start_ms, own_ms > 0)
     count = np.zeros(len(start_ms), dtype=np.int64)
-    is_shared = np.zeros(len(start_ms), dtype=bool)
     for job in jobs:
-        is_shared |= job.mask & (count > 0) | job.mask & job.is_partial
         count += job.mask
-    parts = [own_ms] * len(jobs)
+    parts, rest_ms = _parts(jobs, start_ms, own_ms, count)
+    return [job.holder(part) for job, part in zip(jobs, parts, strict=True)], count, rest_ms
+
+
+def _parts(
+    jobs: Sequence[_Job], start_ms: Ints, own_ms: Ints, count: Ints
+) -> tuple[list[Ints], Ints]:
+    """Each job's milliseconds of each segment, where it held it; and those that none holds."""
     rest_ms = own_ms * (count == 0)
-    if is_shared.any():
-        parts = [own_ms.copy() for _ in jobs]
-        divided = _divided(jobs, start_ms[is_shared], own_ms[is_shared], is_shared)
-        for part, own in zip([*parts, rest_ms], divided.T, strict=True):
-            part[is_shared] = own
-    holders = [
-        Holder(job.holds[0][0].job_id, job.holds[0][0].kind, job.spans, job.mask, part)
-        for job, part in zip(jobs, parts, strict=True)
-    ]
-    return holders, count, rest_ms
+    is_partly = np.any([job.mask for job in jobs if job.is_partial], axis=0)
+    shared = np.flatnonzero((count > 1) | is_partly)
+    if len(shared) == 0:
+        return [own_ms] * len(jobs), rest_ms
+    parts = [own_ms.copy() for _ in jobs]
+    divided = _divided(jobs, shared, start_ms[shared], own_ms[shared])
+    for part, own in zip([*parts, rest_ms], divided.T, strict=True):
+        part[shared] = own
+    return parts, rest_ms
+
+
+def _divided(jobs: Sequence[_Job], shared: Ints, start_ms: Ints, own_ms: Ints) -> Ints:
+    """Of shared segments (jobs + the rest) the milliseconds."""
+    holds = np.array([job.mask[shared] for job in jobs])
+    shares = np.array([job.share(start_ms) for job in jobs])
+    return split_holders(own_ms, holds, shares)
 
 
 def _jobs(holdings: Sequence[Held], start_ms: Ints, alive: Mask) -> list[_Job]:
@@ -232,10 +248,3 @@ def _jobs(holdings: Sequence[Held], start_ms: Ints, alive: Mask) -> list[_Job]:
 
 def _job_id(held: Held) -> int:
     return held[0].job_id
-
-
-def _divided(jobs: Sequence[_Job], start_ms: Ints, own_ms: Ints, is_shared: Mask) -> Ints:
-    """Of the segments that are shared (jobs + the rest) each one's milliseconds."""
-    holds = np.array([job.mask[is_shared] for job in jobs])
-    shares = np.array([job.share(start_ms) for job in jobs])
-    return split_holders(own_ms, holds, shares)

@@ -43,9 +43,12 @@ class Sums:
     count: Ints
     sizes: list[int]
 
-    def groups(self, is_group: Mask) -> Ints:
-        """The number of each sum's group of places; `is_group`: where one begins."""
-        return np.asarray((np.cumsum(is_group) - 1)[self.first][self.patch])
+    def groups(self, is_group: Mask) -> tuple[Ints, Ints]:
+        """The first place of each group, and the number of each sum's; `is_group`: where one
+        begins.
+        """
+        number = np.cumsum(is_group) - 1
+        return np.flatnonzero(is_group), number[self.first][self.patch]
 
 
 def judgement(judged: Judged) -> Judgement:
@@ -98,45 +101,50 @@ def _entries(judged: Judged, sums: Sums, is_group: Mask) -> Entries:
     Time with and without a reading of energy stays apart: a sum never passes off missing joules as
     none.
     """
-    segments = judged.segments
-    kinds, kind = np.unique(sums.kind, return_inverse=True)
-    first = np.flatnonzero(is_group)
-    shape = (len(first), len(kinds), 2)
-    is_read = _is_metered(judged, sums.first)[sums.patch]
-    key = np.ravel_multi_index((sums.groups(is_group), kind, is_read), shape)
-    milliseconds = np.bincount(key, weights=sums.gpu_ms)
+    first, group = sums.groups(is_group)
+    kind, texts = _worded(sums.kind, judged.segments.labels)
+    shape = (len(first), len(texts), 2)
+    key = np.ravel_multi_index((group, kind, _is_metered(judged, sums)), shape)
+    milliseconds = np.bincount(key, weights=sums.gpu_ms).astype(np.int64)
     position = np.flatnonzero(milliseconds)
-    joules = _joules(judged, sums, key)[position]
     group, words, has_energy = np.unravel_index(position, shape)
     place = first[group]
     return Entries(
         **_holder(judged, place),
-        cut_ms=judged.question.cuts[segments.cut[judged.segment[place]]],
+        cut_ms=_cuts(judged, place),
         words=words,
-        gpu_ms=milliseconds[position].astype(np.int64),
-        energy_j=np.where(has_energy, joules, np.nan),
-        texts=_texts(segments.labels, kinds),
+        gpu_ms=milliseconds[position],
+        energy_j=np.where(has_energy, _joules(judged, sums, key)[position], np.nan),
+        texts=texts,
     )
 
 
-def _is_metered(judged: Judged, place: Ints) -> Mask:
-    return judged.segments.is_metered[judged.segment[place]]
+def _is_metered(judged: Judged, sums: Sums) -> Mask:
+    """Whether the energy of each sum's places was read."""
+    return judged.segments.is_metered[judged.segment[sums.first]][sums.patch]
+
+
+def _cuts(judged: Judged, place: Ints) -> Ints:
+    """When the cuts begin in which these places lie."""
+    return judged.question.cuts[judged.segments.cut[judged.segment[place]]]
 
 
 def _holder(judged: Judged, place: Ints) -> dict[str, Ints]:
     """GPU and job of these places."""
-    timelines = judged.timelines
-    timeline = judged.timeline[place]
-    return {"gpu_id": timelines.gpu_id[timeline], "job_id": timelines.job_id[timeline]}
+    owners = judged.timelines.owners
+    holders = np.array([(owner.member.gpu_id, owner.job_id) for owner in owners])
+    gpu_id, job_id = holders[judged.timeline[place]].T
+    return {"gpu_id": gpu_id, "job_id": job_id}
 
 
-def _texts(by_number: tuple[Label, ...], kinds: Kinds) -> list[Words]:
-    """Each kind in words."""
+def _worded(kinds: Kinds, by_number: tuple[Label, ...]) -> tuple[Ints, list[Words]]:
+    """Each kind's position in the texts, and these."""
+    different, position = np.unique(kinds, return_inverse=True)
     texts = []
-    for kind in kinds.tolist():
+    for kind in different.tolist():
         label, signal, source = labels.named(by_number, kind)
         texts.append((label.state, label.kind, label.reason, signal, source, label.tier))
-    return texts
+    return position, texts
 
 
 def _joules(judged: Judged, sums: Sums, key: Ints) -> Floats:
@@ -162,11 +170,11 @@ def _joules(judged: Judged, sums: Sums, key: Ints) -> Floats:
 def _parts(judged: Judged, sums: Sums, is_part: Mask) -> RunParts:
     """The parts of runs with any time, with their milliseconds by state."""
     segments = judged.segments
-    first = np.flatnonzero(is_part)
+    first, group = sums.groups(is_part)
     last = np.append(first[1:], len(is_part)) - 1
     states = np.array([STATES.index(label.state) for label in segments.labels])
     state = states[sums.kind >> LABEL_SHIFT]
-    state_ms = _table(sums.groups(is_part), state, sums.gpu_ms, (len(first), len(STATES)))
+    state_ms = _table(group, state, sums.gpu_ms, (len(first), len(STATES)))
     return RunParts(
         **_holder(judged, first),
         condition=judged.condition[first].astype(np.int64),
@@ -220,9 +228,8 @@ def _cells(judged: Judged, sums: Sums, is_cell: Mask) -> Table:
     is_held = _holder(judged, sums.first)["job_id"] != NOBODY
     held = np.flatnonzero(is_held[sums.patch])
     column = _cell_places(judged)[sums.kind[held] >> LABEL_SHIFT]
-    first = np.flatnonzero(is_cell)
-    shape = (len(first), len(NAMES))
-    cell_ms = _table(sums.groups(is_cell)[held], column, sums.gpu_ms[held], shape)
+    first, group = sums.groups(is_cell)
+    cell_ms = _table(group[held], column, sums.gpu_ms[held], (len(first), len(NAMES)))
     is_filled = cell_ms.any(axis=1)
     place = first[is_filled]
     start_ms = judged.segments.start_ms[judged.segment[place]] // CELL_MS * CELL_MS

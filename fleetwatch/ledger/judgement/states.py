@@ -7,6 +7,8 @@ All GPUs of a node and all their holders are judged in the same passes: each fil
 columns.py from those before it.
 """
 
+from typing import Any
+
 import numpy as np
 
 from fleetwatch.ledger.judgement import (
@@ -24,6 +26,8 @@ from fleetwatch.ledger.judgement import (
 from fleetwatch.ledger.judgement.columns import Activity, Judged, Segments, Stretches, Timelines
 from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT, Kinds
 from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NO_PARTS, Ints, Judgement, Question
+
+Tables = tuple[Activity, Segments, Timelines, Stretches]
 
 
 def judge(question: Question) -> Judgement:
@@ -64,15 +68,31 @@ def _places(
     """The places within the target, those of nobody first; None where there are none."""
     tables = (window_activity, node_segments, node_timelines, node_stretches)
     position, condition, joins_previous = conditions.of_positions(*tables)
-    start_ms = node_timelines.start_ms[position]
+    start_ms = node_timelines.start_ms(position)
     is_asked = (start_ms >= question.target[0]) & (start_ms < question.target[1])
     if not is_asked.any():
         return None
     position = position[is_asked]
+    return Judged(
+        question,
+        *tables,
+        **_amounts(question, tables, position),
+        position=position,
+        timeline=node_timelines.timeline[position],
+        segment=node_timelines.segment[position],
+        condition=condition[is_asked],
+        joins_previous=joins_previous[is_asked],
+        stall_tier=np.array([allocated.tier(owner.kind) for owner in node_timelines.owners]),
+    )
+
+
+def _amounts(question: Question, tables: Tables, position: Ints) -> dict[str, Any]:
+    """The columns on what is counted of places at these positions."""
+    window_activity, _, node_timelines, node_stretches = tables
     kind, busy, starting = _kinds(question, *tables, position)
     rest_ms = node_timelines.gpu_ms[position]
     *active_ms, rest_ms[busy] = allocated.split(
-        window_activity, node_timelines.row[position[busy]], rest_ms[busy]
+        window_activity, node_timelines.row(position[busy]), rest_ms[busy]
     )
     starting_ms = allocated.starting_ms(
         node_timelines,
@@ -82,22 +102,14 @@ def _places(
         rest_ms=rest_ms[starting],
     )
     rest_ms[starting] -= starting_ms
-    return Judged(
-        question,
-        *tables,
-        position=position,
-        timeline=node_timelines.timeline[position],
-        segment=node_timelines.segment[position],
-        condition=condition[is_asked],
-        joins_previous=joins_previous[is_asked],
-        kind=kind,
-        rest_ms=rest_ms,
-        busy=busy,
-        active_ms=active_ms,
-        starting=starting,
-        starting_ms=starting_ms,
-        stall_tier=np.array([allocated.tier(owner.kind) for owner in node_timelines.owners]),
-    )
+    return {
+        "kind": kind,
+        "rest_ms": rest_ms,
+        "busy": busy,
+        "active_ms": active_ms,
+        "starting": starting,
+        "starting_ms": starting_ms,
+    }
 
 
 def _kinds(
@@ -117,7 +129,7 @@ def _kinds(
         window_activity, node_segments, node_timelines, node_stretches, position[nobodys:]
     )
     kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
-    start_ms = node_timelines.start_ms[position]
+    start_ms = node_timelines.start_ms(position)
     is_silent = (start_ms >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
     kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
     return kind, np.flatnonzero(is_busy) + nobodys, np.flatnonzero(is_starting) + nobodys

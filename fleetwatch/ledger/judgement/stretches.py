@@ -80,27 +80,32 @@ def _alike(timelines: Timelines) -> Stretches:
     timeline = timelines.timeline[first]
     code = timelines.code[first]
     is_first = changes(timeline)
-    is_last = np.append(is_first[1:], True)
-    start_ms = timelines.start_ms[first]
-    end_ms = timelines.end_ms[last]
-    gap_ms = np.append(start_ms[1:], 0) - np.append(0, end_ms[:-1])
-    is_long = gap_ms > np.append(0, timelines.bridge_ms[last[:-1]])
-    is_closed = (code == GAP) & (is_first | is_last | is_long)
-    return Stretches(
+    start_ms = timelines.start_ms(first)
+    end_ms = timelines.end_ms(last)
+    stretches = Stretches(
         first=first,
         last=last,
         timeline=timeline,
         code=code,
-        closed=np.where(is_closed, np.int8(BARRIER), code),
+        closed=code,
         start_ms=start_ms,
         end_ms=end_ms,
         is_first=is_first,
-        is_last=is_last,
+        is_last=np.append(is_first[1:], True),
         run=np.full(len(first), -1),
         verdict=np.full(len(first), NO_RUN, dtype=np.int8),
         run_start_ms=start_ms,
         run_end_ms=end_ms,
     )
+    return replace(stretches, closed=_closed(stretches, timelines))
+
+
+def _closed(stretches: Stretches, timelines: Timelines) -> Codes:
+    """The codes, with every gap that no run continues across turned into a barrier."""
+    gap_ms = np.append(stretches.start_ms[1:], 0) - np.append(0, stretches.end_ms[:-1])
+    is_long = gap_ms > np.append(0, timelines.bridge_ms(stretches.last[:-1]))
+    is_closed = (stretches.code == GAP) & (stretches.is_first | stretches.is_last | is_long)
+    return np.where(is_closed, np.int8(BARRIER), stretches.code)
 
 
 def _linked(stretches: Stretches, quiet: Ints, policy: Policy) -> Mask:
@@ -137,7 +142,7 @@ def _quiet_starts(timelines: Timelines, stretches: Stretches, idle_ms: Ints) -> 
     is_begun = (
         ~is_open
         & (stretches.code[following] == QUIET)
-        & (timelines.start_ms[quiet] - start_ms <= timelines.bridge_ms[quiet])
+        & (timelines.start_ms(quiet) - start_ms <= timelines.bridge_ms(quiet))
     )
     resumes = _resumes(timelines, stretches, position, idle_ms)
     return np.asarray(quiet[is_begun & ~resumes])
@@ -152,7 +157,7 @@ def _resumes(timelines: Timelines, stretches: Stretches, position: Ints, idle_ms
     at = stretches.at(earlier)
     before, is_lost = _beyond_gap(stretches, at, -1)
     last = np.where(before < at, stretches.last[before], earlier)
-    outage_ms = timelines.start_ms[position] - timelines.end_ms[last]
+    outage_ms = timelines.start_ms(position) - timelines.end_ms(last)
     is_short = (outage_ms > 0) & (outage_ms <= idle_ms[timeline])
     is_later = position > timelines.first[timeline]
     return np.asarray(is_later & timelines.is_own[last] & is_short & ~is_lost)
@@ -166,7 +171,8 @@ def _starts(timelines: Timelines) -> tuple[Ints, Ints]:
         for start_ms, _ in owner.spans
     ]
     timeline, first_ms, start_ms = np.array(starts, dtype=np.int64).reshape(-1, 3).T
-    begins = timelines.timeline << TIME_BITS | timelines.start_ms
+    start_of = timelines.segments.start_ms[timelines.segment]
+    begins = timelines.timeline << TIME_BITS | start_of
     wanted = timeline << TIME_BITS | start_ms
     position = np.searchsorted(begins, wanted)
     is_after = position > timelines.first[timeline]
@@ -185,7 +191,7 @@ def _ends_in_activity(timelines: Timelines, stretches: Stretches, last: Ints) ->
     live_ms = [owner.member.live_end_ms for owner in timelines.owners]
     # None becomes NaN, which is near nothing
     live_end_ms = np.array(live_ms, dtype=np.float64)[stretches.timeline[last]]
-    bridge_ms = timelines.bridge_ms[stretches.last[last]]
+    bridge_ms = timelines.bridge_ms(stretches.last[last])
     at = np.minimum(last + 1, len(stretches.first) - 1)
     following, is_open = _beyond_gap(stretches, at, 1)
     is_active = np.isin(stretches.code[following], (BLIP, BUSY))

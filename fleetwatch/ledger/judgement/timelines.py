@@ -17,9 +17,6 @@ from fleetwatch.ledger.judgement.columns import (
 from fleetwatch.ledger.judgement.labels import Codes, Kinds
 from fleetwatch.ledger.judgement.observations import NOBODY, Floats, Ints, Mask, Question
 
-# segments, which of them are the owner's own, and its milliseconds
-Column = tuple[Ints, Mask, Ints]
-
 
 def of_owners(
     question: Question, activity: Activity, segments: Segments, beside: Ints, label: Kinds
@@ -29,40 +26,41 @@ def of_owners(
     """
     nobodys = _codes_of_nobody(segments, beside, label)
     is_gap = _is_gap(segments, beside[nobodys == GAP])
-    owners, columns = zip(
-        *_of_nobody(segments, beside), *_of_holders(segments, is_gap), strict=True
+    owners = [*_of_nobody(segments, beside), *_of_holders(segments, is_gap)]
+    segment, is_own, gpu_ms = (
+        np.concatenate([getattr(owner, name) for owner in owners])
+        for name in ("segment", "is_own", "gpu_ms")
     )
-    sizes = [len(segment) for segment, _, _ in columns]
-    segment, is_own, gpu_ms = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    row = segments.row[segment]
-    is_down = segments.is_down[segment]
-    code = np.where(is_down, np.int8(BARRIER), of_rows(activity.code, row, none=GAP))
-    code[~is_own] = np.where(is_gap[segment[~is_own]], GAP, BARRIER)
+    code = _codes(activity, segments, segment, is_own, is_gap)
     code[: len(beside)] = nobodys
     return Timelines(
         owners=owners,
-        first=np.append(0, np.cumsum(sizes)),
+        segments=segments,
+        bridges=_bridges(question),
         unallocated=len(beside),
         label=label,
-        gpu_id=np.array([owner.member.gpu_id for owner in owners]),
-        job_id=np.array([owner.job_id for owner in owners]),
-        timeline=np.repeat(np.arange(len(sizes)), sizes),
+        timeline=np.repeat(np.arange(len(owners)), [len(owner.segment) for owner in owners]),
         segment=segment,
-        row=row,
-        start_ms=segments.start_ms[segment],
-        end_ms=segments.end_ms[segment],
-        bridge_ms=of_rows(_bridges(question), row),
         is_own=is_own,
         gpu_ms=gpu_ms,
-        is_down=is_down,
+        is_down=segments.is_down[segment],
         code=code,
     )
 
 
 def _bridges(question: Question) -> Floats:
-    """The longest gap beside each window that a run continues across."""
     windows = question.windows
     return np.asarray(question.policy.bridge_windows * (windows.end_ms - windows.start_ms))
+
+
+def _codes(
+    activity: Activity, segments: Segments, segment: Ints, is_own: Mask, is_gap: Mask
+) -> Codes:
+    """What each position is to its holder."""
+    code: Codes = of_rows(activity.code, segments.row[segment], none=GAP)
+    code[segments.is_down[segment]] = BARRIER
+    code[~is_own] = np.where(is_gap[segment[~is_own]], GAP, BARRIER)
+    return code
 
 
 def _codes_of_nobody(segments: Segments, beside: Ints, label: Kinds) -> Codes:
@@ -78,24 +76,31 @@ def _is_gap(segments: Segments, unknown: Ints) -> Mask:
     return is_gap
 
 
-def _of_nobody(segments: Segments, beside: Ints) -> Iterator[tuple[Owner, Column]]:
+def _of_nobody(segments: Segments, beside: Ints) -> Iterator[Owner]:
     """Of each member whose time nobody holds, that."""
     bounds = np.searchsorted(beside, segments.first).tolist()
     for member, low, high in zip(segments.members, bounds, bounds[1:], strict=False):
         if low < high:
-            rest_ms = segments.rest_ms[beside[low:high]]
-            yield Owner(member, NOBODY), (beside[low:high], rest_ms > 0, rest_ms)
+            own = beside[low:high]
+            rest_ms = segments.rest_ms[own]
+            yield Owner(member, NOBODY, "", (), own, rest_ms > 0, rest_ms)
 
 
-def _of_holders(segments: Segments, is_gap: Mask) -> Iterator[tuple[Owner, Column]]:
+def _of_holders(segments: Segments, is_gap: Mask) -> Iterator[Owner]:
     """Of each holder what it held."""
     for member, begin in zip(segments.members, segments.first, strict=False):
         is_gap_here = is_gap[begin : begin + len(member.row)]
         for holder in member.holders:
             low, high = _reach(holder.held, is_gap_here)
-            own = np.arange(begin + low, begin + high)
-            owner = Owner(member, holder.job_id, holder.kind, holder.spans)
-            yield owner, (own, holder.held[low:high], holder.gpu_ms[low:high])
+            yield Owner(
+                member,
+                holder.job_id,
+                holder.kind,
+                holder.spans,
+                segment=np.arange(begin + low, begin + high),
+                is_own=holder.held[low:high],
+                gpu_ms=holder.gpu_ms[low:high],
+            )
 
 
 def _reach(held: Mask, is_gap: Mask) -> tuple[int, int]:
