@@ -50,6 +50,11 @@ def _ring() -> MultiFernet:
     return keyring([settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS], PURPOSE)
 
 
+def is_required() -> bool:
+    """Whether everybody logs in with a second factor."""
+    return Organisation.objects.filter(needs_second_factor=True).exists()
+
+
 def has_factor(user: User) -> bool:
     """Whether the user logs in with a second factor; recovery codes alone are none."""
     factors = Authenticator.objects.filter(user=user)
@@ -64,11 +69,11 @@ def drop_factors(user: User) -> None:
 
 
 @transaction.atomic
-def set_required(is_required: bool) -> None:
+def set_required(required: bool) -> None:
     """Whether everybody logs in with a second factor; who has none and is logged in owes it."""
-    Organisation.objects.update_or_create(pk=1, defaults={"needs_second_factor": is_required})
-    record("organisation.second_factor", "", is_required=is_required)
-    for session in Session.objects.all() if is_required else ():
+    Organisation.objects.update_or_create(pk=1, defaults={"needs_second_factor": required})
+    record("organisation.second_factor", "", required=required)
+    for session in Session.objects.all() if required else ():
         facts = session.get_decoded()
         user = User.objects.filter(pk=facts.get(SESSION_KEY, 0)).first()
         if user is not None and not has_factor(user):
@@ -81,7 +86,7 @@ def require(respond: Respond) -> Respond:
 
     def answer(request: HttpRequest) -> HttpResponse:
         owes = request.session.get(OWED) and not request.path.startswith(OPEN)
-        if not owes or not organisation().needs_second_factor:
+        if not owes or not is_required():
             return respond(request)
         messages.info(request, "Your organisation asks for a second factor: add one, please.")
         return redirect("mfa_index")
@@ -91,7 +96,7 @@ def require(respond: Respond) -> Respond:
 
 @receiver(user_logged_in)
 def _note_owed(request: HttpRequest, user: User, **_: Any) -> None:
-    if organisation().needs_second_factor and not has_factor(user):
+    if is_required() and not has_factor(user):
         request.session[OWED] = True
 
 
@@ -105,5 +110,5 @@ def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_: 
 @receiver(authenticator_removed)
 def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
     record("login.factor_remove", user.get_username(), kind=authenticator.type)
-    if organisation().needs_second_factor and not has_factor(user):
+    if is_required() and not has_factor(user):
         request.session[OWED] = True

@@ -35,6 +35,10 @@ from fleetwatch.notify.models import Channel
 from fleetwatch.reports import statement_choices
 
 MAX_TTL_DAYS = 366
+SECOND_FACTOR = {
+    "everybody": "Everybody is asked for a second factor, who is logged in already too.",
+    "each": "A second factor is up to each person.",
+}
 
 
 def create_channel(asked: Asked) -> Done:
@@ -148,11 +152,11 @@ def set_organisation(asked: Asked) -> Done:
 
 
 def set_access(asked: Asked) -> Done:
-    is_required = asked.is_ticked("needs_second_factor")
-    second_factor.set_required(is_required)
-    if not is_required:
-        return Done("A second factor is up to each person.")
-    return Done("Everybody is asked for a second factor, who is logged in already too.")
+    whose = asked.text("second_factor")
+    if whose not in SECOND_FACTOR:
+        raise RefusedFieldError("Choose one of the two.", field="second_factor")
+    second_factor.set_required(whose == "everybody")
+    return Done(SECOND_FACTOR[whose])
 
 
 def close_month(asked: Asked) -> Done:

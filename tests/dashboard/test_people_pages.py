@@ -327,3 +327,13 @@ def test_create_user_prints_a_password_that_lets_in(nlp, capsys):
 def test_create_user_says_what_it_cannot_do(bo, arguments, sentence):
     with pytest.raises(CommandError, match=sentence):
         call_command("create_user", *arguments)
+
+
+def test_an_admin_asks_everybody_for_a_second_factor(admin, bo):
+    theirs = Client()
+    theirs.force_login(bo)
+
+    admin.post("/settings/access", {"second_factor": "everybody"})
+
+    assert theirs.get("/causes")["Location"] == "/accounts/2fa/"
+    assert admin.get("/causes")["Location"] == "/accounts/2fa/"
