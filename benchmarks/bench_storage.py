@@ -49,7 +49,9 @@ def measure(hub: Hub, hours: int) -> Table:
     rows = hot.marked([first.pk], range(start_ms, end_ms, 3_600_000))[first.pk]
     wanted = first.values / columns_of(rows[0]) * len(WANTED)
     found = [
-        speed("decode hot batches", first.values, timed(lambda: hot.decode(rows, None))),
+        speed(
+            "decode hot batches", first.values, timed(lambda: hot.decode_each([rows], None, None))
+        ),
         speed(
             f"read {hours} h hot, {len(WANTED)} columns",
             wanted,
@@ -197,7 +199,7 @@ def blur(value: float | None, rng: np.random.Generator) -> float | None:
 def columns_of(row: object) -> int:
     from fleetwatch.telemetry import hot
 
-    table = hot.decode([row], None).windows
+    table = hot.decode_each([[row]], None, None)[0].windows
     return sum(
         name in wire.WINDOW_COLUMNS and not np.isnan(values).all() for name, values in table.items()
     )

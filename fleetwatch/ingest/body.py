@@ -1,8 +1,7 @@
-"""The bytes of a request: read and expanded, never beyond a limit. Pure."""
+"""The bytes of a request: expanded, never beyond a limit. Pure."""
 
 import gzip
 import zlib
-from typing import Protocol
 
 from agent.wire import MAX_BYTES, WireError
 
@@ -11,27 +10,6 @@ GZIP_WBITS = 31  # zlib: 16 + 15, a gzip header and the largest window
 
 class TooLargeError(Exception):
     """More bytes than the door takes, compressed or expanded."""
-
-
-class Readable(Protocol):
-    """What a request's body is read from."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-def read_bounded(stream: Readable, *, limit: int = MAX_BYTES) -> bytes:
-    """The whole stream.
-
-    Raises TooLargeError once it has given more than `limit` bytes, whatever length it declared.
-    """
-    parts: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (part := stream.read(min(left, 1 << 16))):
-        parts.append(part)
-        left -= len(part)
-    if left <= 0:
-        raise TooLargeError(f"the body is larger than {limit} bytes")
-    return b"".join(parts)
 
 
 def expand(body: bytes, encoding: str, *, limit: int = MAX_BYTES) -> bytes:

@@ -132,40 +132,31 @@ def _are_windows(given: Any, gpu_count: int) -> bool:
     windows = given.windows
     host = given.host
     length_ms = given.window_s * 1000
-    starts = windows.start_ms
-    if (
-        not windows.gpu
-        or not _are_equally_long(windows)
-        or max(windows.gpu) >= gpu_count
-        or max(windows.observed_ms) > length_ms
-    ):
-        return False
-    if max(starts) + length_ms - min(starts) > wire.MAX_SPAN_MS:
-        return False
-    if host is None or _is_empty(host):
-        return True
     return (
-        bool(host.start_ms)
-        and _are_equally_long(host)
-        and max(host.start_ms) + 1000 - min(host.start_ms) <= wire.MAX_SPAN_MS
+        _fit(windows, length_ms)
+        and max(windows.gpu) < gpu_count
+        and max(windows.observed_ms) <= length_ms
+        and (host is None or _is_empty(host) or _fit(host, 1000))
+    )
+
+
+def _fit(columns: Any, length_ms: int) -> bool:
+    """Whether they have rows, all equally many, and not of too long a time."""
+    lengths = {
+        len(column)
+        for column in msgspec.structs.astuple(columns)
+        if column is not None and column is not UNSET
+    }
+    starts = columns.start_ms
+    return (
+        bool(starts)
+        and len(lengths) == 1
+        and max(starts) + length_ms - min(starts) <= wire.MAX_SPAN_MS
     )
 
 
 def _is_empty(host: msgspec.Struct) -> bool:
     return all(column is UNSET for column in msgspec.structs.astuple(host))
-
-
-def _are_equally_long(columns: msgspec.Struct) -> bool:
-    return (
-        len(
-            {
-                len(column)
-                for column in msgspec.structs.astuple(columns)
-                if column is not None and column is not UNSET
-            }
-        )
-        == 1
-    )
 
 
 def _whole_numbers(windows: Any) -> dict[str, list[Any]]:

@@ -7,7 +7,7 @@ import msgspec
 from django.http import HttpRequest
 
 from agent.wire import MAX_BYTES, MAX_TIME_MS, WireError
-from fleetwatch.ingest.body import Readable, TooLargeError, read_bounded
+from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry.services import ClockBounds
@@ -37,7 +37,7 @@ def encoding(request: HttpRequest) -> str:
 
 
 def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
-    """The body as sent.
+    """The body as sent: the front gave it a length, however it came.
 
     Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type than JSON.
     """
@@ -46,20 +46,10 @@ def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
         raise WireError(
             "Content-Type", f"Content-Type is {given[:80]!r}, expected application/json"
         )
-    declared = request.META.get("CONTENT_LENGTH") or "0"
-    if declared.isdigit() and int(declared) > limit:
+    body = request.read(limit + 1)
+    if len(body) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
-    return read_bounded(_stream(request), limit=limit)
-
-
-def _stream(request: HttpRequest) -> Readable:
-    """The body.
-
-    Django takes a request without Content-Length for an empty one; the server ends a chunked stream
-    by itself.
-    """
-    is_chunked = "chunked" in request.headers.get("Transfer-Encoding", "").lower()
-    return request.META["wsgi.input"] if is_chunked else request
+    return body
 
 
 def decode_json(body: bytes) -> Any:

@@ -1,5 +1,6 @@
 """Rows of sealed columns, read and written for many nodes at once."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,13 +9,14 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
+from fleetwatch.telemetry.portions import Stretch
 from fleetwatch.telemetry.window_tables import Table, joined, without_empty
 
 HOUR = timedelta(hours=1)
 # What hours are joined to, from midnight UTC on; no chunk is longer.
 SPAN = timedelta(hours=6)
 
-COVERING = read_statement("telemetry/sql/chunks_covering.sql")
+WITHIN = read_statement("telemetry/sql/chunks_within.sql")
 STORE = read_statement("telemetry/sql/store_chunks.sql")
 
 
@@ -30,12 +32,20 @@ class Packed:
     window_count: int = 0
 
 
-def covering(hours: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Packed]:
-    """The chunk that holds each (node id, hour), where there is one."""
-    chunk_rows = rows.fetched(
-        COVERING, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]}
-    )
-    return {(chunk[0], hour): Packed(*chunk) for hour, *chunk in chunk_rows}
+def within(stretches: Sequence[Stretch], length: timedelta) -> dict[Stretch, list[Packed]]:
+    """The chunks that lie in each stretch of that length or around it, oldest first; one without
+    any is not there.
+    """
+    by_stretch: dict[Stretch, list[Packed]] = defaultdict(list)
+    asked = {
+        "nodes": [node_id for node_id, _ in stretches],
+        "starts": [start for _, start in stretches],
+        "length": length,
+    }
+    for start, *chunk in rows.fetched(WITHIN, asked) if stretches else ():
+        packed = Packed(*chunk)
+        by_stretch[packed.node_id, start].append(packed)
+    return by_stretch
 
 
 def merged(

@@ -12,8 +12,6 @@ import numpy as np
 
 from agent import wire
 from fleetwatch.lib.array_types import Floats, Ints, Mask
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
-from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
@@ -121,14 +119,9 @@ def of_nodes(
     What is stored of all of them is in memory at once.
     """
     wanted = [*WINDOW_INTS, *_stored_names(columns)]
-    fresh = _fresh(node_ids, (start_ms, end_ms), wanted, host_columns)
-    chunks = sealed.read_chunks(
-        node_ids,
-        from_ms(start_ms - MAX_WINDOW_MS),
-        from_ms(end_ms),
-        wanted,
-        with_host=bool(host_columns),
-    )
+    starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
+    fresh = hot.unsealed(node_ids, starts_ms, wanted, host_columns, ends_after_ms=start_ms)
+    chunks = sealed.read_chunks(node_ids, starts_ms, wanted, with_host=bool(host_columns))
     for node_id in node_ids:
         own = chunks.pop(node_id)
         unsealed = fresh.pop(node_id)
@@ -136,16 +129,6 @@ def of_nodes(
         samples = joined([*_unpacked_host(own, host_columns), unsealed.host])
         frame = _frame(overlapping(windows, start_ms, end_ms), columns)
         yield node_id, frame, _host_frame(overlapping(samples, start_ms, end_ms))
-
-
-def _fresh(
-    node_ids: Sequence[int], within_ms: Span, names: Sequence[str], host_names: Sequence[str]
-) -> dict[int, hot.Decoded]:
-    """What is not sealed yet of the hours in which windows may start that overlap the time."""
-    start_ms, end_ms = within_ms
-    hours = range(floor_hour_ms(start_ms - MAX_WINDOW_MS), end_ms, HOUR_MS)
-    marked = hot.marked(node_ids, hours, ends_after_ms=start_ms)
-    return dict(zip(marked, hot.decode_each(marked.values(), names, host_names), strict=True))
 
 
 def _unpacked(chunks: Iterable[sealed.Sealed], names: Sequence[str]) -> Iterator[Table]:

@@ -9,7 +9,8 @@ import numpy as np
 from agent import wire
 from fleetwatch.lib import rows
 from fleetwatch.lib.array_types import Ints
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import batch_columns
 from fleetwatch.telemetry.batch_columns import BatchRow
@@ -43,11 +44,20 @@ def marked(
     return batches
 
 
-def decode(batches: Sequence[BatchRow], columns: Sequence[str] | None) -> Decoded:
-    """Windows with those of the named float columns (None: of the wire's) that a batch has, host
-    samples with all of theirs.
+def unsealed(
+    node_ids: Sequence[int],
+    within_ms: Span,
+    columns: Sequence[str],
+    host_columns: Sequence[str] = (),
+    *,
+    ends_after_ms: int,
+) -> dict[int, Decoded]:
+    """Of each node what is not sealed yet of the hours that the time touches, with those of the
+    named columns that a batch has.
     """
-    return decode_each([batches], columns, None)[0]
+    hours = range(floor_hour_ms(within_ms[0]), within_ms[1], HOUR_MS)
+    batches = marked(node_ids, hours, ends_after_ms=ends_after_ms)
+    return dict(zip(batches, decode_each(batches.values(), columns, host_columns), strict=True))
 
 
 def decode_each(
@@ -55,8 +65,8 @@ def decode_each(
     columns: Sequence[str] | None,
     host_columns: Sequence[str] | None,
 ) -> list[Decoded]:
-    """One result for each group of batches, host samples too with those of the named columns alone;
-    else as `decode`.
+    """One result for each group of batches, with those of the named float columns (None: of the
+    wire's) that a batch has.
     """
     opened = [[batch_columns.opened(row) for row in batches] for batches in groups]
     every = [body for group in opened for body in group]

@@ -4,13 +4,12 @@ quicker to read.
 The rows are the same ones in the same order; what comes late merges into the joined chunk.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import chunks
@@ -27,7 +26,6 @@ WAIT = GRACE + timedelta(hours=1)
 SPANS_AT_ONCE = 8
 
 FIND = read_statement("telemetry/sql/spans_to_join.sql")
-PARTS = read_statement("telemetry/sql/parts_of_spans.sql")
 
 
 def join_complete_spans(now: datetime, limit: int) -> dict[str, int]:
@@ -83,15 +81,8 @@ def _delete(parts: Sequence[Packed]) -> None:
 
 def _parts(spans: Sequence[Stretch]) -> dict[Stretch, list[Packed]]:
     """Each span's chunks, oldest first; a span that is one chunk by now is not there."""
-    if not spans:
-        return {}
-    parts: dict[Stretch, list[Packed]] = defaultdict(list)
-    for start, *chunk in rows.fetched(
-        PARTS, {"nodes": [node_id for node_id, _ in spans], "starts": [start for _, start in spans]}
-    ):
-        parts[chunk[0], start].append(Packed(*chunk))
     return {
         span: pieces
-        for span, pieces in parts.items()
+        for span, pieces in chunks.within(spans, SPAN).items()
         if any(piece.end - piece.start < SPAN for piece in pieces)
     }

@@ -12,7 +12,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.lib import rows
 from fleetwatch.lib.array_types import Bytes, Floats
 from fleetwatch.lib.batched import integers, run
-from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.heat_cells import (
@@ -179,10 +179,8 @@ def _limits_w(gpu_ids: Sequence[int]) -> Floats:
 def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
     if not try_node_lock(SEALING, node_id):
         return False
-    hours = range(floor_hour_ms(start_ms), end_ms, HOUR_MS)
-    batches = hot.marked([node_id], hours, ends_after_ms=start_ms)[node_id]
-    fresh = hot.decode(batches, COLUMNS).windows
-    table = started_in(joined([fresh]), start_ms, end_ms)
+    fresh = hot.unsealed([node_id], (start_ms, end_ms), COLUMNS, ends_after_ms=start_ms)
+    table = started_in(joined([fresh[node_id].windows]), start_ms, end_ms)
     store([Drawing(node_id, start_ms, table)], count=(end_ms - 1 - start_ms) // CELL_MS + 1)
     return True
 

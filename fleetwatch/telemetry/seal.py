@@ -154,10 +154,10 @@ def _write(hours: set[Stretch], batches: Iterable[BatchRow]) -> list[Packed]:
 
 def _targets(hours: set[Stretch]) -> list[tuple[Packed, list[datetime]]]:
     """The chunks that hold the hours (new ones for hours that are in none), each with its hours."""
-    there = chunks.covering(sorted(hours))
+    there = chunks.within(sorted(hours), HOUR)
     targets: dict[Stretch, tuple[Packed, list[datetime]]] = {}
     for node_id, hour in sorted(hours):
-        chunk = there.get((node_id, hour)) or Packed(node_id, hour, hour + HOUR)
+        (chunk,) = there.get((node_id, hour)) or [Packed(node_id, hour, hour + HOUR)]
         targets.setdefault((node_id, chunk.start), (chunk, []))[1].append(hour)
     return list(targets.values())
 

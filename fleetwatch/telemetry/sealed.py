@@ -3,12 +3,13 @@ leave the database.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fleetwatch.lib import rows
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import directory
 from fleetwatch.telemetry.chunks import SPAN
@@ -60,32 +61,35 @@ class _Opened(NamedTuple):
 
 def read_chunks(
     node_ids: Sequence[int],
-    low: datetime,
-    high: datetime,
+    within_ms: Span,
     names: Sequence[str] | None,
     *,
     with_host: bool = False,
 ) -> dict[int, list[Sealed]]:
-    """Per node the chunks that may hold windows that start in (low, high), oldest first, with the
+    """Per node the chunks that may hold windows that start within the time, oldest first, with the
     named columns (None: with all of them).
     """
-    asked = {
-        "node_ids": np.array(node_ids, dtype=np.int64),
-        "after": low - SPAN,
-        "before": high,
-        "ends_after": low,
-        "with_host": with_host,
-        "whole_to": _NO_LIMIT if names is None else WHOLE_BYTES,
-        "head": HEAD_BYTES,
-    }
+    whole_to = _NO_LIMIT if names is None else WHOLE_BYTES
+    asked = _asked(node_ids, within_ms) | {"with_host": with_host, "whole_to": whole_to}
     opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked)]
     # sealing or joining came in between: once more, in one statement
     if not _fetch_missing(opened):
-        return read_chunks(node_ids, low, high, None, with_host=with_host)
+        return read_chunks(node_ids, within_ms, None, with_host=with_host)
     chunks: dict[int, list[Sealed]] = {node_id: [] for node_id in node_ids}
     for row, head, places, pieces in opened:
         chunks[row.node_id].append(Sealed(row.host, head, _cut(pieces, places)))
     return chunks
+
+
+def _asked(node_ids: Sequence[int], within_ms: Span) -> dict[str, Any]:
+    low, high = map(from_ms, within_ms)
+    return {
+        "node_ids": np.array(node_ids, dtype=np.int64),
+        "after": low - SPAN,
+        "before": high,
+        "ends_after": low,
+        "head": HEAD_BYTES,
+    }
 
 
 def _opened(row: _Row, names: Sequence[str] | None) -> _Opened:

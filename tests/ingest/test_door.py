@@ -20,7 +20,7 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRe
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.judgement_inputs import capacities
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import floor_hour_ms, from_ms
+from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
@@ -116,8 +116,8 @@ def test_a_uuid_in_another_case_is_the_same_gpu_stored_hot_and_by_the_short_way(
         )
 
     [row] = GPU.objects.all()
-    batches = hot.marked([row.node_id], [floor_hour_ms(BEGIN)])[row.node_id]
-    windows = hot.decode(batches, None).windows
+    span = (BEGIN, BEGIN + 3_600_000)
+    windows = hot.unsealed([row.node_id], span, [], ends_after_ms=0)[row.node_id].windows
     assert (row.uuid, client.short) == (uuid, 4)
     assert set(windows["gpu_id"].tolist()) == {row.pk}
     assert len(windows["start_ms"]) == 36
