@@ -96,11 +96,7 @@ def _cycles(rows: NDArray[np.int64], gaps_s: Floats, *, windows: int) -> Floats:
 
 def _longest_low(samples: Percents) -> Floats:
     """The longest run of samples below LOW in each row."""
-    is_low = samples < LOW_PERCENT
-    longest = np.where(is_low.all(axis=1), samples.shape[1], 0).astype(np.float64)
-    some = np.flatnonzero(is_low.any(axis=1) & ~is_low.all(axis=1))
-    if len(some):
-        places = np.arange(1, samples.shape[1] + 1, dtype=np.int32)
-        last_other = np.maximum.accumulate(np.where(is_low[some], 0, places), axis=1)
-        longest[some] = (places - last_other).max(axis=1)
+    places = np.arange(1, samples.shape[1] + 1, dtype=np.int32)
+    last_other = np.maximum.accumulate(np.where(samples < LOW_PERCENT, 0, places), axis=1)
+    longest: Floats = (places - last_other).max(axis=1).astype(np.float64)
     return longest
