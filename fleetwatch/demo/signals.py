@@ -60,9 +60,11 @@ class Span:
 
     def places(self, part: Part) -> slice:
         """The readings in which that part of a job is on its GPUs."""
-        first = -(-part.start_ms // 1000) - self.start_s + 1
-        last = -(-part.end_ms // 1000) - self.start_s + 1
-        return slice(min(max(first, 0), self.readings), min(max(last, 0), self.readings))
+        first, last = (
+            min(max(-(-at_ms // 1000) - self.start_s + 1, 0), self.readings)
+            for at_ms in (part.start_ms, part.end_ms)
+        )
+        return slice(first, last)
 
     def held(self, values: Floats) -> Floats:
         """Readings by window, as each holds to the next; the last axis is readings of the span."""
