@@ -53,7 +53,8 @@ def unusual_hours(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> l
         return []
     usual, spread = (each.reshape(len(usd), -1) for each in _usual(usd, since_day))
     recent = usd[:, since_day:].reshape(len(usd), -1)
-    off = _spreads_off(recent, usual, spread)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = (recent - usual) / spread
     wild = np.nanmax(np.abs(np.where(np.isfinite(off), off, 0.0)), axis=1) >= BEGINS
     since = since_day * DAY_H
     return [
@@ -62,11 +63,6 @@ def unusual_hours(usd: Floats, *, since_day: int, floor_usd_per_day: float) -> l
         for hours in _far(int(series), since, recent[series], usual[series], off[series])
         if _is_dear(hours, floor_usd_per_day)
     ]
-
-
-def _spreads_off(recent: Floats, usual: Floats, spread: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (recent - usual) / spread
 
 
 def _is_dear(hours: UnusualHours, floor_usd_per_day: float) -> bool:

@@ -1,7 +1,7 @@
 """Reads of budgets: each team's month so far, its end, and its budget."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -17,13 +17,11 @@ from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.budgets.outlooks import Tried
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Bucket, Scope
+from fleetwatch.figures.selectors import Bucket, Group, Scope, Totals
+from fleetwatch.figures.totals import nothing, together
 from fleetwatch.lib.intervals import Interval
 
-NOTHING = Decimal(0)
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
-Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
-UNSPENT = (NOTHING, 0)
 # nobody's budget: in the fleet's line
 NO_TEAMS = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
 
@@ -103,30 +101,25 @@ def lines(now: datetime) -> list[BudgetLine]:
     pressing first.
     """
     month = running_month(now)
-    groups = [] if month.so_far is None else costs.totals_by(month.so_far, "team")
+    groups = costs.totals_by(month.so_far, "team") if month.so_far else []
     limits = budgets.limits(month.first)
     forecasts = outlooks.all_of("team")
-    spent = {group.key: (group.totals.cost_usd, group.totals.unpriced_ms) for group in groups}
-    labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
+    spent = {group.key: group.totals for group in groups}
     teams = [
-        _line((key, label), spent.get(key, UNSPENT), limits.get(key), forecasts.get(key), month)
-        for key, label in labels.items()
+        _line((key, label), spent.get(key, nothing()), limits.get(key), forecasts.get(key), month)
+        for key, label in _labels(groups, {*limits, *forecasts}).items()
         if key not in NO_TEAMS
     ]
-    return [_fleet(spent.values(), limits.get(WHOLE_FLEET), month), *sorted(teams, key=_pressing)]
-
-
-def _fleet(spent: Collection[Spent], limit: Limit | None, month: Month) -> BudgetLine:
-    together = (sum((usd for usd, _ in spent), NOTHING), sum(unpriced for _, unpriced in spent))
-    return _line(FLEET_NAME, together, limit, outlooks.all_of("fleet").get(""), month)
+    outlook = outlooks.all_of("fleet").get("")
+    fleet = _line(FLEET_NAME, together(spent.values()), limits.get(WHOLE_FLEET), outlook, month)
+    return [fleet, *sorted(teams, key=_pressing)]
 
 
 def line(team: Team | None, now: datetime) -> BudgetLine:
     """One team's month, or the fleet's."""
     month = running_month(now)
     scope = Scope() if team is None else Scope(team=team.slug)
-    totals = None if month.so_far is None else costs.totals(month.so_far, scope=scope)
-    spent = UNSPENT if totals is None else (totals.cost_usd, totals.unpriced_ms)
+    spent = nothing() if month.so_far is None else costs.totals(month.so_far, scope=scope)
     forecasts = outlooks.all_of("fleet" if team is None else "team")
     name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
     return _line(name, spent, budgets.limit(team, month.first), forecasts.get(name[0]), month)
@@ -175,23 +168,25 @@ def _by_month(days: QuerySet[SpendDay], organisation_zone: ZoneInfo) -> dict[dat
 
 
 def _line(
-    name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Outlook | None, month: Month
+    name: tuple[str, str], spent: Totals, limit: Limit | None, outlook: Outlook | None, month: Month
 ) -> BudgetLine:
-    spent_usd, unpriced_ms = spent
-    end = outlooks.until_month_end(
-        outlook, month.rest, spent_usd, budget_usd=None if limit is None else limit.usd
+    budget_usd = None if limit is None else limit.usd
+    return BudgetLine(
+        *name,
+        spent.cost_usd,
+        spent.unpriced_ms,
+        limit,
+        outlooks.until_month_end(outlook, month.rest, spent.cost_usd, budget_usd=budget_usd),
+        outlooks.reason(outlook),
+        outlooks.tried(outlook),
     )
-    reason = outlooks.reason(outlook)
-    return BudgetLine(*name, spent_usd, unpriced_ms, limit, end, reason, outlooks.tried(outlook))
 
 
-def _labels(limits: Mapping[str, Limit], forecasts: Mapping[str, Outlook]) -> dict[str, str]:
-    """Names of teams that have a budget or a forecast."""
-    slugs = (limits.keys() | forecasts.keys()) - {WHOLE_FLEET}
-    return {
-        slug: name or slug
-        for slug, name in Team.objects.filter(slug__in=slugs).values_list("slug", "name")
-    }
+def _labels(groups: Iterable[Group], slugs: Set[str]) -> dict[str, str]:
+    """Names of these teams, and of those that have a budget or a forecast."""
+    teams = Team.objects.filter(slug__in=slugs - {WHOLE_FLEET}).values_list("slug", "name")
+    labels = {slug: name or slug for slug, name in teams}
+    return labels | {group.key: group.label for group in groups}
 
 
 def _pressing(line: BudgetLine) -> tuple[int, float, Decimal, str]:

@@ -42,17 +42,15 @@ def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dic
     Looks from `since` on; None: from the first entry. Safe twice, beside another run and beside
     posting: a day whose entries change meanwhile is found again.
     """
-    did = {"days": 0}
-    interval = _since(since, until=floor_hour(now - SETTLED))
-    if interval is None:
-        return did
-    while did["days"] < limit:
-        days = _unsummed(interval, min(NODE_DAYS_PER_STATEMENT, limit - did["days"]))
-        if not days:
-            break
+    summed = 0
+    until = floor_hour(now - SETTLED)
+    start = since or Entry.objects.aggregate(first=Min("start"))["first"]
+    if start is None or start >= until:
+        return {"days": 0}
+    while days := _unsummed(Interval(start, until), min(NODE_DAYS_PER_STATEMENT, limit - summed)):
         _sum(days)
-        did["days"] += len(days)
-    return did
+        summed += len(days)
+    return {"days": summed}
 
 
 def refresh(now: datetime, limit: int) -> dict[str, int]:
@@ -90,12 +88,6 @@ def _by_node(day: Interval, *, with_sums: bool) -> Counter[tuple[int, int, str, 
         for cell in cells:
             gpu_ms[node, job, cell.kind.state, cell.kind.tier] += cell.gpu_ms
     return gpu_ms
-
-
-def _since(since: datetime | None, *, until: datetime) -> Interval | None:
-    """From then, or from the first entry, until then; None without anything between."""
-    start = since or Entry.objects.aggregate(first=Min("start"))["first"]
-    return None if start is None or start >= until else Interval(start, until)
 
 
 def _unsummed(interval: Interval, limit: int) -> list[tuple[Any, ...]]:

@@ -40,28 +40,14 @@ def note_places(now: datetime) -> dict[str, int]:
     Their first place holds from the beginning, each later one from the hour on in which it
     is noticed. Safe twice; two runs at once are fenced by the caller.
     """
-    since = floor_hour(now)
-    moved = [node for node in _nodes() if node[1] != node[2]]
-    for node_id, before, place in moved:
-        _move(node_id, place, since=BEGINNING if before is None else since)
-    return {"moved": len(moved)}
-
-
-def _nodes() -> list[tuple[int, Place | None, Place]]:
-    """Each node's id, the place that is known of it, and the one that its labels say."""
     present = FilteredRelation("places", condition=Q(places__valid_to__isnull=True))
-    nodes = Node.objects.annotate(present=present).values_list(
-        "pk",
-        "labels",
-        F("present__pk"),
-        F("present__pool"),
-        F("present__node_class"),
-        F("present__region"),
-    )
-    return [
-        (node_id, None if present_id is None else (pool, node_class, region), place_of(labels))
-        for node_id, labels, present_id, pool, node_class, region in nodes
-    ]
+    fields = ("present__pool", "present__node_class", "present__region")
+    nodes = Node.objects.annotate(present=present).values_list("pk", "labels", *map(F, fields))
+    moved = [node for node in nodes if node[2:] != place_of(node[1])]
+    for node_id, labels, *before in moved:
+        since = BEGINNING if before == [None, None, None] else floor_hour(now)
+        _move(node_id, place_of(labels), since=since)
+    return {"moved": len(moved)}
 
 
 @transaction.atomic

@@ -1,7 +1,7 @@
 """What every figure is a sum of: GPU time of one state and tier under one rate. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from functools import cache
@@ -93,23 +93,17 @@ def _parts(kind: Kind) -> list[str]:
 
 def everything(columns: Columns[Kind]) -> list[Cell]:
     """All spans, those with all in common as one cell."""
-    return by_groups(columns).get((), [])
+    return by_line(columns, np.zeros(len(columns.label), dtype=np.int64))[0]
 
 
 def by_groups(columns: Columns[Kind], *names: str) -> dict[tuple[int, ...], list[Cell]]:
     """The cells of spans that are in the same group of each of these kinds, by the groups' ids."""
-    line = np.zeros(len(columns.label), dtype=np.int64)
-    for name in names:
-        line = line * len(columns.by[name].ids) + columns.by[name].at
-    return {_ids(columns, names, number): cells for number, cells in by_line(columns, line).items()}
-
-
-def _ids(columns: Columns[Kind], names: Sequence[str], number: int) -> tuple[int, ...]:
-    ids: tuple[int, ...] = ()
-    for name in reversed(names):
-        number, place = divmod(number, len(columns.by[name].ids))
-        ids = (int(columns.by[name].ids[place]), *ids)
-    return ids
+    keys = [columns.by[name] for name in names]
+    shape = [max(1, len(key.ids)) for key in keys]
+    cells = by_line(columns, np.ravel_multi_index([key.at for key in keys], shape))
+    places = np.unravel_index(np.array(list(cells), dtype=np.int64), shape)
+    ids = [key.ids[place].tolist() for key, place in zip(keys, places, strict=True)]
+    return dict(zip(zip(*ids, strict=True), cells.values(), strict=True))
 
 
 def by_line(columns: Columns[Kind], line: Ints) -> defaultdict[int, list[Cell]]:

@@ -40,12 +40,6 @@ def with_instances(gpu_ids: Sequence[int]) -> list[int]:
     return [*gpu_ids, *GPU.objects.filter(parent__in=gpu_ids).values_list("pk", flat=True)]
 
 
-def _gpu_model(name: str) -> Limits:
-    if name == NOBODY:
-        return {"has_gpu_model": False}
-    return {"gpu_model_id": _id(GPUModel, name=name)}
-
-
 def _owner(field: str, name: str) -> Limits:
     """The jobs of that team (project, cost centre), or those without one for the reason of that
     key.
@@ -65,7 +59,9 @@ def _id(model: type[Node | GPUModel | Team | Job], **name: str) -> int:
 _LIMITS: dict[str, Callable[[str], Limits]] = {
     "node": lambda name: {"node_id": _id(Node, name=name)},
     "gpu": lambda uuid: {"gpu_ids": with_instances(gpus_of(uuid) or [_NO_ROW])},
-    "gpu_model": _gpu_model,
+    "gpu_model": lambda name: (
+        {"has_gpu_model": False} if name == NOBODY else {"gpu_model_id": _id(GPUModel, name=name)}
+    ),
     "user": lambda name: {"user_name": "" if name == NOBODY else name},
     "job": lambda key: {"job_id": _id(Job, key=key)},
     **{owner: partial(_owner, owner) for owner in ("team", "project", "cost_centre")},

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, closed_days
 from fleetwatch.figures.selectors import Line, held_by_owner
@@ -50,15 +49,14 @@ def preview(change: Callable[[], object], owners: Collection[str], *, now: datet
     It is made and taken back: what is shown is what comes.
     """
     interval = closed_days(now)
-    held = partial(_held, interval, owners)
+
+    def held() -> dict[str, Held]:
+        return {owner: held_by_owner(interval, owner) for owner in owners}
+
     before, _, after = taken_back(lambda: (held(), change(), held()))
     return Preview(
         interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])]
     )
-
-
-def _held(interval: Interval, owners: Collection[str]) -> dict[str, Held]:
-    return {owner: held_by_owner(interval, owner) for owner in owners}
 
 
 def moved(owner: str, before: Held, after: Held) -> list[Move]:

@@ -40,17 +40,8 @@ def priced_models() -> tuple[Sequence[GPUModel], Sequence[GPUModel]]:
     return [model for model in models if model.is_there], models
 
 
-def pools() -> list[str]:
-    """Pools that nodes are in or were in."""
-    return _places("pool")
-
-
-def regions() -> list[str]:
-    """Regions that nodes are in or were in."""
-    return _places("region")
-
-
-def _places(field: str) -> list[str]:
+def places(field: str) -> list[str]:
+    """Pools (or regions) that nodes are in or were in."""
     rows = NodePlace.objects.exclude(**{field: ""}).order_by(field)
     return list(rows.values_list(field, flat=True).distinct())
 

@@ -164,11 +164,11 @@ def _money() -> Context:
         "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
         "gpu_models": gpu_models,
         "priced_models": priced_models,
-        "pools": book.pools()[:MAX_CHOICES],
+        "pools": book.places("pool")[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
         "commitments": commitments(),
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
-        "regions": book.regions(),
+        "regions": book.places("region"),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_RATES],
         "classes": PRICING_CLASSES,
     }
