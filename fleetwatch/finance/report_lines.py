@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
-from fleetwatch.figures.pricing import MICRO_USD
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import Covered, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
@@ -20,7 +19,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.statement import NO_USD, Shape, summed, text, text_or_none
+from fleetwatch.reports.statement import NO_USD, Shape, rounded, summed
 
 _DIGEST = read_statement("finance/sql/lines_beside.sql")
 
@@ -36,13 +35,12 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     return {
         "commitments": [_commitment(commitment, line) for commitment, line in covered.lines],
         "above_commitments": [
-            asdict(each) | {"cost_usd": text_or_none(each.cost_usd, MICRO_USD)}
-            for each in covered.above
+            asdict(each) | {"cost_usd": rounded(each.cost_usd)} for each in covered.above
         ],
-        "not_delivered_usd": text(not_delivered),
+        "not_delivered_usd": not_delivered,
         "invoice_lines": booked,
-        "invoiced_usd": text(invoiced),
-        "paid_usd": text(adjusted_usd + not_delivered + invoiced),
+        "invoiced_usd": invoiced,
+        "paid_usd": adjusted_usd + not_delivered + invoiced,
     }
 
 
@@ -80,7 +78,7 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
         "gpu_model": commitment.gpu_model.name,
         **{each: getattr(commitment, each) for each in names},
         **{each: getattr(line, each) for each in times},
-        **{each: text_or_none(getattr(line, each), MICRO_USD) for each in dollars},
+        **{each: rounded(getattr(line, each)) for each in dollars},
     }
 
 
@@ -90,8 +88,8 @@ def _booked(each: InvoiceAdjustment) -> Shape:
         "invoice_of": each.month,
         "reason": each.reason,
         "booked_by": each.booked_by,
-        "cost_usd": text(each.amount_usd),
-        **{name: text(getattr(each, name)) for name in BOOKED_PARTS},
+        "cost_usd": each.amount_usd,
+        **{name: getattr(each, name) for name in BOOKED_PARTS},
     }
 
 

@@ -10,10 +10,10 @@ from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Step
-from fleetwatch.figures.pricing import CENT, MICRO_USD, usd
+from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.statement import Shape, text, text_or_none
+from fleetwatch.reports.statement import Shape, rounded
 
 KINDS = ("fleet", "team")
 
@@ -36,8 +36,8 @@ def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
     end = None if ahead is None else ahead.end
     is_open = rest is not None
     return {
-        "budget_usd": text_or_none(budget_usd, MICRO_USD),
-        "spent_usd": text(cost_usd),
+        "budget_usd": rounded(budget_usd),
+        "spent_usd": cost_usd,
         "is_open": is_open,
         "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),
         "note": _note(limit, outlook, is_open=is_open),
@@ -95,7 +95,4 @@ def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str
 
 def _expected(end: Step | None) -> Shape:
     names = ("expected_usd", "low_usd", "high_usd")
-    return {
-        name: None if end is None else text(usd(Decimal(getattr(end, name)), CENT))
-        for name in names
-    }
+    return {name: None if end is None else usd(Decimal(getattr(end, name)), CENT) for name in names}

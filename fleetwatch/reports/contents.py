@@ -16,7 +16,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.models import ReportPart
-from fleetwatch.reports.statement import MOMENT, NO_JOB, Shape, text
+from fleetwatch.reports.statement import MOMENT, NO_JOB, Shape
 
 GROUPS = ("gpu_model", "job", "project", "cost_centre", "node")  # by which a report tells its time
 SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
@@ -30,13 +30,14 @@ def team(part: ReportPart) -> Shape:
     scope = Scope(team=part.subject)
     seen = costs.look(month, *GROUPS, scope=scope)
     lines = _lines(seen, part.cost_usd)
+    users = statement.by_user(lines)
     corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
     return {
         **_of_both(part, seen, scope),
         "team": _team(part.subject),
-        "total": statement.together(lines),
+        "total": statement.together(users),
         "lines": lines,
-        "users": statement.by_user(lines),
+        "users": users,
         **_owners(seen, part.cost_usd),
         **_free(part),
         **corrections.with_adjustments(corrected, part.cost_usd),
@@ -62,7 +63,7 @@ def fleet(part: ReportPart) -> Shape:
         "savings": _savings(seen, month),
         **_free(part),
         **corrected,
-        **beside().lines(month, part.run.month, Decimal(corrected["adjusted_usd"])),
+        **beside().lines(month, part.run.month, corrected["adjusted_usd"]),
     }
 
 
@@ -178,14 +179,14 @@ def _free(part: ReportPart) -> Shape:
         _team(each.subject) | _with_free(each, each.free_usd or statement.NO_USD)
         for each in part.run.parts.exclude(pk=part.pk).order_by("subject")
     ]
-    return {"free": way | {"teams": teams, "left_usd": text(part.free_usd)}}
+    return {"free": way | {"teams": teams, "left_usd": part.free_usd}}
 
 
 def _with_free(part: ReportPart, free_usd: Decimal) -> Shape:
     return {
-        "cost_usd": text(part.cost_usd),
-        "free_usd": text(free_usd),
-        "with_free_usd": text(part.cost_usd + free_usd),
+        "cost_usd": part.cost_usd,
+        "free_usd": free_usd,
+        "with_free_usd": part.cost_usd + free_usd,
     }
 
 

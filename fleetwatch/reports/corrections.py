@@ -10,7 +10,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures.selectors import without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
-from fleetwatch.reports.statement import NO_JOB, Shape, summed, text
+from fleetwatch.reports.statement import NO_JOB, Shape, summed
 
 # by team, corrected month, cause and state GPU time at each rate
 Parts = dict[tuple[str, ...], list[tuple[int, Decimal | None]]]
@@ -28,11 +28,11 @@ def booked(month: Interval) -> list[Shape]:
         {
             **dict(zip(("team", "corrects", "cause", "state"), key, strict=True)),
             "gpu_ms": sum(gpu_ms for gpu_ms, _ in times),
-            "cost_usd": text(amount),
+            "cost_usd": amount,
         }
         for (key, times), amount in zip(parts, amounts, strict=True)
     ]
-    return [line for line in lines if line["gpu_ms"] or Decimal(line["cost_usd"])]
+    return [line for line in lines if line["gpu_ms"] or line["cost_usd"]]
 
 
 def _parts(month: Interval) -> Parts:
@@ -51,6 +51,6 @@ def with_adjustments(lines: list[Shape], cost_usd: Decimal) -> Shape:
     total = summed(line["cost_usd"] for line in lines)
     return {
         "adjustments": lines,
-        "adjustments_usd": text(total),
-        "adjusted_usd": text(cost_usd + total),
+        "adjustments_usd": total,
+        "adjusted_usd": cost_usd + total,
     }

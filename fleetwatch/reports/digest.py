@@ -41,8 +41,8 @@ class Digest:
     before: Totals | None  # None = no GPU was capacity
     top: list[Shape]  # the biggest wasters
 
-    def to_json(self) -> Shape:
-        """The digest as plain data, for the Report row."""
+    def content(self) -> Shape:
+        """What the Report says."""
         return {
             "week": self.week,
             "zone": self.zone,
@@ -75,14 +75,14 @@ def week_name(week: Interval, zone: ZoneInfo) -> str:
 
 
 def _figures(totals: Totals) -> Shape:
-    """The totals as they are kept; dollars are decimal strings, None = not known."""
+    """The totals as they are kept; None = not known."""
     dollars = {
         "cost_usd": totals.cost_usd,
         "wasted_usd": totals.wasted_usd,
         "busy_unverified_usd": totals.busy_only_usd,
     }
     return {
-        **{name: str(pricing.usd(amount)) for name, amount in dollars.items()},
+        **{name: pricing.usd(amount) for name, amount in dollars.items()},
         "busy_unverified_ms": totals.busy_only_ms,
         **{name: getattr(totals, name) for name in KEPT},
     }
@@ -95,7 +95,7 @@ def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> list[Shape]
             "key": group.key,
             "name": group.label if group.key else UNALLOCATED,
             "owner": owners.get(group.key) or ("nobody known" if group.key else "platform"),
-            "wasted_usd": str(pricing.usd(group.totals.wasted_usd)),
+            "wasted_usd": pricing.usd(group.totals.wasted_usd),
             "wasted_ms": group.totals.wasted_ms,
         }
         for group in groups[:TOP_ITEMS]
@@ -142,7 +142,7 @@ def _fields(this: Totals, before: Totals) -> Fields:
 
 def _row(item: Shape) -> tuple[str, ...]:
     return (
-        wording.usd(Decimal(item["wasted_usd"])),
+        wording.usd(item["wasted_usd"]),
         wording.gpu_hours(item["wasted_ms"]),
         one_line(item["name"], 40),
         one_line(item["owner"], 40),

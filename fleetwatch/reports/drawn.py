@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from fleetwatch.costs.energy import Energy, Site
 from fleetwatch.figures.pricing import MICRO_USD
-from fleetwatch.reports.statement import Shape, amount_or_none, text_or_none
+from fleetwatch.reports.statement import Shape, amount_or_none, rounded
 
 # of a kWh; joules are floats, whose last digits depend on the order in which they were summed
 WATT_HOUR = Decimal("0.001")
@@ -30,14 +30,11 @@ def kept(energy: Energy) -> Shape:
     """
     return {
         **{
-            KEPT_AS.get(name, name): text_or_none(getattr(energy, name), step)
+            KEPT_AS.get(name, name): rounded(getattr(energy, name), step)
             for name, step in STEPS.items()
         },
         "coverage": None if energy.coverage is None else round(energy.coverage, SHARE_PLACES),
-        "sites": [
-            asdict(site) | {name: text_or_none(getattr(site, name)) for name in OF_SITE}
-            for site in energy.sites
-        ],
+        "sites": list(map(asdict, energy.sites)),
     }
 
 

@@ -154,7 +154,8 @@ def _store(part: ReportPart, run: MonthRun, content: dict[str, object], now: dat
     """The newest version if it says the same, else a new one."""
     versions = Report.objects.filter(kind=part.kind, subject=part.subject, start=run.start)
     newest = versions.order_by("-version").first()
-    if newest is not None and newest.content == content:
+    plain = statement.stored(content)
+    if newest is not None and newest.content == plain:
         return newest
     return Report.objects.create(
         kind=part.kind,
@@ -165,7 +166,7 @@ def _store(part: ReportPart, run: MonthRun, content: dict[str, object], now: dat
         computed_at=now,
         inputs=run.inputs,
         cost_usd=part.cost_usd,
-        content=content,
+        content=plain,
     )
 
 

@@ -16,6 +16,7 @@ from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.services import enqueue
 from fleetwatch.reports import digest
 from fleetwatch.reports.models import Report
+from fleetwatch.reports.statement import stored
 
 WEEKLY_DIGEST = "weekly_digest"
 
@@ -48,7 +49,7 @@ def _kept_and_sent(made: digest.Digest, week: Interval, now: datetime) -> dict[s
             end=week.end,
             defaults={
                 "computed_at": now,
-                "content": made.to_json() | {"message": asdict(message)},
+                "content": stored(made.content() | {"message": asdict(message)}),
             },
         )
         if is_new:

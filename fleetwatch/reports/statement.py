@@ -1,7 +1,8 @@
 """What a month's reports say: lines that sum to the total, to the micro-dollar. Pure: groups of the
 ledger in, plain data out.
 
-Dollars are decimal strings and milliseconds integers, so that what is stored is read back exactly.
+Dollars are Decimals and milliseconds integers; stored() makes the dollars text, so that they are
+read back exactly.
 """
 
 from collections import Counter, defaultdict
@@ -10,8 +11,10 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from fleetwatch.figures import pricing
-from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.pricing import HOUR_MS, MICRO_USD
 from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.reports.effects import Spent, at_its_price, effects
@@ -65,22 +68,21 @@ def together(lines: Sequence[Shape]) -> Shape:
         "gpu_ms": sum(line["gpu_ms"] for line in lines),
         "priced_ms": sum(line["priced_ms"] for line in lines),
         "states": dict(states),
-        "cost_usd": text(summed(line["cost_usd"] for line in lines)),
+        "cost_usd": summed(line["cost_usd"] for line in lines),
         **_waste(waste_usd),
         **_unverified(sum(line.get("busy_unverified_ms", 0) for line in lines)),
     }
 
 
-def text(amount: Decimal) -> str:
-    """The amount with all its digits and no exponent, as it is stored."""
-    return f"{amount:f}"
+def stored(content: Shape) -> Shape:
+    """The same as plain data: amounts, of six places at most, are text with all their digits."""
+    plain: Shape = msgspec.to_builtins(content)
+    return plain
 
 
-def text_or_none(amount: Decimal | None, step: Decimal | None = None) -> str | None:
-    """The same of an amount that may be unknown; with a `step` rounded to it."""
-    if amount is None:
-        return None
-    return text(amount if step is None else pricing.usd(amount, step))
+def rounded(amount: Decimal | None, step: Decimal = MICRO_USD) -> Decimal | None:
+    """The amount in such steps; None of one that is not known."""
+    return None if amount is None else pricing.usd(amount, step)
 
 
 def amount_or_none(text: str | Decimal | None) -> Any:
@@ -89,7 +91,7 @@ def amount_or_none(text: str | Decimal | None) -> Any:
 
 
 def summed(amounts: Iterable[str | Decimal]) -> Decimal:
-    """Their sum; a text is an amount as it is stored."""
+    """Their sum; a text is an amount as it was stored."""
     return sum(map(Decimal, amounts), NO_USD)
 
 
@@ -102,7 +104,7 @@ def by_user(lines: Iterable[Shape]) -> list[Shape]:
         {"user": user, "jobs": len({line["job"] for line in held})} | together(held)
         for user, held in users.items()
     ]
-    return sorted(shapes, key=lambda shape: (-Decimal(shape["cost_usd"]), shape["user"]))
+    return sorted(shapes, key=lambda shape: (-shape["cost_usd"], shape["user"]))
 
 
 def breakdown(groups: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
@@ -131,11 +133,7 @@ def comparison(
         return None
     difference_usd = cost_usd - previous_usd
     parts = effects(_spent(before), _spent(now), difference_usd=difference_usd)
-    return {
-        "cost_usd": text(previous_usd),
-        "difference_usd": text(difference_usd),
-        **{name: text(amount) for name, amount in asdict(parts).items()},
-    }
+    return {"cost_usd": previous_usd, "difference_usd": difference_usd, **asdict(parts)}
 
 
 def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
@@ -167,7 +165,7 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
         "priced_ms": priced_ms,
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
         **_unverified(totals.busy_only_ms),
-        "cost_usd": text(cost_usd),
+        "cost_usd": cost_usd,
         "usd_per_gpu_hour": _price(priced_ms, totals.cost_usd),
         **_waste(waste_usd),
         "has_example_rates": totals.has_example_rates,
@@ -176,8 +174,8 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
 
 def _waste(waste_usd: Mapping[str, Decimal]) -> Shape:
     return {
-        "waste_usd": {tier: text(amount) for tier, amount in waste_usd.items()},
-        "wasted_usd": text(summed(waste_usd[tier] for tier in HEADLINE_TIERS)),
+        "waste_usd": waste_usd,
+        "wasted_usd": summed(waste_usd[tier] for tier in HEADLINE_TIERS),
     }
 
 
@@ -195,7 +193,7 @@ def _price(gpu_ms: int, cost_usd: Decimal) -> str | None:
     if not gpu_ms:
         return None
     price = pricing.usd(at_its_price(cost_usd, gpu_ms, HOUR_MS), TWELVE_PLACES)
-    digits = text(price).rstrip("0")
+    digits = f"{price:f}".rstrip("0")
     return digits + "00" if digits.endswith(".") else digits
 
 

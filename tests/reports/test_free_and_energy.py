@@ -10,6 +10,7 @@ import pytest
 from fleetwatch.ledger.models import Entry
 from fleetwatch.reports import drawn
 from fleetwatch.reports.models import Report
+from fleetwatch.reports.statement import stored
 from fleetwatch.reports.statement_choices import choose_free_capacity
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, set_region
 from tests.reports.factories import (
@@ -99,7 +100,7 @@ def test_a_statement_tells_the_energy_of_its_team_and_what_nobody_read():
     )
     assert (found["co2e_g"], found["unknown_grid_kwh"]) == (None, "1.500")
     assert newest("vision").content["energy"]["gpu_kwh"] is None
-    assert drawn.kept(drawn.read(found)) == found
+    assert stored(drawn.kept(drawn.read(found))) == found
 
     set_region("", valid_from=SEPTEMBER, pue=Decimal("2"), usd_per_kwh=None, g_per_kwh=None)
     computed(now=NOW + HOUR)
