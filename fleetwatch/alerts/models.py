@@ -4,6 +4,8 @@ from typing import Any
 
 from django.db import models
 
+from fleetwatch.lib.model_fields import text
+
 
 class Rule(models.Model):
     """When to tell people. `condition` names one of conditions.CONDITIONS."""
@@ -26,15 +28,8 @@ class Incident(models.Model):
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True)
-    resolution = models.CharField(
-        max_length=200, blank=True, default="", help_text="why it was resolved"
-    )
-    note = models.CharField(
-        max_length=200,
-        blank=True,
-        default="",
-        help_text="what keeps us from knowing: no data since ...",
-    )
+    resolution = text(200, "why it was resolved")
+    note = text(200, "what keeps us from knowing: no data since ...")
     facts = models.JSONField(default=dict, help_text="breach.Breach: what was true at updated_at")
 
     class Meta:

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 
 import msgspec
 import structlog
@@ -95,10 +96,7 @@ def _open(rule: Rule, breach: Breach, now: datetime) -> None:
         facts=msgspec.to_builtins(breach),
         note=note,
     )
-    message = messages.opened(
-        breach, rule_name=rule.name, note=note, zone=organisation_zone(), now=now, url=_url(breach)
-    )
-    _tell(incident, message, what="opened", now=now)
+    _tell(incident, breach, partial(messages.opened, note=note), what="opened", now=now)
     log.info("incident opened", incident=incident.pk, rule=rule.pk, condition=rule.condition)
 
 
@@ -117,15 +115,8 @@ def _resolve(incident: Incident, ended: Ended, now: datetime) -> None:
     incident.resolved_at = now
     incident.resolution = ended.reason
     _update(incident, ended.breach, note="", now=now)
-    message = messages.resolved(
-        ended.breach,
-        rule_name=incident.rule.name,
-        reason=ended.reason,
-        zone=organisation_zone(),
-        now=now,
-        url=_url(ended.breach),
-    )
-    _tell(incident, message, what="resolved", now=now)
+    message = partial(messages.resolved, reason=ended.reason)
+    _tell(incident, ended.breach, message, what="resolved", now=now)
     log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=ended.reason)
 
 
@@ -136,7 +127,21 @@ def _update(incident: Incident, breach: Breach, *, note: str, now: datetime) -> 
     incident.save(update_fields=["facts", "note", "updated_at", "resolved_at", "resolution"])
 
 
-def _tell(incident: Incident, message: Message, *, what: str, now: datetime) -> None:
+def _tell(
+    incident: Incident,
+    breach: Breach,
+    message_of: Callable[..., Message],
+    *,
+    what: str,
+    now: datetime,
+) -> None:
+    message = message_of(
+        breach,
+        rule_name=incident.rule.name,
+        zone=organisation_zone(),
+        now=now,
+        url=f"{settings.PUBLIC_URL}{breach.path}",
+    )
     channels = incident.rule.channels.all() or Channel.objects.all()
     enqueue(channels, message, key=f"incident/{incident.pk}/{what}", now=now)
 
@@ -148,7 +153,3 @@ def _note(breach: Breach, now: datetime) -> str:
 
 def _no_data(since_ms: int, now: datetime) -> str:
     return f"No data since {wording.moment(from_ms(since_ms), organisation_zone(), now=now)}."
-
-
-def _url(breach: Breach) -> str:
-    return f"{settings.PUBLIC_URL}{breach.path}"

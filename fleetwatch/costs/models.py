@@ -10,6 +10,8 @@ from django.contrib.postgres.fields import (
 from django.db import models
 from django.db.models import F, Func, Q, Value
 
+from fleetwatch.lib.model_fields import text
+
 PRICING_CLASSES = ("on_demand", "reserved", "spot", "owned")
 
 
@@ -43,11 +45,6 @@ def _only(field: str) -> Func:
     return Func(
         value, value, Value("[]"), function="int8range", output_field=BigIntegerRangeField()
     )
-
-
-def text(longest: int, help_text: str = "") -> "models.CharField[str, str]":
-    """A text that may be missing."""
-    return models.CharField(max_length=longest, blank=True, default="", help_text=help_text)
 
 
 def ends_after_it_starts(what: str) -> models.CheckConstraint:

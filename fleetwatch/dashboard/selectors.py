@@ -158,15 +158,12 @@ def gpu_lines(
     return [GPULine(gpu, by_uuid.get(gpu.uuid, nothing()), segments[gpu.pk]) for gpu in gpus]
 
 
-def physical_gpus(*, node: Node | None = None) -> list[GPU]:
-    """GPUs in the order people know: node, then index.
-
-    MIG instances are parts of one and not listed.
+def physical_gpus(node: Node) -> list[GPU]:
+    """Those of the node in the order people know, by index; MIG instances are parts of one and not
+    listed.
     """
-    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(*IN_ORDER)
-    if node is not None:
-        gpus = gpus.filter(node=node)
-    return list(gpus.select_related("node", "model"))
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node=node))
+    return list(gpus.select_related("node", "model").order_by(*IN_ORDER))
 
 
 def physical_gpu_names() -> list[Any]:

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from fleetwatch.lib.model_fields import text
+
 
 class Channel(models.Model):
     """One way to reach people. `config` is encrypted; a permanent error disables it, visibly."""
@@ -11,7 +13,7 @@ class Channel(models.Model):
     config = models.BinaryField(help_text="encrypted JSON of the transport's settings (secrets.py)")
     gets_digest = models.BooleanField(default=False, help_text="the weekly digest goes here")
     is_enabled = models.BooleanField(default=True)
-    disabled_reason = models.CharField(max_length=300, blank=True, default="")
+    disabled_reason = text(300)
     created_at = models.DateTimeField()
 
 
@@ -35,7 +37,7 @@ class Delivery(models.Model):
         help_text="not before; while someone sends it, the end of the claim"
     )
     sent_at = models.DateTimeField(null=True)
-    last_answer = models.CharField(max_length=300, blank=True, default="")
+    last_answer = text(300)
     created_at = models.DateTimeField()
 
     class Meta:

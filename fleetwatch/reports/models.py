@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.model_fields import text
 
 # of a fleet's month, to the micro-dollar
 _Dollars = partial(models.DecimalField, max_digits=24, decimal_places=6)
@@ -21,22 +22,12 @@ class Report(models.Model):
     """
 
     kind = models.CharField(max_length=32, help_text="weekly_digest, statement, fleet")
-    subject = models.CharField(
-        max_length=100,
-        blank=True,
-        default="",
-        help_text="the team's slug, (none) for jobs without one; fleet: empty",
-    )
+    subject = text(100, "the team's slug, (none) for jobs without one; fleet: empty")
     start = models.DateTimeField()
     end = models.DateTimeField()
     version = models.PositiveIntegerField(default=1)
     computed_at = models.DateTimeField()
-    inputs = models.CharField(
-        max_length=64,
-        blank=True,
-        default="",
-        help_text="digest of what it was first computed from (inputs.py)",
-    )
+    inputs = text(64, "digest of what it was first computed from (inputs.py)")
     cost_usd = _Dollars(null=True, help_text="the total, in micro-dollars")
     content = models.JSONField()
 
@@ -65,12 +56,10 @@ class MonthRun(models.Model):
     previous_end = models.DateTimeField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
     asked_at = models.DateTimeField()
-    asked_by = models.CharField(
-        max_length=150, blank=True, default="", help_text="a person's name; empty = the clock"
-    )
+    asked_by = text(150, "a person's name; empty = the clock")
     planned_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    inputs = models.CharField(max_length=64, blank=True, default="")
+    inputs = text(64)
     free_capacity = models.CharField(
         max_length=16,
         default="own",
@@ -79,12 +68,7 @@ class MonthRun(models.Model):
     restarts = models.PositiveIntegerField(
         default=0, help_text="how often the ledger changed while it was computed"
     )
-    note = models.CharField(
-        max_length=300,
-        blank=True,
-        default="",
-        help_text="for people: why it failed, or had nothing to do",
-    )
+    note = text(300, "for people: why it failed, or had nothing to do")
 
     class Meta:
         constraints = [
@@ -120,7 +104,7 @@ class ReportPart(models.Model):
 
     run = models.ForeignKey(MonthRun, on_delete=models.CASCADE, related_name="parts")
     kind = models.CharField(max_length=32)
-    subject = models.CharField(max_length=100, blank=True, default="")
+    subject = text(100)
     cost_usd = _Dollars(help_text="its part of the fleet's micro-dollars")
     previous_usd = _Dollars(null=True, help_text="None = nothing to compare with")
     free_usd = _Dollars(
@@ -149,21 +133,19 @@ class Invoice(models.Model):
     """
 
     month = models.CharField(max_length=7, help_text="2026-10")
-    issuer = models.CharField(
-        max_length=100, blank=True, default="", help_text="who sent it, as the file names it"
-    )
+    issuer = text(100, "who sent it, as the file names it")
     digest = models.CharField(
         max_length=64, help_text="SHA-256 of the file: the same one is taken once"
     )
     form = models.CharField(max_length=16, help_text="csv, focus")
-    file_name = models.CharField(max_length=200, blank=True, default="")
+    file_name = text(200)
     currency = models.CharField(max_length=3, default="USD")
     usd_per_unit = models.DecimalField(
         max_digits=18, decimal_places=8, help_text="of the currency, at the month's beginning"
     )
     rows = models.PositiveIntegerField(help_text="rows of the file; rows of one kind are one line")
     imported_at = models.DateTimeField()
-    imported_by = models.CharField(max_length=150, blank=True, default="")
+    imported_by = text(150)
 
     class Meta:
         constraints = [
@@ -180,20 +162,15 @@ class InvoiceLine(models.Model):
 
     invoice = models.ForeignKey(Invoice, on_delete=models.CASCADE, related_name="lines")
     line = models.PositiveIntegerField(help_text="of the file, where its first row stands")
-    sku = models.CharField(max_length=200, blank=True, default="")
-    region = models.CharField(max_length=63, blank=True, default="")
+    sku = text(200)
+    region = text(63)
     category = models.CharField(
         max_length=16,
         default="Usage",
         help_text="as FOCUS: Usage, Purchase, Tax, Credit, Adjustment",
     )
-    gpu_model = models.CharField(
-        max_length=100,
-        blank=True,
-        default="",
-        help_text="as the file names it; empty = by its SKU (InvoiceSKU)",
-    )
-    description = models.CharField(max_length=300, blank=True, default="")
+    gpu_model = text(100, "as the file names it; empty = by its SKU (InvoiceSKU)")
+    description = text(300)
     hours = models.DecimalField(
         max_digits=30, decimal_places=9, null=True, help_text="as billed; None = not by the hour"
     )
@@ -234,7 +211,7 @@ class InvoiceAdjustment(models.Model):
     booked_at = models.DateTimeField()
     booked_by = models.CharField(max_length=150)
     withdrawn_at = models.DateTimeField(null=True)
-    withdrawn_by = models.CharField(max_length=150, blank=True, default="")
+    withdrawn_by = text(150)
 
     class Meta:
         indexes = [

@@ -240,10 +240,7 @@ def _open_quiet_runs(now: datetime) -> list[RunSpan]:
     parts = execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now) - FORGET_MS, "edge_ms": EDGE_MS})
     if not parts:
         return []
-    newest = {
-        (gpu_id, job_id): end_ms
-        for gpu_id, job_id, _, end_ms in sorted(parts, key=lambda part: part[3])
-    }
+    newest = {(gpu_id, job_id): end_ms for gpu_id, job_id, _, end_ms in parts}
     gpu_ids, _, starts_ms, ends_ms = zip(*parts, strict=True)
     runs = ledger.runs(
         set(gpu_ids), start_ms=min(starts_ms), end_ms=max(ends_ms), conditions=("quiet",)

@@ -1,11 +1,12 @@
--- One row: the newest part of a quiet run of a held GPU that is quiet up to where its node's telemetry ends.
+-- One row: of a held GPU and a job that holds it, from when to when the newest parts of its quiet run are, where it is
+-- quiet up to where its node's telemetry ends.
 -- In:  since_ms (bigint): nodes that ended before are left out; edge_ms (bigint): how far behind its node a GPU may lie.
 -- Again: safe, it only reads.
 SELECT
     part.gpu_id,
     part.job_id,
-    part.start_ms,
-    part.end_ms
+    min(part.start_ms),
+    max(part.end_ms)
 FROM inventory_node AS node
 CROSS JOIN LATERAL (
     SELECT
@@ -29,3 +30,6 @@ WHERE node.last_ms > %(since_ms)s
         AND later.start_ms >= part.end_ms
         AND later.condition <> 'unobserved'
   )
+GROUP BY
+    part.gpu_id,
+    part.job_id

@@ -106,7 +106,7 @@ def _node_lines(interval: Interval) -> list[NodeLine]:
     find=partial(get_object_or_404, Node),
 )
 def node(request: HttpRequest, period: Period, node: Node) -> Context:
-    gpus = selectors.physical_gpus(node=node)
+    gpus = selectors.physical_gpus(node)
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
     groups = figures.jobs.groups
     jobs = attribution.jobs_by_key((group.key for group in groups), before=period.interval.end)
