@@ -268,7 +268,7 @@ def touch_others(
             node.pk: _held_spans(node, of_node, elsewhere) for node, of_node in by_node.items()
         }
         _touch(spans, received_at=received_at)
-    if changed := [job.pk for job in stored.values() if job.former_kind is not None]:
+    if changed := [job.pk for job in stored.values() if job.has_new_kind]:
         _touch(held_by_node(changed), received_at=received_at)
 
 

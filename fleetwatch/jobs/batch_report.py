@@ -63,16 +63,14 @@ JobKey = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job of the batches as stored; `former_kind` is the kind that they changed, None otherwise.
+    """A job of the batches as stored; `has_new_kind`: they changed what kind it is.
 
     `records`: all that is said of it, where something of it is new: who holds it now may have told
     its end before.
     """
 
     pk: int
-    kind: str
-    team_id: int | None
-    former_kind: str | None = None
+    has_new_kind: bool = False
     records: tuple[Record, ...] = ()
 
 

@@ -21,8 +21,8 @@ from fleetwatch.jobs.batch_report import (
     known_until,
 )
 from fleetwatch.jobs.locked_jobs import HeldTime, LockedJob, jobs_of_records, lock_jobs
-from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
-from fleetwatch.jobs.records import JobFacts, Record, Voice
+from fleetwatch.jobs.models import ChangedJob, Job, JobChange, JobRecord
+from fleetwatch.jobs.records import JobFacts, Voice
 from fleetwatch.lib.batched import run
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import execute, read_statement
@@ -72,11 +72,11 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a given record changed, and the job as it was before."""
+    """What a given record changed, and the job that it was of before."""
 
     given: Given
     record_id: int | None  # None = its node names too many users of the key
-    job: StoredJob | None
+    job_id: int | None
     is_new: bool
     is_changed: bool
     has_new_labels: bool
@@ -88,7 +88,7 @@ class Recorded:
         """Whether something else may be believed of the job now, or it has to be made."""
         if self.record_id is None:
             return False
-        if self.job is None:
+        if self.job_id is None:
             return self.is_heard or self.given.held_until_ms is not None
         return self.is_heard and (self.is_changed or self.differs)
 
@@ -114,8 +114,10 @@ def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJob
     if not given:
         return StoredJobs()
     recorded = _recorded(given)
-    intake.count(_summed(_brought(recorded)), received_at)
-    stored = {each.given.name: each.job for each in recorded if each.job is not None}
+    _count(((each.given, _brought(each)) for each in recorded), received_at)
+    stored = {
+        each.given.name: StoredJob(each.job_id) for each in recorded if each.job_id is not None
+    }
     keys = {each.given.key for each in recorded if each.is_news}
     if not keys:
         return StoredJobs(stored)
@@ -220,94 +222,58 @@ def _past(time_ms: int | None, offset_ms: int, latest_ms: int) -> int | None:
 
 def _recorded(given: Sequence[Given]) -> list[Recorded]:
     written = run(RECORD_JOBS, {"records": msgspec.json.encode(given).decode(), "users": MAX_USERS})
-    return [
-        Recorded(
-            each, record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes
-        )
-        for each, (record_id, job_id, kind, team_id, *changes) in zip(given, written, strict=True)
-    ]
+    return [Recorded(each, *row) for each, row in zip(given, written, strict=True)]
 
 
-def _brought(recorded: Iterable[Recorded]) -> Iterator[tuple[Given, Brought]]:
-    """How much of what each said is new."""
-    for each in recorded:
-        labels = len(each.given.facts.labels) if each.has_new_labels else 0
-        if each.is_new or labels:
-            yield each.given, Brought(jobs=int(each.is_new), labels=labels)
+def _brought(recorded: Recorded) -> Brought:
+    """How much of what it said is new."""
+    labels = len(recorded.given.facts.labels) if recorded.has_new_labels else 0
+    return Brought(jobs=int(recorded.is_new), labels=labels)
 
 
-def _summed(brought: Iterable[tuple[Given, Brought]]) -> dict[int, Brought]:
-    """Node id -> how much it brought."""
+def _count(brought: Iterable[tuple[Given, Brought]], received_at: datetime) -> None:
+    """Counts how much each node brought."""
     sums: dict[int, Brought] = {}
-    for given, more in brought:
-        own = replace(more, is_import=given.voice.is_import)
-        sums[given.node_id] = sums.get(given.node_id, Brought()) + own
-    return sums
-
-
-@dataclass(frozen=True, slots=True)
-class Believed:
-    """A job as it was believed and as it is believed now."""
-
-    pk: int
-    records: tuple[Record, ...]
-    was: JobFacts
-    now: JobFacts
-    former_team_id: int | None
-    team_id: int | None
-    is_new: bool
-
-    @property
-    def is_renamed(self) -> bool:
-        """Whether a mapping rule may give it to somebody else."""
-        return any(getattr(self.was, name) != getattr(self.now, name) for name in MAPPED)
-
-    @property
-    def is_changed(self) -> bool:
-        return self.is_new or self.was != self.now or self.former_team_id != self.team_id
-
-    @property
-    def stored(self) -> StoredJob:
-        is_same_kind = self.is_new or self.was.kind == self.now.kind
-        former_kind = None if is_same_kind else self.was.kind
-        return StoredJob(self.pk, self.now.kind, self.team_id, former_kind, self.records)
+    for given, amounts in brought:
+        if amounts != Brought():
+            own = replace(amounts, is_import=given.voice.is_import)
+            sums[given.node_id] = sums.get(given.node_id, Brought()) + own
+    intake.count(sums, received_at)
 
 
 def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
     """The jobs of keys of which something was newly said, as they are believed now, with the teams
     that their accounts name.
     """
-    unknown = {each.given.key for each in recorded if each.job is None}
+    unknown = {each.given.key for each in recorded if each.job_id is None}
     keys = sorted({each.given.key for each in recorded})
     locked_jobs, moved = lock_jobs(keys, unknown=unknown)
     job_ids = jobs_of_records(locked_jobs)
     spoken = [(each, job_ids[each.record_id]) for each in recorded if each.record_id in job_ids]
-    teams = _teams(locked_jobs, spoken, received_at)
-    jobs = {each.row.pk: _believed(each, teams) for each in locked_jobs}
-    _write([job for job in jobs.values() if job.is_changed])
+    _write(locked_jobs, _teams(locked_jobs, spoken, received_at))
+    jobs = {job.row.pk: job for job in locked_jobs}
     _note([(each, jobs[job_id]) for each, job_id in spoken], received_at)
-    return StoredJobs({each.given.name: jobs[job_id].stored for each, job_id in spoken}, moved)
+    return StoredJobs({each.given.name: _stored(jobs[job_id]) for each, job_id in spoken}, moved)
 
 
-def _write(changed: Sequence[Believed]) -> None:
-    if changed:
-        rows = [{"id": job.pk, "team_id": job.team_id, **asdict(job.now)} for job in changed]
+def _stored(job: LockedJob) -> StoredJob:
+    has_new_kind = not job.is_new and job.has_other(["kind"])
+    return StoredJob(job.row.pk, has_new_kind, job.records)
+
+
+def _write(jobs: Iterable[LockedJob], teams: Mapping[str, int]) -> None:
+    """Writes what is believed otherwise than before, and marks whose job may be somebody else's."""
+    rows = []
+    marks = []
+    for job in jobs:
+        team_id = teams.get(_slug(job.facts))
+        if job.is_new or job.has_other(FACTS) or job.row.team_id != team_id:
+            rows.append({"id": job.row.pk, "team_id": team_id, **asdict(job.facts)})
+        if job.is_new or job.has_other(MAPPED):
+            marks.append(_mark(job))
+    if rows:
         run(TAKE_FACTS, {"jobs": msgspec.json.encode(rows).decode()})
-    ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
-
-
-def _believed(locked_job: LockedJob, teams: Mapping[str, int]) -> Believed:
-    row = locked_job.row
-    now = locked_job.job.facts
-    return Believed(
-        row.pk,
-        locked_job.job.records,
-        JobFacts(**{name: getattr(row, name) for name in FACTS}),
-        now,
-        row.team_id,
-        teams.get(_slug(now)),
-        locked_job.is_new,
-    )
+    ChangedJob.objects.bulk_create(marks)
 
 
 def _teams(
@@ -316,14 +282,14 @@ def _teams(
     """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as
     brought by who spoke.
     """
-    slugs = {each.row.pk: slug for each in locked_jobs if (slug := _slug(each.job.facts))}
+    slugs = {each.row.pk: slug for each in locked_jobs if (slug := _slug(each.facts))}
     unknown = unknown_teams(set(slugs.values()))
     bringers = {
         slugs[job_id]: each.given
         for each, job_id in spoken
         if each.is_news and slugs.get(job_id) in unknown
     }
-    intake.count(_summed((given, Brought(teams=1)) for given in bringers.values()), received_at)
+    _count(((given, Brought(teams=1)) for given in bringers.values()), received_at)
     return ensure_teams(set(slugs.values()))
 
 
@@ -332,60 +298,60 @@ def _slug(facts: JobFacts) -> str:
     return facts.account.strip()[:MAX_SLUG]
 
 
-def _mark(job: Believed) -> ChangedJob:
-    was_named = bool(job.was.user or job.was.account)
+def _mark(job: LockedJob) -> ChangedJob:
     return ChangedJob(
-        job_id=job.pk, is_new=job.is_new, former_team_id=job.former_team_id, was_named=was_named
+        job_id=job.row.pk,
+        is_new=job.is_new,
+        former_team_id=job.row.team_id,
+        was_named=bool(job.row.user or job.row.account),
     )
 
 
-def _note(spoken: Sequence[tuple[Recorded, Believed]], received_at: datetime) -> None:
+def _note(spoken: Iterable[tuple[Recorded, LockedJob]], received_at: datetime) -> None:
     """Keeps who newly said what of the jobs, and what of it was not taken."""
-    noted = [
-        _change(each.given, facts, job, received_at)
-        for each, job in spoken
-        if each.is_news and each.is_changed and (facts := _news(each.given.facts, job.was))
-    ]
-    JobChange.objects.bulk_create(noted)
-    made = {job.pk for _, job in spoken if job.is_new}
-    if job_ids := sorted({change.job_id for change in noted} - made):
-        execute(DROP_OLD_CHANGES, {"jobs": job_ids, "kept": MAX_CHANGES})
+    changes = []
+    grown = set()
+    for each, job in spoken:
+        facts = _news(each.given.facts, job.row) if each.is_news and each.is_changed else {}
+        if facts:
+            changes.append(_change(each.given, facts, job, received_at))
+        if facts and not job.is_new:
+            grown.add(job.row.pk)
+    JobChange.objects.bulk_create(changes)
+    if grown:
+        execute(DROP_OLD_CHANGES, {"jobs": sorted(grown), "kept": MAX_CHANGES})
 
 
-def _news(given: JobFacts, was: JobFacts) -> dict[str, Any]:
+def _news(given: JobFacts, was: Job) -> dict[str, Any]:
     """What is said otherwise than it was believed; nothing where only the end is: that is the noise
     of clocks.
     """
-    given_facts = asdict(given)
-    believed_until_then = asdict(was)
-    facts = {
-        name: given_facts[name]
-        for name in NOTED
-        if given_facts[name] and given_facts[name] != believed_until_then[name]
-    }
-    return facts | {"end_ms": given.end_ms} if facts and given.end_ms is not None else facts
+    facts = {name: getattr(given, name) for name in NOTED}
+    news = {name: value for name, value in facts.items() if value and value != getattr(was, name)}
+    if news and given.end_ms is not None:
+        news["end_ms"] = given.end_ms
+    return news
 
 
 def _change(
-    given: Given, facts: Mapping[str, Any], job: Believed, received_at: datetime
+    given: Given, facts: dict[str, Any], job: LockedJob, received_at: datetime
 ) -> JobChange:
-    now = asdict(job.now)
-    refused = [name for name, value in facts.items() if not _is_taken(value, now[name])]
+    refused = [
+        name for name, value in facts.items() if not _is_taken(value, getattr(job.facts, name))
+    ]
     return JobChange(
-        job_id=job.pk,
+        job_id=job.row.pk,
         node_id=given.node_id,
         at=received_at,
         voice=int(given.voice),
-        facts=dict(facts),
+        facts=facts,
         refused=refused,
     )
 
 
 def _is_taken(value: Any, now: Any) -> bool:
     """Whether it is what is believed; of labels, whether all of them are."""
-    if isinstance(value, dict):
-        return all(name in now and now[name] == item for name, item in value.items())
-    return bool(value == now)
+    return bool(value.items() <= now.items() if isinstance(value, dict) else value == now)
 
 
 def drop_unheard(now: datetime) -> dict[str, int]:

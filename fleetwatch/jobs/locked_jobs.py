@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.matching import matched
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.records import JobFacts, KnownJob, Record, known_jobs
+from fleetwatch.jobs.records import JobFacts, Record, known_jobs
 from fleetwatch.jobs.selectors import records_of
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.spans import Span
@@ -22,13 +22,18 @@ HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 
 @dataclass(frozen=True, slots=True)
 class LockedJob:
-    """A stored job, locked, and what is believed of it now: without records where its are another
-    job's, so that nothing is said of it any more.
+    """A stored job, locked, as it was believed until now, and what is believed of it now: without
+    records where its are another job's, so that nothing is said of it any more.
     """
 
     row: Job
-    job: KnownJob
+    facts: JobFacts
+    records: tuple[Record, ...]
     is_new: bool
+
+    def has_other(self, names: Iterable[str]) -> bool:
+        """Whether another value is believed of one of these facts."""
+        return any(getattr(self.row, name) != getattr(self.facts, name) for name in names)
 
 
 def lock_jobs(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[LockedJob], HeldTime]:
@@ -55,13 +60,13 @@ def _locked(
     numbered = iter(_numbered(rows, chosen.count(None)))
     for job, pk in zip(jobs, chosen, strict=True):
         if pk is None:
-            yield LockedJob(next(numbered), job, is_new=True)
+            yield LockedJob(next(numbered), job.facts, job.records, is_new=True)
         else:
             row = left.pop(pk)
-            yield LockedJob(row, job, row.key in made)
+            yield LockedJob(row, job.facts, job.records, row.key in made)
     for row in left.values():
         nothing = JobFacts(row.scheduler, row.cluster, row.external_id, kind=row.kind)
-        yield LockedJob(row, KnownJob(nothing, ()), row.key in made)
+        yield LockedJob(row, nothing, (), row.key in made)
 
 
 def _numbered(rows: Sequence[Job], count: int) -> list[Job]:
@@ -83,7 +88,7 @@ def jobs_of_records(locked_jobs: Iterable[LockedJob]) -> dict[int, int]:
     """Record id -> the id of its job; the first one's of books that speak of several."""
     jobs: dict[int, int] = {}
     for each in locked_jobs:
-        for record in each.job.records:
+        for record in each.records:
             jobs.setdefault(record.pk, each.row.pk)
     return jobs
 

@@ -4,7 +4,7 @@ Jobs' facts: job_writes.py.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent.wire import Batch
@@ -14,7 +14,7 @@ from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
 from fleetwatch.jobs.run_ends import End
-from fleetwatch.lib.batched import columns, integers, numbers, run
+from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
@@ -33,9 +33,21 @@ PROCESSES_REFRESH_MS = 60_000
 KEPT_WHYS = 16
 
 AllocationKey = tuple[int, int, str, float | None]  # GPU, job, source, share
-Asserted = tuple[list[Span], set[int]]  # the time; when its runs began
 Identity = tuple[Any, ...]  # GPU, pid, when it started, user, name, job
 Stored = Sequence[StoredJob | None]  # by position in the batch; None: a job that nobody holds
+
+
+class AssertedTime(NamedTuple):
+    """What is asserted of an allocation (int8multirange text), and when its runs began (bigint[]
+    text).
+    """
+
+    gpu_id: int
+    job_id: int
+    source: str
+    share: float | None
+    asserted: str
+    starts: str
 
 
 class SourceAnswer(NamedTuple):
@@ -86,45 +98,37 @@ def _assert_time(
     """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say
     something.
     """
-    asserted = {key: given for each in reports for key, given in _asserted(*each).items()}
+    asserted = [allocation for each in reports for allocation in _asserted(*each)]
     if not asserted:
         return set(), set()
-    rows = run(ASSERT_ALLOCATIONS, _columns(asserted))
+    rows = run(ASSERT_ALLOCATIONS, columns(asserted))
     held = {(gpu_id, (lower, upper)) for gpu_id, _, _, lower, upper in rows if lower is not None}
     return held, {job_id for _, job_id, is_to_cut, _, _ in rows if is_to_cut}
 
 
-def _columns(asserted: Mapping[AllocationKey, Asserted]) -> dict[str, Any]:
-    gpu_ids, job_ids, sources, shares = zip(*asserted, strict=True)
-    return {
-        "gpus": integers(gpu_ids),
-        "jobs": integers(job_ids),
-        "sources": list(sources),
-        "shares": numbers(shares),
-        "asserted": [_multirange(union(spans)) for spans, _ in asserted.values()],
-        "starts": [integers(sorted(starts)) for _, starts in asserted.values()],
-    }
-
-
-def _asserted(report: Report, stored: Stored) -> dict[AllocationKey, Asserted]:
+def _asserted(report: Report, stored: Stored) -> Iterator[AssertedTime]:
     """What the batch asserts of each allocation: the time, and when the runs began to which it
     belongs.
     """
-    asserted: dict[AllocationKey, Asserted] = {}
+    times: dict[AllocationKey, list[tuple[Span, int | None]]] = defaultdict(list)
+    for key, span, run_ms in _holds(report, stored):
+        times[key].append((span, run_ms))
+    for key, of_key in times.items():
+        spans = union(span for span, _ in of_key)
+        starts = sorted({run_ms for _, run_ms in of_key if run_ms is not None})
+        yield AssertedTime(*key, _multirange(spans), integers(starts))
+
+
+def _holds(report: Report, stored: Stored) -> Iterator[tuple[AllocationKey, Span, int | None]]:
+    """Each hold that the batch names, its time, and when its run began."""
     for item in report.batch.allocations:
         extent = report.extent(item)
         job = stored[item["job"]]
         # no job: one user more than a node may name of one key
-        if job is None or extent is None or extent[0] >= extent[1]:
-            continue
-        gpu_id = report.gpu_ids[item["gpu"]]
-        key = gpu_id, job.pk, item.get("source") or "", item.get("share")
-        spans, starts = asserted.setdefault(key, ([], set()))
-        spans.append(extent)
-        run_ms = report.run_ms(item)
-        if run_ms is not None:
-            starts.add(run_ms)
-    return asserted
+        if job is not None and extent is not None and extent[0] < extent[1]:
+            gpu_id = report.gpu_ids[item["gpu"]]
+            key = gpu_id, job.pk, item.get("source") or "", item.get("share")
+            yield key, extent, report.run_ms(item)
 
 
 def _job_ends(report: Report, stored: Stored) -> Iterator[End]:
@@ -240,15 +244,11 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
     readers = [report for report in reports if _has_read_processes(report.batch)]
     if not readers:
         return set()
-    stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
+    stored = _stored_processes(readers)
     same: list[SeenProcess] = []
     quiet = set()
     for report in readers:
-        there = {
-            identity: row
-            for gpu_id in report.gpu_ids
-            for identity, row in stored.get(gpu_id, {}).items()
-        }
+        there = stored[report.node_id]
         if there or report.batch.processes:
             same += _same_processes(there, report, _by_position(report, jobs))
         else:
@@ -263,11 +263,14 @@ def _has_read_processes(batch: Batch) -> bool:
     return bool(is_read and batch.windows["start_ms"])
 
 
-def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
-    """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
+def _stored_processes(
+    reports: Sequence[Report],
+) -> dict[int, dict[Identity, tuple[int, int]]]:
+    """Node id -> its processes last seen on these GPUs, as identity -> (primary key, seen_ms)."""
+    nodes = {gpu_id: report.node_id for report in reports for gpu_id in report.gpu_ids}
     processes: dict[int, dict[Identity, tuple[int, int]]] = defaultdict(dict)
-    for *identity, pk, seen_ms in run(PROCESSES, {"gpus": integers(gpu_ids)}):
-        processes[identity[0]][tuple(identity)] = pk, seen_ms
+    for *identity, pk, seen_ms in run(PROCESSES, {"gpus": integers(nodes)}):
+        processes[nodes[identity[0]]][tuple(identity)] = pk, seen_ms
     return processes
 
 
@@ -283,19 +286,15 @@ def _same_processes(
         return []
     rows = {_identity(row): row for row in _process_rows(report, jobs, seen_ms=seen_ms)}
     if rows.keys() != there.keys():
-        _replace(there.values(), rows.values())
+        GPUProcess.objects.filter(pk__in=[pk for pk, _ in there.values()]).delete()
+        GPUProcess.objects.bulk_create(rows.values())
         return []
     if seen_ms - last_ms < PROCESSES_REFRESH_MS:
         return []
     return [
-        SeenProcess(pk, seen_ms, rows[identity].state, rows[identity].memory_bytes)
-        for identity, (pk, _) in there.items()
+        SeenProcess(there[identity][0], seen_ms, row.state, row.memory_bytes)
+        for identity, row in rows.items()
     ]
-
-
-def _replace(former: Iterable[tuple[int, int]], rows: Iterable[GPUProcess]) -> None:
-    GPUProcess.objects.filter(pk__in=[pk for pk, _ in former]).delete()
-    GPUProcess.objects.bulk_create(rows)
 
 
 def _process_rows(report: Report, jobs: Stored, *, seen_ms: int) -> list[GPUProcess]:

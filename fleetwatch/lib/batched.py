@@ -41,7 +41,7 @@ def numbers(values: Iterable[float | None]) -> str:
 
 def columns(rows: Iterable[object]) -> dict[str, Any]:
     """Parameters of a statement that unnests the rows, which are of one class: each annotated
-    attribute of all of them, whole numbers as `integers` writes them.
+    attribute of all of them, numbers as `integers` and `numbers` write them.
     """
     every = list(rows)
     row_class: Any = type(every[0])
@@ -58,4 +58,6 @@ def _kinds(row_class: type) -> dict[str, object]:
 
 
 def _written(kind: object, values: list[Any]) -> str | list[Any]:
-    return integers(values) if kind in (int, int | None) else values
+    if kind in (int, int | None):
+        return integers(values)
+    return numbers(values) if kind in (float, float | None) else values

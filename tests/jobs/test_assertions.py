@@ -244,7 +244,7 @@ def test_a_change_of_kind_is_reported_once():
     _, second = assert_batch(sequence=2, start_ms=T0 + 30_000, **holding(job(kind="service")))
     _, third = assert_batch(sequence=3, start_ms=T0 + 60_000, **holding(job(kind="service")))
 
-    assert [jobs[0].former_kind for jobs in (first, second, third)] == [None, "batch", None]
+    assert [jobs[0].has_new_kind for jobs in (first, second, third)] == [False, True, False]
 
 
 def test_hostile_names_are_kept_as_text():

@@ -1,6 +1,6 @@
 -- Adds asserted time to allocations; one row per span that is held newly: GPU, job, whether the job's ends have to be looked at again,
 -- and the span's bounds in ms, half-open. An allocation that got another start but no time is one row without bounds.
--- In:  gpus, jobs, sources, shares, asserted (int8multirange text), starts (bigint[] text), by position; each allocation once.
+-- In:  gpu_id, job_id, source, share, asserted (int8multirange text), starts (bigint[] text), by position; each allocation once.
 -- Sorted, so that two batches with the same allocations wait for each other and do not deadlock.
 -- Again: safe; a union does not care for order, and an assertion that says nothing new writes nothing.
 WITH written AS (
@@ -8,7 +8,7 @@ WITH written AS (
     SELECT
         gpu_id, job_id, source, share, asserted::int8multirange, starts::bigint[], '{}'
     FROM unnest(
-        %(gpus)s::bigint[], %(jobs)s::bigint[], %(sources)b::text[], %(shares)s::double precision[], %(asserted)b::text[], %(starts)b::text[]
+        %(gpu_id)s::bigint[], %(job_id)s::bigint[], %(source)b::text[], %(share)s::double precision[], %(asserted)b::text[], %(starts)b::text[]
     ) AS given (gpu_id, job_id, source, share, asserted, starts)
     ORDER BY gpu_id, job_id, source, share
     ON CONFLICT (gpu_id, job_id, source, share) DO UPDATE SET

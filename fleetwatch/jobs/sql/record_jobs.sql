@@ -1,4 +1,4 @@
--- One row per given record, in their order: its job as it was before (NULL = there is none), and what the record changed.
+-- One row per given record, in their order: itself, its job (NULL = there is none), and what the record changed.
 -- In:  records (JSON array, sorted by key; each key, node, voice and user once); users: how many a node may name of one key.
 -- The jobs are locked until the transaction ends, in order of key: who works out what is believed of a job sees all that was said of it.
 -- Again: safe; facts change only by a newer batch, holds only grow, and what says nothing newer writes nothing.
@@ -12,7 +12,7 @@ WITH given AS MATERIALIZED (
     ) WITH ORDINALITY AS record
 ),
 known AS MATERIALIZED (
-    SELECT job.id, job.kind, job.team_id, job.name, job.state, job.end_ms, job.restarts
+    SELECT job.id, job.name, job.state, job.end_ms, job.restarts
     FROM jobs_job AS job
     WHERE job.said_key IN (SELECT key FROM given)
     ORDER BY job.said_key, job.id
@@ -56,8 +56,6 @@ written AS (
 SELECT
     coalesce(written.id, kept.id),
     known.id,
-    known.kind,
-    known.team_id,
     coalesce(written.is_new, FALSE),
     coalesce(written.is_changed, FALSE),
     coalesce(written.has_new_labels, FALSE),
