@@ -145,15 +145,13 @@ def _fitting(workload: Workload) -> Workload:
     from who is left.
     """
     # by a ~ the hub tells jobs of one key apart (wire.py)
-    jobs = [job for job in workload.jobs if _is_name(job.key, 400) and "~" not in job.key]
-    kept = replace(
-        workload,
-        jobs=jobs[: wire.MAX_LIST],
-        allocations=workload.allocations[: wire.MAX_LIST],
-    )
-    if len(kept.jobs) == len(workload.jobs) and len(kept.allocations) == len(workload.allocations):
-        return kept
-    return replace(kept, sources=unanswered(workload.sources))
+    named = [job for job in workload.jobs if _is_name(job.key, 400) and "~" not in job.key]
+    jobs = named[: wire.MAX_LIST]
+    allocations = workload.allocations[: wire.MAX_LIST]
+    sources = workload.sources
+    if len(jobs) < len(workload.jobs) or len(allocations) < len(workload.allocations):
+        sources = unanswered(sources)
+    return replace(workload, jobs=jobs, allocations=allocations, sources=sources)
 
 
 def _events(events: Events, positions: Positions) -> List[wire.Item]:

@@ -326,10 +326,9 @@ def _refuse_unknown(environment: Mapping[str, str]) -> None:
     """A misspelt FLEETWATCH_AGENT-ish name would be silence; names of the hub's own are not ours to
     judge.
     """
-    close = tuple(PREFIX + word + "_" for word in ("SERVER", "TOKEN", "FLUSH", "SPOOL"))
     variables = [PREFIX + name for name in _VARIABLES]
     for name in environment:
-        if name.startswith(close) and name not in variables:
+        if re.match(PREFIX + "(SERVER|TOKEN|FLUSH|SPOOL)_", name) and name not in variables:
             raise ConfigError(
                 "%s is not a setting of the agent; known: %s" % (name, ", ".join(variables))
             )

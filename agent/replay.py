@@ -183,26 +183,26 @@ class _Windows:
 
 
 def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Send) -> Done:
-    window_ms = window_seconds(recorded) * 1000
+    window_s = window_seconds(recorded)
     identity = Identity(_boot_id(recorded, config), recorded.first_ms)
     done = Done(recorded)
     started = time.monotonic()
-    for content, refusal in deliver(_contents(recorded, config, job, identity), identity, send):
+    contents = _contents(recorded, config, job, identity, window_s)
+    for content, refusal in deliver(contents, identity, send):
         starts = content.windows["start_ms"]
         done.windows += len(starts)
         done.batches += 1
         done.refused = refusal
         if config.speed is not None:
-            past_s = (starts[-1] + window_ms - recorded.first_ms) / 1000
+            past_s = (starts[-1] - recorded.first_ms) / 1000 + window_s
             time.sleep(max(0.0, past_s / config.speed - (time.monotonic() - started)))
     return done
 
 
 def _contents(
-    recorded: Log, config: Config, job: Optional[Job], identity: Identity
+    recorded: Log, config: Config, job: Optional[Job], identity: Identity, window_s: int
 ) -> Iterator[wire.Batch]:
     """The log's batches, their sequence still 0."""
-    window_s = window_seconds(recorded)
     sender = batch.Sender(
         config.node, identity.boot_id, identity.boot_start_ms, window_s, config.labels
     )
