@@ -23,7 +23,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import lock_node, node_by_name, register_batch
 from fleetwatch.jobs.batch_report import Report
 from fleetwatch.lib.intervals import Interval, from_ms
-from fleetwatch.telemetry import codec, matrices
+from fleetwatch.telemetry import codec, directory, matrices
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.frames import Ints
 from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
@@ -198,7 +198,7 @@ def _seal(node: Node, table: Table, start_ms: int) -> None:
         node_id=node.pk,
         start=from_ms(start_ms),
         end=from_ms(start_ms + BLOCK_MS),
-        version=codec.VERSION,
+        version=directory.VERSION,
         window_count=len(table["start_ms"]),
         payload=codec.pack(table),
     )

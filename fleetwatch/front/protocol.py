@@ -43,20 +43,8 @@ DROP_UNSENT = struct.pack("ii", 1, 0)
 log = structlog.get_logger(__name__)
 
 
-class PipelinedError(Exception):
-    """A request came right behind one that has no answer yet."""
-
-
-class TooManyHeadersError(Exception):
-    """A request has more headers than any honest one."""
-
-
-class TooManyPiecesError(Exception):
-    """A body comes in chunks of some bytes."""
-
-
-class HostError(Exception):
-    """A request of HTTP/1.1 names no host, or several (RFC 9112, 3.2)."""
+class RefusedRequestError(Exception):
+    """What a peer sends is no request that is read: uvicorn has send_400_response answer it."""
 
 
 class Reading(FlowControl):
@@ -121,7 +109,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         if self._is_answering:
-            raise PipelinedError
+            raise RefusedRequestError("it came right behind one that has no answer yet")
         self._header_count = 0
         self._is_head_whole = False
         super().on_message_begin()
@@ -130,7 +118,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._header_count += 1
         if self._header_count > MAX_HEADERS:
             self.headers.clear()
-            raise TooManyHeadersError
+            raise RefusedRequestError("it has more headers than any honest one")
         if self._is_head_whole:  # a trailer is no header: it is counted and dropped
             return
         if name.lower() == b"cookie":
@@ -142,7 +130,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._piece_count += 1
         if self._piece_count > MAX_PIECES:
-            raise TooManyPiecesError
+            raise RefusedRequestError("its body comes in chunks of some bytes")
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -167,7 +155,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 and self.parser.get_http_version() == "1.1":
-            raise HostError
+            raise RefusedRequestError("it names no host, or several (RFC 9112, 3.2)")
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)

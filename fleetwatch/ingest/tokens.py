@@ -15,7 +15,6 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.clients import network_of
 from fleetwatch.accounts.services import digest, hint, new_secret
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken, Rights
-from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import lock_node, node_by_name
 from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -112,11 +111,6 @@ def node_id_of(text: str, now: datetime) -> int:
     if node_id is None:
         raise UnknownTokenError
     return node_id
-
-
-def node_of(text: str, now: datetime) -> Node:
-    """The node that the agent token speaks for. Raises UnknownTokenError."""
-    return agent_token(text, now).node
 
 
 def agent_token(text: str, now: datetime) -> AgentToken:

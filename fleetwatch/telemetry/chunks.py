@@ -9,6 +9,7 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
+from fleetwatch.telemetry.directory import VERSION
 from fleetwatch.telemetry.portions import Stretch
 from fleetwatch.telemetry.window_tables import Table, joined, without_empty
 
@@ -77,4 +78,4 @@ def merged(
 def store(chunks: Sequence[Packed]) -> None:
     """Writes the chunks; one with the same node and start is replaced."""
     if chunks:
-        run(STORE, {"version": codec.VERSION, **columns(chunks)})
+        run(STORE, {"version": VERSION, **columns(chunks)})

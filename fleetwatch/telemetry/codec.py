@@ -34,7 +34,6 @@ from fleetwatch.telemetry.directory import (
     NO_SCALE,
     PLAIN,
     RAW,
-    VERSION,
     Bytes,
     CodecError,
     Directory,
@@ -43,20 +42,6 @@ from fleetwatch.telemetry.directory import (
     decompress,
     engines,
 )
-
-__all__ = [
-    "CONSTANT",
-    "DELTA",
-    "FLOAT",
-    "INT",
-    "PLAIN",
-    "RAW",
-    "VERSION",
-    "CodecError",
-    "pack",
-    "unpack",
-    "unpack_bodies",
-]
 
 MAX_DECIMALS = 6
 
@@ -379,16 +364,13 @@ def _unshuffled(planes: bytes, rows: int, width: int) -> Array:
 
 def _unpack_column(entry: Entry, body: Bytes, rows: int) -> Array:
     if entry.encoding == CONSTANT:
-        single = _valued(entry, np.frombuffer(entry.base.to_bytes(8, "little"), dtype=np.int64))
-        return (
-            np.where(_mask(entry, body, rows), np.nan, single)
-            if entry.mask_length
-            else repeated(single, rows)
-        )
-    values = _valued(entry, _unpack_numbers(entry, body[entry.mask_length :], rows))
+        numbers = np.frombuffer(entry.base.to_bytes(8, "little"), dtype=np.int64)
+    else:
+        numbers = _unpack_numbers(entry, body[entry.mask_length :], rows)
+    values = _valued(entry, numbers)
     if entry.mask_length:
-        values[_mask(entry, body, rows)] = np.nan
-    return values
+        return np.where(_mask(entry, body, rows), np.nan, values)
+    return repeated(values, rows) if entry.encoding == CONSTANT else values
 
 
 def _valued(entry: Entry, numbers: Ints) -> Array:

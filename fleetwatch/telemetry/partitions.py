@@ -22,6 +22,25 @@ PARENT = "telemetry_batch"
 LENGTH = timedelta(hours=6)
 AHEAD = 8  # two days: beat may be down over a night, and inserts make what is missing anyway
 LOCK_TIMEOUT = "2s"
+ATTACHED = "attached"
+DETACHING = "half detached"
+DETACHED = "detached"
+# The tables named as partitions, and what they are.
+TABLES = """
+SELECT
+    relname,
+    CASE
+        WHEN NOT relispartition THEN 'detached'
+        WHEN inhdetachpending THEN 'half detached'
+        ELSE 'attached'
+    END
+FROM pg_class
+LEFT JOIN pg_inherits ON inhrelid = pg_class.oid
+WHERE relkind = 'r'
+  AND relnamespace = current_schema()::regnamespace
+  AND relname ~ %s
+ORDER BY relname
+"""
 ATTACH = "ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})"
 
 
@@ -46,7 +65,7 @@ def partition_for(moment: datetime) -> Partition:
 
 def existing() -> list[Partition]:
     """The attached partitions, oldest first; a half-detached one is not among them."""
-    return [_parsed(name) for name in _children(pending=False)]
+    return _in_state(ATTACHED)
 
 
 def keep(now: datetime) -> dict[str, int]:
@@ -130,7 +149,7 @@ def _finish_interrupted() -> None:
     """Ends what a killed run left: half-detached partitions, and detached tables that nobody
     dropped.
     """
-    for partition in map(_parsed, _children(pending=True)):
+    for partition in _in_state(DETACHING):
         try:
             _execute("ALTER TABLE {parent} DETACH PARTITION {name} FINALIZE", partition)
         except OperationalError as error:
@@ -139,8 +158,8 @@ def _finish_interrupted() -> None:
                 name=partition.name,
                 error=str(error).strip(),
             )
-    for name in _detached():
-        _finish(_parsed(name))
+    for partition in _in_state(DETACHED):
+        _finish(partition)
 
 
 def _execute(statement: str, partition: Partition) -> None:
@@ -178,30 +197,13 @@ def _is_attached(name: str) -> bool | None:
     return bool(rows[0][0]) if rows else None
 
 
-def _children(*, pending: bool) -> list[str]:
+def _in_state(state: str) -> list[Partition]:
+    """The partitions in that state, oldest first."""
     return [
-        name
-        for (name,) in execute(
-            "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
-            " WHERE inhparent = %s::regclass AND inhdetachpending = %s ORDER BY relname",
-            [PARENT, pending],
+        Partition(
+            name,
+            datetime.strptime(name.removeprefix(f"{PARENT}_p"), "%Y%m%d%H").replace(tzinfo=UTC),
         )
+        for name, actual in execute(TABLES, [rf"^{PARENT}_p\d{{10}}$"])
+        if actual == state
     ]
-
-
-def _detached() -> list[str]:
-    """Tables named as partitions that are no partition any more."""
-    return [
-        name
-        for (name,) in execute(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition"
-            " AND relnamespace = current_schema()::regnamespace AND relname ~ %s ORDER BY relname",
-            [rf"^{PARENT}_p\d{{10}}$"],
-        )
-    ]
-
-
-def _parsed(name: str) -> Partition:
-    return Partition(
-        name, datetime.strptime(name.removeprefix(f"{PARENT}_p"), "%Y%m%d%H").replace(tzinfo=UTC)
-    )

@@ -110,8 +110,8 @@ def test_bytes_of_every_version_mean_what_they_meant(version):
 
 
 def test_there_is_a_golden_file_of_the_version_that_is_written():
-    assert f"chunk_v{codec.VERSION}" in VERSIONS
-    assert codec.pack(expected(f"chunk_v{codec.VERSION}"))[0] == codec.VERSION
+    assert f"chunk_v{directory.VERSION}" in VERSIONS
+    assert codec.pack(expected(f"chunk_v{directory.VERSION}"))[0] == directory.VERSION
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -132,8 +132,8 @@ def test_a_half_detached_partition_is_finished_by_the_next_run():
 
     partitions.drop_sealed(DROPPABLE)
 
-    assert not partitions._children(pending=True)
-    assert partitions._detached() == []
+    assert not partitions._in_state(partitions.DETACHING)
+    assert partitions._in_state(partitions.DETACHED) == []
 
 
 def test_a_partition_that_is_being_detached_is_not_measured():
@@ -152,7 +152,7 @@ def test_a_detached_table_that_nobody_dropped_is_dropped_by_the_next_run():
 
     partitions.drop_sealed(DROPPABLE)
 
-    assert partitions._detached() == []
+    assert partitions._in_state(partitions.DETACHED) == []
 
 
 def test_a_batch_that_came_while_its_partition_was_detached_is_attached_again():

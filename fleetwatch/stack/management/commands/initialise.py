@@ -143,7 +143,7 @@ def _token_file(node_name: str) -> Path:
 def _speaks_for(token: str, node_name: str) -> bool:
     """False when the token was revoked, or belongs to another database than the file's folder."""
     try:
-        return tokens.node_of(token, timezone.now()).name == node_name
+        return tokens.agent_token(token, timezone.now()).node.name == node_name
     except tokens.UnknownTokenError:
         return False
 
