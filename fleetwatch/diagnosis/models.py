@@ -13,6 +13,7 @@ from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import HOURS
+from fleetwatch.lib.model_fields import text
 
 
 class NodeCells(models.Model):
@@ -289,7 +290,7 @@ class Said(models.Model):
     kind = models.CharField(max_length=16, choices=Kind.choices)
     by = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="+")
     at = models.DateTimeField()
-    note = models.CharField(max_length=500, blank=True, default="")
+    note = text(500)
 
     class Meta:
         # read by: a finding's history; the precision of a cause

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.model_fields import text
 
 # What was received so long after it was measured is a replay or an import: its node was never live,
 # and is not silent now.
@@ -160,9 +161,7 @@ class GPU(models.Model):
     uuid = models.CharField(max_length=96)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     index = models.PositiveIntegerField(null=True)
-    model_name = models.CharField(
-        max_length=100, blank=True, default="", help_text="as the driver says it"
-    )
+    model_name = text(100, "as the driver says it")
     model = models.ForeignKey(GPUModel, on_delete=models.PROTECT, null=True, related_name="gpus")
     memory_total_bytes = models.BigIntegerField(null=True)
     power_limit_w = models.FloatField(null=True)
@@ -170,7 +169,7 @@ class GPU(models.Model):
     parent = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, related_name="instances"
     )
-    mig_profile = models.CharField(max_length=32, blank=True, default="")
+    mig_profile = text(32)
     persistence = models.BooleanField(null=True)
     unread = models.JSONField(default=dict, help_text="metric -> why it can't be read")
     first_ms = models.BigIntegerField(

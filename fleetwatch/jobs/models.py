@@ -3,6 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from fleetwatch.lib.model_fields import text
 from fleetwatch.lib.multirange import Int8MultiRangeField
 
 
@@ -31,17 +32,12 @@ class Job(models.Model):
         db_persist=True,
         help_text="the key without its number",
     )
-    scheduler = models.CharField(max_length=64, blank=True, default="")
-    cluster = models.CharField(max_length=128, blank=True, default="")
-    external_id = models.CharField(max_length=200, blank=True, default="")
-    name = models.CharField(max_length=300, blank=True, default="")
-    user = models.CharField(
-        max_length=128,
-        blank=True,
-        default="",
-        help_text="as the scheduler names the owner; no account of ours",
-    )
-    account = models.CharField(max_length=128, blank=True, default="")
+    scheduler = text(64)
+    cluster = text(128)
+    external_id = text(200)
+    name = text(300)
+    user = text(128, "as the scheduler names the owner; no account of ours")
+    account = text(128)
     team = models.ForeignKey(
         "accounts.Team",
         on_delete=models.SET_NULL,
@@ -50,7 +46,7 @@ class Job(models.Model):
         help_text="that its account names; whose its time is, costs.attribution says",
     )
     kind = models.CharField(max_length=16, default=Kind.BATCH)
-    state = models.CharField(max_length=32, blank=True, default="")
+    state = text(32)
     submit_ms = models.BigIntegerField(null=True)
     start_ms = models.BigIntegerField(null=True)
     end_ms = models.BigIntegerField(null=True)
@@ -222,9 +218,7 @@ class RunEnd(models.Model):
         related_name="+",
         help_text="None: of the whole job",
     )
-    source = models.CharField(
-        max_length=32, blank=True, default="", help_text="of the hold on the GPU"
-    )
+    source = text(32, "of the hold on the GPU")
     start_ms = models.BigIntegerField(null=True, help_text="of the run; None = not known")
     end_ms = models.BigIntegerField()
     is_cluster = models.BooleanField(default=False, help_text="told by the books of the cluster")
@@ -256,12 +250,7 @@ class SourceReport(models.Model):
     )
     kind = models.CharField(max_length=32)
     ok = models.BooleanField()
-    why = models.CharField(
-        max_length=300,
-        blank=True,
-        default="",
-        help_text="that it did not answer; of the newest reasons only",
-    )
+    why = text(300, "that it did not answer; of the newest reasons only")
     asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
 
     class Meta:
@@ -279,8 +268,8 @@ class GPUProcess(models.Model):
     job = models.ForeignKey(Job, on_delete=models.SET_NULL, null=True)
     pid = models.BigIntegerField()
     started_ms = models.BigIntegerField(null=True)
-    user = models.CharField(max_length=128, blank=True, default="")
-    name = models.CharField(max_length=300, blank=True, default="")
-    state = models.CharField(max_length=8, blank=True, default="")
+    user = text(128)
+    name = text(300)
+    state = text(8)
     memory_bytes = models.BigIntegerField(null=True)
     seen_ms = models.BigIntegerField()

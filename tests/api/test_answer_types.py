@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 from ninja import Schema
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from fleetwatch.api import schemas
 from fleetwatch.api.answer_types import AtOrNone, GPUHours, Joined, TextOrNone, Usd, UsdOrNone
@@ -80,6 +81,24 @@ def test_joined_things_give_the_first_ones_name_and_facts_before_things():
     assert (joined.more, joined.pool, joined.start_ms, joined.budget_usd) == (2, "facts", 1, None)
     with pytest.raises(AttributeError, match="nothing"):
         joined.nothing  # noqa: B018
+
+
+class Planned(Schema):
+    budget_amount: float | None = Field(alias="limit.budget.amount")
+
+
+@pytest.mark.parametrize(
+    "misnamed",
+    [
+        Joined(limits=None),
+        Joined(limit=SimpleNamespace(budget=SimpleNamespace(amounts=2))),
+        Joined(limit=SimpleNamespace(budget=None)),
+    ],
+)
+def test_a_name_that_nothing_has_is_an_error_and_never_null(misnamed):
+    assert Planned.model_validate(Joined(limit=None)).budget_amount is None
+    with pytest.raises(ValidationError, match="Field required"):
+        Planned.model_validate(misnamed)
 
 
 def test_figures_by_state_have_the_nine_states_in_their_order():
