@@ -75,23 +75,29 @@ TEAMS = {
     ),
 }  # fmt: skip
 
+# How eight GPUs are parted.
+HALVES = (4, 4)
+QUARTERS = (2, 2, 2, 2)
+EIGHTHS = (1,) * 8
+HALF_OF_PAIRS = (2, 2, 1, 1, 1, 1)
+
 MIXES = {
     "train": Mix(
-        {"nlp": 8, "vision": 2, "speech": 1}, ((8,), (8,), (8,), (4, 4), (4, 2, 2)), free=0.12,
+        {"nlp": 8, "vision": 2, "speech": 1}, ((8,), (8,), (8,), HALVES, (4, 2, 2)), free=0.12,
         leftover=0.01,
     ),
     "research": Mix(
         {"vision": 4, "research": 5, "speech": 2, "science": 3, "nlp": 1},
-        ((4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (4, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)),
+        ((4, 2, 1, 1), QUARTERS, HALF_OF_PAIRS, (4, 1, 1, 1, 1), EIGHTHS),
         free=0.16, leftover=0.04,
     ),
     "serve": Mix(
         {"serving": 5, "research": 2, "vision": 2},
-        ((2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1), (2, 2, 2, 2)), free=0.30, leftover=0.01,
+        (HALF_OF_PAIRS, EIGHTHS, QUARTERS), free=0.30, leftover=0.01,
     ),
     "mixed": Mix(
         {"nlp": 4, "vision": 3, "research": 3, "speech": 2, "science": 2, "serving": 3},
-        ((4, 4), (4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)),
+        (HALVES, (4, 2, 1, 1), QUARTERS, HALF_OF_PAIRS, EIGHTHS),
         free=0.15, leftover=0.03,
     ),
 }  # fmt: skip

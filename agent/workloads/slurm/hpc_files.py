@@ -7,7 +7,7 @@ instance>`, one job id per line.
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from agent import procfs
@@ -67,14 +67,18 @@ def _files(folder: str) -> "List[os.DirEntry[str]]":
 
 
 def _gpustat_claims(entry: "os.DirEntry[str]") -> List[Claim]:
-    words = _read(entry).split()
-    if not words or not _is_number(words[0]):
+    job_id, uid, *_ = [*_read(entry).split(), "", ""]
+    is_uuid = _UUID.fullmatch(entry.name) is not None
+    if not _is_number(job_id) or not (is_uuid or _is_number(entry.name)):
         return []
-    uid = int(words[1]) if len(words) > 1 and _is_number(words[1]) else None
-    claim = Claim(int(words[0]), uid=uid, written_ms=procfs.written_ms(entry))
-    if _UUID.fullmatch(entry.name):
-        return [replace(claim, uuid=entry.name)]
-    return [replace(claim, slurm_index=int(entry.name))] if _is_number(entry.name) else []
+    claim = Claim(
+        int(job_id),
+        uuid=entry.name if is_uuid else "",
+        slurm_index=None if is_uuid else int(entry.name),
+        uid=int(uid) if _is_number(uid) else None,
+        written_ms=procfs.written_ms(entry),
+    )
+    return [claim]
 
 
 def _dcgm_claims(entry: "os.DirEntry[str]") -> List[Claim]:
