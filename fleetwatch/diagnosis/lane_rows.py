@@ -309,8 +309,9 @@ def _holders(table: cell_states.Table, start_ms: int, count: int) -> tuple[Ints,
     gpus, gpu = np.unique(table["gpu_id"], return_inverse=True)
     pairs, row = np.unique(job * len(gpus) + gpu, return_inverse=True)
     ms = np.zeros((len(cell_states.NAMES), len(pairs), count))
-    cell = (table["start_ms"] - start_ms) // CELL_MS
-    ms[:, row, cell] = [table[name] for name in cell_states.NAMES]
+    at = (row, (table["start_ms"] - start_ms) // CELL_MS)
+    for part, name in zip(ms, cell_states.NAMES, strict=True):
+        part[at] = table[name]
     return jobs[pairs // len(gpus)], gpus[pairs % len(gpus)], ms
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from fleetwatch.accounts.models import User
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
@@ -15,7 +16,7 @@ from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, given_to
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
@@ -99,13 +100,19 @@ def inbox(
     if scope == Scope(node=scope.node):
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
     if which.assignee is not None:
-        of_jobs = of_jobs.assigned(which.assignee)
-        is_given = given_to(which.assignee)
-        of_places = [line for line in of_places if is_given(line.finding.assignee_id)]
+        assignee_id = _user_id(which.assignee)
+        of_jobs = of_jobs.assigned(assignee_id)
+        of_places = [line for line in of_places if line.finding.assignee_id == assignee_id]
     return Inbox(
         _of_jobs_asked_for(of_jobs, which),
         [line for line in of_places if _is_asked_for(line, which)],
     )
+
+
+def _user_id(name: str) -> int | None:
+    """The id of the user of that name: None for "", 0 where nobody has it."""
+    ids = User.objects.filter(username=name).values_list("pk", flat=True)
+    return ids.first() or 0 if name else None
 
 
 def _of_jobs_asked_for(findings: Findings, which: Which) -> Findings:

@@ -4,14 +4,13 @@ lines.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused
 from fleetwatch.diagnosis.models import Finding
@@ -91,17 +90,16 @@ class Findings:
         """Those that stand so now."""
         return self._of_groups([status in statuses for status, _ in self.groups])
 
-    def assigned(self, name: str) -> "Findings":
-        """Those given to the user of that name; "" = to nobody."""
-        is_given = given_to(name)
-        return self._of_groups([is_given(owner_id) for _, owner_id in self.groups])
+    def assigned(self, assignee_id: int | None) -> "Findings":
+        """Those given to that user; None = to nobody."""
+        return self._of_groups([owner_id == assignee_id for _, owner_id in self.groups])
 
     def of_jobs(self, **facts: str) -> "Findings":
         """Those of jobs with these facts: kind, cluster."""
         jobs = Job.objects.filter(pk__in=np.unique(self.lines.job).tolist(), **facts)
-        return self._where(np.isin(self.lines.job, list(jobs.values_list("pk", flat=True))))
+        return self.only(jobs.values_list("pk", flat=True))
 
-    def only(self, job_ids: Collection[int]) -> "Findings":
+    def only(self, job_ids: Iterable[int]) -> "Findings":
         """Those of these jobs."""
         return self._where(np.isin(self.lines.job, list(job_ids)))
 
@@ -190,11 +188,3 @@ def _unpacked(rows: Sequence[_Row]) -> tuple[Ints, Ints, Ints, Ints]:
     pk, job, cause = (packed[name].astype(np.int64) for name in ("id", "job", "cause"))
     lengths = [len(row[2]) // RECORD.itemsize for row in rows]
     return pk, job, cause, np.repeat(np.arange(len(rows)), lengths)
-
-
-def given_to(name: str) -> Callable[[int | None], bool]:
-    """Tells of an assignee's id whether it is that of the user of that name; "" = nobody's."""
-    if not name:
-        return lambda owner_id: owner_id is None
-    owner = User.objects.filter(username=name).values_list("pk", flat=True).first()
-    return lambda owner_id: owner is not None and owner_id == owner
