@@ -26,6 +26,7 @@ SHORT = 6
 MIDDLE = 24
 LONG = 72
 CELL_S = CELL_MS / 1000
+WASTED_STATES = ("idle", "stalled", "underused")
 
 Formula = Callable[["Features"], Floats]
 
@@ -146,26 +147,10 @@ class Features:
         raise KeyError(name)
 
 
-def _seen_ms(f: Features) -> Floats:
-    """Of each cell, as far as it is held: what means weigh by."""
-    return np.where(f.lanes.held, np.nan_to_num(f.lanes.figures[of_cell.SEEN_MS]), 0.0)
-
-
-def _held_ms(f: Features) -> Floats:
-    return np.where(f.lanes.held, f.lanes.held_ms, 0.0)
-
-
 def _coverage(f: Features) -> Floats:
     """Observed ÷ held."""
     seen_ms = np.minimum(f["seen_ms_of_cell"], f["held_ms_of_cell"])
     return ratio(f.sum(seen_ms), f["held_ms"])
-
-
-def _wasted(f: Features) -> Floats:
-    """Share of each cell's held time that the ledger calls idle, stalled or underused."""
-    states = f.lanes.states
-    wasted: Floats = states["idle"] + states["stalled"] + states["underused"]
-    return wasted
 
 
 def _per_minute(figure: str) -> Formula:
@@ -259,13 +244,17 @@ def _memory_at_end(f: Features) -> Floats:
 
 
 FORMULAS: dict[str, Formula] = {
-    "seen_ms_of_cell": _seen_ms,
-    "held_ms_of_cell": _held_ms,
+    # of each cell, as far as it is held: what means weigh by
+    "seen_ms_of_cell": lambda f: np.where(
+        f.lanes.held, np.nan_to_num(f.lanes.figures[of_cell.SEEN_MS]), 0.0
+    ),
+    "held_ms_of_cell": lambda f: np.where(f.lanes.held, f.lanes.held_ms, 0.0),
     "seen_ms": lambda f: f.sum(f["seen_ms_of_cell"]),
     "held_ms": lambda f: f.sum(f["held_ms_of_cell"]),
     "observed_s": lambda f: f["seen_ms"] / 1000,
     "coverage": _coverage,
-    "wasted_of_cell": _wasted,
+    # share of each cell's held time that the ledger calls so
+    "wasted_of_cell": lambda f: np.sum([f.lanes.states[state] for state in WASTED_STATES], axis=0),
     "dips_per_min": _per_minute("dips"),
     # how unevenly dips spread over windows
     "dips_cv": lambda f: _variation(*(f.sum(f.lanes.figures[name]) for name in of_cell.DIPS)),
