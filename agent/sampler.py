@@ -348,7 +348,9 @@ class Sampler:
         self._window_end_ms = end_ms
 
     def _refresh_gpus(self) -> None:
-        gpus = self._source.gpus() if self._source is not None else []
+        if self._source is None:
+            return  # what was read of those there were is still to be sent
+        gpus = self._source.gpus()
         if gpus != self._gpus:
             self._recorder.gpus(gpus)
         uuids = {gpu.uuid for gpu in gpus}

@@ -4,9 +4,9 @@ import threading
 import pytest
 
 from agent.loop import STUCK_S
-from agent.readings import Event
+from agent.readings import DriverChangedError, Event
 from agent.sampler import Sampler
-from tests.agent.daemon import Daemon, Times
+from tests.agent.daemon import Daemon, Times, of_first_gpu
 from tests.agent.factories import START, gpu
 
 
@@ -218,6 +218,19 @@ def test_only_the_last_word_of_an_agent_that_was_told_to_stop_says_so(daemon):
     daemon.live(0, 40)
 
     assert "stopping" not in daemon.batches()[0].agent
+
+
+def test_what_was_read_before_the_driver_changed_is_sent_at_the_stop(daemon):
+    daemon.go(15)
+    daemon.source.broken["GPU-1"] = DriverChangedError("the driver was changed")
+    daemon.go(1)
+
+    # as the loop does for the window that is still open
+    daemon.sampler.finish_window(START + 20_000)
+    daemon.loop.close(START + 20_000, now_ms=daemon.clock.now_ms())
+    daemon.loop.flush()
+
+    assert of_first_gpu(daemon.batches()) == [(0, 9000), (10, 6000)]
 
 
 def test_a_stop_lets_go_of_the_driver(daemon):
