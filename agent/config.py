@@ -72,9 +72,6 @@ class Config:
 class _Parser(argparse.ArgumentParser):
     """Raises instead of exiting, so that every complaint leaves in one shape."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
-
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message)
 
@@ -288,6 +285,7 @@ _FILES = {
 
 def _parser() -> _Parser:
     parser = _Parser(
+        allow_abbrev=False,
         prog="fleetwatch-agent",
         description="Reads this host's GPUs and streams them to a FleetWatch hub.",
         epilog=(
@@ -300,7 +298,10 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(
         dest="command", parser_class=_Parser, metavar=" | ".join(_COMMANDS)
     )
-    parsers = {name: commands.add_parser(name, help=help) for name, help in _COMMANDS.items()}
+    parsers = {
+        name: commands.add_parser(name, help=help, allow_abbrev=False)
+        for name, help in _COMMANDS.items()
+    }
     for command, help in _FILES.items():
         parsers[command].add_argument("files", nargs="+", metavar="FILE", help=help)
     for flag, metavar, help, of in _FLAGS:

@@ -57,13 +57,12 @@ class Kmsg:
                 by_bus[bus] = gpu.uuid
         with self._mutex:
             records = self._records()
-        xids = (xid for xid in map(_xid, records) if xid is not None)
         # with the address of a card that the driver does not name
         return [
             Event(now_ms, "xid", by_bus[bus], code, text)
             if bus in by_bus
             else Event(now_ms, "xid", None, code, "PCI %04x:%02x:%02x %s" % (*bus, text))
-            for bus, code, text in xids
+            for bus, code, text in filter(None, map(_xid, records))
         ]
 
     def close(self) -> None:

@@ -99,7 +99,8 @@ def windows_of(recorded: Log, window_s: int) -> Iterator[batch.ClosedWindow]:
     for uuid, reading, process_counts in recorded.readings():
         yield from windows.until(reading.at_ms)
         if process_counts:
-            windows.note_counts(reading.at_ms, process_counts)
+            newest_ms = reading.at_ms - 1  # of the window that ends then
+            windows.counts[newest_ms - newest_ms % (window_s * 1000)] = process_counts
         elif reading.at_ms < windows.start_ms:
             skipped += 1
         else:
@@ -132,11 +133,8 @@ class _Windows:
         self._log = recorded
         self._window_ms = window_ms
         self._reach_ms = COUNTS_INTERVALS * max(recorded.interval_ms.values())
-        self._counts: Dict[int, Mapping[str, Optional[int]]] = {}  # by the window's start
-
-    def note_counts(self, end_ms: int, counts: Mapping[str, Optional[int]]) -> None:
-        """How many processes each GPU had at a window's end."""
-        self._counts[end_ms - 1 - (end_ms - 1) % self._window_ms] = counts
+        # by the window's start, how many processes each GPU had at its end
+        self.counts: Dict[int, Mapping[str, Optional[int]]] = {}
 
     def until(self, now_ms: int) -> Iterator[batch.ClosedWindow]:
         """Closes what a reading of this time leaves behind."""
@@ -155,7 +153,7 @@ class _Windows:
         """The window of all GPUs, if any was read in it; forgets what no later one needs."""
         start_ms = self.start_ms
         self.start_ms += self._window_ms
-        counts = self._counts.pop(start_ms, {})
+        counts = self.counts.pop(start_ms, {})
         windows = []
         for gpu in self._log.gpus.values():
             window = self._window(gpu, start_ms, is_end=is_end)
