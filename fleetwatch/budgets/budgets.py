@@ -80,17 +80,13 @@ def limits(month: date) -> dict[str, Limit]:
     by_team: dict[str, list[Budget]] = {}
     for row in Budget.objects.select_related("team").filter(month__lte=month):
         by_team.setdefault(WHOLE_FLEET if row.team is None else row.team.slug, []).append(row)
-    by_slug = {slug: counting(rows, month) for slug, rows in by_team.items()}
-    return {
-        slug: Limit(budget, usd_of(budget, month))
-        for slug, budget in by_slug.items()
-        if budget is not None
-    }
+    every = {slug: limit(rows, month) for slug, rows in by_team.items()}
+    return {slug: each for slug, each in every.items() if each is not None}
 
 
-def limit(team: Team | None, month: date) -> Limit | None:
-    """The budget of one team, or of the whole fleet, that counts in the month."""
-    budget = counting(history(team), month)
+def limit(rows: Iterable[Budget], month: date) -> Limit | None:
+    """The one of a team's budgets, or of the whole fleet's, that counts in the month."""
+    budget = counting(rows, month)
     return None if budget is None else Limit(budget, usd_of(budget, month))
 
 

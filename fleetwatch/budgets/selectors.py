@@ -122,7 +122,13 @@ def line(team: Team | None, now: datetime) -> BudgetLine:
     spent = nothing() if month.so_far is None else costs.totals(month.so_far, scope=scope)
     forecasts = outlooks.all_of("fleet" if team is None else "team")
     name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
-    return _line(name, spent, budgets.limit(team, month.first), forecasts.get(name[0]), month)
+    return _line(
+        name,
+        spent,
+        budgets.limit(budgets.history(team), month.first),
+        forecasts.get(name[0]),
+        month,
+    )
 
 
 def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:

@@ -71,11 +71,11 @@ def wrong_sums(interval: Interval) -> list[Wrong]:
 
 
 def _wrong_spans(day: Interval) -> list[Wrong]:
-    by_sum = _by_node(day, with_sums=True)
-    by_entry = _by_node(day, with_sums=False)
+    differences = _by_node(day, with_sums=True)
+    differences.subtract(_by_node(day, with_sums=False))
     off_ms: Counter[int] = Counter()
-    for key in by_sum.keys() | by_entry.keys():
-        off_ms[key[0]] += abs(by_sum[key] - by_entry[key])
+    for (node_id, *_), gpu_ms in differences.items():
+        off_ms[node_id] += abs(gpu_ms)
     wrong = Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off])
     return sorted((node.name, day.start, off_ms[node.pk]) for node in wrong)
 

@@ -25,10 +25,9 @@ def priced(rows: Iterable[Row]) -> list[Priced]:
     """Each row with its dollars, not rounded: they sum to the figures of costs."""
     wanted = list(rows)
     rates = RatesInForce(row.gpu_id for row in wanted)
-    return [_priced(row, rates.at(row.gpu_id, row.start)) for row in wanted]
-
-
-def _priced(row: Row, rate: GPURate | None) -> Priced:
-    if rate is None:
-        return Priced(row, None, None)
-    return Priced(row, rate, pricing.price([(row.gpu_ms, rate.usd_per_gpu_hour)]))
+    lines = []
+    for row in wanted:
+        rate = rates.at(row.gpu_id, row.start)
+        usd = None if rate is None else pricing.price([(row.gpu_ms, rate.usd_per_gpu_hour)])
+        lines.append(Priced(row, rate, usd))
+    return lines

@@ -127,8 +127,17 @@ def _at(rows: Since[What], moment: datetime) -> What | None:
 
 
 def _site_at(name: str, moment: datetime, regions: Mapping[str, Since[Region]]) -> Site:
+    """As somebody described the region; a grid that was left open is the average of the country
+    whose code it is.
+    """
+    example = example_site(name)
     region = _at(regions.get(name, ()), moment)
-    return example_site(name) if region is None else _site(region)
+    if region is None:
+        return example
+    site = Site(name, region.pue, region.usd_per_kwh, region.g_per_kwh, region.source)
+    if site.g_per_kwh is not None:
+        return site
+    return replace(site, g_per_kwh=example.g_per_kwh, source=example.source or site.source)
 
 
 def _pieces(whole: Interval, changes: Iterable[Since[Any]]) -> list[Interval]:
@@ -138,14 +147,3 @@ def _pieces(whole: Interval, changes: Iterable[Since[Any]]) -> list[Interval]:
     moments = {since for rows in changes for since, _ in rows}
     inner = sorted(moment for moment in moments if whole.start < moment < whole.end)
     return [Interval(start, end) for start, end in pairwise([whole.start, *inner, whole.end])]
-
-
-def _site(region: Region) -> Site:
-    """As somebody described the region; a grid that was left open is the average of the country
-    whose code it is.
-    """
-    site = Site(region.name, region.pue, region.usd_per_kwh, region.g_per_kwh, region.source)
-    if site.g_per_kwh is not None:
-        return site
-    example = example_site(region.name)
-    return replace(site, g_per_kwh=example.g_per_kwh, source=example.source or region.source)

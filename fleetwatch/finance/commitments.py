@@ -3,7 +3,7 @@ period.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -14,6 +14,7 @@ from django.db.models import Min, Q, QuerySet
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.day_sums import SETTLED
 from fleetwatch.costs.models import Commitment, ExchangeRate
+from fleetwatch.costs.rates.exchange import USD
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.totals import ZERO
@@ -89,7 +90,8 @@ def _posted(interval: Interval, now: datetime | None) -> Interval | None:
 def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:
     """By cut, what each commitment promised in it: the narrowest first, then the older."""
     organisation_zone = zone()
-    usd_per_unit = _exchange(committed)
+    currencies = {row.currency for row in committed}
+    rates = list(ExchangeRate.objects.filter(currency__in=currencies).order_by("-valid_from"))
     ordered = sorted(committed, key=lambda row: (-narrowness(_wanted(row)), row.valid_from, row.pk))
     promised: dict[datetime, list[Promise]] = {}
     for cut in boundaries.between(interval, organisation_zone):
@@ -97,7 +99,7 @@ def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datet
         for row in ordered:
             if gpu_ms := _promised_ms(row, cut):
                 price = _usd_per_ms(row, cut.start, organisation_zone)
-                price *= usd_per_unit(row.currency, cut.start)
+                price *= _usd_per_unit(rates, row.currency, cut.start)
                 promises.append(Promise(row.pk, _wanted(row), gpu_ms, price))
     return promised
 
@@ -118,22 +120,12 @@ def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: Zon
     return Fraction(commitment.amount_per_month or ZERO) / (month_ms * commitment.gpus)
 
 
-def _exchange(committed: Iterable[Commitment]) -> Callable[[str, datetime], Fraction]:
-    """What gives the dollars of a unit of one of the commitments' currencies at a moment; the
-    service saw to it that they have a rate from the commitment's beginning on.
+def _usd_per_unit(rates: Iterable[ExchangeRate], currency: str, moment: datetime) -> Fraction:
+    """Dollars of a unit at a moment, by rates of which the newest come first; the service saw to it
+    that there is one from the commitment's beginning on.
     """
-    currencies = {row.currency for row in committed}
-    rates = list(ExchangeRate.objects.filter(currency__in=currencies).order_by("-valid_from"))
-
-    def usd_per_unit(currency: str, moment: datetime) -> Fraction:
-        held = (
-            rate.usd_per_unit
-            for rate in rates
-            if rate.currency == currency and rate.valid_from <= moment
-        )
-        return Fraction(1 if currency == "USD" else next(held))
-
-    return usd_per_unit
+    held = (rate for rate in rates if rate.currency == currency and rate.valid_from <= moment)
+    return Fraction(1 if currency == USD else next(held).usd_per_unit)
 
 
 def _wanted(commitment: Commitment) -> Kind:
