@@ -221,6 +221,8 @@ def with_hints(job: Job, hints: Hints) -> Job:
         for name, value in hints.labels.items()
         if name not in job.labels and BOOKED_LABELS.get(name) not in job.labels
     }
+    if not missing and (kind, user) == (job.kind, job.user):
+        return job  # as most are
     return replace(job, kind=kind, user=user, labels={**job.labels, **missing})
 
 
