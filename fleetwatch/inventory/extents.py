@@ -1,6 +1,6 @@
 """From when to when a batch speaks, by GPU and as a whole, in corrected milliseconds. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from agent.wire import Batch
 from fleetwatch.inventory.stays import spans_of
@@ -20,21 +20,21 @@ def windows_by_gpu(batch: Batch, *, offset_ms: int, since_ms: int = 0) -> dict[i
 
 def newest_ms(batch: Batch, *, offset_ms: int) -> int | None:
     """The newest window end, host sample end or event; None when the batch holds none of them."""
-    ends = [max(starts) + batch.window_s * 1000 for starts in _starts(batch)]
-    ends += [event["at_ms"] for event in batch.events]
-    return max(ends) + offset_ms if ends else None
+    return max((end + offset_ms for _, end in _extents(batch)), default=None)
 
 
 def oldest_ms(batch: Batch, *, offset_ms: int) -> int | None:
     """The oldest window, host sample or event; None when the batch holds none of them."""
-    begins = [min(starts) for starts in _starts(batch)]
-    begins += [event["at_ms"] for event in batch.events]
-    return min(begins) + offset_ms if begins else None
+    return min((start + offset_ms for start, _ in _extents(batch)), default=None)
 
 
-def _starts(batch: Batch) -> list[list[int]]:
-    """The starts of the windows and of the host samples, where there are any."""
-    return [starts for starts in (batch.windows["start_ms"], batch.host.get("start_ms")) if starts]
+def _extents(batch: Batch) -> Iterator[Span]:
+    """From when to when the windows go, the host samples, and each event, by the agent's clock."""
+    for starts in (batch.windows["start_ms"], batch.host.get("start_ms")):
+        if starts:
+            yield min(starts), max(starts) + batch.window_s * 1000
+    for event in batch.events:
+        yield event["at_ms"], event["at_ms"]
 
 
 def changed(before: Sequence[Span], after: Sequence[Span]) -> list[Span]:

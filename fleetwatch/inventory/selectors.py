@@ -13,6 +13,7 @@ from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute, read_statement
 
+WITH_FACTS = GPU.objects.select_related("node", "model", "parent")
 # Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs
 # no agent. [] is nothing yet.
 RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0__gt=0)
@@ -47,7 +48,7 @@ def gpus(*, node_name: str | None = None, with_retired: bool = False) -> list[GP
     """GPUs that were ever observed, by node and index, MIG instances after their parents; without
     retired ones unless asked.
     """
-    rows = GPU.objects.select_related("node", "model", "parent").filter(first_ms__isnull=False)
+    rows = WITH_FACTS.filter(first_ms__isnull=False)
     if node_name is not None:
         rows = rows.filter(node__name=node_name)
     if not with_retired:
@@ -57,7 +58,7 @@ def gpus(*, node_name: str | None = None, with_retired: bool = False) -> list[GP
 
 def gpu(uuid: str) -> GPU | None:
     """The GPU of that UUID as the node has it that reported it last; None when there is none."""
-    rows = GPU.objects.select_related("node", "model", "parent").filter(uuid=uuid)
+    rows = WITH_FACTS.filter(uuid=uuid)
     return rows.order_by(F("last_ms").desc(nulls_last=True), "pk").first()
 
 
@@ -68,7 +69,7 @@ def gpus_of(uuid: str) -> list[int]:
 
 def newest_rows(uuids: Iterable[str]) -> dict[str, GPU]:
     """Each GPU as the node has it that reported it last, by UUID."""
-    rows = GPU.objects.filter(uuid__in=list(uuids)).select_related("node", "model", "parent")
+    rows = WITH_FACTS.filter(uuid__in=list(uuids))
     # the last one of each UUID stays
     return {gpu.uuid: gpu for gpu in rows.order_by(F("last_ms").asc(nulls_first=True), "-pk")}
 

@@ -17,13 +17,9 @@ def number(text: str) -> Decimal | None:
         amount = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
     except InvalidOperation:
         return None
-    if not amount.is_finite():
+    if not amount.is_finite() or amount.adjusted() > MAX_PLACES:
         return None
-    return (
-        amount
-        if int(amount.as_tuple().exponent) >= -MAX_PLACES and amount.adjusted() <= MAX_PLACES
-        else None
-    )
+    return amount if int(amount.as_tuple().exponent) >= -MAX_PLACES else None
 
 
 def typed(text: str) -> Decimal | None:

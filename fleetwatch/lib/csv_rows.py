@@ -151,43 +151,35 @@ def _header_faults(header: list[str], form: Form) -> list[Fault]:
     twice = sorted({name for name in header if header.count(name) > 1})
     missing = [name for name in form.needed if name not in header]
     texts = [
-        *(
-            (name, "There is no such column." if name else "A column has no name.")
-            for name in foreign
-        ),
-        *((name, "This column stands twice.") for name in twice),
-        *((name, "This column is needed.") for name in missing),
-        *(
-            ("", f"One of the columns {', '.join(names)} is needed.")
-            for names in form.one_of
-            if not set(names).intersection(header)
-        ),
+        (name, "There is no such column." if name else "A column has no name.") for name in foreign
+    ]
+    texts += [(name, "This column stands twice.") for name in twice]
+    texts += [(name, "This column is needed.") for name in missing]
+    texts += [
+        ("", f"One of the columns {', '.join(names)} is needed.")
+        for names in form.one_of
+        if not set(names).intersection(header)
     ]
     return [Fault(1, name[:40], text) for name, text in texts]
 
 
 def _text(content: bytes, max_bytes: int) -> str:
     if len(content) > max_bytes:
-        raise RefusedError([Fault(1, "", f"The file is larger than {max_bytes:,} bytes.")])
+        raise _refused(f"The file is larger than {max_bytes:,} bytes.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise RefusedError(
-            [
-                Fault(
-                    content[: error.start].count(b"\n") + 1,
-                    "",
-                    "This is not UTF-8 text: save it as CSV UTF-8.",
-                )
-            ]
-        ) from error
+        sentence = "This is not UTF-8 text: save it as CSV UTF-8."
+        raise _refused(sentence, content[: error.start].count(b"\n") + 1) from error
     if not text.strip():
-        raise RefusedError([Fault(1, "", "The file is empty.")])
+        raise _refused("The file is empty.")
     if "\0" in text:
-        raise RefusedError(
-            [Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")]
-        )
+        raise _refused("There is a zero byte in it.", text.partition("\0")[0].count("\n") + 1)
     return text
+
+
+def _refused(text: str, line: int = 1) -> RefusedError:
+    return RefusedError([Fault(line, "", text)])
 
 
 def _is_filled(cells: list[str]) -> bool:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 
 # name -> (from, to, label); the order is the order of the chips
 PRESETS: dict[str, tuple[str, str, str]] = {
@@ -32,14 +33,8 @@ _RELATIVE = re.compile(r"^now(?:([+-])(\d{1,6})([smhdwM]))?(?:/([hdM]))?$")
 _MILLISECONDS = re.compile(r"^\d{12,14}$")
 
 
-class TimeframeError(ValueError):
-    """A period that can't be read; the text is a sentence for the person who asked, `field` names
-    the parameter.
-    """
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
+class TimeframeError(RefusedFieldError):
+    """A period that can't be read; `field` names the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,10 @@ def parse(
         label=PRESETS[preset][2] if preset else _label(interval, zone),
         preset=preset,
         step="hour" if interval.outward_to_hours().duration_ms <= MAX_POINTS * 3_600_000 else "day",
-        step_s=_series_step_s(interval),
+        step_s=next(
+            (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS),
+            SERIES_STEPS_S[-1],
+        ),
         start=start_text,
         end=end_text,
     )
@@ -154,12 +152,11 @@ def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo) -> datetime
 def _relative(parts: re.Match[str], *, now: datetime, zone: ZoneInfo) -> datetime:
     sign, amount, unit, floor = parts.groups()
     moment = now.astimezone(UTC)
+    steps = int(f"{sign}{amount}") if unit else 0
     if unit == "M":
-        moment = _add_months(
-            moment.astimezone(zone), int(amount) * (1 if sign == "+" else -1)
-        ).astimezone(UTC)
+        moment = _add_months(moment.astimezone(zone), steps).astimezone(UTC)
     elif unit:
-        moment += timedelta(seconds=_UNIT_S[unit] * int(amount)) * (1 if sign == "+" else -1)
+        moment += timedelta(seconds=_UNIT_S[unit] * steps)
     return _floor(moment.astimezone(zone), floor).astimezone(UTC) if floor else moment
 
 
@@ -185,23 +182,13 @@ def _floor(moment: datetime, unit: str) -> datetime:
     return day.replace(day=1) if unit == "M" else day
 
 
-def _series_step_s(interval: Interval) -> int:
-    return next(
-        (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS),
-        SERIES_STEPS_S[-1],
-    )
-
-
 def _label(interval: Interval, zone: ZoneInfo) -> str:
     start = interval.start.astimezone(zone)
     end = interval.end.astimezone(zone)
     if start.time() == end.time() == datetime.min.time():
         last = end - timedelta(days=1)
-        return (
-            f"{start:%-d %b %Y}"
-            if last.date() == start.date()
-            else f"{start:%-d %b} – {last:%-d %b %Y}"
-        )
+        begins = "" if last.date() == start.date() else f"{start:%-d %b} – "
+        return f"{begins}{last:%-d %b %Y}"
     if start.date() == end.date():
         return f"{start:%-d %b %Y, %H:%M} – {end:%H:%M}"
     return f"{start:%-d %b, %H:%M} – {end:%-d %b %Y, %H:%M}"

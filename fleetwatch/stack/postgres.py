@@ -163,7 +163,7 @@ def _folder(data: Path, account: ServerOwner) -> Path:
     if wanted.is_symlink() or wanted.exists():
         return wanted.resolve()
     if account.switches and not _reaches(data, account):
-        elsewhere = ROOT_HOME / f"postgres-{hashlib.sha256(str(data).encode()).hexdigest()[:12]}"
+        elsewhere = ROOT_HOME / f"postgres-{_short_name(data)}"
         _make(elsewhere, account)
         wanted.symlink_to(elsewhere)
         return elsewhere
@@ -208,12 +208,14 @@ def _copy_of(package: Path, account: ServerOwner) -> Path:
 def _sockets(folder: Path, account: ServerOwner) -> Path:
     wanted = folder.with_name(f"{folder.name}-run")
     if len(str(wanted / ".s.PGSQL.5432")) > SOCKET_PATH_LIMIT:
-        wanted = (
-            Path(tempfile.gettempdir())
-            / f"fleetwatch-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
-        )
+        wanted = Path(tempfile.gettempdir()) / f"fleetwatch-{_short_name(folder)}"
     _make(wanted, account)
     return wanted
+
+
+def _short_name(folder: Path) -> str:
+    """A name for the folder that is no other one's."""
+    return hashlib.sha256(str(folder).encode()).hexdigest()[:12]
 
 
 def _make(folder: Path, account: ServerOwner) -> None:

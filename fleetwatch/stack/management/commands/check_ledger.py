@@ -77,12 +77,13 @@ class Command(HubCommand):
         if bounds is None:
             self.stdout.write("the ledger is empty")
             return None
-        low = max(low or bounds[0], bounds[0])
-        high = min(high or bounds[1], bounds[1])
-        if low >= high:
-            self.stdout.write("no hours in that period")
-            return None
-        return Interval(low, high)
+        start_at, end_at = bounds
+        low = max(low or start_at, start_at)
+        high = min(high or end_at, end_at)
+        if low < high:
+            return Interval(low, high)
+        self.stdout.write("no hours in that period")
+        return None
 
     def _say_what_is_left_out(self, interval: Interval, afresh_at: datetime | None) -> None:
         if afresh_at is None:
