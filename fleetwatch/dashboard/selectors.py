@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from django.db.models import Count, Max, Q
-from django.http import Http404
 
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard import bars, words
@@ -170,14 +169,6 @@ def physical_gpu_names() -> list[Any]:
     """What those of the whole fleet are called: rows of pk, uuid, index and node__name."""
     gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(*IN_ORDER)
     return list(gpus.values_list("pk", "uuid", "index", "node__name", named=True))
-
-
-def existing_gpu(uuid: str) -> GPU:
-    """The GPU of that UUID as the node has it that reported it last. Raises Http404."""
-    gpu = inventory.gpu(uuid)
-    if gpu is None:
-        raise Http404
-    return gpu
 
 
 def machines() -> list[Any]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
@@ -13,6 +13,8 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.parameters import View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
+
+Thing = TypeVar("Thing")
 
 CSV = "text/csv; charset=utf-8"
 
@@ -55,6 +57,13 @@ def shows(
         return answer
 
     return marked
+
+
+def existing(thing: Thing | None) -> Thing:
+    """What an address names. Raises Http404 where there is none."""
+    if thing is None:
+        raise Http404
+    return thing
 
 
 def file(content: str | bytes, name: str, content_type: str = CSV) -> HttpResponse:

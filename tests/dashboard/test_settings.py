@@ -322,12 +322,12 @@ def test_where_nodes_enrolled_from_is_shown_and_a_new_network_is_marked(admin):
 
 def test_an_agent_token_speaks_for_its_node_until_it_is_revoked(admin):
     secret = SECRET.search(text_of(admin.post("/settings/agent-token", {"node": "gpu-07"}))).group()
-    assert tokens.node_of(secret, factories.NOW).name == "gpu-07"
+    assert tokens.agent_token(secret, factories.NOW).node.name == "gpu-07"
 
     admin.post("/settings/agent-token-revoke", {"id": AgentToken.objects.get().pk})
 
     with pytest.raises(tokens.UnknownTokenError):
-        tokens.node_of(secret, factories.NOW)
+        tokens.agent_token(secret, factories.NOW)
 
 
 def test_an_api_token_is_the_users_own_and_can_be_revoked(admin):

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import digest
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
-from fleetwatch.ingest.tokens import node_of
+from fleetwatch.ingest.tokens import agent_token
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ def test_an_agent_token_stands_alone_on_standard_output_and_is_stored_hashed(cap
     assert text.startswith("fw_")
     assert text.endswith("\n")
     assert len(text.split()) == 1
-    assert node_of(text.strip(), timezone.now()).name == "n1"
+    assert agent_token(text.strip(), timezone.now()).node.name == "n1"
     stored = AgentToken.objects.get()
     assert stored.digest == digest(text.strip())
     assert text.startswith(stored.hint)

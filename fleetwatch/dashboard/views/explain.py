@@ -11,15 +11,15 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
-from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
 from fleetwatch.figures.totals import UNALLOCATED, Scope
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
@@ -106,7 +106,7 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job
     what no job held.
     """
-    gpu = selectors.existing_gpu(request.GET["gpu"])
+    gpu = existing(inventory.gpu(request.GET["gpu"]))
     state = _state(request)
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")

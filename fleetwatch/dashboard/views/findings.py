@@ -24,7 +24,7 @@ from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -202,7 +202,7 @@ def _fixed(period: Period) -> Context:
 @never_cache
 @takes(*PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
-    return _finding_page(request, _find(pk))
+    return _finding_page(request, existing(inbox.finding(pk)))
 
 
 @require_POST
@@ -213,7 +213,7 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if action not in deciding.KINDS:
         raise Http404(action)
     user = cast("User", request.user)
-    finding = _find(pk)
+    finding = existing(inbox.finding(pk))
     now = read_period(request).now
     try:
         deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
@@ -238,13 +238,6 @@ def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
     until = now + timedelta(days=int(days)) if days in SNOOZES else None
     whom = deciding.assignee(sent.get("assignee", "")) if action == "assign" else None
     return Decision(action, sent.get("note", ""), until, whom)
-
-
-def _find(pk: int) -> Finding:
-    finding = inbox.finding(pk)
-    if finding is None:
-        raise Http404(pk)
-    return finding
 
 
 def _finding_page(
@@ -327,9 +320,7 @@ def causes(_: HttpRequest, __: Period) -> Context:
 
 
 def _cause(code: str) -> Cause:
-    if code not in BY_CODE:
-        raise Http404(code)
-    return BY_CODE[code]
+    return existing(BY_CODE.get(code))
 
 
 @shows("dashboard/cause.html", "causes", find=_cause)

@@ -20,7 +20,7 @@ from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
@@ -48,12 +48,11 @@ def invoice(request: HttpRequest, month: str) -> HttpResponse:
 @never_cache
 def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     """One change; what can't be taken comes back with the page and what was sent."""
-    if action not in _CHANGES:
-        raise Http404(action)
+    make = existing(_CHANGES.get(action))
     user = cast("User", request.user)
     asked = _Asked(request.POST, user, read_period(request).now, request, month)
     try:
-        messages.success(request, _CHANGES[action](asked))
+        messages.success(request, make(asked))
     except RefusedError as error:
         return _page(request, month, refused={"faults": error.faults})
     except InvoiceError as error:

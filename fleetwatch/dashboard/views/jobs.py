@@ -5,7 +5,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.held import held_interval
@@ -17,7 +17,7 @@ from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
-from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
@@ -77,9 +77,7 @@ def _facts(request: HttpRequest) -> dict[str, str]:
 @login_required
 @takes(*PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
-    job = job_of_key(key)
-    if job is None:
-        raise Http404
+    job = existing(job_of_key(key))
     period = read_period(request, whole=held_interval(job))
     with_outcomes(attribution.into_teams([job], before=period.interval.end))
     scope = Scope(job=job.key)

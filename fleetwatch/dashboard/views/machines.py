@@ -23,7 +23,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope, Totals
@@ -206,7 +206,11 @@ def _label(gpu: GPU) -> str:
     return gpu.uuid if gpu.index is None else str(gpu.index)
 
 
-@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=selectors.existing_gpu)
+def _gpu(uuid: str) -> GPU:
+    return existing(inventory.gpu(uuid))
+
+
+@shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=_gpu)
 def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
     return {
         "gpu": gpu,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -16,7 +16,7 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.showing import CSV, file
+from fleetwatch.dashboard.showing import CSV, existing, file
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
 
@@ -66,7 +66,9 @@ def compute(request: HttpRequest) -> HttpResponse:
 @takes()
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     """A team's statement, or the fleet's report."""
-    return render(request, "dashboard/report.html", _context(_find(pk), lines=MAX_LINES))
+    return render(
+        request, "dashboard/report.html", _context(existing(selectors.report(pk)), lines=MAX_LINES)
+    )
 
 
 @require_GET
@@ -74,25 +76,18 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 @takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole report on white paper, A4."""
-    return render(request, "dashboard/report_print.html", _context(_find(pk), lines=None))
+    return render(
+        request, "dashboard/report_print.html", _context(existing(selectors.report(pk)), lines=None)
+    )
 
 
 @require_GET
 @login_required
 @takes_only()
 def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
-    if name not in FILES:
-        raise Http404(name)
-    report = _find(pk)
-    make, content_type, ending = FILES[name]
+    make, content_type, ending = existing(FILES.get(name))
+    report = existing(selectors.report(pk))
     return file(make(report), f"{download.name(report)}.{ending}", content_type)
-
-
-def _find(pk: int) -> Report:
-    report = selectors.report(pk)
-    if report is None:
-        raise Http404(str(pk))
-    return report
 
 
 def _months(request: HttpRequest) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -25,7 +25,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
@@ -96,13 +96,12 @@ def settings(request: HttpRequest) -> HttpResponse:
 @never_cache
 def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
-    if action not in changes.CHANGES:
-        raise Http404(action)
+    make = existing(changes.CHANGES.get(action))
     section = SECTIONS.get(action.partition("-")[0], "organisation")
     check(request.user, RIGHTS[section])
     asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
-        done = changes.CHANGES[action](asked)
+        done = make(asked)
     except (ConfigError, RefusedFieldError) as error:
         return _refused(request, action, _errors(action, error))
     if done.secret:
