@@ -16,13 +16,11 @@ from django.db.models import F, Sum
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.judgement import activity
+from fleetwatch.ledger.judgement import activity, gpu_segments
 from fleetwatch.ledger.judgement.observations import (
     COLUMNS,
-    FOREVER_MS,
     Columns,
     Floats,
-    Ints,
     Mask,
 )
 from fleetwatch.ledger.models import IdlePower, Run
@@ -203,6 +201,6 @@ def _shows_nothing(windows: frames.Frame, policy: Policy) -> Mask:
 
 def _within(windows: frames.Frame, spans: Sequence[Span]) -> Mask:
     """Which windows lie whole in one of the spans (disjoint, ascending)."""
-    edges: Ints = np.array([*spans, (FOREVER_MS, FOREVER_MS)])
-    at = np.searchsorted(edges[:, 0], windows.start_ms, side="right") - 1
-    return np.asarray((at >= 0) & (windows.end_ms <= edges[at, 1]))
+    edges = gpu_segments.edges_of(spans)
+    at = np.searchsorted(edges, windows.start_ms, side="right")
+    return np.asarray((at % 2 == 1) & (at == np.searchsorted(edges, windows.end_ms)))

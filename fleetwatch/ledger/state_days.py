@@ -6,9 +6,8 @@ that it was made of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
 
 import numpy as np
 import zstandard
@@ -130,21 +129,18 @@ def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
 
 def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Spent]:
     """Of each node and day its GPUs' hours by state, from the entries."""
-    rows: dict[tuple[int, date], list[Any]] = {key: [] for key in days}
-    starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in rows]
-    asked = {"node_ids": [node_id for node_id, _ in rows], "starts": starts}
-    for node_id, start, *row in execute(_STATE_HOURS, asked):
-        rows[node_id, start.date()].append(row)
-    return {key: _spent(of_day) for key, of_day in rows.items()}
+    by_gpu: dict[tuple[int, date], dict[int, Ints]] = {key: {} for key in days}
+    starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in by_gpu]
+    asked = {"node_ids": [node_id for node_id, _ in by_gpu], "starts": starts}
+    for node_id, start, gpu_id, hour, state, gpu_ms in execute(_STATE_HOURS, asked):
+        of_gpu = by_gpu[node_id, start.date()].setdefault(gpu_id, np.zeros(_OF_DAY, dtype=np.int64))
+        of_gpu[hour, _PLACE[state]] = gpu_ms
+    return {key: _spent(gpus) for key, gpus in by_gpu.items()}
 
 
-def _spent(rows: Sequence[tuple[int, int, str, int]]) -> Spent:
-    ids = sorted({gpu_id for gpu_id, *_ in rows})
-    place = {gpu_id: row for row, gpu_id in enumerate(ids)}
-    hours = np.zeros((len(ids), *_OF_DAY), dtype=np.int64)
-    for gpu_id, hour, state, gpu_ms in rows:
-        hours[place[gpu_id], hour, _PLACE[state]] = gpu_ms
-    return np.array(ids, dtype=np.int64), hours
+def _spent(gpus: Mapping[int, Ints]) -> Spent:
+    hours = np.array([*gpus.values()], dtype=np.int64)
+    return np.array([*gpus], dtype=np.int64), hours.reshape(-1, *_OF_DAY)
 
 
 def _pack(spent: Spent) -> bytes:

@@ -14,7 +14,7 @@ from fleetwatch.ledger import judgement_inputs
 from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour
-from fleetwatch.lib.spans import Span
+from fleetwatch.lib.spans import Span, clip, length_ms
 from fleetwatch.telemetry import retention
 
 HOURS_PER_PASS = 24  # bounds memory: 8 GPUs are 69,000 windows
@@ -66,11 +66,11 @@ def check_reach(tried: Policy) -> None:
 
 def gpu_hours(interval: Interval) -> float:
     """GPU-hours of capacity that a comparison would judge (twice)."""
-    total_ms = 0
-    for gpu in judgement_inputs.all_capacities():
-        if gpu.parent_id is None:
-            seen_ms = min(gpu.end_ms, interval.end_ms) - max(gpu.start_ms, interval.start_ms)
-            total_ms += max(seen_ms, 0)
+    total_ms = sum(
+        length_ms(clip([(gpu.start_ms, gpu.end_ms)], interval.start_ms, interval.end_ms))
+        for gpu in judgement_inputs.all_capacities()
+        if gpu.parent_id is None
+    )
     return total_ms / HOUR_MS
 
 

@@ -22,7 +22,6 @@ from fleetwatch.ledger.judgement.observations import (
     Capacity,
     Columns,
     Floats,
-    Ints,
     Mask,
     Windows,
 )
@@ -355,27 +354,12 @@ def _context(columns: Columns, policy: Policy) -> Codes:
 
 def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
     """Each window's idle power and power limit, in W; NaN where they are not known."""
-    gpu_id = windows.gpu_id
-    gpus = sorted({gpu.gpu_id: gpu for gpu in capacities}.values(), key=lambda gpu: gpu.gpu_id)
-    ids = np.array([gpu.gpu_id for gpu in gpus], dtype=np.int64)
-    place = np.searchsorted(ids, gpu_id)
-    place[np.append(ids, -1)[place] != gpu_id] = len(ids)
-    # None becomes NaN
-    idle_w = np.array([*(gpu.idle_w for gpu in gpus), None], dtype=np.float64)
-    limit_w = np.array([*(gpu.limit_w for gpu in gpus), None], dtype=np.float64)
-    return _own_idle_w(idle_w[place], place, windows.start_ms, gpus), limit_w[place]
-
-
-def _own_idle_w(idle_w: Floats, place: Ints, start_ms: Ints, gpus: Sequence[Capacity]) -> Floats:
-    """With what was learned of each GPU, or set, from when on it counts."""
-    steps = [(number, *step) for number, gpu in enumerate(gpus) for step in gpu.idle_steps]
-    if not steps:
-        return idle_w
-    number, from_ms, watts = np.array(steps).T
-    key = number.astype(np.int64) << _TIME_BITS | from_ms.astype(np.int64)
-    at = np.searchsorted(key, place << _TIME_BITS | start_ms, side="right") - 1
-    is_own = (at >= 0) & (number[at] == place)
-    return np.where(is_own, watts[at], idle_w)
-
-
-_TIME_BITS = 46  # milliseconds up to the year 4199
+    idle_w = np.full(len(windows.gpu_id), np.nan)
+    limit_w = idle_w.copy()
+    for gpu in capacities:
+        own = np.flatnonzero(windows.gpu_id == gpu.gpu_id)
+        # None becomes NaN
+        idle_w[own], limit_w[own] = np.array([gpu.idle_w, gpu.limit_w], dtype=np.float64)
+        for from_ms, watts in gpu.idle_steps:
+            idle_w[own[windows.start_ms[own] >= from_ms]] = watts
+    return idle_w, limit_w

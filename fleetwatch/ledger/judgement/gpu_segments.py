@@ -144,13 +144,7 @@ def inside(start_ms: Ints, spans: Spans) -> Mask:
 
 def is_within(start_ms: Ints, spans: Spans) -> Mask:
     """The same of segments in any order."""
-    edges = edges_of(spans)
-    if len(start_ms) == 0 or not len(edges):
-        return np.zeros(len(start_ms), dtype=bool)
-    first, last = np.searchsorted(edges, [start_ms.min(), start_ms.max()], side="right").tolist()
-    if first == last:
-        return np.full(len(start_ms), first % 2 == 1)
-    return np.asarray(np.searchsorted(edges, start_ms, side="right") % 2 == 1)
+    return np.asarray(np.searchsorted(edges_of(spans), start_ms, side="right") % 2 == 1)
 
 
 def scheduler_status(
