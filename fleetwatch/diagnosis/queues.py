@@ -27,12 +27,14 @@ class Queue(NamedTuple):
 def waiting(now_ms: int) -> list[Queue]:
     """The queue of each cluster whose nodes told of it in the last minutes, by name."""
     asked = _asked(now_ms)
+    if not asked:
+        return []
     # in order of time: the last of a cluster stays
-    newest = {queue.cluster: queue for queue in sorted(_told(asked, now_ms))} if asked else {}
+    newest = {queue.cluster: queue for queue in sorted(_newest_of_nodes(asked, now_ms))}
     return list(newest.values())
 
 
-def _told(asked: Mapping[int, str], now_ms: int) -> Iterator[Queue]:
+def _newest_of_nodes(asked: Mapping[int, str], now_ms: int) -> Iterator[Queue]:
     """What each of these nodes said last, if it said anything."""
     for node_id, _, host in frames.of_nodes([*asked], now_ms - FRESH_MS, now_ms, (), (PENDING,)):
         pending = host.columns.get(PENDING, np.zeros(0))
