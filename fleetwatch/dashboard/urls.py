@@ -80,6 +80,7 @@ urlpatterns = [
     path("settings/people/invite", people.invite, name="invite"),
     path("settings/people/invitations/<int:pk>/withdraw", people.withdraw, name="withdraw"),
     path("settings/people/<int:pk>", people.person, name="person"),
+    path("settings/people/<int:pk>/jobs", me.jobs_of, name="jobs_of"),
     path("settings/people/<int:pk>/<slug:action>", people.change_person, name="person_change"),
     path("settings/audit", audit.audit, name="audit"),
     path("settings/audit.csv", audit.audit_file, {"form": "csv"}, name="audit_csv"),

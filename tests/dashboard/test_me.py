@@ -165,3 +165,16 @@ def test_an_own_token_is_shown_once_and_reads(client, vera):
 def test_a_token_without_a_name_is_refused(client, vera):
     assert client.post("/me/tokens", {"name": " "}).status_code == 422
     assert not ApiToken.objects.exists()
+
+
+def test_an_admin_sees_somebodys_jobs_and_nobody_else_does(client, vera, found):
+    named(vera)
+    address = f"/settings/people/{vera.pk}/jobs"
+    assert client.get(address).status_code == 403
+    client.force_login(factories.user(username="root"))
+
+    seen = page(client, address)
+
+    assert "Jobs of vera" in seen
+    assert found.its_job.key in seen
+    assert "API tokens" not in seen

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import ApiToken, Identity, User
 from fleetwatch.accounts.names import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
+from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import READ, create_api_token, revoke_api_token
 from fleetwatch.dashboard import finding_rows, words
 from fleetwatch.dashboard.asked import Asked, Done
@@ -45,6 +46,15 @@ CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLA
 @takes(*PERIOD)
 def me(request: HttpRequest) -> HttpResponse:
     return _page(request)
+
+
+@require_GET
+@needs(Right.PEOPLE)
+@never_cache
+@takes(*PERIOD)
+def jobs_of(request: HttpRequest, pk: int) -> HttpResponse:
+    """Somebody's page, as far as it is about jobs."""
+    return _page(request, get_object_or_404(User, pk=pk))
 
 
 @require_POST
@@ -105,11 +115,13 @@ def _asked(request: HttpRequest) -> Asked:
     return Asked(request.POST.dict(), _user(request), read_period(request).now)
 
 
-def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
+def _page(request: HttpRequest, whose: User | None = None, **outcome: object) -> HttpResponse:
     period = read_period(request)
-    user = _user(request)
+    user = whose or _user(request)
     names = holders_of(user)
     context: Context = {
+        "person": user,
+        "is_own": whose is None,
         "names": user.identities.order_by("system", "cluster", "name"),
         "has_names": bool(names),
         "guess": _guess(user) if not names else "",
@@ -120,7 +132,7 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
         "action": "",
         "errors": {},
         "sent": request.POST,
-        **_of_jobs(user, names, period),
+        **_of_jobs(_user(request), names, period),
         **outcome,
     }
     return page(request, period, "dashboard/me.html", "me", context)
@@ -138,19 +150,22 @@ def _given(user: User, period: Period) -> int:
     return inbox.inbox(period.interval, now=period.now, which=which).counts()["open"]
 
 
-def _of_jobs(user: User, names: Sequence[Identity], period: Period) -> Context:
+def _of_jobs(reader: User, names: Sequence[Identity], period: Period) -> Context:
     """What jobs under these names did and wasted, what to do about it, and what fixes brought."""
     if not names:
         return {}
     held = held_by(names, since_ms=period.interval.start_ms)
     return {
+        "user_name": _scope(names).user,
         **_time(names, period, held),
-        **_to_do(user, names, period, held),
+        **_to_do(reader, names, period, held),
         **_fixed(names, period),
     }
 
 
-def _to_do(user: User, names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
+def _to_do(
+    reader: User, names: Sequence[Identity], period: Period, held: Collection[int]
+) -> Context:
     """The open findings about the jobs, and what those that nobody decided about could save."""
     of_all = inbox.inbox(period.interval, now=period.now, scope=_scope(names))
     every = of_all.of_jobs.only(held)
@@ -159,7 +174,7 @@ def _to_do(user: User, names: Sequence[Identity], period: Period, held: Collecti
     return {
         "recoverable": undecided.lines.whole().saving,
         "open_count": every.counts()["open"],
-        **finding_rows.context(shown, user, period.now),
+        **finding_rows.context(shown, reader, period.now),
     }
 
 

@@ -113,7 +113,7 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
         "sent": request.POST,
         **outcome,
     }
-    return page(request, period, "dashboard/people.html", "settings", context)
+    return page(request, period, "dashboard/people.html", "people", context)
 
 
 def _found(text: str) -> QuerySet[User]:
@@ -148,7 +148,7 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         "sent": request.POST,
         **outcome,
     }
-    return page(request, period, "dashboard/person.html", "settings", context)
+    return page(request, period, "dashboard/person.html", "people", context)
 
 
 def _teams() -> QuerySet[Team]:
