@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test test-slurm lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm test-identity lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,11 @@ test-slurm: ## a real one-node Slurm from Debian's packages beside the agent and
 	@$(PYTHON) tests/slurm_lab/prepare.py
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/slurm_lab
+
+test-identity: ## log-in by a real OpenID Connect provider (npm) and a real LDAP server (Debian's slapd), in a minute (says why where it can't)
+	@$(PYTHON) tests/identity/prepare.py
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m pytest tests/identity
 
 lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev

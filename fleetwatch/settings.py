@@ -68,6 +68,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "csp",
     "ninja",
 ]
@@ -181,6 +183,38 @@ ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.Adapter"
 # wrong passwords of one address, whatever the name; how often it may try one name says
 # accounts/throttle.py
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip", "login": None}
+# Single sign-on: the provider, how it calls itself on the log-in page, and which of its groups have
+# which role and are which team. docs/people.md
+OIDC_NAME = env.text("FLEETWATCH_OIDC_NAME", "Single sign-on")
+OIDC_GROUPS_CLAIM = env.text("FLEETWATCH_OIDC_GROUPS_CLAIM", "groups")
+OIDC_ROLES = env.pairs("FLEETWATCH_OIDC_ROLES")
+OIDC_TEAMS = env.pairs("FLEETWATCH_OIDC_TEAMS")
+# the claim that is the name which the user's jobs run under; none: not known from there
+OIDC_USER_CLAIM = env.text("FLEETWATCH_OIDC_USER_CLAIM")
+_issuer = env.text("FLEETWATCH_OIDC_ISSUER")
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "SCOPE": env.words("FLEETWATCH_OIDC_SCOPE", ["openid", "profile", "email"]),
+        "APPS": [
+            {
+                "provider_id": "sso",
+                "name": OIDC_NAME,
+                "client_id": env.text("FLEETWATCH_OIDC_CLIENT_ID"),
+                "secret": env.text("FLEETWATCH_OIDC_CLIENT_SECRET"),
+                "settings": {"server_url": env.address("FLEETWATCH_OIDC_ISSUER", "")},
+            }
+        ]
+        if _issuer
+        else [],
+    }
+}
+SOCIALACCOUNT_ADAPTER = "fleetwatch.accounts.single_sign_on.Adapter"
+# a form's answer may not lead to the provider (form-action of the policy), a link may; state and
+# PKCE keep strangers from starting it for others
+SOCIALACCOUNT_LOGIN_ON_GET = True
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # an account of the same verified address is the person's
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 MFA_ADAPTER = "fleetwatch.accounts.second_factor.Adapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True

@@ -8,4 +8,5 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("fleetwatch.accounts.logins")
+        import_module("fleetwatch.accounts.single_sign_on")
         import_module("fleetwatch.accounts.second_factor")

@@ -137,6 +137,8 @@ def activate(user: User) -> None:
 
 
 def _keep_an_admin(user: User) -> None:
+    if user.role != User.Role.ADMIN and not user.is_superuser:
+        return
     others = (
         User.objects.select_for_update()
         .filter(Q(role=User.Role.ADMIN) | Q(is_superuser=True), is_active=True)

@@ -71,6 +71,15 @@ def words(name: str, default: list[str]) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
+def pairs(name: str) -> dict[str, str]:
+    """A comma-separated list of left=right; raises ConfigurationError for anything else."""
+    couples = [word.rpartition("=") for word in words(name, [])]
+    for left, _, right in couples:
+        if not left or not right:
+            raise ConfigurationError(f"{name}: expected name=value, not {left or right!r}")
+    return {left.strip(): right.strip() for left, _, right in couples}
+
+
 def address(name: str, default: str) -> str:
     """An address like https://fleetwatch.example.com, without a slash at its end; raises
     ConfigurationError for anything else.

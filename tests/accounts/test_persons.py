@@ -57,6 +57,15 @@ def done() -> list[str]:
     return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
 
 
+def test_where_nobody_is_admin_yet_other_roles_may_change():
+    bo = create_person(NewPerson("bo"), now=NOW)
+
+    set_role(bo, "lead")
+    deactivate(bo, now=NOW)
+
+    assert (bo.role, bo.is_active) == ("lead", False)
+
+
 def test_a_person_is_made_with_a_role_a_team_and_a_password(nlp):
     new = NewPerson("ann", "ann@example.org", User.Role.LEAD, nlp, GOOD)
 

@@ -88,7 +88,7 @@ def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(
     a_rule(threshold=30)
     slack_channel(slack.url)
     bearer = create_agent_token("gpu-07", NINE)
-    client.force_login(User.objects.create(username="ann"))
+    client.force_login(User.objects.create(username="ann", role="lead"))
 
     answer = client.post(
         "/api/v1/batches",

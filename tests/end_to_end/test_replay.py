@@ -84,7 +84,7 @@ def replayed(live_server, tmp_path, transactional_db, plain_static_files):
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
     call_command("settle")
     set_rate(GPUModel.objects.get(name="H100 SXM"), Decimal("3.60"), valid_from=START, now=now)
-    User.objects.create_user("ann", password="a-long-password-1")
+    User.objects.create_user("ann", password="a-long-password-1", role="lead")
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
