@@ -45,9 +45,8 @@ def _follow(user: User, sociallogin: Any = None, **_: Any) -> None:
     """What the provider says is so from this log-in on."""
     if sociallogin is None:
         return
-    said = sociallogin.account.extra_data
-    claims = said.get("userinfo") or said.get("id_token") or said
-    follow(user, claims)
+    answer = sociallogin.account.extra_data
+    follow(user, answer.get("userinfo") or answer["id_token"])
 
 
 def follow(user: User, claims: Mapping[str, Any]) -> None:
