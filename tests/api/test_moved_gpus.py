@@ -63,7 +63,7 @@ def test_it_is_listed_once_and_with_a_former_node_by_what_it_was_there(api, move
 
 def test_a_rate_of_its_own_goes_with_it(moved):
     a_rate("1.00", gpu=moved[0])
-    a_rate("3.00", only=find("gpu", "GPU-1").gpu)
+    a_rate("3.00", only=find("gpu", "GPU-1")["gpu"])
 
     assert costs.totals(period(), scope=Scope(gpu="GPU-1")).cost_usd == 6
 
