@@ -1,6 +1,6 @@
 """What is judged by which policy: open hours by the one in force, closed ones by their own."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -54,16 +54,23 @@ def frontier() -> Frontier:
 
 
 def to_post(
-    node_id: int, hours: Collection[int], *, policy_id: int, closed: Frontier, at_most: int
+    node_id: int, hours: Iterable[int], *, policy_id: int, closed: Frontier, at_most: int
 ) -> list[Piece]:
     """The hours of the node in pieces of at most so many hours; `policy_id` is the one in force."""
-    wanted = sorted(hours)
-    own = policies(node_id, wanted[0], closed.until_ms) if wanted else {}
+    wanted = set(hours)
+    is_open = {hour for hour in wanted if hour >= closed.until_ms}
+    pieces = [
+        Piece(start, end, policy_id, is_closed=False)
+        for start, end in spans_of_hours(is_open, at_most=at_most)
+    ]
+    if wanted == is_open:
+        return pieces
+    own = policies(node_id, min(wanted), closed.until_ms)
     cuts = [
         (cut, end, own.get(cut, closed.policy_at(cut)) if cut < closed.until_ms else policy_id)
-        for cut, end in _cuts(wanted)
+        for cut, end in _cuts(wanted - is_open)
     ]
-    return _joined(cuts, closed.until_ms, at_most)
+    return _joined(cuts, closed.until_ms, at_most) + pieces
 
 
 def as_posted(
@@ -81,8 +88,6 @@ def as_posted(
 
 def policies(node_id: int, low_ms: int, high_ms: int) -> dict[int, int]:
     """Cut -> the (newest) policy that its entries name."""
-    if low_ms >= high_ms:
-        return {}
     rows = Entry.objects.filter(
         node_id=node_id, start__gte=from_ms(low_ms), start__lt=from_ms(high_ms)
     )
@@ -106,10 +111,11 @@ def _joined(cuts: Iterable[tuple[int, int, int]], until_ms: int, at_most: int) -
     pieces: list[Piece] = []
     for start, end, policy_id in cuts:
         piece = Piece(start, end, policy_id, start < until_ms)
-        last = pieces[-1] if pieces else piece
-        is_alike = (last.policy_id, last.is_closed) == (piece.policy_id, piece.is_closed)
-        if last.end_ms == start and is_alike and end - last.start_ms <= at_most * HOUR_MS:
-            pieces[-1] = replace(last, end_ms=end)
-        else:
-            pieces.append(piece)
+        if pieces and pieces[-1].end_ms == start:
+            whole = replace(pieces[-1], end_ms=end)
+            is_alike = whole == replace(piece, start_ms=whole.start_ms)
+            if is_alike and end - whole.start_ms <= at_most * HOUR_MS:
+                pieces[-1] = whole
+                continue
+        pieces.append(piece)
     return pieces
