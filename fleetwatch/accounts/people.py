@@ -11,6 +11,7 @@ from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
@@ -21,6 +22,7 @@ from fleetwatch.lib.refusal import RefusedFieldError, is_name
 
 INVITATION_TTL = timedelta(days=7)
 MAX_NAME = 255
+MAX_NAMES = 50  # of one person: whoever is logged in may claim some
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,8 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
     text = name.name.strip()
     if not text or not is_name(text, longest=MAX_NAME):
         raise RefusedFieldError("a name has 1 to 255 characters, on one line", field="name")
+    if user.identities.count() >= MAX_NAMES:
+        raise RefusedFieldError(f"a person has at most {MAX_NAMES} names", field="name")
     identity, is_new = Identity.objects.get_or_create(
         user=user,
         system=name.system,
@@ -266,18 +270,28 @@ def invite(invited: Invited, *, by: User, now: datetime) -> str:
     """The secret of the invitation's link, shown only here. Raises RefusedFieldError."""
     if invited.role not in User.Role.values:
         raise RefusedFieldError(f"there is no role {invited.role!r}", field="role")
+    address = invited.email.strip()
+    if address:
+        _check_address(address)
     text = new_secret()
     Invitation.objects.create(
         digest=digest(text),
-        email=invited.email.strip(),
+        email=address,
         role=invited.role,
         team=invited.team,
         by=by,
         created_at=now,
         expires_at=now + INVITATION_TTL,
     )
-    record("person.invite", invited.email, role=invited.role)
+    record("person.invite", address, role=invited.role)
     return text
+
+
+def _check_address(address: str) -> None:
+    try:
+        validate_email(address)
+    except ValidationError as error:
+        raise RefusedFieldError(f"{address[:80]} is no e-mail address", field="email") from error
 
 
 def open_invitation(text: str, now: datetime) -> Invitation | None:

@@ -6,6 +6,7 @@ from fleetwatch.accounts.models import ApiToken, AuditEntry, Identity, Invitatio
 from fleetwatch.accounts.names import Holder, people
 from fleetwatch.accounts.people import (
     INVITATION_TTL,
+    MAX_NAMES,
     Invited,
     Name,
     NewPerson,
@@ -55,6 +56,14 @@ def person(holder: Holder) -> User | None:
 
 def done() -> list[str]:
     return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+
+
+def test_a_person_has_fifty_names_at_most(ann):
+    for number in range(MAX_NAMES):
+        give_name(ann, Name("unix", f"a{number}"), source="claim", now=NOW)
+
+    with pytest.raises(RefusedFieldError, match="at most 50 names"):
+        give_name(ann, Name("unix", "one more"), source="claim", now=NOW)
 
 
 def test_where_nobody_is_admin_yet_other_roles_may_change():

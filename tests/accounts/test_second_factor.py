@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from fleetwatch.accounts.models import AuditEntry, User
-from fleetwatch.accounts.second_factor import drop_factors, has_factor, set_required
+from fleetwatch.accounts.second_factor import drop_factors, has_factor, rotate_secrets, set_required
 from tests.accounts.totp import code
 
 pytestmark = pytest.mark.django_db
@@ -101,9 +101,14 @@ def test_a_secret_is_unreadable_at_rest_and_survives_another_secret_key(ann, set
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another key of thirty-two characters or so"
 
+    assert rotate_secrets() == {"rotated": 2, "unreadable": 0}  # the app's, the recovery codes'
+    settings.SECRET_KEY_FALLBACKS = []
+
     other = Client()
     other.post(log_in(other)["Location"], {"code": code(secret)})
     assert is_in(other)
+    settings.SECRET_KEY = "a key that nothing was encrypted with, and long"
+    assert rotate_secrets() == {"rotated": 0, "unreadable": 2}
 
 
 @pytest.mark.django_db(transaction=True)  # allauth says it once it is true

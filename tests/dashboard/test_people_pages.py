@@ -134,6 +134,8 @@ def test_without_a_channel_the_link_is_there_to_copy(admin):
         ({"role": "king"}, "there is no role"),
         ({"role": ""}, "there is no role"),
         ({"role": "lead", "team": "none"}, "There is no such team"),
+        ({"role": "lead", "email": "a@x.org, b@y.org"}, "is no e-mail address"),
+        ({"role": "lead", "email": "a@x.org\r\nBcc: b@y.org"}, "is no e-mail address"),
     ],
 )
 def test_a_wrong_invitation_is_refused_at_its_field(admin, sent, sentence):

@@ -6,25 +6,29 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from fleetwatch.accounts import second_factor
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.notify import services
 
 
 class Command(HubCommand):
-    """Exit 1 when some settings open with no key: those channels need their settings again."""
+    """Exit 1 when something opens with no key: it has to be entered again."""
 
     help = (
-        "Re-encrypts channel settings with SECRET_KEY; the old key must be in"
+        "Re-encrypts channel settings and second factors with SECRET_KEY; the old key must be in"
         " FLEETWATCH_SECRET_KEYS."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        did = services.rotate_secrets()
-        if did["unreadable"]:
-            raise CommandError(
-                f"{did['rotated']} channels re-encrypted, {did['unreadable']} open with no key:"
-                " enter their settings again"
-            )
-        self.stdout.write(
-            f"{did['rotated']} channels re-encrypted; FLEETWATCH_SECRET_KEYS can be emptied"
+        channels = services.rotate_secrets()
+        factors = second_factor.rotate_secrets()
+        done = (
+            f"{channels['rotated']} channels and {factors['rotated']} second factors re-encrypted"
         )
+        if channels["unreadable"] or factors["unreadable"]:
+            raise CommandError(
+                f"{done}; {channels['unreadable']} channels (enter their settings again) and"
+                f" {factors['unreadable']} second factors (take them away under People) open with"
+                " no key"
+            )
+        self.stdout.write(f"{done}; FLEETWATCH_SECRET_KEYS can be emptied")
