@@ -386,7 +386,7 @@ def test_a_new_secret_key_opens_old_settings_until_they_are_rotated(slack, setti
 
     settings.SECRET_KEY_FALLBACKS = []
     channel.refresh_from_db()
-    assert out.getvalue().startswith("1 channels re-encrypted")
+    assert out.getvalue().startswith("1 channels and 0 second factors re-encrypted")
     assert services.config_of(channel) == {"webhook_url": slack.url}
 
 
@@ -402,7 +402,7 @@ def test_settings_that_no_key_opens_are_shown_and_disable_the_channel(slack, set
     assert did["disabled"] == 1
     assert status.where == "settings unreadable: enter them again"
     assert "enter them again" in status.channel.disabled_reason
-    with pytest.raises(CommandError, match="1 open with no key"):
+    with pytest.raises(CommandError, match="1 channels .enter their settings again. and 0"):
         call_command("rotate_secrets")
 
 
