@@ -50,9 +50,12 @@ def record(action: str, subject: str = "", **detail: Fact) -> None:
     """Adds an entry of the one who acts now.
 
     `action` is `kind.verb`, such as rate.set; `subject` what it was done to, in words; the detail
-    holds facts, and no secret. It is logged once it is true: a dry run is taken back.
+    holds facts, and no secret; of a token's doing also how the token begins. It is logged once it
+    is true: a dry run is taken back.
     """
     who = actor()
+    if who.token:
+        detail["token"] = who.token
     transaction.on_commit(partial(log.info, action, by=who.name, subject=subject, **detail))
     AuditEntry.objects.create(
         at=timezone.now(),

@@ -22,7 +22,8 @@ def name_actor(respond: Respond) -> Respond:
             via = API if request.path_info.startswith("/api/") else PAGE
             if not isinstance(user, User):
                 return Actor(NOBODY, via=via, address=client_of(request))
-            return Actor(user.get_username(), user.pk, via, client_of(request))
+            token = f"{user.token.hint}…" if user.token else ""
+            return Actor(user.get_username(), user.pk, via, client_of(request), token)
 
         with acting(of_request):
             return respond(request)

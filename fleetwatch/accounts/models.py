@@ -56,6 +56,8 @@ class User(AbstractUser):
         ADMIN = "admin"
 
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.ENGINEER)
+    # of a request that came with one; its role bounds what the user may (permissions.role_of)
+    token: "ApiToken | None" = None
 
 
 class Membership(models.Model):
@@ -143,7 +145,7 @@ class Invitation(models.Model):
 
 class ApiToken(models.Model):
     """A token for the API, to read or also to write: 256 random bits, kept as SHA-256,
-    shown once.
+    shown once. It may what both its user and its role may.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")

@@ -34,13 +34,37 @@ RIGHTS: dict[str, frozenset[Right]] = {
 }
 
 
-def rights(user: User | AnonymousUser) -> frozenset[Right]:
-    """What the user may, beside what is his: by his role, or by Django's superuser flag
-    (createsuperuser) everything; a stranger, and whoever left, nothing.
+# role -> the roles that may no more than it
+WITHIN: dict[str, frozenset[str]] = {
+    User.Role.ENGINEER: frozenset({User.Role.ENGINEER}),
+    User.Role.LEAD: frozenset({User.Role.ENGINEER, User.Role.LEAD}),
+    User.Role.FINANCE: frozenset({User.Role.ENGINEER, User.Role.FINANCE}),
+    User.Role.OPERATOR: frozenset({User.Role.ENGINEER, User.Role.LEAD, User.Role.OPERATOR}),
+    User.Role.ADMIN: frozenset(User.Role),
+}
+
+
+def role_of(user: User) -> str:
+    """The role that the user acts in: the own, and with a token that has one what both may.
+
+    Django's superuser flag (createsuperuser) is an admin's.
     """
+    own: str = User.Role.ADMIN if user.is_superuser else user.role
+    return common(own, user.token.role) if user.token and user.token.role else own
+
+
+def common(role: str, other: str) -> str:
+    """The role that may what both may."""
+    if role in WITHIN[other]:
+        return role
+    return other if other in WITHIN[role] else User.Role.ENGINEER
+
+
+def rights(user: User | AnonymousUser) -> frozenset[Right]:
+    """What the user may, beside what is his; a stranger, and whoever left, nothing."""
     if not isinstance(user, User) or not user.is_active:
         return frozenset()
-    return RIGHTS[User.Role.ADMIN] if user.is_superuser else RIGHTS[user.role]
+    return RIGHTS[role_of(user)]
 
 
 def may(user: User | AnonymousUser, right: Right) -> bool:
@@ -50,9 +74,7 @@ def may(user: User | AnonymousUser, right: Right) -> bool:
 
 def is_engineer(user: User | AnonymousUser) -> bool:
     """Whether the user is here for the own jobs alone."""
-    if not isinstance(user, User) or user.is_superuser:
-        return False
-    return user.role == User.Role.ENGINEER
+    return isinstance(user, User) and role_of(user) == User.Role.ENGINEER
 
 
 def for_templates(request: HttpRequest) -> dict[str, Callable[[], bool]]:

@@ -10,11 +10,14 @@ from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import ApiToken, Organisation, Team, User
+from fleetwatch.accounts.permissions import WITHIN, role_of
+from fleetwatch.lib.refusal import RefusedFieldError
 
 ADMIN = "admin"
 READ = "read"
 WRITE = "write"  # decides about findings too
 SCOPES = (READ, WRITE)
+MAX_DAYS = 366  # of a token that ends
 HINT_CHARACTERS = 8
 # a token's last use is for people: to the minute is enough, and a write per request is not
 LAST_USE_RESOLUTION = timedelta(minutes=1)
@@ -37,14 +40,19 @@ def hint(text: str) -> str:
 
 @transaction.atomic
 def create_api_token(
-    user: User, *, scope: str, now: datetime, name: str = "", expires_at: datetime | None = None
+    user: User,
+    *,
+    scope: str,
+    now: datetime,
+    name: str = "",
+    role: str = "",
+    expires_at: datetime | None = None,
 ) -> str:
-    """A new token of the user, shown only here.
+    """A new token of the user, shown only here; without a role it may what its user may.
 
-    Raises ValueError for an unknown scope.
+    Raises RefusedFieldError for an unknown scope, and for a role that may more than the user.
     """
-    if scope not in SCOPES:
-        raise ValueError(f"unknown scope {scope!r}; there is {', '.join(SCOPES)}")
+    _check_token(user, scope, role)
     text = new_secret()
     ApiToken.objects.create(
         user=user,
@@ -52,16 +60,28 @@ def create_api_token(
         digest=digest(text),
         hint=hint(text),
         scope=scope,
+        role=role,
         created_at=now,
         expires_at=expires_at,
     )
-    record("token.create", f"API token {hint(text)}… of {user.username}", scope=scope, name=name)
+    facts = {"scope": scope, "role": role, "name": name}
+    until = expires_at.isoformat() if expires_at else ""
+    record("token.create", f"API token {hint(text)}… of {user.username}", until=until, **facts)
     return text
 
 
+def _check_token(user: User, scope: str, role: str) -> None:
+    if scope not in SCOPES:
+        raise RefusedFieldError(
+            f"unknown scope {scope!r}; there is {', '.join(SCOPES)}", field="scope"
+        )
+    if role and role not in WITHIN[role_of(user)]:
+        raise RefusedFieldError(f"{user.username} may not what {role!r} may", field="role")
+
+
 def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> User | None:
-    """The active user that the token speaks for; None when it is unknown, expired, revoked or made
-    for less than `scope`.
+    """The active user that the token speaks for, with the token, which bounds what he may; None
+    when it is unknown, expired, revoked or made for less than `scope`.
     """
     token = (
         ApiToken.objects.filter(
@@ -78,6 +98,7 @@ def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> Us
     if token.last_used_at is None or now - token.last_used_at >= LAST_USE_RESOLUTION:
         token.last_used_at = now
         token.save(update_fields=["last_used_at"])
+    token.user.token = token
     return token.user
 
 

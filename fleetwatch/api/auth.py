@@ -33,7 +33,7 @@ class WriteToken(HttpBearer):
         if authenticate_api_token(token, now):
             raise RequestError(
                 "this token may only read; manage.py create_api_token USER --scope write makes one"
-                " that may write",
+                " that may write, and so does My jobs",
                 field="Authorization",
                 status=403,
             )

@@ -25,7 +25,10 @@ hours, of findings 7 days, of one job its life. Figures are of exactly that time
 over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON number in
 dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not
 known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
-is refused. Each error is `{"error", "field"}`, one of another method (405) too."""
+is refused. Each error is `{"error", "field"}`, one of another method (405) too.
+
+A token reads; with the scope `write` it decides about findings too. It may what both its user and
+its role, where it has one, may. People make theirs on the page "My jobs"."""
 
 api = DescribedAPI(
     title="FleetWatch",

@@ -20,7 +20,7 @@ from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import exchange
-from fleetwatch.dashboard import prices
+from fleetwatch.dashboard import api_tokens, prices
 from fleetwatch.dashboard.asked import Asked, Done, refusing
 from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
@@ -107,15 +107,6 @@ def create_enrollment_token(asked: Asked) -> Done:
         f" day{'' if days == 1 else 's'}:",
         text,
         "enrollment",
-    )
-
-
-def create_api_token(asked: Asked) -> Done:
-    name = asked.text("name", needed="What will use it?")
-    return Done(
-        f"An API token for {name}:",
-        accounts.create_api_token(asked.user, scope="read", now=asked.now, name=name[:100]),
-        "api",
     )
 
 
@@ -245,7 +236,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
         tokens.revoke_enrollment_token,
         "The enrolment token was revoked; agents that it let in stay.",
     ),
-    "api-token": create_api_token,
+    "api-token": api_tokens.make,
     "api-token-revoke": revocation(
         ApiToken, accounts.revoke_api_token, "The API token was revoked."
     ),

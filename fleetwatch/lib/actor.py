@@ -13,12 +13,15 @@ HUB = "hub"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`user_id` None: no account of ours. `address` "": not over the network."""
+    """`user_id` None: no account of ours. `address` "": not over the network. `token`: how the API
+    token that spoke for the user begins.
+    """
 
     name: str
     user_id: int | None = None
     via: str = HUB
     address: str = ""
+    token: str = ""
 
 
 THE_HUB = Actor("FleetWatch")  # what nobody asked for: its clock

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import User
+from fleetwatch.accounts.models import ApiToken, AuditEntry, User
+from fleetwatch.accounts.people import deactivate
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import GPUProcess
@@ -25,11 +26,13 @@ def found() -> Finding:
     return finding(first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
 
 
-def client(role: str, scope: str) -> Client:
-    user, _ = User.objects.get_or_create(username=f"{role}-1", defaults={"role": role})
+def client(of: str, scope: str, *, role: str = "") -> Client:
+    """With a token of somebody of the role `of`, bound to `role`."""
+    user, _ = User.objects.get_or_create(username=f"{of}-1", defaults={"role": of})
+    token = create_api_token(user, scope=scope, role=role, now=NOW)
     # as of a browser or curl: Django's client leaves the form token out of account unless told
     return Client(
-        headers={"Authorization": f"Bearer {create_api_token(user, scope=scope, now=NOW)}"},
+        headers={"Authorization": f"Bearer {token}"},
         enforce_csrf_checks=True,
     )
 
@@ -233,7 +236,7 @@ def test_a_viewer_says_whether_it_is_right_and_decides_nothing(found):
             403,
             (
                 "this token may only read; manage.py create_api_token USER --scope write makes one"
-                " that may write"
+                " that may write, and so does My jobs"
             ),
         ),
         ("unknown", 401, "an API token or a session is needed"),
@@ -362,3 +365,54 @@ def test_what_else_a_finding_may_be_is_told_with_the_next_step(api, found):
     assert row["alternatives"][1]["step"]["text"].startswith("Double the batch once")
     [plain] = api.get("/api/v1/findings?job=slurm/della/7").json()["rows"]
     assert plain["alternatives"] == []
+
+
+@pytest.mark.parametrize(
+    ("of", "role", "status"),
+    [
+        ("admin", "", 200),
+        ("admin", "operator", 200),
+        ("admin", "finance", 403),
+        ("admin", "lead", 403),
+        ("operator", "engineer", 403),
+    ],
+)
+def test_a_token_decides_as_far_as_its_role_and_its_user_may(found, of, role, status):
+    answer = decide(client(of, "write", role=role), found.pk, "accept")
+
+    assert answer.status_code == status
+    assert found.said.count() == (status == 200)
+
+
+def test_an_engineers_token_of_whoever_owns_the_job_decides(found):
+    found.assignee = User.objects.create(username="admin-1", role=User.Role.ADMIN)
+    found.save(update_fields=["assignee"])
+
+    assert decide(client("admin", "write", role="engineer"), found.pk, "fixed").status_code == 200
+
+
+def test_a_demoted_users_token_decides_no_more(found):
+    by = client("operator", "write", role="operator")
+    User.objects.update(role=User.Role.FINANCE)
+
+    assert decide(by, found.pk, "accept").status_code == 403
+    assert not found.said.exists()
+
+
+def test_a_tokens_doing_is_in_the_audit_log_with_how_it_begins(found):
+    decide(client("operator", "write"), found.pk, "accept")
+
+    entry = AuditEntry.objects.get(action="finding.accept")
+    hint = ApiToken.objects.get().hint
+    assert (entry.name, entry.via) == ("operator-1", "api")
+    assert entry.detail["token"] == f"{hint}…"
+    assert len(hint) == 8
+
+
+def test_who_left_decides_nothing_by_a_token(found):
+    by = client("operator", "write")
+    deactivate(User.objects.get(username="operator-1"), now=NOW)
+
+    assert decide(by, found.pk, "accept").status_code == 401
+    assert by.get("/api/v1/findings").status_code == 401
+    assert not found.said.exists()

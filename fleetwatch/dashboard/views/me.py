@@ -17,9 +17,9 @@ from fleetwatch.accounts.models import ApiToken, Identity, User
 from fleetwatch.accounts.names import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.accounts.services import READ, create_api_token, revoke_api_token
-from fleetwatch.dashboard import finding_rows, words
-from fleetwatch.dashboard.asked import Asked, Done
+from fleetwatch.accounts.services import revoke_api_token
+from fleetwatch.dashboard import api_tokens, finding_rows, words
+from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -87,14 +87,11 @@ def drop_name(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @never_cache
 def make_token(request: HttpRequest) -> HttpResponse:
-    """A token that reads what the reader may: shown once."""
-    asked = _asked(request)
+    """A token that may at most what the reader may: shown once."""
     try:
-        name = asked.text("name", needed="What will use it?")
+        return _page(request, done=api_tokens.make(_asked(request)))
     except RefusedFieldError as error:
         return _page(request, action="token", errors={error.field: str(error)})
-    text = create_api_token(asked.user, scope=READ, now=asked.now, name=name[:100])
-    return _page(request, done=Done(f"An API token for {name}:", text))
 
 
 @require_POST
@@ -129,6 +126,7 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         "teams": teams_of(user, period.now),
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "given": _given(user, period),
+        **api_tokens.choices(user),
         "action": "",
         "errors": {},
         "sent": request.POST,

@@ -19,7 +19,7 @@ from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
-from fleetwatch.dashboard import changes, prices
+from fleetwatch.dashboard import api_tokens, changes, prices
 from fleetwatch.dashboard.asked import Asked, Done
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
@@ -150,6 +150,7 @@ def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) 
         **_money(),
         **_channels(edited),
         **_tokens(period.now),
+        **api_tokens.choices(cast("User", request.user)),
         **(outcome or {}),
     }
     return page(request, period, "dashboard/settings.html", "settings", context)

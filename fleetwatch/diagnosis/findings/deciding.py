@@ -18,7 +18,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names import Holder, people
 from fleetwatch.accounts.people import members, teams_of
-from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.jobs.models import Job
@@ -85,7 +85,7 @@ def _own(user: User, jobs: Mapping[int, Job]) -> set[int]:
 
 def _led(user: User, jobs: Mapping[int, Job], now: datetime) -> set[int]:
     """Of jobs whose time is now a team's that the user leads."""
-    if user.role != User.Role.LEAD:
+    if role_of(user) != User.Role.LEAD:
         return set()
     teams = teams_of(user, now)
     into_teams(jobs.values(), before=now)
