@@ -7,6 +7,7 @@ import structlog
 from csp.constants import NONCE, NONE, SELF
 
 from fleetwatch.lib import env
+from fleetwatch.lib.ldap_directory import read_directory
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.data_dir()
@@ -166,6 +167,12 @@ SESSION_ENGINE = "fleetwatch.accounts.sessions"
 
 # Django's own besides would hash each wrong password a second time.
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+# Log-in by a directory, where there is one. docs/people.md
+DIRECTORY = read_directory()
+DIRECTORY_ROLES = env.pairs("FLEETWATCH_LDAP_ROLES")
+DIRECTORY_TEAMS = env.pairs("FLEETWATCH_LDAP_TEAMS")
+if DIRECTORY:
+    AUTHENTICATION_BACKENDS += ["fleetwatch.accounts.directory_login.Backend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {

@@ -12,7 +12,12 @@ from django.shortcuts import render
 
 from fleetwatch.accounts import devices, throttle
 from fleetwatch.accounts.clients import client_of
+from fleetwatch.lib.ldap_directory import DirectoryError
 
+SILENT = (
+    "Your organisation’s directory does not answer, so its people can’t log in at the moment."
+    " Accounts with a password of their own here can."
+)
 MINUTE_S = 60  # allauth's limit of an address is per minute
 
 log = structlog.get_logger(__name__)
@@ -43,7 +48,11 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
             raise ImmediateHttpResponse(_refusal(request, error.wait_s)) from error
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> AbstractBaseUser | None:
-        user: AbstractBaseUser | None = super().authenticate(request, **credentials)
+        """Raises ValidationError, for the form, where a directory that may know does not answer."""
+        try:
+            user: AbstractBaseUser | None = super().authenticate(request, **credentials)
+        except DirectoryError as error:
+            raise ValidationError(SILENT) from error
         if user is not None:
             throttle.succeed(self._guess)
         return user

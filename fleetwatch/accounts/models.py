@@ -96,6 +96,7 @@ class Identity(models.Model):
         EMAIL = "email", "e-mail address"
         SLACK = "slack", "Slack member"
         OIDC = "oidc", "identity provider's subject"
+        DIRECTORY = "directory", "directory's entry"
 
     class Source(models.TextChoices):
         ADMIN = "admin", "set by an admin"

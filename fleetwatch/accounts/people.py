@@ -99,6 +99,15 @@ def give_password(user: User) -> str:
 
 
 @transaction.atomic
+def set_email(user: User, email: str) -> None:
+    """Where the person is written to from now on. Raises RefusedFieldError for no address."""
+    user.email = email.strip()
+    _check_person(user)
+    user.save(update_fields=["email"])
+    record("person.email", user.username, email=user.email)
+
+
+@transaction.atomic
 def set_role(user: User, role: str) -> None:
     """Raises RefusedFieldError where nobody could administer any more."""
     if role not in User.Role.values:

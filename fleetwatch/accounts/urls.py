@@ -6,13 +6,13 @@ from allauth.account import views
 from allauth.socialaccount import views as social
 from django.urls import include, path
 
-from fleetwatch.accounts import invitations
+from fleetwatch.accounts import invitations, passwords
 
 urlpatterns = [
     path("login/", views.login, name="account_login"),
     path("logout/", views.logout, name="account_logout"),
     path("inactive/", views.account_inactive, name="account_inactive"),
-    path("password/change/", views.password_change, name="account_change_password"),
+    path("password/change/", passwords.change, name="account_change_password"),
     path("", include("allauth.socialaccount.providers.openid_connect.urls")),
     path("sso/cancelled/", social.login_cancelled, name="socialaccount_login_cancelled"),
     path("sso/error/", social.login_error, name="socialaccount_login_error"),
