@@ -77,6 +77,7 @@ urlpatterns = [
     path("settings/rates/import", imports.rates_import, name="rates_import"),
     path("settings/rates/calculator", rates.rates_calculator, name="rates_calculator"),
     path("settings/people", people.people, name="people"),
+    path("settings/people/import", imports.people_import, name="people_import"),
     path("settings/people/invite", people.invite, name="invite"),
     path("settings/people/invitations/<int:pk>/withdraw", people.withdraw, name="withdraw"),
     path("settings/people/<int:pk>", people.person, name="person"),

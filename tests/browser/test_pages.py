@@ -52,6 +52,7 @@ PAGES = {
     "password": "/accounts/password/change/",
     "me": "/me",
     "people": "/settings/people",
+    "people-import": "/settings/people/import",
     "audit": "/settings/audit",
     "second-factors": "/accounts/2fa/",
     "missing": "/nodes/nowhere",

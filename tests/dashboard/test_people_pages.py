@@ -57,11 +57,18 @@ def link_in(page: str) -> str:
 
 
 POSTS = [
+    "/settings/people/import",
     "/settings/people/invite",
     "/settings/people/invitations/1/withdraw",
     *(f"/settings/people/1/{action}" for action in ("role", "join", "password", "deactivate")),
 ]
-PAGES = ["/settings/people", "/settings/people/1", "/settings/audit", "/settings/audit.csv"]
+PAGES = [
+    "/settings/people",
+    "/settings/people/import",
+    "/settings/people/1",
+    "/settings/audit",
+    "/settings/audit.csv",
+]
 
 
 @pytest.mark.usefixtures("_frozen")

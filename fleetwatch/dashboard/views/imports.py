@@ -1,10 +1,11 @@
-"""Files of rates and of mapping rules: an admin sees what one would change in dollars, then the
-same text is imported.
+"""Files of rates, mapping rules and people: one is looked at first, with what it would change, then
+the same text is imported.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -13,8 +14,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from fleetwatch.accounts import people_csv, people_imports
+from fleetwatch.accounts.people_imports import ImportedPeople
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
+from fleetwatch.costs.difference import LOOKS_BACK_DAYS, Imported
 from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
 from fleetwatch.costs.rates import imports, rate_csv
 from fleetwatch.dashboard.parameters import takes
@@ -22,26 +25,32 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.lib.csv_rows import RefusedError
 
+Act = Callable[..., Imported | ImportedPeople]
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What files are of: one line is a `noun`; `home` is the page that it comes from and goes back
-    to.
+    to, which is called `home_title`.
     """
 
     noun: str
     home: str
+    home_title: str
+    difference: str  # template
     columns: tuple[str, ...]
     explained: str  # template
     example: str
     max_bytes: int
-    look: Callable[..., DryRun]
-    act: Callable[..., Imported]
+    look: Callable[..., Any]  # what it says is the template's
+    act: Act
 
 
 RATES = Kind(
     noun="rate",
     home="settings",
+    home_title="Settings",
+    difference="dashboard/_difference_in_dollars.html",
     columns=rate_csv.FORM.columns,
     explained="dashboard/_columns_of_rates.html",
     example=(
@@ -55,12 +64,27 @@ RATES = Kind(
 RULES = Kind(
     noun="rule",
     home="mappings",
+    home_title="Teams and mapping",
+    difference="dashboard/_difference_in_dollars.html",
     columns=mapping_csv.FORM.columns,
     explained="dashboard/_columns_of_rules.html",
     example="account,label,team,project,cost_centre,valid_from\nml-*,project=vision-*,vision,Apollo,4711,2026-11-01",
     max_bytes=mapping_csv.FORM.max_bytes,
     look=mapping_imports.dry_run,
     act=mapping_imports.import_mappings,
+)
+
+PEOPLE = Kind(
+    noun="name",
+    home="people",
+    home_title="People",
+    difference="dashboard/_difference_in_people.html",
+    columns=people_csv.FORM.columns,
+    explained="dashboard/_columns_of_people.html",
+    example="user,system,cluster,name,email,role,team\nann,unix,alps,alee,ann@example.org,lead,vision",
+    max_bytes=people_csv.FORM.max_bytes,
+    look=people_imports.dry_run,
+    act=people_imports.import_people,
 )
 
 
@@ -80,10 +104,16 @@ def mappings_import(request: HttpRequest) -> HttpResponse:
     return _page(request, RULES, partial(RULES.act, by=request.user.get_username()))
 
 
-def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> HttpResponse:
-    """A file is looked at first, with what it would change in dollars; then the same text is
-    imported.
-    """
+@require_http_methods(["GET", "POST"])
+@needs(Right.PEOPLE)
+@never_cache
+@takes()
+def people_import(request: HttpRequest) -> HttpResponse:
+    return _page(request, PEOPLE, PEOPLE.act)
+
+
+def _page(request: HttpRequest, kind: Kind, act: Act) -> HttpResponse:
+    """A file is looked at first, with what it would change; then the same text is imported."""
     period = read_period(request)
     context: Context = {
         "kind": kind,
@@ -105,7 +135,7 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
     return page(request, period, "dashboard/import.html", "settings", context)
 
 
-def _done(done: Imported, noun: str) -> str:
+def _done(done: Imported | ImportedPeople, noun: str) -> str:
     were = " was" if done.set == 1 else "s were"
     return f"{done.set} {noun}{were} set; {done.stood} stood already."
 
