@@ -283,22 +283,11 @@ def _paths() -> list[str]:
         "/charts/spend",
         "/charts/fleet",
     ]
-    plain += ["/budgets", "/findings"]
-    rest = [
-        "/now",
-        "/worst",
-        "/reports",
-        "/status",
-        "/settings",
-        "/explain?gpu=" + gpu,
-        "/search?q=node",
-        "/api/v1/fleet/summary",
-        "/api/v1/nodes",
-    ]
-    rest += ["/api/v1/jobs", "/api/v1/gpus"]
-    return [path + month for path in plain] + [
-        path + ("&" if "?" in path else "?") + month[1:] for path in rest
-    ]
+    plain += ["/findings", "/api/v1/fleet/summary", "/api/v1/nodes"]
+    plain += ["/api/v1/jobs", "/api/v1/gpus"]
+    of_no_period = ["/now", "/worst", "/budgets", "/reports", "/status", "/settings"]
+    of_no_period += ["/search?q=node"]
+    return [*[path + month for path in plain], f"/explain{month}&gpu={gpu}", *of_no_period]
 
 
 def _check_ledger(fleet: Fleet) -> float:
