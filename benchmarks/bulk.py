@@ -14,6 +14,7 @@ from django.db import transaction
 
 from agent import wire
 from agent.sources.simulated import parse_spec
+from agent.sources.simulated.troubles import outages_between
 from benchmarks import replication
 from fleetwatch.demo import fleet, scenario
 from fleetwatch.demo.blocks import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
@@ -54,6 +55,9 @@ class Past:
         return range(self.interval.duration_ms // DAY_MS)
 
 
+WINDOW_MS = 60_000  # the longest that a live agent sends
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What was stored: windows, and values read in them."""
@@ -65,12 +69,28 @@ class Stored:
         return Stored(self.windows + other.windows, self.values + other.values)
 
 
+def nodes(gpus: int, past: Interval) -> list[DemoNode]:
+    """The fleet of so many GPUs, each node there when the past begins and when it ends."""
+    return [_whole(past, member) for member in fleet.nodes(gpus)]
+
+
 def groups(members: Sequence[DemoNode], distinct: int) -> list[list[DemoNode]]:
     """The nodes parted into so many groups (at most): the first of each is drawn, the others are
     its echoes (of the same model and use).
     """
     step = max(1, distinct // len(fleet.PATTERN)) * len(fleet.PATTERN)
     return [list(members[first::step]) for first in range(min(step, len(members)))]
+
+
+def _whole(past: Interval, member: DemoNode) -> DemoNode:
+    """The node, without outages where one would hide its first or last windows: its capacity would
+    be less than that of the days which others are tiled from.
+    """
+    spec = parse_spec(member.spec)
+    edges = (past.start_ms, past.end_ms)
+    if not any(outages_between(spec, edge - WINDOW_MS, edge + WINDOW_MS) for edge in edges):
+        return member
+    return replace(member, spec=member.spec.replace("outages=yes", "outages=no"))
 
 
 def store(members: Sequence[DemoNode], past: Past, *, received_at: datetime) -> Stored:

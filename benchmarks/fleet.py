@@ -63,11 +63,11 @@ class Fleet:
     def slices(self) -> Iterator[list["Slice"]]:
         """Half hour by half hour, one for each node: the same windows as requests for a peer."""
         from benchmarks import bulk
-        from fleetwatch.demo.fleet import nodes
         from fleetwatch.lib.intervals import Interval
 
-        groups = bulk.groups(nodes(self.gpus), self.distinct)
-        for block in bulk.blocks(bulk.Past(Interval(self.end - DAY, self.end)), WINDOW_MS // 1000):
+        past = bulk.Past(Interval(self.end - DAY, self.end))
+        groups = bulk.groups(bulk.nodes(self.gpus, past.interval), self.distinct)
+        for block in bulk.blocks(past, WINDOW_MS // 1000):
             whole = [
                 series_of(*voice)
                 for group in groups

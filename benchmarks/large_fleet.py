@@ -7,7 +7,6 @@ import os
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -17,8 +16,6 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from agent.sources.simulated.spec import parse_spec
-from agent.sources.simulated.troubles import outages_between
 from benchmarks import bulk, tiling
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.day_sums import sum_days
@@ -35,7 +32,6 @@ MAX_GPUS = 20_000
 MAX_DAYS = 400
 DAY = timedelta(days=1)
 DISTINCT = 128
-WINDOW_MS = 60_000
 NO_LIMIT = 10**9
 
 
@@ -100,8 +96,7 @@ class Command(HubCommand):
         end = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         columns = tuple(name for name in options["columns"].split(",") if name) or None
         past = bulk.Past(Interval(end - options["days"] * DAY, end), options["fine_days"], columns)
-        members = [_whole(past.interval, member) for member in fleet.nodes(options["gpus"])]
-        groups = bulk.groups(members, options["distinct"])
+        groups = bulk.groups(bulk.nodes(options["gpus"], past.interval), options["distinct"])
         with record_run("demo.fleet") as did, _processes(options["workers"]) as pool:
             did |= self._store(pool, groups, past, now)
             did["hours"] = self._post(pool, options["workers"], now)
@@ -155,17 +150,6 @@ class Command(HubCommand):
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
-
-
-def _whole(past: Interval, member: fleet.DemoNode) -> fleet.DemoNode:
-    """The node, without outages where one would hide its first or last windows: its capacity would
-    be less than the days that other days are tiled from.
-    """
-    spec = parse_spec(member.spec)
-    edges = (past.start_ms, past.end_ms)
-    if not any(outages_between(spec, edge - WINDOW_MS, edge + WINDOW_MS) for edge in edges):
-        return member
-    return replace(member, spec=member.spec.replace("outages=yes", "outages=no"))
 
 
 def _check(options: dict[str, Any]) -> None:
