@@ -1,7 +1,6 @@
 """Addresses of pages."""
 
 from django.urls import path
-from django.views.generic import RedirectView
 
 from fleetwatch.dashboard.views import (
     audit,
@@ -59,7 +58,7 @@ urlpatterns = [
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
     path("reports/<slug:month>/invoice", invoices.invoice, name="invoice"),
     path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
-    path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
+    path("reports/waste", reports.moved_waste),
     path("budgets", budgets.budgets, name="budgets"),
     path("budgets/set", budgets.set_budget, name="budget_set"),
     path("budgets/fleet", budgets.team_budget, name="budget_fleet"),

@@ -1,0 +1,121 @@
+"""Every route of the API with every kind of token: a new route is in its description, and so here."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import product
+
+import pytest
+from django.http import HttpResponse
+
+from fleetwatch.api.v1 import api
+from fleetwatch.diagnosis.findings import deciding
+from fleetwatch.reports.models import Report
+from tests.accounts import world
+from tests.accounts.walking import METHODS, Address, Walk, Walker, body, decides, written
+from tests.accounts.world import ROLES, World
+from tests.dashboard.factories import NOW
+
+pytestmark = pytest.mark.django_db
+
+
+def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
+    """Each route of the API filled in, its action if it has one, and the methods that it has."""
+    fields = {
+        "key": "slurm/della/1000",
+        "uuid": "GPU-node-001-0",
+        "report_id": Report.objects.latest("pk").pk,
+        "month": world.MONTH,
+    }
+    for route, described in api.get_openapi_schema(path_prefix="/api/v1/")["paths"].items():
+        methods = {method.upper() for method in described}
+        of_findings = product((there.finding.pk, there.others.pk), deciding.KINDS)
+        for number, action in of_findings if "{action}" in route else [(there.finding.pk, "")]:
+            yield route.format(**fields, number=number, action=action), action, methods
+    yield from [("/api/v1/openapi.json", "", {"GET"}), ("/metrics", "", {"GET"})]
+
+
+def send_json(by: Walker, method: str, path: str, token: str) -> HttpResponse:
+    bearer = {"Authorization": f"Bearer {token}"} if token else {}
+    return by.ask(method, path, None, **bearer)
+
+
+def ask(by: Walker, method: str, path: str, token: str) -> HttpResponse:
+    return by.ask(method, path, **({"Authorization": f"Bearer {token}"} if token else {}))
+
+
+def test_what_is_no_token_of_a_person_reads_and_changes_nothing(there):
+    by, walk = Walker(), Walk("stranger", there, [], set())
+    before = written()
+    every = list(routes(there))
+    for kind in ("", "unheard", "expired", "revoked", "agent", "enrolment"):
+        for (path, _, methods), method in product(every, METHODS):
+            status = ask(by, method, path, there.tokens.get(kind, kind)).status_code
+            refusals = (401, 403) if method in methods else (401, 403, 405)
+            walk.expect(status in refusals, kind, method, path, status)
+
+    assert walk.wrong == []
+    assert written() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [("engineer read", "engineer"), ("admin write", "admin"), ("admin as engineer", "engineer")],
+)
+def test_a_token_reads_every_route_and_no_secret(kind, role, there):
+    by, walk = Walker(), Walk(role, there, [], set())
+    # the API has no route about people or the audit log: nobody reads of them there
+    hidden = (*there.secrets, world.OTHERS_ADDRESS, world.INVITED_ADDRESS, world.AUDITED)
+    for path, _, methods in routes(there):
+        if "GET" in methods:
+            answer = ask(by, "GET", path, there.tokens[kind])
+            text = body(answer)
+            walk.expect(answer.status_code in (200, 422), path, answer.status_code)
+            walk.expect(not any(secret in text for secret in hidden), path, "shows a secret")
+
+    assert walk.wrong == []
+
+
+KINDS = {
+    **{f"{role} read": None for role in ROLES},
+    **{f"{role} write": role for role in ROLES},
+    "admin as engineer": "stranger",  # no job is the admin's own
+}
+
+
+def test_a_token_decides_as_its_scope_its_role_and_its_user_may(there):
+    by, walk = Walker(), Walk("", there, [], set())
+    every = product(list(routes(there)), KINDS.items(), ("POST", "PUT", "DELETE"))
+    for (path, action, methods), (kind, role), method in every:
+        before = written()
+        status = decided(by, method, path, there.tokens[kind]).status_code
+        if method not in methods:
+            is_right = status == 405 and written() == before
+        elif not action:
+            is_right = status in (200, 422)
+        elif role is not None and decides(role, address(path, action), there):
+            is_right = status == 200
+        else:
+            is_right = status == 403 and written() == before
+        walk.expect(is_right, kind, method, path, status)
+
+    assert walk.wrong == []
+
+
+def address(path: str, action: str) -> Address:
+    """Of a decision."""
+    return Address(path, "decideFinding", {"pk": int(path.split("/")[4]), "action": action})
+
+
+def decided(by: Walker, method: str, path: str, token: str) -> HttpResponse:
+    """The answer to a decision that says all that one needs."""
+    sent = {"note": "because", "until": (NOW + timedelta(days=1)).isoformat()}
+    headers = {"Authorization": f"Bearer {token}"}
+    return by.ask(method, path, json=sent, **headers)
+
+
+@pytest.mark.parametrize("kind", ["admin read", "admin write", "expired", "revoked", ""])
+def test_no_persons_token_is_an_agents(kind, there):
+    before = written()
+    for path in ("/api/v1/batches", "/api/v1/enroll"):
+        assert ask(Walker(), "POST", path, there.tokens.get(kind, "")).status_code == 401
+    assert written() == before

@@ -1,0 +1,362 @@
+"""Who walks through a hub, where, and whose each address is.
+
+Addresses come from Django's own table: a new one is walked by itself, and has to be said whose it
+is where it takes a form.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import product
+from json import dumps
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db import connection, transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
+
+from fleetwatch.accounts.permissions import RIGHTS, Right
+from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.views import invoices, people
+from fleetwatch.diagnosis.findings import deciding
+from fleetwatch.reports.models import Report
+from tests.accounts import world
+from tests.accounts.world import World
+
+EVERYBODY = None  # who is logged in
+# addresses that a stranger may open
+OPEN = {
+    "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
+    "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
+    "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
+}  # fmt: skip
+# addresses that not everybody who is logged in may open
+READ_BY = {
+    "people": Right.PEOPLE,
+    "person": Right.PEOPLE,
+    "jobs_of": Right.PEOPLE,
+    "audit": Right.PEOPLE,
+    "audit_csv": Right.PEOPLE,
+    "audit_jsonl": Right.PEOPLE,
+    "mappings_import": Right.MONEY,
+    "rates_import": Right.MONEY,
+    "rates_calculator": Right.MONEY,
+}
+# addresses that take a form, and whose; what is not here takes none
+CHANGED_BY = {
+    "claim": EVERYBODY,
+    "drop_name": EVERYBODY,
+    "make_token": EVERYBODY,
+    "revoke_token": EVERYBODY,
+    "theme": EVERYBODY,
+    "report_compute": Right.MONEY,
+    "invoice_change": Right.MONEY,
+    "budget_set": Right.MONEY,
+    "mappings": Right.MONEY,
+    "mappings_import": Right.MONEY,
+    "rates_import": Right.MONEY,
+    "rates_calculator": Right.MONEY,
+    "remove-node": Right.FLEET,
+    "move-gpu": Right.FLEET,
+    "set-idle-power": Right.FLEET,
+    "welcome": Right.FLEET,
+    "invite": Right.PEOPLE,
+    "withdraw": Right.PEOPLE,
+    "person_change": Right.PEOPLE,
+}
+SETTINGS_CHANGED_BY = {
+    "rate": Right.MONEY,
+    "exchange": Right.MONEY,
+    "commitment": Right.MONEY,
+    "region": Right.MONEY,
+    "month": Right.MONEY,
+    "free": Right.MONEY,
+    "channel": Right.FLEET,
+    "agent": Right.FLEET,
+    "elastic": Right.FLEET,
+    "enrollment": Right.FLEET,
+    "rule": Right.FLEET,
+    "api": Right.PEOPLE,
+    "organisation": Right.PEOPLE,
+    "access": Right.PEOPLE,
+}
+TURNED_AWAY = (401, 403, 404, 405)
+METHODS = ("GET", "POST", "PUT", "DELETE")
+API = "/api/"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address of the table, filled in."""
+
+    path: str
+    name: str
+    kwargs: dict[str, Any]
+
+
+def addresses_of(there: World) -> list[Address]:
+    """Every address but the API's."""
+    return [
+        Address("/" + filled(route, kwargs), pattern.name or "", kwargs)
+        for route, pattern in patterns(get_resolver())
+        if not route.startswith(API[1:])
+        for kwargs in fillings(pattern, route, there)
+    ]
+
+
+def patterns(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in resolver.url_patterns:
+        route = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from patterns(pattern, route)
+        else:
+            yield re.sub(r"\^|\\Z|\$", "", re.sub(r"\(\?P(<\w+>)[^)]*\)", r"\1", route)), pattern
+
+
+def filled(route: str, kwargs: dict[str, Any]) -> str:
+    return re.sub(r"<(?:\w+:)?(\w+)>", lambda field: str(kwargs[field[1]]), route)
+
+
+def fillings(pattern: URLPattern, route: str, there: World) -> Iterator[dict[str, Any]]:
+    """What the address is asked for with: of each of its fields something that there is."""
+    fields = re.findall(r"<(?:\w+:)?(\w+)>", route)
+    for chosen in product(*(values(pattern.name or "", field, there) for field in fields)):
+        yield dict(zip(fields, chosen, strict=True))
+
+
+def values(name: str, field: str, there: World) -> list[Any]:
+    """Raises KeyError for a field that is new here: say what there is of it."""
+    of_address = {
+        ("finding", "pk"): [there.finding.pk, there.others.pk],
+        ("finding_decide", "pk"): [there.finding.pk, there.others.pk],
+        ("finding_decide", "action"): list(deciding.KINDS),
+        ("invoice_change", "action"): list(invoices._CHANGES),
+        ("person_change", "action"): list(people._CHANGES),
+        ("settings_change", "action"): list(changes.CHANGES),
+        ("withdraw", "pk"): [1],
+        ("node", "name"): ["node-001"],
+        ("remove-node", "name"): ["node-001"],
+        ("chart", "name"): ["spend", "fleet"],
+        ("report_file", "name"): ["csv"],
+        ("budget", "slug"): ["nlp-research"],
+    }
+    of_field = {
+        "uuid": ["GPU-node-001-0"],
+        "key": ["slurm/della/1000"],
+        "code": ["idle_held"],
+        "month": [world.MONTH],
+        "secret": [there.invitation],
+        "provider_id": ["sso"],
+        "pk": [
+            Report.objects.latest("pk").pk if name.startswith("report") else there.users["lead"].pk
+        ],
+    }
+    return of_address[name, field] if (name, field) in of_address else of_field[field]
+
+
+def whose(address: Address) -> Right | None:
+    """Whose form the address takes. Raises KeyError for one that takes none."""
+    if address.name == "settings_change":
+        return SETTINGS_CHANGED_BY[address.kwargs["action"].partition("-")[0]]
+    return CHANGED_BY[address.name]
+
+
+def may(role: str, right: Right | None) -> bool:
+    return right is None or right in RIGHTS.get(role, ())
+
+
+def decides(role: str, address: Address, there: World) -> bool:
+    """Whether the role's walker decides there: operators everywhere, who owns the job or leads its
+    team about it, and everybody says whether a diagnosis is right.
+    """
+    is_own = address.kwargs["pk"] == there.finding.pk and role in ("engineer", "lead")
+    says = address.kwargs["action"] in deciding.SAYS
+    return says or is_own or Right.FLEET in RIGHTS.get(role, ())
+
+
+def takes_form(role: str, address: Address, there: World) -> bool:
+    """Whether the role's walker may send what the address takes."""
+    if address.name == "finding_decide":
+        return decides(role, address, there)
+    try:
+        return may(role, whose(address))
+    except KeyError:
+        return False
+
+
+def written() -> int:
+    """How many rows this transaction wrote, but for sessions; what was taken back counts too."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_xact_user_tables"
+            " WHERE relname <> 'django_session'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+class Walker(Client):
+    """Asks, and takes back what that changed: each request meets the same world."""
+
+    def ask(
+        self, method: str, path: str, sent: Any = None, *, json: Any = None, **headers: str
+    ) -> HttpResponse:
+        """The answer; `sent` is a form, `json` the body of a call."""
+        cookies = self.cookies.output()
+        text = dumps(json) if json is not None else ""
+        kind = "application/octet-stream" if json is None else "application/json"
+        with transaction.atomic():
+            if sent is not None:
+                answer = self.post(path, sent, headers=headers)
+            else:
+                answer = self.generic(method, path, text, kind, headers=headers)
+            transaction.set_rollback(True)
+        if self.cookies.output() != cookies:
+            self.cookies.clear()
+            self.cookies.load(cookies.replace("Set-Cookie: ", ""))
+        return answer
+
+
+def walker(user) -> Walker:
+    client = Walker(raise_request_exception=False)
+    client.force_login(user)
+    return client
+
+
+def is_turned_away(answer: HttpResponse) -> bool:
+    to_log_in = answer.get("Location", "").startswith("/accounts/login/")
+    return answer.status_code in TURNED_AWAY or to_log_in
+
+
+def body(answer: HttpResponse) -> str:
+    return b"".join(answer).decode("utf-8", "replace")
+
+
+class Page(HTMLParser):
+    """The forms that change something, with what a click sends, and the links of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.forms: list[tuple[str, dict[str, str]]] = []
+        self.links: set[str] = set()
+        self._action = ""
+        self._sent: dict[str, str] = {}
+        self._select = ""
+        self._buttons: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "a":
+            self.links.add(given.get("href", ""))
+        elif tag == "form":
+            self._action = given.get("action", "") if given.get("method") == "post" else ""
+            self._sent, self._buttons = {}, []
+        elif (
+            tag == "button" and given.get("type", "submit") == "submit" and "disabled" not in given
+        ):
+            pressed = {given["name"]: given.get("value", "")} if given.get("name") else {}
+            self._buttons.append((given.get("formaction") or self._action, pressed))
+        elif tag in ("input", "textarea") and given.get("name"):
+            self._sent[given["name"]] = given.get("value") or "x"
+        elif tag == "select":
+            self._select = given.get("name", "")
+        elif tag == "option" and self._select:
+            self._sent.setdefault(self._select, given.get("value", ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form" and self._action:
+            self.forms += [(action, self._sent | pressed) for action, pressed in self._buttons]
+            self._action = ""
+
+
+def is_allauths(address: Address) -> bool:
+    """Whether its form is allauth's, about the asker's own log-in."""
+    return address.path.startswith("/accounts/")
+
+
+@dataclass
+class Walk:
+    """What the walker of a role met; `wrong` is what should not be."""
+
+    role: str
+    there: World
+    wrong: list[tuple[Any, ...]]
+    tried: set[tuple[Any, ...]]
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What the role is not shown."""
+        for_admins = (world.OTHERS_ADDRESS, world.INVITED_ADDRESS, world.AUDITED)
+        return self.there.secrets + (() if may(self.role, Right.PEOPLE) else for_admins)
+
+    def open(self, by: Walker, address: Address) -> None:
+        """The address, and what the buttons and links of its page lead to."""
+        before = written()
+        answer = by.ask("GET", address.path)
+        status = answer.status_code
+        if not may(self.role, READ_BY.get(address.name)):
+            self.expect(status == 403 and written() == before, "GET", address.path, status)
+        elif is_allauths(address) or address.name == "readyz":
+            self.expect(status < 500 or status == 503, "GET", address.path, status)
+        else:
+            is_form = status == 405 and takes_form("admin", address, self.there)
+            self.expect(status in (200, 302) or is_form, "GET", address.path, status)
+        if status == 200:
+            self.read(by, address, body(answer))
+
+    def read(self, by: Walker, address: Address, text: str) -> None:
+        page = Page(text)
+        for secret in self.hidden if address.name != "invitation" else ():
+            self.expect(secret not in text, address.path, "shows", secret)
+        for link in page.links:
+            self.expect(leads_on(self.role, link), address.path, "links to", link)
+        for action, sent in page.forms:
+            self.click(by, urlsplit(action).path or address.path, sent, of=address)
+
+    def click(self, by: Walker, path: str, sent: dict[str, str], *, of: Address) -> None:
+        """Each kind of button once."""
+        kind = kind_of(path)
+        if kind in self.tried or path.startswith("/accounts/"):
+            return
+        self.tried.add(kind)
+        status = by.ask("POST", path, sent).status_code
+        self.expect(status in (200, 302, 422), of.path, "has a button to", path, status)
+
+    def send(self, by: Walker, address: Address) -> None:
+        """A form that is empty, where no page has a button to it."""
+        if is_allauths(address) or kind_of(address.path) in self.tried:
+            return
+        before = written()
+        status = by.ask("POST", address.path, {}).status_code
+        if takes_form(self.role, address, self.there):
+            is_right = status in (200, 302, 404, 422)
+        elif takes_form("admin", address, self.there):
+            # a decision that says too little is refused before it is asked whose it is
+            is_right = status in (403, 422) and written() == before
+        else:
+            is_right = status == 405 and written() == before
+        self.expect(is_right, "POST", address.path, status)
+
+    def expect(self, is_right: bool, *what: Any) -> None:
+        self.wrong += [] if is_right else [what]
+
+
+def leads_on(role: str, link: str) -> bool:
+    """Whether the link of a page leads where the role may be."""
+    parts = urlsplit(link)
+    if parts.netloc or not parts.path.startswith("/") or parts.path.startswith("/static/"):
+        return True
+    try:
+        return may(role, READ_BY.get(resolve(parts.path).url_name or ""))
+    except Resolver404:
+        return False
+
+
+def kind_of(path: str) -> tuple[Any, ...]:
+    """What the address does; a decision is about a finding too."""
+    target = resolve(path)
+    which = target.kwargs.get("pk") if target.url_name == "finding_decide" else None
+    return target.url_name, target.kwargs.get("action"), which

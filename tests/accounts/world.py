@@ -1,0 +1,133 @@
+"""A hub with something on every page, and with secrets, for who walks through it."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+
+import time_machine
+
+from fleetwatch.accounts import people
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import Identity, Team, User
+from fleetwatch.accounts.services import create_api_token, digest
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.finance.invoices import import_invoice
+from fleetwatch.ingest.tokens import create_agent_token, create_enrollment_token
+from fleetwatch.inventory.models import GPU, ElasticRule
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories, fleet
+from tests.dashboard.factories import NOW
+from tests.diagnosis import told
+from tests.notify.factories import email_channel, slack_channel
+from tests.reports.factories import computed, counted
+
+ROLES = ("engineer", "lead", "finance", "operator", "admin")
+MONTH = "2026-10"
+OTHERS_ADDRESS = "bo-her-own@people.example"
+INVITED_ADDRESS = "invited@people.example"
+AUDITED = "only-the-audit-log-says-this"
+WEBHOOK_SECRET = "webhook-secret"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Who and what there is; `tokens` by kind."""
+
+    users: dict[str, User]
+    tokens: dict[str, str]
+    finding: Finding
+    others: Finding
+    invitation: str
+    secrets: tuple[str, ...]
+
+
+def make(slack_url: str, smtp_port: int) -> World:
+    """People of each role, of whom the engineer has a job that wasted, and the lead its team."""
+    fleet.make(nodes=1, gpus=2, hours=6)
+    users = {role: factories.user(role=role, username=f"walker-{role}") for role in ROLES}
+    invitation = _people(users)
+    finding, others = _findings()
+    _money(smtp_port, slack_url)
+    tokens = _tokens(users)
+    with time_machine.travel(NOW - timedelta(hours=1), tick=False):
+        record("rate.set", AUDITED)
+    hashes = User.objects.exclude(password="").values_list("password", flat=True)
+    return World(
+        users,
+        tokens,
+        finding,
+        others,
+        invitation,
+        (WEBHOOK_SECRET, invitation, *tokens.values(), *hashes),
+    )
+
+
+def _people(users: dict[str, User]) -> str:
+    """The secret of an invitation; everybody has a claim that waits."""
+    people.give_name(
+        users["engineer"], people.Name("unix", "ann"), source=Identity.Source.ADMIN, now=NOW
+    )
+    team = Team.objects.get(slug="nlp-research")
+    people.join(users["lead"], team, since=NOW - timedelta(days=9))
+    bo = people.create_person(people.NewPerson("bo", OTHERS_ADDRESS, team=team), now=NOW)
+    for user in (*users.values(), bo):
+        people.give_name(
+            user, people.Name("slack", f"U-{user.username}"), source=Identity.Source.CLAIM, now=NOW
+        )
+    return people.invite(people.Invited("admin", INVITED_ADDRESS), by=users["admin"], now=NOW)
+
+
+def _findings() -> tuple[Finding, Finding]:
+    """One about the engineer's job, one about a node."""
+    gpu = GPU.objects.get(uuid="GPU-node-001-0")
+    job = Job.objects.get(key="slurm/della/1000")
+    start = NOW - timedelta(hours=2)
+    told.cause(of=job, on=gpu, start=start)
+    span = {"first_ms": to_ms(start), "last_ms": to_ms(start) + HOUR_MS}
+    told.capacity("orphaned", on=gpu, start=start)
+    return told.finding(job, **span), told.place("orphaned", node=gpu.node, **span)
+
+
+def _money(smtp_port: int, slack_url: str) -> None:
+    """A row of everything that finance and operators keep."""
+    model, since = factories.gpu_model(), NOW - timedelta(days=60)
+    team = Team.objects.get(slug="nlp-research")
+    slack_channel(f"{slack_url}/{WEBHOOK_SECRET}")
+    email_channel(smtp_port)
+    Commitment.objects.create(
+        name="reserved", gpu_model=model, gpus=1, price_per_gpu_hour=Decimal(1),
+        valid_from=since, valid_to=NOW + timedelta(days=60), created_at=since,
+    )  # fmt: skip
+    ExchangeRate.objects.create(
+        currency="EUR", usd_per_unit=Decimal("1.1"), valid_from=since, created_at=since
+    )
+    Region.objects.create(name="eu", valid_from=since, pue=Decimal("1.2"))
+    MappingRule.objects.create(user="ann", team=team, valid_from=since, created_at=since)
+    ElasticRule.objects.create(kind="name", pattern="spot-*")
+    Budget.objects.create(team=team, month=date(2026, 11, 1), amount=Decimal(100), created_at=NOW)
+    counted(GPU.objects.get(uuid="GPU-node-001-0"))
+    computed(MONTH)
+    import_invoice(b"gpu_model,gpu_hours,amount\nH100 SXM,4,18\n", MONTH, now=NOW)
+
+
+def _tokens(users: dict[str, User]) -> dict[str, str]:
+    """A token of each kind; those of people were used a moment ago."""
+    month = timedelta(days=30)
+    tokens = {
+        f"{role} {scope}": create_api_token(user, scope=scope, now=NOW)
+        for role, user in users.items()
+        for scope in ("read", "write")
+    }
+    admin = users["admin"]
+    tokens["admin as engineer"] = create_api_token(admin, scope="write", role="engineer", now=NOW)
+    tokens["expired"] = create_api_token(admin, scope="write", now=NOW - month, expires_at=NOW)
+    tokens["revoked"] = create_api_token(admin, scope="write", now=NOW)
+    admin.api_tokens.filter(digest=digest(tokens["revoked"])).update(revoked_at=NOW)
+    tokens["agent"] = create_agent_token("node-001", NOW)
+    tokens["enrolment"] = create_enrollment_token(NOW, uses=9, ttl=month)
+    for user in users.values():
+        user.api_tokens.update(last_used_at=NOW)
+    return tokens
