@@ -224,6 +224,10 @@ SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # an account of the same verified address is the person's
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
 MFA_ADAPTER = "fleetwatch.accounts.second_factor.Adapter"
+MFA_FORMS = {
+    "authenticate": "fleetwatch.accounts.codes.AuthenticateForm",
+    "reauthenticate": "fleetwatch.accounts.codes.ReauthenticateForm",
+}
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # addresses are an admin's word, none is verified

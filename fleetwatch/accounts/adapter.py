@@ -12,6 +12,7 @@ from django.shortcuts import render
 
 from fleetwatch.accounts import devices, throttle
 from fleetwatch.accounts.clients import client_of
+from fleetwatch.accounts.throttle import one_name
 from fleetwatch.lib.ldap_directory import DirectoryError
 
 SILENT = (
@@ -36,7 +37,7 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
         """Answers 429, without a look at the password, where the address has to wait: for all names
         or for this one.
         """
-        name = _name(credentials.get("username", ""))
+        name = one_name(credentials.get("username", ""))
         device = devices.device_of(request, name)
         try:
             if device is None:
@@ -61,13 +62,8 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
         self, request: HttpRequest, user: AbstractBaseUser, **options: Any
     ) -> HttpResponse:
         response: HttpResponse = super().post_login(request, user, **options)
-        devices.remember(response, _name(user.get_username()))
+        devices.remember(response, one_name(user.get_username()))
         return response
-
-
-def _name(typed: str) -> str:
-    """One name however it is written: none of its spellings has tries of its own."""
-    return typed.strip().casefold()
 
 
 def _refusal(request: HttpRequest, wait_s: int) -> HttpResponse:

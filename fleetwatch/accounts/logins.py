@@ -1,7 +1,11 @@
-"""Log-ins in the audit log."""
+"""Log-ins in the audit log, and what somebody changes about the own log-in."""
 
 from typing import Any
 
+from allauth.account.signals import password_changed
+from allauth.mfa.models import Authenticator
+from allauth.mfa.signals import authentication_failed, authenticator_reset
+from allauth.socialaccount.signals import social_account_added
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -28,3 +32,24 @@ def refused(credentials: dict[str, Any], request: HttpRequest | None = None, **_
     name = str(credentials.get("username", ""))
     is_known = User.objects.filter(username__iexact=name).exists()
     record("login.fail", name if is_known else "a name that nobody has")
+
+
+@receiver(password_changed)
+def changed(user: User, **_: Any) -> None:
+    record("login.password", user.get_username())
+
+
+@receiver(authentication_failed)
+def refused_code(user: User, authenticator: Authenticator, **_: Any) -> None:
+    record("login.code_fail", user.get_username(), kind=authenticator.type)
+
+
+@receiver(authenticator_reset)
+def made_anew(user: User, authenticator: Authenticator, **_: Any) -> None:
+    record("login.factor_reset", user.get_username(), kind=authenticator.type)
+
+
+@receiver(social_account_added)
+def joined(sociallogin: Any, **_: Any) -> None:
+    """An account that was here before is the provider's person from now on."""
+    record("login.join", sociallogin.user.get_username(), provider=sociallogin.account.provider)

@@ -17,12 +17,15 @@ from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
+from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.services import digest, new_secret
 from fleetwatch.lib.refusal import RefusedFieldError, is_name
 
 INVITATION_TTL = timedelta(days=7)
 MAX_NAME = 255
+MAX_CLUSTER = 128
 MAX_NAMES = 50  # of one person: whoever is logged in may claim some
+IS_ADMIN = Q(role=User.Role.ADMIN) | Q(is_superuser=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class NewPerson:
 @transaction.atomic
 def create_person(new: NewPerson, *, now: datetime) -> User:
     """The account, in its team from now on. Raises RefusedFieldError."""
-    user = User(username=new.username.strip(), email=new.email.strip(), role=new.role)
+    name = User.normalize_username(new.username.strip())
+    user = User(username=name, email=new.email.strip(), role=new.role)
     _check_person(user)
     if new.password is None:
         user.set_unusable_password()
@@ -69,6 +73,9 @@ def _check_person(user: User) -> None:
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
         raise RefusedFieldError(messages[0], field=field) from error
+    # at the log-in large and small letters are one: two such accounts would shut each other out
+    if User.objects.filter(username__iexact=user.username).exclude(pk=user.pk).exists():
+        raise RefusedFieldError(f"there is a {user.username!r} already", field="username")
 
 
 def set_password(user: User, password: str) -> None:
@@ -109,14 +116,18 @@ def set_email(user: User, email: str) -> None:
 
 @transaction.atomic
 def set_role(user: User, role: str) -> None:
-    """Raises RefusedFieldError where nobody could administer any more."""
+    """The role, and with it Django's superuser flag where that would give more.
+
+    Raises RefusedFieldError where nobody could administer any more.
+    """
     if role not in User.Role.values:
         raise RefusedFieldError(f"there is no role {role!r}", field="role")
     if role != User.Role.ADMIN:
         _keep_an_admin(user)
-    before = user.role
+    before = role_of(user)
     user.role = role
-    user.save(update_fields=["role"])
+    user.is_superuser = user.is_superuser and role == User.Role.ADMIN
+    user.save(update_fields=["role", "is_superuser"])
     record("person.role", user.username, before=before, role=role)
 
 
@@ -148,14 +159,9 @@ def activate(user: User) -> None:
 
 
 def _keep_an_admin(user: User) -> None:
-    if user.role != User.Role.ADMIN and not user.is_superuser:
-        return
-    others = (
-        User.objects.select_for_update()
-        .filter(Q(role=User.Role.ADMIN) | Q(is_superuser=True), is_active=True)
-        .exclude(pk=user.pk)
-    )
-    if not list(others):
+    """Of two admins who do so to each other at the same moment the second waits and is refused."""
+    admins = User.objects.select_for_update().filter(IS_ADMIN, is_active=True).order_by("pk")
+    if [each.pk for each in admins] == [user.pk]:
         raise RefusedFieldError("somebody has to stay admin: make another one first", field="role")
 
 
@@ -226,8 +232,7 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
     if name.system not in Identity.System.values:
         raise RefusedFieldError(f"there is no system {name.system!r}", field="system")
     text = name.name.strip()
-    if not text or not is_name(text, longest=MAX_NAME):
-        raise RefusedFieldError("a name has 1 to 255 characters, on one line", field="name")
+    _check_name(text, name.cluster.strip())
     if user.identities.count() >= MAX_NAMES:
         raise RefusedFieldError(f"a person has at most {MAX_NAMES} names", field="name")
     identity, is_new = Identity.objects.get_or_create(
@@ -242,6 +247,15 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
     if source != Identity.Source.CLAIM:
         confirm_name(identity, now=now)
     return identity
+
+
+def _check_name(text: str, cluster: str) -> None:
+    if not text or not is_name(text, longest=MAX_NAME):
+        raise RefusedFieldError("a name has 1 to 255 characters, on one line", field="name")
+    if not is_name(cluster, longest=MAX_CLUSTER):
+        raise RefusedFieldError(
+            "a cluster has at most 128 characters, on one line", field="cluster"
+        )
 
 
 @transaction.atomic
@@ -304,14 +318,17 @@ def _check_address(address: str) -> None:
 
 
 def open_invitation(text: str, now: datetime) -> Invitation | None:
-    """The invitation of that secret; None where there is none, or it is over, used or withdrawn."""
+    """The invitation of that secret; None where there is none, it is over, used or withdrawn, or
+    who made it is no admin any more.
+    """
+    admins = User.objects.filter(IS_ADMIN, is_active=True)
     return (
         Invitation.objects.filter(
             digest=digest(text),
             revoked_at=None,
             accepted_by=None,
             expires_at__gt=now,
-            by__is_active=True,
+            by__in=admins,
         )
         .select_related("team", "by")
         .first()
@@ -333,9 +350,8 @@ def accept(text: str, *, username: str, password: str, now: datetime) -> User:
 
 def _is_first(invitation: Invitation) -> bool:
     """Whether nobody else uses it at this moment."""
-    return (
-        Invitation.objects.select_for_update().filter(pk=invitation.pk, accepted_by=None).exists()
-    )
+    unused = Invitation.objects.filter(pk=invitation.pk, accepted_by=None, revoked_at=None)
+    return unused.select_for_update().exists()
 
 
 @transaction.atomic

@@ -128,6 +128,7 @@ def ensure_admin(password: str | None) -> str | None:
     user.is_active = True
     user.set_password(chosen)
     user.save(update_fields=["role", "is_active", "password"])
+    record("person.first_admin", user.username)
     return chosen
 
 

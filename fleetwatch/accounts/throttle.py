@@ -44,6 +44,11 @@ class Guess:
     guesses: str
 
 
+def one_name(typed: str) -> str:
+    """One name however it is written: none of its spellings has tries of its own."""
+    return typed.strip().casefold()
+
+
 def begin(name: str, address: str, *, device: str | None = None) -> Guess:
     """A try that counts as wrong until `succeed`.
 

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from django.urls import NoReverseMatch, reverse
 
-from fleetwatch.accounts.models import Organisation, Team, User
+from fleetwatch.accounts.models import AuditEntry, Organisation, Team, User
 from fleetwatch.accounts.permissions import Right, needs, rights
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.accounts.services import ensure_admin, ensure_teams
@@ -28,6 +28,15 @@ def test_the_first_admin_gets_a_random_password_once():
         False,
         False,
     )
+
+
+def test_that_there_is_an_admin_now_is_in_the_log():
+    ensure_admin(None)
+    ensure_admin(None)
+
+    assert [(each.action, each.subject) for each in AuditEntry.objects.all()] == [
+        ("person.first_admin", "admin")
+    ]
 
 
 def test_the_first_admin_takes_the_given_password():

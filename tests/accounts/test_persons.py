@@ -1,6 +1,8 @@
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connections
 
 from fleetwatch.accounts.models import ApiToken, AuditEntry, Identity, Invitation, Team, User
 from fleetwatch.accounts.names import Holder, people
@@ -25,6 +27,7 @@ from fleetwatch.accounts.people import (
     teams_of,
     withdraw,
 )
+from fleetwatch.accounts.permissions import rights
 from fleetwatch.accounts.services import authenticate_api_token, create_api_token
 from fleetwatch.lib.refusal import RefusedFieldError
 
@@ -56,6 +59,54 @@ def person(holder: Holder) -> User | None:
 
 def done() -> list[str]:
     return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+
+
+@pytest.mark.parametrize("name", ["ROOT", "Root", "\uff52\uff4f\uff4f\uff54"])
+def test_a_name_that_differs_in_letters_alone_is_taken(admin, name):
+    with pytest.raises(RefusedFieldError, match="already") as refusal:
+        create_person(NewPerson(name), now=NOW)
+
+    assert refusal.value.field == "username"
+
+
+def test_a_superuser_who_is_no_admin_any_more_may_nothing(admin, ann):
+    User.objects.filter(pk=ann.pk).update(is_superuser=True)
+    ann = User.objects.get(pk=ann.pk)
+
+    set_role(ann, "engineer")
+
+    assert rights(User.objects.get(pk=ann.pk)) == set()
+    assert AuditEntry.objects.latest("pk").detail == {"before": "admin", "role": "engineer"}
+
+
+def _in_a_thread(change) -> str:
+    try:
+        change()
+    except RefusedFieldError as error:
+        return str(error)
+    finally:
+        connections.close_all()
+    return "done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_admins_who_put_each_other_out_one_stays(admin):
+    bob = create_person(NewPerson("bob", role="admin"), now=NOW)
+    changes = [lambda: deactivate(admin, now=NOW), lambda: set_role(bob, "engineer")]
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = sorted(threads.map(_in_a_thread, changes))
+
+    assert answers == ["done", "somebody has to stay admin: make another one first"]
+    assert User.objects.filter(role="admin", is_active=True).count() == 1
+
+
+@pytest.mark.parametrize("cluster", ["x" * 129, "a\nb", "a\tb"])
+def test_what_is_no_cluster_is_said(ann, cluster):
+    with pytest.raises(RefusedFieldError) as refusal:
+        give_name(ann, Name("unix", "ann", cluster), source="claim", now=NOW)
+
+    assert refusal.value.field == "cluster"
 
 
 def test_a_person_has_fifty_names_at_most(ann):
@@ -250,3 +301,19 @@ def test_an_invitation_ends_after_a_week_when_withdrawn_and_with_who_made_it(adm
     assert [open_invitation(text, NOW) is not None for text in texts] == [False, True, False]
     assert open_invitation(texts[1], NOW + INVITATION_TTL) is None
     assert open_invitation("fw_guess", NOW) is None
+
+
+def test_an_invitation_ends_with_the_rights_of_who_made_it(admin):
+    bob = create_person(NewPerson("bob", role="admin"), now=NOW)
+    text = invite(Invited("admin"), by=bob, now=NOW)
+
+    set_role(bob, "engineer")
+
+    with pytest.raises(RefusedFieldError, match="used or is over"):
+        accept(text, username="bobs.other", password=GOOD, now=NOW)
+
+
+def test_a_superusers_invitation_is_one(ann):
+    User.objects.filter(pk=ann.pk).update(is_superuser=True)
+
+    assert open_invitation(invite(Invited("lead"), by=ann, now=NOW), NOW) is not None

@@ -164,3 +164,78 @@ def test_who_has_one_owes_nothing_until_it_is_gone(ann):
     assert client.get("/causes").status_code == 200
     client.post(reverse("mfa_deactivate_totp"))
     assert client.get("/causes")["Location"] == "/accounts/2fa/"
+
+
+def _guesses(address: str, count: int) -> list[str]:
+    """What a browser at the address, which has the password, is told of wrong codes."""
+    client = Client(REMOTE_ADDR=address)
+    page = log_in(client)["Location"]
+    answers = [client.post(page, {"code": f"x{number}"}) for number in range(count)]
+    return [answer.content.decode() for answer in answers]
+
+
+def test_codes_are_counted_by_person_from_wherever_they_are_guessed(ann):
+    owner = Client()
+    log_in(owner)
+    secret = add_totp(owner)
+
+    pages = [page for each in range(5) for page in _guesses(f"10.0.{each}.1", 4)]
+
+    assert [("Incorrect code" in page, "Too many wrong codes" in page) for page in pages] == [
+        *[(True, False)] * 5,
+        *[(False, True)] * 15,
+    ]
+    stranger = Client(REMOTE_ADDR="10.1.0.1")
+    stranger.post(log_in(stranger)["Location"], {"code": code(secret)})
+    assert not is_in(stranger)
+    # the browser that was in before has tries of its own
+    owner.post(reverse("account_logout"))
+    owner.post(log_in(owner)["Location"], {"code": code(secret)})
+    assert is_in(owner)
+
+
+def test_a_right_code_forgets_the_wrong_ones(ann):
+    client = Client()
+    log_in(client)
+    secret = add_totp(client)
+    _guesses("10.0.0.1", 4)
+
+    other = Client()
+    other.post(log_in(other)["Location"], {"code": code(secret)})
+
+    assert is_in(other)
+    assert all("Incorrect code" in page for page in _guesses("10.0.0.2", 5))
+
+
+def test_a_code_asked_for_again_is_counted_too(ann):
+    client = Client()
+    log_in(client)
+    add_totp(client)
+
+    wrong = [client.post(reverse("mfa_reauthenticate"), {"code": f"x{n}"}) for n in range(8)]
+
+    assert "Too many wrong codes" in wrong[-1].content.decode()
+
+
+def test_what_somebody_changes_about_the_own_log_in_is_in_the_log(
+    ann, django_capture_on_commit_callbacks
+):
+    client = Client()
+    log_in(client)
+    add_totp(client)
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(reverse("mfa_generate_recovery_codes"))
+    _guesses("10.0.0.1", 1)
+    new = "another horse battery staple"
+    client.post(
+        reverse("account_change_password"),
+        {"oldpassword": PASSWORD, "password1": new, "password2": new},
+    )
+
+    done = [(each.action, each.detail) for each in AuditEntry.objects.order_by("pk")]
+    assert [each for each in done if each[0] not in ("login.enter", "login.factor_add")] == [
+        ("login.factor_reset", {"kind": "recovery_codes"}),
+        ("login.code_fail", {"kind": "totp"}),
+        ("login.password", {}),
+    ]
+    assert new not in str(done)
