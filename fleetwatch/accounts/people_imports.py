@@ -130,7 +130,8 @@ def _set(
     user: User, row: Row, column: str, write: Callable[[User, str], None], standing: _Standing
 ) -> list[Change]:
     """Role or address, where the line gives another one. Raises RefusedFieldError."""
-    before, after = getattr(user, column), getattr(row, column)
+    before = getattr(user, column)
+    after = getattr(row, column)
     if not after or after == before:
         return []
     other = standing.given.get((user.pk, column))
