@@ -95,7 +95,7 @@ def _account(entry: Entry) -> User | None:
     if _is_entered_otherwise(entry.name):
         return None
     user = _linked(entry.name) or User.objects.filter(username__iexact=entry.name).first()
-    mail = _address(entry.mail)
+    mail = _address(entry.mail, user)
     if user is None:
         new = people.NewPerson(entry.name, mail)
         try:
@@ -121,10 +121,16 @@ def follow(user: User, entry: Entry, mail: str) -> None:
         follow_name(user, Identity.System.UNIX, entry.unix_name, source=source)
 
 
-def _address(mail: str) -> str:
-    """The address, where it is one that an account can have; else ""."""
+def _address(mail: str, user: User | None) -> str:
+    """The address, where it is one that the account can have; else "".
+
+    One of another account is not: by an address a provider's person is known (single_sign_on.py).
+    """
     try:
         validate_email(mail)
     except ValidationError:
         return ""
-    return mail if len(mail) <= MAX_ADDRESS else ""
+    others = User.objects.filter(email__iexact=mail)
+    if user is not None:
+        others = others.exclude(pk=user.pk)
+    return mail if len(mail) <= MAX_ADDRESS and not others.exists() else ""

@@ -103,6 +103,7 @@ class Identity(models.Model):
         CSV = "csv", "from a CSV file"
         DIRECTORY = "directory", "from the directory"
         PROVIDER = "provider", "from the identity provider"
+        RULE = "rule", "by a rule"
         CLAIM = "claim", "claimed by the person"
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
@@ -126,6 +127,34 @@ class Identity(models.Model):
                 fields=["user", "system", "cluster", "name"], name="a_name_is_claimed_once"
             ),
         ]
+
+
+class NameRule(models.Model):
+    """Which Unix user a person is, on one cluster or (empty) on all: name_rules.py."""
+
+    class Takes(models.TextChoices):
+        USERNAME = "username", "the user name here"
+        EMAIL = "email", "the e-mail address before the @"
+
+    takes = models.CharField(max_length=16, choices=Takes.choices)
+    domain = models.CharField(
+        max_length=253, blank=True, default="", help_text="of addresses, in small letters"
+    )
+    cluster = models.CharField(max_length=128, blank=True, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["takes", "domain", "cluster"], name="a_name_rule_is_set_once"
+            )
+        ]
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        domain = f" of {self.domain}" if self.domain else ""
+        return f"{self.Takes(self.takes).label}{domain}, on {self.cluster or 'every cluster'}"
 
 
 class Invitation(models.Model):

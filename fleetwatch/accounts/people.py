@@ -4,7 +4,7 @@ Each refuses with a RefusedFieldError: which field is wrong and what to do.
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,9 +14,19 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
-from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
+from fleetwatch.accounts.models import (
+    ApiToken,
+    Identity,
+    Invitation,
+    Membership,
+    NameRule,
+    Team,
+    User,
+)
+from fleetwatch.accounts.name_rules import ClusterName, names_by
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.services import digest, new_secret
 from fleetwatch.lib.refusal import RefusedFieldError, is_name
@@ -61,6 +71,7 @@ def create_person(new: NewPerson, *, now: datetime) -> User:
     record("person.create", user.username, role=user.role, email=user.email)
     if new.team is not None:
         join(user, new.team, since=now)
+    follow_rules(user, list(NameRule.objects.all()), now=now)
     return user
 
 
@@ -112,6 +123,7 @@ def set_email(user: User, email: str) -> None:
     _check_person(user)
     user.save(update_fields=["email"])
     record("person.email", user.username, email=user.email)
+    follow_rules(user, list(NameRule.objects.all()), now=timezone.now())
 
 
 @transaction.atomic
@@ -277,6 +289,44 @@ def take_name(identity: Identity) -> None:
     """The name is nobody's any more."""
     record("name.take", identity.user.username, system=identity.system, name=identity.name)
     identity.delete()
+
+
+@dataclass(frozen=True, slots=True)
+class RuledName:
+    """A Unix user that a rule makes a person, or can't for the reason in `refused`."""
+
+    user: str
+    cluster: str
+    name: str
+    refused: str = ""
+
+
+@transaction.atomic
+def follow_rules(user: User, rules: Sequence[NameRule], *, now: datetime) -> list[RuledName]:
+    """What the rules give to the user that was not so before, and what they can't give; what they
+    gave and do not any more is taken.
+    """
+    wanted = names_by(rules, user)
+    unix = [each for each in user.identities.all() if each.system == Identity.System.UNIX]
+    for identity in unix:
+        if identity.source == Identity.Source.RULE and _place(identity) not in wanted:
+            take_name(identity)
+    standing = {_place(identity) for identity in unix if identity.confirmed_at is not None}
+    return [_ruled(user, *place, now=now) for place in sorted(wanted - standing)]
+
+
+def _place(identity: Identity) -> ClusterName:
+    return identity.cluster, identity.name
+
+
+def _ruled(user: User, cluster: str, name: str, *, now: datetime) -> RuledName:
+    try:
+        given = Name(Identity.System.UNIX, name, cluster)
+        with transaction.atomic():
+            give_name(user, given, source=Identity.Source.RULE, now=now)
+    except RefusedFieldError as error:
+        return RuledName(user.username, cluster, name, str(error))
+    return RuledName(user.username, cluster, name)
 
 
 @dataclass(frozen=True, slots=True)

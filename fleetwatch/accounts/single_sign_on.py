@@ -16,10 +16,12 @@ from django.conf import settings
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.group_mapping import GroupMap, follow_groups, follow_name
-from fleetwatch.accounts.models import Identity, User
+from fleetwatch.accounts.models import Identity, NameRule, User
+from fleetwatch.accounts.people import follow_rules
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
@@ -50,6 +52,7 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
         user: User = super().save_user(request, sociallogin, form)
         record("person.create", user.username, role=user.role, email=user.email)
+        follow_rules(user, list(NameRule.objects.all()), now=timezone.now())
         return user
 
 

@@ -18,6 +18,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
 
+from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.views import invoices, people
@@ -36,6 +37,8 @@ OPEN = {
 # addresses that not everybody who is logged in may open
 READ_BY = {
     "people": Right.PEOPLE,
+    "people_import": Right.PEOPLE,
+    "name_rules": Right.PEOPLE,
     "person": Right.PEOPLE,
     "jobs_of": Right.PEOPLE,
     "audit": Right.PEOPLE,
@@ -63,6 +66,9 @@ CHANGED_BY = {
     "move-gpu": Right.FLEET,
     "set-idle-power": Right.FLEET,
     "welcome": Right.FLEET,
+    "people_import": Right.PEOPLE,
+    "name_rules": Right.PEOPLE,
+    "drop_name_rule": Right.PEOPLE,
     "invite": Right.PEOPLE,
     "withdraw": Right.PEOPLE,
     "person_change": Right.PEOPLE,
@@ -137,6 +143,7 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("person_change", "action"): list(people._CHANGES),
         ("settings_change", "action"): list(changes.CHANGES),
         ("withdraw", "pk"): [1],
+        ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "fleet"],

@@ -9,6 +9,7 @@ import time_machine
 from fleetwatch.accounts import people
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
+from fleetwatch.accounts.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
@@ -77,6 +78,7 @@ def _people(users: dict[str, User]) -> str:
         people.give_name(
             user, people.Name("slack", f"U-{user.username}"), source=Identity.Source.CLAIM, now=NOW
         )
+    set_rule(NewNameRule("email", "walkers.example"), now=NOW)
     return people.invite(people.Invited("admin", INVITED_ADDRESS), by=users["admin"], now=NOW)
 
 

@@ -53,6 +53,7 @@ PAGES = {
     "me": "/me",
     "people": "/settings/people",
     "people-import": "/settings/people/import",
+    "people-rules": "/settings/people/rules",
     "audit": "/settings/audit",
     "second-factors": "/accounts/2fa/",
     "missing": "/nodes/nowhere",

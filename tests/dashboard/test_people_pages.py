@@ -57,6 +57,8 @@ def link_in(page: str) -> str:
 
 
 POSTS = [
+    "/settings/people/rules",
+    "/settings/people/rules/1/drop",
     "/settings/people/import",
     "/settings/people/invite",
     "/settings/people/invitations/1/withdraw",
@@ -65,6 +67,7 @@ POSTS = [
 PAGES = [
     "/settings/people",
     "/settings/people/import",
+    "/settings/people/rules",
     "/settings/people/1",
     "/settings/audit",
     "/settings/audit.csv",

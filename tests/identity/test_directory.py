@@ -186,6 +186,18 @@ def test_what_a_stranger_types_lets_nobody_in(directory, slapd, name, password):
     assert not User.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "mail",
+    ["no address", f"{'x' * 64}@{'y' * 60}.{'z' * 60}.{'z' * 60}.{'z' * 60}.org", "BO@example.org"],
+)
+def test_an_address_that_is_none_or_another_accounts_is_left_off(directory, slapd, mail):
+    create_person(NewPerson("bo", "bo@example.org"), now=factories.NOW)
+    slapd.start(person("ann", mail=mail))
+
+    assert is_in(log_in())
+    assert User.objects.get(username="ann").email == ""
+
+
 def test_a_password_of_any_characters_opens(directory, slapd):
     password = "pä\u00ads (*)\\ 🔑"
     slapd.start(person("ann").replace("userPassword: ", "#") + f"userPassword: {password}\n")
