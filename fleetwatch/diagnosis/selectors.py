@@ -241,9 +241,10 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
     }
 
 
-def history(finding: Finding) -> list[Said]:
-    """What was said of the finding, the newest first."""
-    return list(finding.said.select_related("by").order_by("-at", "-pk"))
+def history(*findings: Finding) -> list[Said]:
+    """What was said of the findings, the newest first."""
+    of = Said.objects.filter(finding__in=findings).select_related("by", "finding")
+    return list(of.order_by("-at", "-pk"))
 
 
 def precision() -> dict[str, Precision]:

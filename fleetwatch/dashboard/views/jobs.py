@@ -1,13 +1,16 @@
 """Jobs: the list by waste, and one job."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
+from typing import cast
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from fleetwatch.accounts.models import User
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
@@ -20,8 +23,9 @@ from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
+from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind, title
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
+from fleetwatch.diagnosis.findings.deciding import decidable
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
@@ -34,6 +38,7 @@ from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval
 
 PAGE_SIZE = 50
+MAX_SAID = 20  # decisions about a job's findings, the newest
 IN_FORM = ("user", "team", "node")  # filters with a field of their own
 
 
@@ -84,7 +89,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
     context = {
         "job": job,
-        "findings": _findings(job, period),
+        **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
         "totals": by_gpu.totals,
         "gpus": _gpu_lines(job, by_gpu.lines, period.interval),
@@ -106,9 +111,23 @@ def _said_of(job: Job) -> Context:
     }
 
 
-def _findings(job: Job, period: Period) -> list[tuple[Line, Cause, str, list[Alternative]]]:
-    """Each with its cause, how sure it is, and what else it could be."""
+def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
+    """The job's findings, which of them the reader decides about, and who did what about them."""
     lines = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))[:]
+    findings = [line.finding for line in lines]
+    for finding in findings:
+        finding.job = copy(job)  # its team now, where the page shows the period's
+    return {
+        "findings": _findings(job, lines),
+        "decidable": decidable(cast("User", request.user), findings, now=period.now),
+        "history": [
+            (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
+        ],
+    }
+
+
+def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, list[Alternative]]]:
+    """Each with its cause, how sure it is, and what else it could be."""
     others = alternatives([(job.pk, line.finding.cause) for line in lines])
     return [
         (
