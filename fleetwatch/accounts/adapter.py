@@ -8,7 +8,7 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 
 from fleetwatch.accounts import devices, throttle
 from fleetwatch.accounts.clients import client_of
@@ -19,6 +19,7 @@ SILENT = (
     "Your organisation’s directory does not answer, so its people can’t log in at the moment."
     " Accounts with a password of their own here can."
 )
+BEGUN = "log_in_began"  # in a session: with which password
 MINUTE_S = 60  # allauth's limit of an address is per minute
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,22 @@ class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
         if user is not None:
             throttle.succeed(self._guess)
         return user
+
+    def pre_login(
+        self, request: HttpRequest, user: AbstractBaseUser, **options: Any
+    ) -> HttpResponse | None:
+        response: HttpResponse | None = super().pre_login(request, user, **options)
+        request.session[BEGUN] = user.get_session_auth_hash()
+        return response
+
+    def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
+        """A log-in that waited for a second factor is over where the password is another since, or
+        the person is out.
+        """
+        is_same = request.session.pop(BEGUN, "") == user.get_session_auth_hash()
+        if not is_same or not user.is_active:
+            raise ImmediateHttpResponse(redirect("account_login"))
+        super().login(request, user)
 
     def post_login(
         self, request: HttpRequest, user: AbstractBaseUser, **options: Any

@@ -395,6 +395,7 @@ def accept(text: str, *, username: str, password: str, now: datetime) -> User:
     user = create_person(new, now=now)
     invitation.accepted_by = user
     invitation.save(update_fields=["accepted_by"])
+    record("person.accept", user.username, invited_by=invitation.by.get_username())
     return user
 
 

@@ -89,6 +89,8 @@ def drop_factors(user: User) -> None:
     """For who lost them: the password alone lets in until another is added."""
     Authenticator.objects.filter(user=user).delete()
     record("login.factor_drop", user.get_username())
+    if is_required():
+        _note_everywhere()
 
 
 @transaction.atomic
@@ -96,7 +98,13 @@ def set_required(required: bool) -> None:
     """Whether everybody logs in with a second factor; who has none and is logged in owes it."""
     Organisation.objects.update_or_create(pk=1, defaults={"needs_second_factor": required})
     record("organisation.second_factor", "", required=required)
-    for session in Session.objects.all() if required else ():
+    if required:
+        _note_everywhere()
+
+
+def _note_everywhere() -> None:
+    """Whoever is logged in without a second factor owes it, in each session."""
+    for session in Session.objects.all():
         facts = session.get_decoded()
         user = User.objects.filter(pk=facts.get(SESSION_KEY, 0)).first()
         if user is not None and not has_factor(user):
@@ -134,4 +142,5 @@ def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_: 
 def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
     record("login.factor_remove", user.get_username(), kind=authenticator.type)
     if is_required() and not has_factor(user):
+        _note_everywhere()
         request.session[OWED] = True

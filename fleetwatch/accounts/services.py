@@ -18,6 +18,7 @@ READ = "read"
 WRITE = "write"  # decides about findings too
 SCOPES = (READ, WRITE)
 MAX_DAYS = 366  # of a token that ends
+MAX_TOKENS = 100  # of one person, in force: everybody may make some
 HINT_CHARACTERS = 8
 # a token's last use is for people: to the minute is enough, and a write per request is not
 LAST_USE_RESOLUTION = timedelta(minutes=1)
@@ -53,6 +54,7 @@ def create_api_token(
     Raises RefusedFieldError for an unknown scope, and for a role that may more than the user.
     """
     _check_token(user, scope, role)
+    _check_number(user, now)
     text = new_secret()
     ApiToken.objects.create(
         user=user,
@@ -77,6 +79,14 @@ def _check_token(user: User, scope: str, role: str) -> None:
         )
     if role and role not in WITHIN[role_of(user)]:
         raise RefusedFieldError(f"{user.username} may not what {role!r} may", field="role")
+
+
+def _check_number(user: User, now: datetime) -> None:
+    in_force = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+    if in_force.filter(user=user).count() >= MAX_TOKENS:
+        raise RefusedFieldError(
+            f"a person has at most {MAX_TOKENS} tokens: revoke one first", field="name"
+        )
 
 
 def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> User | None:

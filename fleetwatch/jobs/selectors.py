@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import numpy as np
-from django.db.models import Min, Q
+from django.db.models import Min, Q, QuerySet
 
 from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.names import KUBERNETES
@@ -266,8 +267,16 @@ def held_by(names: Iterable[Identity], *, since_ms: int) -> list[int]:
 
 def _is_held_by(name: Identity) -> Q:
     is_pod = Q(scheduler=KUBERNETES)
-    cluster = Q(cluster=name.cluster) if name.cluster else Q()
+    cluster = Q(cluster=name.cluster) if name.cluster else ~Q(cluster__in=_of_others(name))
     return Q(user=name.name) & cluster & (is_pod if name.system == KUBERNETES else ~is_pod)
+
+
+def _of_others(name: Identity) -> QuerySet[Identity, Any]:
+    """The clusters on which the name was given to somebody else: there that comes first."""
+    given = Identity.objects.filter(
+        system=name.system, name=name.name, confirmed_at__isnull=False, user__is_active=True
+    )
+    return given.exclude(cluster="").exclude(user=name.user_id).values("cluster")
 
 
 def namesakes(job: Job) -> list[Job]:

@@ -280,6 +280,8 @@ def test_an_invitation_makes_one_account_with_its_role_and_team(admin, nlp):
     )
     with pytest.raises(RefusedFieldError, match="was used or is over"):
         accept(text, username="eve", password=GOOD, now=NOW + INVITATION_TTL - HOUR)
+    entry = AuditEntry.objects.get(action="person.accept")
+    assert (entry.subject, entry.detail) == ("ann", {"invited_by": "root"})
     assert text not in str([*Invitation.objects.values(), *AuditEntry.objects.values()])
 
 

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from fleetwatch.accounts.models import AuditEntry, User
+from fleetwatch.accounts.people import activate, deactivate, give_password
 from fleetwatch.accounts.second_factor import drop_factors, has_factor, rotate_secrets, set_required
 from tests.accounts.totp import code
 
@@ -239,3 +240,54 @@ def test_what_somebody_changes_about_the_own_log_in_is_in_the_log(
         ("login.password", {}),
     ]
     assert new not in str(done)
+
+
+def _half_in() -> Client:
+    """A browser that has shown the password and is asked for a code."""
+    client = Client()
+    assert log_in(client)["Location"] == "/accounts/2fa/authenticate/"
+    return client
+
+
+def _show(client: Client, secret: str) -> bool:
+    """Whether the right code, not used before, lets in."""
+    cache.clear()
+    client.post("/accounts/2fa/authenticate/", {"code": code(secret)})
+    return is_in(client)
+
+
+def test_a_log_in_half_done_ends_with_the_password_and_with_the_person(ann):
+    User.objects.create_user("root", role="admin")
+    client = Client()
+    log_in(client)
+    secret = add_totp(client)
+    halves = [_half_in() for _ in range(4)]
+
+    entered = [_show(halves[0], secret)]
+    give_password(ann)
+    entered.append(_show(halves[1], secret))
+    deactivate(ann, now=ann.date_joined)
+    entered.append(_show(halves[2], secret))
+    activate(ann)
+    entered.append(_show(halves[3], secret))
+
+    assert entered == [True, False, False, False]
+    assert [each.get("/me").status_code for each in halves] == [302] * 4
+
+
+@pytest.mark.parametrize("by_whom", ["admin", "person"])
+def test_who_has_a_factor_no_more_owes_one_in_every_session(ann, by_whom):
+    first, second = Client(), Client()
+    log_in(first)
+    secret = add_totp(first)
+    log_in(second)
+    assert _show(second, secret)
+    set_required(True)
+
+    if by_whom == "admin":
+        drop_factors(ann)
+    else:
+        first.post(reverse("mfa_deactivate_totp"))
+
+    assert not has_factor(ann)
+    assert [each.get("/me").get("Location") for each in (first, second)] == ["/accounts/2fa/"] * 2

@@ -7,11 +7,13 @@ from django.utils import timezone
 
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.services import (
+    MAX_TOKENS,
     authenticate_api_token,
     create_api_token,
     digest,
     revoke_api_token,
 )
+from fleetwatch.lib.refusal import RefusedFieldError
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -94,3 +96,17 @@ def test_the_command_says_what_is_wrong(ann, arguments):
         call_command("create_api_token", *arguments)
 
     assert not ApiToken.objects.exists()
+
+
+def test_a_person_has_so_many_tokens_in_force_and_no_more(ann):
+    for number in range(MAX_TOKENS):
+        create_api_token(ann, scope="read", now=NOW, name=f"{number}")
+    ended = ApiToken.objects.filter(user=ann)[:2].values("pk")
+
+    with pytest.raises(RefusedFieldError, match="at most 100 tokens"):
+        create_api_token(ann, scope="read", now=NOW)
+    ApiToken.objects.filter(pk__in=ended).update(expires_at=NOW)
+
+    assert create_api_token(ann, scope="read", now=NOW)
+    revoke_api_token(ApiToken.objects.filter(expires_at=None).latest("pk").pk, NOW)
+    assert create_api_token(ann, scope="read", now=NOW)

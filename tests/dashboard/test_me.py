@@ -8,6 +8,7 @@ import pytest
 from fleetwatch.accounts.models import ApiToken, Identity, User
 from fleetwatch.accounts.people import Name, give_name
 from fleetwatch.diagnosis.models import Fix
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, cause, finding, job, rate
@@ -235,3 +236,19 @@ def test_roles_that_one_may_give_a_token_are_offered(client, role, offered):
     form = page(client).split('id="token-role"')[1].split("</select>")[0]
 
     assert re.findall(r'value="(\w+)"', form) == offered
+
+
+@pytest.mark.parametrize(
+    ("cluster", "is_active", "is_shown"),
+    [("della", True, False), ("della", False, True), ("other", True, True)],
+)
+def test_a_job_on_a_cluster_where_the_name_is_somebody_elses_is_theirs(
+    client, vera, found, cluster, is_active, is_shown
+):
+    other = factories.user(role="engineer", username="vera.too")
+    named(vera)
+    named(other, cluster=cluster)
+    User.objects.filter(pk=other.pk).update(is_active=is_active)
+    Job.objects.update(cluster="della")
+
+    assert ("mine" in page(client)) is is_shown
