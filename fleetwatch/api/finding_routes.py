@@ -299,7 +299,7 @@ def decide(
     period: PeriodAsked,
 ) -> Joined:
     """Accept, dismiss, snooze, assign, fixed, reopen: for operators, whose job it is, who leads the
-    team, and whom it was given to.
+    team, and whom it was given to. Who assigns it to himself takes it over.
 
     Confirm, reject: for everybody, is the diagnosis right?
     """

@@ -275,7 +275,9 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form" and self._action:
-            self.forms += [(action, self._sent | pressed) for action, pressed in self._buttons]
+            # without a button it is sent by Enter
+            buttons = self._buttons or [(self._action, {})]
+            self.forms += [(action, self._sent | pressed) for action, pressed in buttons]
             self._action = ""
 
 
