@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ImportedPeople:
-    """How many lines changed something, how many stood already, and each change."""
+    """How many users of a file were changed, how many stood already so, and each change."""
 
     set: int
     stood: int
@@ -83,8 +83,9 @@ def import_people(content: bytes, *, now: datetime) -> ImportedPeople:
             column = "user" if error.field in ("", "username") else error.field
             faults.append(Fault(row.line, column, str(error)))
     refuse(faults)
-    changed = len({change.line for change in changes})
-    return ImportedPeople(changed, len(rows) - changed, tuple(changes))
+    changed = {change.user.casefold() for change in changes}
+    stood = {row.user.casefold() for row in rows} - changed
+    return ImportedPeople(len(changed), len(stood), tuple(changes))
 
 
 def _standing(rows: list[Row], now: datetime) -> _Standing:

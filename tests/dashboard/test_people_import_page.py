@@ -19,14 +19,14 @@ def text(answer) -> str:
 def test_a_file_is_looked_at_then_imported(admin):
     file = SimpleUploadedFile("people.csv", TEXT.encode())
     shown = admin.post(PAGE, {"file": file})
-    assert "Set 2 names" in text(shown)
+    assert "Set 2 users" in text(shown)
     assert "&lt;b&gt;ann&lt;/b&gt;" in text(shown)
     assert not User.objects.filter(username="cy").exists()
 
     done = admin.post(PAGE, {"do": "import", "text": shown.context["text"]}, follow=True)
 
-    assert "2 names were set; 0 stood already." in text(done)
-    assert done.redirect_chain == [("/settings/people#names", 302)]
+    assert "2 users were set; 0 stood already." in text(done)
+    assert done.redirect_chain == [("/settings/people#users", 302)]
     assert User.objects.get(username="cy").role == "lead"
     assert Identity.objects.count() == 2
 

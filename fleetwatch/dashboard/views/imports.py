@@ -44,6 +44,7 @@ class Kind:
     max_bytes: int
     look: Callable[..., Any]  # what it says is the template's
     act: Act
+    section: str = "settings"  # of the rail
 
 
 RATES = Kind(
@@ -75,9 +76,10 @@ RULES = Kind(
 )
 
 PEOPLE = Kind(
-    noun="name",
+    noun="user",
     home="people",
     home_title="People",
+    section="people",
     difference="dashboard/_difference_in_people.html",
     columns=people_csv.FORM.columns,
     explained="dashboard/_columns_of_people.html",
@@ -132,7 +134,7 @@ def _page(request: HttpRequest, kind: Kind, act: Act) -> HttpResponse:
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
             context["faults"] = error.faults
-    return page(request, period, "dashboard/import.html", "settings", context)
+    return page(request, period, "dashboard/import.html", kind.section, context)
 
 
 def _done(done: Imported | ImportedPeople, noun: str) -> str:
