@@ -49,6 +49,7 @@ class NewPerson:
     role: str = User.Role.ENGINEER
     team: Team | None = None
     password: str | None = None
+    chose_name: bool = False  # then it says nothing of who he is elsewhere
 
 
 @transaction.atomic
@@ -71,8 +72,13 @@ def create_person(new: NewPerson, *, now: datetime) -> User:
     record("person.create", user.username, role=user.role, email=user.email)
     if new.team is not None:
         join(user, new.team, since=now)
-    follow_rules(user, list(NameRule.objects.all()), now=now)
+    follow_rules(user, _rules_for(new), now=now)
     return user
+
+
+def _rules_for(new: NewPerson) -> list[NameRule]:
+    rules = NameRule.objects.all()
+    return list(rules.exclude(takes=NameRule.Takes.USERNAME) if new.chose_name else rules)
 
 
 def _check_person(user: User) -> None:
@@ -391,7 +397,8 @@ def accept(text: str, *, username: str, password: str, now: datetime) -> User:
     invitation = open_invitation(text, now)
     if invitation is None or not _is_first(invitation):
         raise RefusedFieldError("this invitation was used or is over: ask for another", field="")
-    new = NewPerson(username, invitation.email, invitation.role, invitation.team, password)
+    of = (invitation.email, invitation.role, invitation.team)
+    new = NewPerson(username, *of, password, chose_name=True)
     user = create_person(new, now=now)
     invitation.accepted_by = user
     invitation.save(update_fields=["accepted_by"])

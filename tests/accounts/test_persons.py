@@ -4,7 +4,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connections
 
-from fleetwatch.accounts.models import ApiToken, AuditEntry, Identity, Invitation, Team, User
+from fleetwatch.accounts.models import (
+    ApiToken,
+    AuditEntry,
+    Identity,
+    Invitation,
+    NameRule,
+    Team,
+    User,
+)
 from fleetwatch.accounts.names import Holder, people
 from fleetwatch.accounts.people import (
     INVITATION_TTL,
@@ -319,3 +327,13 @@ def test_a_superusers_invitation_is_one(ann):
     User.objects.filter(pk=ann.pk).update(is_superuser=True)
 
     assert open_invitation(invite(Invited("lead"), by=ann, now=NOW), NOW) is not None
+
+
+def test_who_is_invited_is_no_unix_user_by_the_name_he_chose(admin):
+    NameRule.objects.create(takes="username", created_at=NOW)
+    NameRule.objects.create(takes="email", domain="example.org", created_at=NOW)
+    text = invite(Invited("engineer", "eve@example.org"), by=admin, now=NOW)
+
+    eve = accept(text, username="vera", password=GOOD, now=NOW)
+
+    assert list(eve.identities.values_list("name", flat=True)) == ["eve"]
