@@ -22,12 +22,13 @@ class ConfigurationError(Exception):
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable, or the content of the file that NAME_FILE names, or the default.
+    """The variable, or the content of the file that NAME_FILE names, or the default; an empty
+    variable says nothing.
 
     Raises ConfigurationError when NAME_FILE can't be read.
     """
-    if name in os.environ:
-        return os.environ[name]
+    if value := os.environ.get(name):
+        return value
     path = os.environ.get(f"{name}_FILE")
     if path is None:
         return default

@@ -126,3 +126,23 @@ def test_an_address_has_no_slash_at_its_end_and_names_a_host(monkeypatch):
     assert env.host_of("http://[fd00::7]:8000") == "[fd00::7]"
     monkeypatch.delenv("PUBLIC")
     assert env.address("PUBLIC", "http://127.0.0.1") == "http://127.0.0.1"
+
+
+def test_an_empty_variable_says_nothing(monkeypatch):
+    monkeypatch.setenv("NAME", "")
+
+    assert env.text("NAME", "the default") == "the default"
+
+
+def test_pairs_are_names_with_values_and_a_name_may_hold_what_joins_them(monkeypatch):
+    monkeypatch.setenv("MAPPING", "gpu-admins=admin, cn=ops=operator,")
+
+    assert env.pairs("MAPPING") == {"gpu-admins": "admin", "cn=ops": "operator"}
+
+
+@pytest.mark.parametrize("wrong", ["admin", "=admin", "gpu-admins="])
+def test_a_pair_without_a_half_is_refused(monkeypatch, wrong):
+    monkeypatch.setenv("MAPPING", wrong)
+
+    with pytest.raises(ConfigurationError, match="MAPPING: expected name=value"):
+        env.pairs("MAPPING")
