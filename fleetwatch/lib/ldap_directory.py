@@ -3,7 +3,7 @@
 What speaks with it is ldap_client.py, which only a hub with a directory loads.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,7 +31,7 @@ class Directory:
     starttls: bool = True
     ca_file: str = ""
     bind_dn: str = ""
-    bind_password: str = ""
+    bind_password: str = field(default="", repr=False)
     user_attribute: str = "uid"
     user_filter: str = ""
     unix_attribute: str = "uid"

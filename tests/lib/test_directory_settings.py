@@ -24,7 +24,7 @@ def test_without_an_address_there_is_none(environment):
 
 
 def test_with_the_least_that_is_needed_it_is_a_unix_sites(environment):
-    environment(**NEEDED)
+    environment(**NEEDED, USER_ATTRIBUTE="", STARTTLS="", GROUP_ATTRIBUTE="", MAIL_ATTRIBUTE="")
 
     assert read_directory() == Directory(
         urls=("ldaps://ldap.example.org",), user_base="ou=people,dc=example"
@@ -49,6 +49,7 @@ def test_several_servers_and_a_password_from_a_file(environment, tmp_path):
 
     assert directory.urls == ("ldap://a:3890", "ldaps://[::1]")
     assert (directory.bind_password, directory.starttls) == ("of the reader", False)
+    assert "of the reader" not in repr(directory)
 
 
 @pytest.mark.parametrize(
