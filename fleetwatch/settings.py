@@ -86,6 +86,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "fleetwatch.accounts.middleware.name_actor",
+    "fleetwatch.accounts.visibility.NarrowToReader",
     "django.contrib.messages.middleware.MessageMiddleware",
     "fleetwatch.accounts.second_factor.require",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -114,6 +115,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "fleetwatch.accounts.permissions.for_templates",
+                "fleetwatch.accounts.visibility.for_templates",
             ],
         },
     }

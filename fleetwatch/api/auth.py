@@ -7,6 +7,7 @@ from ninja.security import HttpBearer
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import WRITE, authenticate_api_token
+from fleetwatch.accounts.visibility import may_open
 from fleetwatch.api.request_period import RequestError
 
 _SCHEME = "bearer "
@@ -16,7 +17,7 @@ class Token(HttpBearer):
     """`Authorization: Bearer <API token>`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        return authenticate_api_token(token, timezone.now())
+        return _let_in(request, authenticate_api_token(token, timezone.now()))
 
 
 class WriteToken(HttpBearer):
@@ -28,7 +29,7 @@ class WriteToken(HttpBearer):
         Raises, so that nobody who sent a token is told of the session's form token instead.
         """
         now = timezone.now()
-        if user := authenticate_api_token(token, now, scope=WRITE):
+        if user := _let_in(request, authenticate_api_token(token, now, scope=WRITE)):
             return user
         if authenticate_api_token(token, now):
             raise RequestError(
@@ -40,9 +41,19 @@ class WriteToken(HttpBearer):
         raise AuthenticationError
 
 
+def _let_in(request: HttpRequest, user: User | None) -> User | None:
+    """The token's user. Raises RequestError where the address is closed to that user, as of one
+    that there is not.
+    """
+    if user is not None and not may_open(user, request.resolver_match):
+        raise RequestError("there is nothing at this address", field=None, status=404)
+    return user
+
+
 def reader(request: HttpRequest) -> User | None:
     """The user that the token or the session speaks for; None for a stranger."""
     header = request.headers.get("Authorization", "")
     if header.lower().startswith(_SCHEME):
-        return authenticate_api_token(header[len(_SCHEME) :].strip(), timezone.now())
+        token = header[len(_SCHEME) :].strip()
+        return _let_in(request, authenticate_api_token(token, timezone.now()))
     return request.user if isinstance(request.user, User) and request.user.is_active else None

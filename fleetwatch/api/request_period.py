@@ -32,7 +32,7 @@ class RequestError(ValueError):
     422.
     """
 
-    def __init__(self, message: str, *, field: str, status: int = 422) -> None:
+    def __init__(self, message: str, *, field: str | None, status: int = 422) -> None:
         super().__init__(message)
         self.field = field
         self.status = status

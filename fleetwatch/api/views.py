@@ -65,8 +65,11 @@ def docs(request: HttpRequest) -> HttpResponse:
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus text, for a token, a session, or an address in FLEETWATCH_METRICS_ALLOW."""
-    if not _is_allowed(request.META.get("REMOTE_ADDR", "")) and reader(request) is None:
-        return _stranger()
+    try:
+        if not _is_allowed(request.META.get("REMOTE_ADDR", "")) and reader(request) is None:
+            return _stranger()
+    except RequestError as closed:
+        return _refused(closed)
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
+from django.db import transaction
 from django.db.models import Model
 
-from fleetwatch.accounts import second_factor
+from fleetwatch.accounts import second_factor, visibility
 from fleetwatch.accounts import services as accounts
-from fleetwatch.accounts.models import ApiToken
+from fleetwatch.accounts.models import ApiToken, OthersShown
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.conditions import condition
@@ -38,6 +39,11 @@ MAX_TTL_DAYS = 366
 SECOND_FACTOR = {
     "everybody": "Everybody is asked for a second factor, who is logged in already too.",
     "each": "A second factor is up to each person.",
+}
+
+OTHERS_SHOWN = {
+    OthersShown.EVERYTHING: "Everybody sees everything.",
+    OthersShown.OWN_TEAMS: "Engineers and leads see what is of their teams, and their own jobs.",
 }
 
 
@@ -146,8 +152,14 @@ def set_access(asked: Asked) -> Done:
     whose = asked.text("second_factor")
     if whose not in SECOND_FACTOR:
         raise RefusedFieldError("Choose one of the two.", field="second_factor")
-    second_factor.set_required(whose == "everybody")
-    return Done(SECOND_FACTOR[whose])
+    shown = asked.text("others_shown") or organisation().others_shown
+    if asked.text("others_shown") and shown not in OTHERS_SHOWN:
+        raise RefusedFieldError("Choose one of the list.", field="others_shown")
+    with transaction.atomic():
+        second_factor.set_required(whose == "everybody")
+        visibility.set_others_shown(shown)
+    others = OTHERS_SHOWN.get(OthersShown(shown), "")
+    return Done(f"{SECOND_FACTOR[whose]} {others}".strip())
 
 
 def close_month(asked: Asked) -> Done:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from django.db.models import Count, Max, Q
 
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
@@ -17,6 +18,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
@@ -221,17 +223,18 @@ def job_gpus(job: Job) -> list[GPU]:
 
 def search(text: str, *, limit: int = 10) -> dict[str, list[Any]]:
     """Nodes, GPUs, jobs and users whose name, UUID or key contains the text; nothing for a single
-    character.
+    character. Machines are found by who sees everything, jobs and users by who sees them.
     """
     if len(text) < MIN_SEARCH_CHARACTERS:
         return {}
+    is_all = sight() is None
     nodes = Node.objects.filter(name__icontains=text).order_by("name")
     gpus = inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node")
-    jobs = Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text))
-    users = Job.objects.filter(user__icontains=text).exclude(user="").order_by("user")
+    jobs = visible(Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text)))
+    users = visible(Job.objects.filter(user__icontains=text)).exclude(user="").order_by("user")
     return {
-        "nodes": list(nodes[:limit]),
-        "gpus": list(gpus.order_by("uuid")[:limit]),
+        "nodes": list(nodes[:limit]) if is_all else [],
+        "gpus": list(gpus.order_by("uuid")[:limit]) if is_all else [],
         "jobs": list(jobs.order_by("-start_ms", "key")[:limit]),
         "users": list(users.values_list("user", flat=True).distinct()[:limit]),
     }

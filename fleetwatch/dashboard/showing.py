@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.parameters import View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
@@ -45,7 +46,7 @@ def shows(
         @(takes_only if is_part else takes)(*names)
         @wraps(content)
         def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
-            if needs_gpus and not selectors.has_data():
+            if needs_gpus and not selectors.has_data() and sight() is None:
                 return redirect("welcome")
             subject = [find(**address)] if find else []
             period = read_period(request, default=default)

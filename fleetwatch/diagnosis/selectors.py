@@ -14,6 +14,7 @@ from django.db.models import Count, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
@@ -248,7 +249,11 @@ def history(*findings: Finding) -> list[Said]:
 
 
 def precision() -> dict[str, Precision]:
-    """Per cause what people confirmed and rejected: of each finding the last answer counts."""
+    """Per cause what people confirmed and rejected: of each finding the last answer counts. None
+    to a reader who does not see everything: it counts others' findings.
+    """
+    if sight() is not None:
+        return {}
     answers = (
         Said.objects.filter(kind__in=(Said.Kind.CONFIRMED, Said.Kind.REJECTED))
         .order_by("finding_id", "-at", "-pk")

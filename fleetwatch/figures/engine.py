@@ -104,7 +104,8 @@ def read(
 
 def _facts(limits: Limits, by: Collection[str]) -> set[str]:
     """What has to be known of GPUs and holders: by what they are grouped and limited."""
-    return {*by, *(name for name, limit in limits.items() if limit is not None)}
+    facts = {*by, *(name for name, limit in limits.items() if limit is not None)}
+    return facts | {"team_id"} if "seen" in facts else facts
 
 
 def _spans(vocabulary: Vocabulary[Label], interval: Interval, asked: Asked) -> Spans[Label]:

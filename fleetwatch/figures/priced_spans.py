@@ -13,7 +13,7 @@ import numpy as np
 
 from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, numbered
 from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
-from fleetwatch.figures.scopes import HELD, OWNED, Limits
+from fleetwatch.figures.scopes import HELD, OWNED, Limits, Seen
 from fleetwatch.figures.totals import NOBODY, OWNERS, Line, without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -141,8 +141,16 @@ def _is_holders(name: str, spans: PricedSpans, wanted: Any) -> Bools:
     return np.array(passes)[spans.holder]
 
 
+def _is_seen(spans: PricedSpans, seen: Seen) -> Bools:
+    """What is nobody's is nobody's to see."""
+    of_teams = [False, *(holder.team_id in seen.team_ids for holder in spans.holders[1:])]
+    is_own = np.isin(spans.spans.job, seen.job_ids) & (spans.holder > 0)
+    return np.array(of_teams)[spans.holder] | is_own
+
+
 # by name of a limit
 _TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
+    "seen": _is_seen,
     "gpu_ids": lambda spans, wanted: np.isin(spans.gpus, wanted)[spans.gpu],
     "gpu_model_id": lambda spans, wanted: (spans.model == wanted)[spans.gpu],
     "has_gpu_model": lambda spans, wanted: ((spans.model != NO_KEY) == wanted)[spans.gpu],

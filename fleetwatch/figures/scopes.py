@@ -2,28 +2,41 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import own_ids
 
 OWNED = ("team_id", "has_team", "project", "cost_centre", "is_named")  # asks whose a job's time is
 HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether anybody's
-NAMES = ("node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "states", *HELD)
+NAMES = ("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "states", *HELD)
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
 Limits = dict[str, Any]  # by NAMES; None = all
 
 
+class Seen(NamedTuple):
+    """Whose time is looked at by who does not see everything: of any of these teams or jobs."""
+
+    team_ids: frozenset[int]
+    job_ids: list[int]
+
+
 def limits_of(scope: Scope) -> Limits:
     """What is looked at: what all of the scope says holds for.
 
-    What no job held is of no user, team or job that is named beside it.
+    What no job held is of no user, team or job that is named beside it, and of no reader who does
+    not see everything.
     """
     limits: Limits = dict.fromkeys(NAMES)
+    reader = sight()
+    if reader is not None:
+        limits["seen"] = Seen(reader.team_ids, own_ids(reader))
     limits["states"] = None if scope.states is None else list(scope.states)
     limits["is_allocated"] = scope.is_allocated
     for field, limit in _LIMITS.items():

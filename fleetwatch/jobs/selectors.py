@@ -4,19 +4,17 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import Any
 
 import numpy as np
-from django.db.models import Min, Q, QuerySet
+from django.db.models import Min, Q
 
 from fleetwatch.accounts.models import Identity
-from fleetwatch.accounts.names import KUBERNETES
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
 from fleetwatch.jobs.records import JobFacts, Record, Voice
+from fleetwatch.jobs.visible_jobs import under, visible
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.multirange import to_spans
@@ -190,8 +188,10 @@ def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
 
 def pending_jobs(now_ms: int) -> list[PendingJobs]:
     """The jobs that wait, by cluster and partition, as far as accounting told of them in the last
-    days.
+    days; nothing to who does not see everybody's.
     """
+    if sight() is not None:
+        return []
     return [
         PendingJobs(*row) for row in execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
     ]
@@ -226,13 +226,13 @@ def clusters_of(node_ids: Iterable[int]) -> dict[int, set[str]]:
 
 
 def job(key: str) -> Job | None:
-    """The job of that key, with its team; None when there is none.
+    """The job of that key, with its team; None when there is none that the reader sees.
 
     Of several that share the key the first that held GPUs at least half as long as any of them
     since the hub heard of each: who names another owner later, or held it for a moment before it
     existed, does not stand in its place. `key~1` is the first alone.
     """
-    jobs = Job.objects.select_related("team")
+    jobs = visible(Job.objects.select_related("team"))
     sharing = list(jobs.filter(said_key=key).order_by("pk"))
     if len(sharing) > 1:
         held_ms = _held_ms(key, sharing)
@@ -253,40 +253,23 @@ def job_ids(
     if not text and not facts:
         return None
     named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
-    return list(Job.objects.filter(named, **facts).values_list("pk", flat=True))
+    jobs = visible(Job.objects.filter(named, **facts))
+    return list(jobs.values_list("pk", flat=True))
 
 
 def held_by(names: Iterable[Identity], *, since_ms: int) -> list[int]:
     """The ids of the jobs under one of these names that had not ended by then."""
-    theirs = [_is_held_by(name) for name in names]
+    theirs = list(names)
     if not theirs:
         return []
     lasts = Q(end_ms=None) | Q(end_ms__gt=since_ms)
-    return list(Job.objects.filter(reduce(or_, theirs), lasts).values_list("pk", flat=True))
-
-
-def _is_held_by(name: Identity) -> Q:
-    is_pod = Q(scheduler=KUBERNETES)
-    cluster = Q(cluster=name.cluster) if name.cluster else ~Q(cluster__in=_of_others(name))
-    return Q(user=name.name) & cluster & (is_pod if name.system == KUBERNETES else ~is_pod)
-
-
-def _of_others(name: Identity) -> QuerySet[Identity, Any]:
-    """The clusters on which the name was given to somebody else: there that comes first."""
-    given = Identity.objects.filter(
-        system=name.system, name=name.name, confirmed_at__isnull=False, user__is_active=True
-    )
-    return given.exclude(cluster="").exclude(user=name.user_id).values("cluster")
+    return list(Job.objects.filter(under(theirs), lasts).values_list("pk", flat=True))
 
 
 def namesakes(job: Job) -> list[Job]:
     """The other jobs that share its key, because nodes name other owners, the first heard first."""
-    return list(
-        Job.objects.filter(said_key=job.said_key)
-        .exclude(pk=job.pk)
-        .select_related("team")
-        .order_by("pk")
-    )
+    sharing = Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk)
+    return list(visible(sharing).select_related("team").order_by("pk"))
 
 
 def _held_ms(key: str, jobs: Iterable[Job]) -> dict[int, int]:
@@ -340,8 +323,10 @@ def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
 
 def contradictions(job: Job) -> list[Contradicted]:
     """What is said otherwise of whose the job is and what it is than it is believed, by who was
-    heard first.
+    heard first; nothing to who does not see everybody, for it names others.
     """
+    if sight() is not None:
+        return []
     claims = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
     nodes = Node.objects.in_bulk([record.node_id for record, _, _ in claims])
     return [
@@ -354,8 +339,10 @@ def contradictions(job: Job) -> list[Contradicted]:
 
 def changes(job: Job) -> list[JobChange]:
     """Who newly said what of the job, and of those that share its key, with their nodes, the newest
-    first.
+    first; nothing to who does not see everybody, for some name others.
     """
+    if sight() is not None:
+        return []
     return list(
         JobChange.objects.filter(job__said_key=job.said_key)
         .select_related("node", "job")

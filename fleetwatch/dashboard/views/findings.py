@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -91,8 +92,8 @@ _DONE = {
     needs_gpus=True,
 )
 def findings(request: HttpRequest, period: Period) -> Context:
-    teams = list(Team.objects.order_by("slug"))
-    people = list(deciding.candidates())
+    teams = _teams()
+    people = list(deciding.reachable(deciding.candidates()))
     status = chosen(request, "status", STATUSES, default="open")
     asked = _asked(request, teams, people)
     scope, filters = filtered(request)
@@ -110,6 +111,12 @@ def findings(request: HttpRequest, period: Period) -> Context:
         **_savings(every, scope, period),
         **_fixed(period),
     }
+
+
+def _teams() -> list[Team]:
+    """Those that the reader sees, by slug."""
+    teams, seen = Team.objects.order_by("slug"), sight()
+    return list(teams if seen is None else teams.filter(pk__in=seen.team_ids))
 
 
 def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:

@@ -8,6 +8,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from fleetwatch.accounts.permissions import is_engineer
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
@@ -47,8 +48,9 @@ class Change:
 
 @shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
 def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
-    """The overview; an engineer is led to the own page."""
-    return redirect("me") if is_engineer(request.user) else _overview(period)
+    """The overview; an engineer, and who does not see everything, is led to the own page."""
+    is_elsewhere = is_engineer(request.user) or sight() is not None
+    return redirect("me") if is_elsewhere else _overview(period)
 
 
 @shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)

@@ -6,13 +6,16 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.diagnosis.cause_totals import Saving, together
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -53,12 +56,20 @@ def quarter(at: datetime, zone: ZoneInfo) -> Interval:
 
 
 def top_fixes(interval: Interval) -> list[Realised]:
-    """Fixes of that time: most dollars saved first, then most hours, then by how much utilisation
-    improved; the unproven last.
+    """Fixes of that time that the reader sees: most dollars saved first, then most hours, then by
+    how much utilisation improved; the unproven last.
     """
-    return sorted(
-        _measured(Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)), key=_rank
-    )
+    fixes = Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)
+    return sorted(_measured(_visible(fixes)), key=_rank)
+
+
+def _visible(fixes: QuerySet[Fix]) -> QuerySet[Fix]:
+    """Those of the reader's jobs. One that was only noticed is of no job: nobody is shown it who
+    does not see everything, for others may be called as its user on another cluster.
+    """
+    if sight() is None:
+        return fixes
+    return fixes.filter(finding__job__in=visible(Job.objects.all()))
 
 
 def of_finding(finding: Finding) -> Realised | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
@@ -19,6 +20,7 @@ from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
+from fleetwatch.jobs.visible_jobs import is_visible
 from fleetwatch.lib.intervals import Interval
 
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
@@ -93,11 +95,12 @@ def inbox(
     interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, which: Which = ANY
 ) -> Inbox:
     """Every finding of the scope with time in the period, of any status: of places none where a
-    job, user, team or the like is asked for, for they are nobody's.
+    job, user, team or the like is asked for, for they are nobody's, nor to a reader who does not
+    see everything.
     """
     of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
     of_places: list[Line] = []
-    if scope == Scope(node=scope.node):
+    if scope == Scope(node=scope.node) and sight() is None:
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
     if which.assignee is not None:
         assignee_id = _user_id(which.assignee)
@@ -133,9 +136,17 @@ def _is_asked_for(line: Line, which: Which) -> bool:
 
 
 def finding(number: int) -> Finding | None:
-    """The finding of that number, with what it is of; None where there is none."""
+    """The finding of that number, with what it is of; None where there is none that the reader
+    sees.
+    """
     rows = Finding.objects.select_related("job", "job__team", "node", "assignee")
-    return rows.filter(pk=number).first() if number < MAX_ID else None
+    finding = rows.filter(pk=number).first() if number < MAX_ID else None
+    return finding if finding is not None and _is_visible(finding) else None
+
+
+def _is_visible(finding: Finding) -> bool:
+    """Who does not see everything sees no finding of a machine or a queue."""
+    return is_visible(finding.job) if finding.job is not None else sight() is None
 
 
 def whole(finding: Finding) -> Interval | None:

@@ -9,6 +9,7 @@ from django.db.models import Count, Sum
 
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.intervals import to_ms
 
 LOOKS_BACK = timedelta(days=14)
@@ -34,11 +35,13 @@ def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
     if not job.name or not job.user:
         return None
     runs = (
-        Job.objects.filter(
-            user=job.user,
-            name=job.name,
-            start_ms__gte=to_ms(now - LOOKS_BACK),
-            start_ms__lt=to_ms(now),
+        visible(
+            Job.objects.filter(
+                user=job.user,
+                name=job.name,
+                start_ms__gte=to_ms(now - LOOKS_BACK),
+                start_ms__lt=to_ms(now),
+            )
         )
         .annotate(gpus=Count("allocations__gpu", distinct=True))
         .values_list("pk", "gpus")

@@ -1,0 +1,317 @@
+"""Who sees what of others, where engineers and leads see what is of their teams and their own jobs:
+every address and route of the API is asked, and what is others' bears a mark that stands nowhere.
+"""
+
+from datetime import date, timedelta
+from decimal import Decimal
+from urllib.parse import quote, unquote
+
+import pytest
+from django.http import HttpResponse
+
+from fleetwatch.accounts import people, visibility
+from fleetwatch.accounts.models import AuditEntry, Identity, Organisation, OthersShown, Team
+from fleetwatch.accounts.services import create_api_token
+from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
+from fleetwatch.alerts.models import Incident
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs.models import MappingRule
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import job, job_ids
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from tests.accounts.test_walk_api import ask, routes
+from tests.accounts.walking import Page, Walker, addresses_of, body, walker
+from tests.accounts.world import World
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.diagnosis import told
+
+pytestmark = pytest.mark.django_db
+
+TEAM, USER, NAME, PERSON = "zz-team", "zz-user", "zz-name", "zz-person"
+OTHERS_KEY = "slurm/della/zz-key"
+RULED, INCIDENT = "zz-project", "zz-incident"
+OTHERS = (TEAM, USER, NAME, PERSON, OTHERS_KEY, quote(OTHERS_KEY, safe=""), RULED, INCIDENT)
+OWN_KEY = "slurm/della/1000"
+DAY = Interval(NOW - timedelta(hours=24), NOW)
+MACHINE = "node-001"
+
+
+def shown(choice: str) -> None:
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": choice})
+
+
+@pytest.fixture
+def split(there) -> World:
+    """The world, with another team's job on the second GPU that wasted too; of everything that is
+    that team's the name has the mark.
+    """
+    others = factories.job(OTHERS_KEY, name=NAME, user=USER, team=TEAM)
+    gpu = GPU.objects.get(uuid="GPU-node-001-1")
+    start = NOW - timedelta(hours=20)
+    factories.entry(gpu, hours_ago=20, state="idle", gpu_ms=HOUR_MS, held_by=others).save()
+    told.cause(of=others, on=gpu, start=start)
+    told.finding(others, first_ms=to_ms(start), last_ms=to_ms(start) + HOUR_MS)
+    team = others.team
+    person = people.create_person(
+        people.NewPerson(PERSON, f"{PERSON}@people.example", team=team), now=NOW
+    )
+    people.give_name(person, people.Name("unix", USER), source=Identity.Source.ADMIN, now=NOW)
+    Budget.objects.create(team=team, month=date(2026, 11, 1), amount=Decimal(777), created_at=NOW)
+    Incident.objects.update(subject=INCIDENT)
+    MappingRule.objects.create(
+        user=USER, team=team, project=RULED, valid_from=NOW - timedelta(days=60), created_at=NOW
+    )
+    shown(OthersShown.OWN_TEAMS)
+    return there
+
+
+@pytest.fixture
+def others(split) -> Job:
+    return Job.objects.get(key=OTHERS_KEY)
+
+
+def others_paths(split: World, others: Job) -> list[str]:
+    """Addresses that name what is others', beside those of the table."""
+    number = others.findings.get().pk
+    return [
+        f"/jobs/{OTHERS_KEY}",
+        f"/findings/{number}",
+        f"/findings?job={OTHERS_KEY}",
+        f"/findings?team={TEAM}",
+        f"/findings?assignee={PERSON}",
+        "/findings?status=all&range=30d",
+        "/jobs?q=zz",
+        f"/jobs?user={USER}",
+        f"/jobs?team={TEAM}",
+        f"/jobs?node={MACHINE}&sort=cost",
+        "/search?q=zz",
+        "/search?q=others",
+        f"/charts/finding?finding={number}",
+        *(f"/charts/spend?as=csv&job={OTHERS_KEY}", f"/charts/spend?as=table&team={TEAM}"),
+    ]
+
+
+def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
+    """What is others' and stands in the answer, without what it repeats of the address."""
+    text = body(answer)
+    return [word for word in OTHERS if word in text and word not in unquote(path)]
+
+
+@pytest.mark.parametrize("role", ["engineer", "lead"])
+def test_no_page_shows_what_is_others(role, split, others):
+    by, wrong, opened = walker(split.users[role]), [], set()
+    every = [(each.name, each.path) for each in addresses_of(split)]
+    for name, path in [*every, *(("", path) for path in others_paths(split, others))]:
+        answer = by.ask("GET", path)
+        if answer.status_code == 200:
+            opened.add(name)
+            wrong += [(path, word) for word in shown_of_others(answer, path)]
+        if answer.status_code >= 500 and name != "readyz":
+            wrong.append((path, answer.status_code))
+
+    assert wrong == []
+    assert {"me", "jobs", "job", "findings", "finding", "chart"} <= opened
+    of_logins = {name for name in opened if name.startswith(("account", "mfa", "social", "openid"))}
+    assert opened - of_logins - OPEN - {
+        "", "chart", "invitation", "agent_package", "agent_checksum", "agent_install_script"
+    } == set()  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["engineer", "lead"])
+def test_no_page_links_to_what_is_closed(role, split):
+    by, closed = walker(split.users[role]), set()
+    for address in addresses_of(split):
+        answer = by.ask("GET", address.path)
+        if answer.status_code != 200 or address.path.startswith("/accounts/"):
+            continue
+        links = {link.partition("#")[0] for link in Page(body(answer)).links}
+        of_pages = (link for link in links if link.startswith("/") and "/static/" not in link)
+        closed |= {
+            (address.name, link) for link in of_pages if by.ask("GET", link).status_code == 404
+        }
+
+    assert closed == set()
+
+
+@pytest.mark.parametrize(("role", "kind"), [("engineer", "read"), ("lead", "write")])
+def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
+    token, by, wrong, opened = split.tokens[f"{role} {kind}"], Walker(), [], set()
+    number = others.findings.get().pk
+    paths = [path for path, _, methods in routes(split) if "GET" in methods]
+    narrowed = [
+        *(f"/api/v1/jobs/{OTHERS_KEY}", f"/api/v1/findings/{number}"),
+        *(f"/api/v1/jobs?user={USER}", f"/api/v1/jobs?team={TEAM}"),
+        f"/api/v1/findings?assignee={PERSON}",
+    ]
+    for path in [*paths, *narrowed]:
+        answer = ask(by, "GET", path, token)
+        if answer.status_code == 200:
+            opened.add(path)
+            wrong += [(path, word) for word in shown_of_others(answer, path)]
+        elif answer.status_code != 404:
+            wrong.append((path, answer.status_code))
+
+    assert wrong == []
+    assert opened == {
+        "/api/v1/openapi.json", "/api/v1/jobs", f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
+        f"/api/v1/findings/{split.finding.pk}", *narrowed[2:],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["finance", "operator", "admin"])
+def test_who_runs_the_fleet_sees_everything(role, split):
+    by = walker(split.users[role])
+
+    assert NAME in body(by.ask("GET", "/jobs?range=30d"))
+    assert by.ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 200
+    assert by.ask("GET", "/fleet").status_code == 200
+
+
+def test_everybody_sees_everything_unless_an_admin_says_otherwise(split):
+    shown(OthersShown.EVERYTHING)
+    by = walker(split.users["engineer"])
+
+    assert NAME in body(by.ask("GET", "/jobs?range=30d"))
+    assert by.ask("GET", "/fleet").status_code == 200
+
+
+def test_what_is_others_answers_as_what_there_is_not(split, others):
+    by, token = walker(split.users["engineer"]), split.tokens["engineer read"]
+    number = others.findings.get().pk
+
+    for there, not_there in (
+        (f"/jobs/{OTHERS_KEY}", "/jobs/slurm/della/no-such"),
+        (f"/findings/{number}", "/findings/999999"),
+        ("/fleet", "/no-such-page"),
+        (f"/nodes/{MACHINE}", "/nodes/no-such"),
+        (f"/charts/finding?finding={number}", "/charts/finding?finding=999999"),
+    ):
+        assert by.ask("GET", there).status_code == 404
+        assert by.ask("GET", not_there).status_code == 404
+    for there, not_there in (
+        (f"/api/v1/jobs/{OTHERS_KEY}", "/api/v1/jobs/slurm/della/no-such"),
+        (f"/api/v1/findings/{number}", "/api/v1/findings/999999"),
+        ("/api/v1/nodes", "/api/v1/no-such-route"),
+        (f"/api/v1/gpus/GPU-{MACHINE}-0", "/api/v1/no-such-route"),
+    ):
+        answers = [ask(Walker(), "GET", path, token) for path in (there, not_there)]
+        assert [answer.status_code for answer in answers] == [404, 404]
+        texts = [
+            body(answer).replace(OTHERS_KEY, "").replace(str(number), "") for answer in answers
+        ]
+        assert texts[0] == texts[1].replace("slurm/della/no-such", "").replace("999999", "")
+
+
+def test_nobody_decides_about_a_finding_that_he_does_not_see(split, others):
+    finding = others.findings.get()
+    for action in ("accept", "confirm"):
+        path = f"/findings/{finding.pk}/{action}"
+        assert walker(split.users["lead"]).ask("POST", path, {}).status_code == 404
+        token = split.tokens["lead write"]
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = Walker().ask("POST", f"/api/v1{path}", json={"note": "x"}, **headers)
+        assert answer.status_code == 404
+
+
+def test_who_is_in_no_team_of_ones_own_is_nobody_to_give_a_finding_to(split):
+    path, by = f"/findings/{split.finding.pk}/assign", walker(split.users["engineer"])
+    texts = [
+        body(by.ask("POST", path, {"assignee": name})).replace(name, "")
+        for name in (PERSON, "nobody-is-called-so")
+    ]
+
+    assert "there is no active user" in texts[0]
+    assert "is in no team of yours" not in texts[0]
+
+
+def test_an_admins_token_as_an_engineer_sees_what_the_admin_owns(split):
+    answer = ask(Walker(), "GET", "/api/v1/jobs", split.tokens["admin as engineer"])
+
+    assert answer.json()["rows"] == []
+
+
+def test_a_lead_sees_the_teams_time_and_an_engineer_the_own(split, others):
+    whole = costs.totals(DAY, scope=Scope()).capacity_ms
+    of_ann = costs.totals(DAY, scope=Scope(user="ann")).capacity_ms
+    of_team = costs.totals(DAY, scope=Scope(team="nlp-research")).capacity_ms
+
+    seen = {}
+    for role in ("engineer", "lead"):
+        what = sight_of(split.users[role])
+        with seeing(lambda what=what: what):
+            seen[role] = costs.totals(DAY).capacity_ms
+            assert costs.look(DAY, "job").unheld().totals().capacity_ms == 0
+            assert costs.totals(DAY, scope=Scope(job=OTHERS_KEY)).capacity_ms == 0
+            assert costs.totals(DAY, scope=Scope(node=MACHINE)).capacity_ms == seen[role]
+            assert job(OTHERS_KEY) is None
+            assert others.pk not in (job_ids(text="slurm") or [])
+
+    assert seen == {"engineer": of_ann, "lead": of_team}
+    assert 0 < of_ann < whole
+
+
+def test_a_team_that_was_left_is_not_seen_any_more(split):
+    lead = split.users["lead"]
+    assert sight_of(lead).team_ids == {Team.objects.get(slug="nlp-research").pk}
+
+    lead.memberships.update(valid_until=NOW)
+
+    assert sight_of(lead).team_ids == set()
+    assert body(walker(lead).ask("GET", "/jobs?range=30d")).count(OWN_KEY) == 0
+
+
+def test_who_joins_the_team_sees_its_job(split, others):
+    people.join(split.users["engineer"], others.team, since=NOW - timedelta(days=1))
+    by = walker(split.users["engineer"])
+
+    assert by.ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 200
+    assert NAME in body(by.ask("GET", "/jobs?range=30d"))
+
+
+def test_a_name_that_waits_for_an_admin_shows_nothing(split):
+    lead = split.users["lead"]
+    people.give_name(lead, people.Name("unix", USER), source=Identity.Source.CLAIM, now=NOW)
+
+    assert walker(lead).ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 404
+
+
+def test_what_is_chosen_is_written_down_once(split):
+    admin = walker(split.users["admin"])
+    admin.post("/settings/access", {"second_factor": "each", "others_shown": "everything"})
+    admin.post("/settings/access", {"second_factor": "each", "others_shown": "everything"})
+    admin.post("/settings/access", {"second_factor": "each"})
+
+    entry = AuditEntry.objects.get(action="access.others_shown")
+    assert (entry.subject, entry.detail) == ("everything", {"before": "teams"})
+    assert Organisation.objects.get().others_shown == OthersShown.EVERYTHING
+
+
+@pytest.mark.parametrize("choice", ["pseudonyms", "nobody", "TEAMS"])
+def test_what_can_not_be_chosen_changes_nothing(choice, split):
+    sent = {"second_factor": "each", "others_shown": choice}
+    answer = walker(split.users["admin"]).post("/settings/access", sent)
+
+    assert answer.status_code == 422
+    assert Organisation.objects.get().others_shown == OthersShown.OWN_TEAMS
+
+
+def test_a_choice_that_is_not_built_yet_shows_no_more_than_the_narrowest(split):
+    shown(OthersShown.PSEUDONYMS)
+
+    assert sight_of(split.users["engineer"]) is not None
+
+
+def test_commands_and_tasks_see_everything(split):
+    assert sight() is None
+    assert job(OTHERS_KEY) is not None
+
+
+def test_a_token_of_another_person_is_judged_by_that_person(split):
+    token = create_api_token(split.users["operator"], scope="read", now=NOW)
+
+    assert NAME in body(ask(Walker(), "GET", "/api/v1/jobs?from=now-7d", token))
+    assert not visibility.is_open(None)
