@@ -30,9 +30,10 @@ ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
 OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
-        *("jobs", "job", "findings", "finding", "finding_decide", "search", "chart"),
+        *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
         *("causes", "cause", "definitions"),  # what words mean
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
+        "api-1:waste",
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )
@@ -87,7 +88,7 @@ def is_open(match: ResolverMatch | None) -> bool:
     if match is None:
         return False
     if match.view_name == "chart":
-        return match.kwargs["name"] in CHARTS
+        return match.kwargs.get("name") in CHARTS
     return match.view_name in OPEN or match.route.startswith(ACCOUNTS)
 
 
@@ -125,16 +126,16 @@ class NarrowToReader:
         self.respond = respond
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        known: dict[tuple[int, int | None], Sight | None] = {}
+        sights: dict[tuple[int, int | None], Sight | None] = {}
 
         def of_request() -> Sight | None:
             user = getattr(request, "auth", None) or request.user
             if not isinstance(user, User):
                 return None
             key = (user.pk, user.token.pk if user.token else None)
-            if key not in known:
-                known[key] = sight_of(user)
-            return known[key]
+            if key not in sights:
+                sights[key] = sight_of(user)
+            return sights[key]
 
         with seeing(of_request):
             return self.respond(request)

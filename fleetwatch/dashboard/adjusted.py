@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.priced import priced
 from fleetwatch.figures.edges import split
 from fleetwatch.figures.totals import HEADLINE_TIERS
@@ -41,13 +42,13 @@ class Adjusted:
 
 
 def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
-    """None where nothing was learned since of closed hours in the period, or none of it was closed.
+    """None where nothing was learned since of closed hours in the period, or none of it was closed;
+    and to a reader who does not see everything, for adjustments are the fleet's.
 
     Of an hour that lies in the period in part, its adjustments count in that proportion.
     """
-    months = list(
-        ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("start")
-    )
+    closed = ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start)
+    months = [] if sight() is not None else list(closed.order_by("start"))
     if not months:
         return None
     by_cause: dict[str, Decimal] = defaultdict(Decimal)

@@ -16,6 +16,7 @@ from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
 from fleetwatch.alerts.models import Incident
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import MappingRule
+from fleetwatch.dashboard.views.waste import GROUPS
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
@@ -88,8 +89,10 @@ def others_paths(split: World, others: Job) -> list[str]:
         f"/jobs?user={USER}",
         f"/jobs?team={TEAM}",
         f"/jobs?node={MACHINE}&sort=cost",
+        *(f"/waste?range=7d&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
-        "/search?q=others",
         f"/charts/finding?finding={number}",
         *(f"/charts/spend?as=csv&job={OTHERS_KEY}", f"/charts/spend?as=table&team={TEAM}"),
     ]
@@ -98,7 +101,7 @@ def others_paths(split: World, others: Job) -> list[str]:
 def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
     """What is others' and stands in the answer, without what it repeats of the address."""
     text = body(answer)
-    return [word for word in OTHERS if word in text and word not in unquote(path)]
+    return [word for word in OTHERS if word in text and unquote(word) not in unquote(path)]
 
 
 @pytest.mark.parametrize("role", ["engineer", "lead"])
@@ -114,7 +117,7 @@ def test_no_page_shows_what_is_others(role, split, others):
             wrong.append((path, answer.status_code))
 
     assert wrong == []
-    assert {"me", "jobs", "job", "findings", "finding", "chart"} <= opened
+    assert {"me", "jobs", "job", "waste", "waste_csv", "findings", "finding", "chart"} <= opened
     of_logins = {name for name in opened if name.startswith(("account", "mfa", "social", "openid"))}
     assert opened - of_logins - OPEN - {
         "", "chart", "invitation", "agent_package", "agent_checksum", "agent_install_script"
@@ -141,13 +144,17 @@ def test_no_page_links_to_what_is_closed(role, split):
 def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
     token, by, wrong, opened = split.tokens[f"{role} {kind}"], Walker(), [], set()
     number = others.findings.get().pk
+    of_waste = {
+        "/api/v1/waste",
+        *(f"/api/v1/waste?from=now-7d&group_by={group_by}" for group_by in GROUPS),
+    }
     paths = [path for path, _, methods in routes(split) if "GET" in methods]
     narrowed = [
         *(f"/api/v1/jobs/{OTHERS_KEY}", f"/api/v1/findings/{number}"),
         *(f"/api/v1/jobs?user={USER}", f"/api/v1/jobs?team={TEAM}"),
         f"/api/v1/findings?assignee={PERSON}",
     ]
-    for path in [*paths, *narrowed]:
+    for path in [*paths, *narrowed, *of_waste]:
         answer = ask(by, "GET", path, token)
         if answer.status_code == 200:
             opened.add(path)
@@ -157,6 +164,7 @@ def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
 
     assert wrong == []
     assert opened == {
+        *of_waste,
         "/api/v1/openapi.json", "/api/v1/jobs", f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
         f"/api/v1/findings/{split.finding.pk}", *narrowed[2:],
     }  # fmt: skip

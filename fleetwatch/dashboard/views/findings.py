@@ -115,7 +115,8 @@ def findings(request: HttpRequest, period: Period) -> Context:
 
 def _teams() -> list[Team]:
     """Those that the reader sees, by slug."""
-    teams, seen = Team.objects.order_by("slug"), sight()
+    teams = Team.objects.order_by("slug")
+    seen = sight()
     return list(teams if seen is None else teams.filter(pk__in=seen.team_ids))
 
 

@@ -34,25 +34,24 @@ def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
     """
     if not job.name or not job.user:
         return None
-    runs = (
-        visible(
-            Job.objects.filter(
-                user=job.user,
-                name=job.name,
-                start_ms__gte=to_ms(now - LOOKS_BACK),
-                start_ms__lt=to_ms(now),
-            )
-        )
-        .annotate(gpus=Count("allocations__gpu", distinct=True))
-        .values_list("pk", "gpus")
-    )
-    gpus = job.allocations.values("gpu").distinct().count()
-    alike = [pk for pk, count in runs if count == gpus]
+    alike = _alike(job, now)
     if len(alike) < TIMES:
         return None
     entries = CauseEntry.objects.filter(job__in=alike, cause=cause, start__gte=now - LOOKS_BACK)
     lost = entries.aggregate(low=Sum("low_ms"), high=Sum("high_ms"))
     return Projection(len(alike), ahead(lost["low"] or 0), ahead(lost["high"] or 0))
+
+
+def _alike(job: Job, now: datetime) -> list[int]:
+    """The ids of the runs of the last two weeks that the reader sees."""
+    began = {"start_ms__gte": to_ms(now - LOOKS_BACK), "start_ms__lt": to_ms(now)}
+    runs = (
+        visible(Job.objects.filter(user=job.user, name=job.name, **began))
+        .annotate(gpus=Count("allocations__gpu", distinct=True))
+        .values_list("pk", "gpus")
+    )
+    gpus = job.allocations.values("gpu").distinct().count()
+    return [pk for pk, count in runs if count == gpus]
 
 
 def ahead(past_ms: int) -> int:
