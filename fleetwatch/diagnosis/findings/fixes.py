@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.diagnosis.cause_totals import Saving, together
