@@ -15,7 +15,9 @@ from fleetwatch.accounts.services import create_api_token
 from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
 from fleetwatch.alerts.models import Incident
 from fleetwatch.budgets.models import Budget
-from fleetwatch.costs.models import MappingRule
+from fleetwatch.costs.mapping import attribution
+from fleetwatch.costs.models import Attribution, MappingRule
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.dashboard.views.waste import GROUPS
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
@@ -323,3 +325,62 @@ def test_a_token_of_another_person_is_judged_by_that_person(split):
 
     assert NAME in body(ask(Walker(), "GET", "/api/v1/jobs?from=now-7d", token))
     assert not visibility.is_open(None)
+
+
+def test_of_a_job_that_passed_to_another_team_a_lead_sees_the_time_that_was_the_teams(split):
+    passed = Job.objects.get(key=OWN_KEY)
+    at = NOW - timedelta(hours=4)  # it held a GPU from 6 to 2 hours ago
+    MappingRule.objects.create(
+        user="ann", team=Team.objects.get(slug=TEAM), priority=1, valid_from=at, created_at=NOW
+    )
+    attribution.attribute([passed.pk])
+    of_lead = sight_of(split.users["lead"])
+    of_owner = sight_of(split.users["engineer"])
+
+    with seeing(lambda: of_lead):
+        of_team = costs.totals(DAY, scope=Scope(job=OWN_KEY)).capacity_ms
+        assert job(OWN_KEY) == passed
+    with seeing(lambda: of_owner):
+        of_ann = costs.totals(DAY, scope=Scope(job=OWN_KEY)).capacity_ms
+
+    assert (of_team, of_ann) == (2 * HOUR_MS, 4 * HOUR_MS)
+
+
+def test_a_rule_that_gives_a_job_to_another_team_takes_it_from_the_accounts(split):
+    Attribution.objects.create(
+        job=Job.objects.get(key=OWN_KEY),
+        team=Team.objects.get(slug=TEAM),
+        valid_from=BEGINNING,
+        is_named=True,
+    )
+
+    assert walker(split.users["lead"]).ask("GET", f"/jobs/{OWN_KEY}").status_code == 404
+    assert walker(split.users["engineer"]).ask("GET", f"/jobs/{OWN_KEY}").status_code == 200
+
+
+def test_a_namesake_on_a_cluster_of_somebody_elses_is_not_ones_own(split, others):
+    engineer = split.users["engineer"]
+    Identity.objects.filter(name=USER).update(cluster="della")
+    people.give_name(engineer, people.Name("unix", USER), source=Identity.Source.ADMIN, now=NOW)
+
+    assert others.cluster == "della"
+    assert walker(engineer).ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 404
+
+
+def test_who_has_neither_team_nor_name_sees_no_job(split):
+    nobody = sight_of(factories.user(role="engineer", username="walker-nobody"))
+
+    with seeing(lambda: nobody):
+        assert costs.totals(DAY).capacity_ms == 0
+        assert job(OWN_KEY) is None
+        assert job_ids(text="slurm") == []
+
+
+def test_a_reader_of_everything_asks_nothing_more(split, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert [sight_of(split.users[role]) for role in ("finance", "operator", "admin")] == [
+            None, None, None
+        ]  # fmt: skip
+    shown(OthersShown.EVERYTHING)
+    with django_assert_num_queries(1):
+        assert sight_of(split.users["engineer"]) is None
