@@ -384,3 +384,30 @@ def test_a_reader_of_everything_asks_nothing_more(split, django_assert_num_queri
     shown(OthersShown.EVERYTHING)
     with django_assert_num_queries(1):
         assert sight_of(split.users["engineer"]) is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "nothing"),
+    [
+        (f"/charts/spend?job={OTHERS_KEY}", "/charts/spend?job=slurm/della/no-such"),
+        (f"/charts/spend?team={TEAM}", "/charts/spend?team=no-such"),
+        (f"/charts/spend?user={USER}", "/charts/spend?user=no-such"),
+        (f"/api/v1/waste?user={USER}", "/api/v1/waste?user=no-such"),
+        (f"/api/v1/waste?job={OTHERS_KEY}", "/api/v1/waste?job=no-such"),
+        (f"/api/v1/findings?job={OTHERS_KEY}", "/api/v1/findings?job=no-such"),
+        (f"/api/v1/findings?assignee={PERSON}", "/api/v1/findings?assignee=no-such"),
+    ],
+)
+def test_a_filter_by_what_is_others_finds_what_one_by_nothing_finds(theirs, nothing, split):
+    by = walker(split.users["lead"])
+    answers = [by.ask("GET", path) for path in (theirs, nothing)]
+
+    assert answers[0].status_code == answers[1].status_code
+    assert body(answers[0]) == body(answers[1])
+
+
+def test_a_session_is_let_into_no_closed_route_of_the_api(split):
+    by = walker(split.users["lead"])
+
+    for path in ("/api/v1/nodes", "/api/v1/fleet/summary", "/api/v1/incidents", "/metrics"):
+        assert by.ask("GET", path).status_code == 404
