@@ -19,6 +19,7 @@ FORMS = {
     "move-gpu", "remove-node", "set-idle-power",
     "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
     "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change",
+    "drop_name_rule",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 
