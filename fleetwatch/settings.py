@@ -88,7 +88,7 @@ MIDDLEWARE = [
     "fleetwatch.accounts.middleware.name_actor",
     "fleetwatch.accounts.visibility.NarrowToReader",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "fleetwatch.accounts.second_factor.require",
+    "fleetwatch.accounts.log_in.second_factor.require",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -175,7 +175,7 @@ DIRECTORY = read_directory()
 DIRECTORY_ROLES = env.pairs("FLEETWATCH_LDAP_ROLES")
 DIRECTORY_TEAMS = env.pairs("FLEETWATCH_LDAP_TEAMS")
 if DIRECTORY:
-    AUTHENTICATION_BACKENDS += ["fleetwatch.accounts.directory_login.Backend"]
+    AUTHENTICATION_BACKENDS += ["fleetwatch.accounts.log_in.directory_login.Backend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {
@@ -189,9 +189,9 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.Adapter"
+ACCOUNT_ADAPTER = "fleetwatch.accounts.log_in.adapter.Adapter"
 # wrong passwords of one address, whatever the name; how often it may try one name says
-# accounts/throttle.py
+# accounts/log_in/throttle.py
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip", "login": None}
 # Single sign-on: the provider, how it calls itself on the log-in page, and which of its groups have
 # which role and are which team. docs/people.md
@@ -219,16 +219,16 @@ SOCIALACCOUNT_PROVIDERS = {
         else [],
     }
 }
-SOCIALACCOUNT_ADAPTER = "fleetwatch.accounts.single_sign_on.Adapter"
+SOCIALACCOUNT_ADAPTER = "fleetwatch.accounts.log_in.single_sign_on.Adapter"
 # a form's answer may not lead to the provider (form-action of the policy), a link may; state and
 # PKCE keep strangers from starting it for others
 SOCIALACCOUNT_LOGIN_ON_GET = True
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # an account of the same verified address is the person's
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
-MFA_ADAPTER = "fleetwatch.accounts.second_factor.Adapter"
+MFA_ADAPTER = "fleetwatch.accounts.log_in.second_factor.Adapter"
 MFA_FORMS = {
-    "authenticate": "fleetwatch.accounts.codes.AuthenticateForm",
-    "reauthenticate": "fleetwatch.accounts.codes.ReauthenticateForm",
+    "authenticate": "fleetwatch.accounts.log_in.codes.AuthenticateForm",
+    "reauthenticate": "fleetwatch.accounts.log_in.codes.ReauthenticateForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True

@@ -7,6 +7,6 @@ class AccountsConfig(AppConfig):
     name = "fleetwatch.accounts"
 
     def ready(self) -> None:
-        import_module("fleetwatch.accounts.logins")
-        import_module("fleetwatch.accounts.single_sign_on")
-        import_module("fleetwatch.accounts.second_factor")
+        import_module("fleetwatch.accounts.log_in.logins")
+        import_module("fleetwatch.accounts.log_in.single_sign_on")
+        import_module("fleetwatch.accounts.log_in.second_factor")

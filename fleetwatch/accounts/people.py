@@ -26,7 +26,7 @@ from fleetwatch.accounts.models import (
     Team,
     User,
 )
-from fleetwatch.accounts.name_rules import ClusterName, names_by
+from fleetwatch.accounts.names.name_rules import ClusterName, names_by
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.services import digest, new_secret
 from fleetwatch.lib.refusal import RefusedFieldError, is_name

@@ -6,7 +6,7 @@ from allauth.account import views
 from allauth.socialaccount import views as social
 from django.urls import include, path
 
-from fleetwatch.accounts import invitations, passwords
+from fleetwatch.accounts.log_in import invitations, passwords
 
 urlpatterns = [
     path("login/", views.login, name="account_login"),

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Organisation, OthersShown, User
-from fleetwatch.accounts.names import holders_of
+from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import role_of
 from fleetwatch.accounts.selectors import organisation

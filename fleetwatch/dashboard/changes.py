@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo, available_timezones
 from django.db import transaction
 from django.db.models import Model
 
-from fleetwatch.accounts import second_factor, visibility
 from fleetwatch.accounts import services as accounts
+from fleetwatch.accounts import visibility
+from fleetwatch.accounts.log_in import second_factor
 from fleetwatch.accounts.models import ApiToken, OthersShown
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import services as alerts

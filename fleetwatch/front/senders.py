@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from fleetwatch.accounts import devices
+from fleetwatch.accounts.log_in import devices
 from fleetwatch.accounts.services import digest
 from fleetwatch.front.thread_lanes import Sender
 from fleetwatch.lib.addresses import site_of

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from fleetwatch.accounts.models import Identity
-from fleetwatch.accounts.names import KUBERNETES
+from fleetwatch.accounts.names.holders import KUBERNETES
 from fleetwatch.accounts.visibility import Sight, sight
 from fleetwatch.jobs.models import Job
 

@@ -107,8 +107,8 @@ def _open(directory: Directory, connection: Any) -> None:
 def _search(connection: Any, directory: Directory, name: str) -> Mapping[str, Any] | None:
     """The one entry that has the name; None for none, and for several.
 
-    A directory is laxer about spelling than people are counted by (accounts/throttle.py): what it
-    takes for the name too is not the name.
+    A directory is laxer about spelling than people are counted by
+    (accounts/log_in/throttle.py): what it takes for the name too is not the name.
     """
     where = f"({directory.user_attribute}={_escaped(name)})"
     if directory.user_filter:

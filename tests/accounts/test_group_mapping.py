@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.accounts.group_mapping import GroupMap, follow_groups, follow_name
+from fleetwatch.accounts.log_in.group_mapping import GroupMap, follow_groups, follow_name
 from fleetwatch.accounts.models import AuditEntry, Identity
 from fleetwatch.accounts.people import Name, NewPerson, create_person, give_name
 from tests.dashboard.factories import NOW

@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwatch.accounts.models import AuditEntry, Identity, NameRule
-from fleetwatch.accounts.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
+from fleetwatch.accounts.names.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
 from fleetwatch.accounts.people import (
     Name,
     NewPerson,

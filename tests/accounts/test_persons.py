@@ -13,7 +13,7 @@ from fleetwatch.accounts.models import (
     Team,
     User,
 )
-from fleetwatch.accounts.names import Holder, people
+from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.accounts.people import (
     INVITATION_TTL,
     MAX_NAMES,

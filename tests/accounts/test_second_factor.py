@@ -10,9 +10,14 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
+from fleetwatch.accounts.log_in.second_factor import (
+    drop_factors,
+    has_factor,
+    rotate_secrets,
+    set_required,
+)
 from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.accounts.people import activate, deactivate, give_password
-from fleetwatch.accounts.second_factor import drop_factors, has_factor, rotate_secrets, set_required
 from tests.accounts.totp import code
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpResponse
 from django.test import RequestFactory
 
+from fleetwatch.accounts.log_in.single_sign_on import follow
 from fleetwatch.accounts.models import AuditEntry, User
-from fleetwatch.accounts.single_sign_on import follow
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from django.core import signing
 from django.core.cache import cache
 from django.test import Client
 
-from fleetwatch.accounts import throttle
+from fleetwatch.accounts.log_in import throttle
 from fleetwatch.accounts.models import User
 
 LOGIN = "/accounts/login/"

@@ -9,7 +9,7 @@ import time_machine
 from fleetwatch.accounts import people
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
-from fleetwatch.accounts.name_rule_changes import NewNameRule, set_rule
+from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region

@@ -15,7 +15,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
-from fleetwatch.accounts import devices
+from fleetwatch.accounts.log_in import devices
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.front import senders

@@ -10,9 +10,9 @@ from django.core.cache import cache
 from django.test import Client
 from playwright.sync_api import Browser
 
+from fleetwatch.accounts.log_in.second_factor import set_required
 from fleetwatch.accounts.models import AuditEntry, Identity, Team, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, deactivate, give_name
-from fleetwatch.accounts.second_factor import set_required
 from fleetwatch.lib import ldap_client
 from fleetwatch.lib.ldap_directory import Directory, DirectoryError
 from tests.browser.conftest import browser, static_root
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["browser", "live_server", "static_root"]
 
 LOGIN = "/accounts/login/"
-BACKEND = "fleetwatch.accounts.directory_login.Backend"
+BACKEND = "fleetwatch.accounts.log_in.directory_login.Backend"
 ANN = person("ann", mail="ann@example.org")
 GROUPS = group("gpu-operators", dn("ann")) + unix_group("ml-nlp", "ann", "bo")
 

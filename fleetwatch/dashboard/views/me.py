@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import ApiToken, Identity, User
-from fleetwatch.accounts.names import holders_of
+from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import revoke_api_token

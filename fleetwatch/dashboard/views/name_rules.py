@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from fleetwatch.accounts.models import NameRule, User
-from fleetwatch.accounts.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
+from fleetwatch.accounts.names.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard.asked import Asked
 from fleetwatch.dashboard.parameters import takes

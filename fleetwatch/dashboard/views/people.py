@@ -13,9 +13,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts import people as writes
+from fleetwatch.accounts.log_in.second_factor import drop_factors, has_factor
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.accounts.second_factor import drop_factors, has_factor
 from fleetwatch.dashboard.asked import Asked, Done
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.names import Holder, people
+from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.accounts.people import members, teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.visibility import sight

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from fleetwatch.accounts import second_factor
+from fleetwatch.accounts.log_in import second_factor
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.notify import services
 

@@ -11,9 +11,9 @@ from allauth.core import context
 from allauth.mfa.base import forms
 from django.core.exceptions import ValidationError
 
-from fleetwatch.accounts import throttle
 from fleetwatch.accounts.clients import UNKNOWN
-from fleetwatch.accounts.devices import device_of
+from fleetwatch.accounts.log_in import throttle
+from fleetwatch.accounts.log_in.devices import device_of
 from fleetwatch.accounts.models import User
 
 

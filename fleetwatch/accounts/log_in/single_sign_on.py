@@ -19,7 +19,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
-from fleetwatch.accounts.group_mapping import GroupMap, follow_groups, follow_name
+from fleetwatch.accounts.log_in.group_mapping import GroupMap, follow_groups, follow_name
 from fleetwatch.accounts.models import Identity, NameRule, User
 from fleetwatch.accounts.people import follow_rules
 

@@ -10,9 +10,9 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from fleetwatch.accounts import devices, throttle
 from fleetwatch.accounts.clients import client_of
-from fleetwatch.accounts.throttle import one_name
+from fleetwatch.accounts.log_in import devices, throttle
+from fleetwatch.accounts.log_in.throttle import one_name
 from fleetwatch.lib.ldap_directory import DirectoryError
 
 SILENT = (

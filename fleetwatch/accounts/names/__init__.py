@@ -1,0 +1,1 @@
+"""Whose a name in another system is, and the rules that give people theirs."""
