@@ -12,6 +12,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 from pydantic import Field, WithJsonSchema
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.api.answer_types import Answer, Joined, NameOf, TextOrNone, Usd
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked, required
@@ -87,8 +88,19 @@ def reports(
 @router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
 def report(request: HttpRequest, report_id: int) -> Report:
     """One report and what it says."""
-    report = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
-    return required(report, "report", field="report_id")
+    row = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
+    report = required(row, "report", field="report_id")
+    # it is as whole as its file, and never changes: nobody needs to ask for it again and again
+    record(
+        "export.report",
+        request.path,
+        kind=report.kind,
+        of=report.subject,
+        version=report.version,
+        start=report.start.isoformat(),
+        end=report.end.isoformat(),
+    )
+    return report
 
 
 def _small(report: Report) -> Joined:

@@ -10,14 +10,17 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.parameters import View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.lib.intervals import Interval
 
 Thing = TypeVar("Thing")
 
 CSV = "text/csv; charset=utf-8"
+LONGEST_ASKED = 500  # of what is kept of an address
 
 Context = dict[str, Any]
 Content = Callable[..., Context | HttpResponseBase]
@@ -67,10 +70,26 @@ def existing(thing: Thing | None) -> Thing:
     return thing
 
 
-def file(content: str | bytes, name: str, content_type: str = CSV) -> HttpResponse:
-    """The content as a file of that name."""
+def file(
+    request: HttpRequest,
+    content: str | bytes,
+    name: str,
+    *,
+    of: Interval,
+    content_type: str = CSV,
+) -> HttpResponse:
+    """The content as a file of that name, `of` a period; that it was taken is in the audit log."""
     answer = HttpResponse(content, content_type=content_type)
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    record(
+        "export.file",
+        request.path,
+        file=name,
+        asked=request.GET.urlencode()[:LONGEST_ASKED],
+        start=of.start.isoformat(),
+        end=of.end.isoformat(),
+        bytes=len(answer.content),
+    )
     return answer
 
 

@@ -34,6 +34,8 @@ OPEN = {
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
     "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
 }  # fmt: skip
+# files: that one was taken is an entry of the audit log; a page writes nothing
+EXPORTS = {"waste_csv", "report_file", "audit_csv", "audit_jsonl"}
 # addresses that not everybody who is logged in may open
 READ_BY = {
     "people": Right.PEOPLE,
@@ -313,6 +315,8 @@ class Walk:
         else:
             is_form = status == 405 and takes_form("admin", address, self.there)
             self.expect(status in (200, 302) or is_form, "GET", address.path, status)
+            entries = written() - before
+            self.expect(entries == (address.name in EXPORTS), "GET", address.path, "wrote", entries)
         if status == 200:
             self.read(by, address, body(answer))
 

@@ -271,7 +271,7 @@ def test_the_log_is_taken_as_csv_and_as_json_lines_and_that_is_in_it(admin, bo, 
 
     assert "=HYPERLINK" not in {row["who"][:10] for row in rows}
     assert {row["action"] for row in rows} >= {"person.create", "rate.set"}
-    assert lines[0]["action"] == "export.audit"
+    assert lines[0]["action"] == "export.file"
     assert lines[0]["subject"] == "/settings/audit.csv"
     assert {line["who"] for line in lines} >= {'=HYPERLINK("x")'}
 

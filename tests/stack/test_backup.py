@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from fleetwatch.accounts.models import User
+from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Allocation, Job
@@ -89,6 +89,9 @@ def test_a_backup_overwrites_a_file_only_when_it_is_told_to(filled, tmp_path):
     assert file.read_text() == "last week's"
 
     call_command("backup", str(file), "--force")
+    entry = AuditEntry.objects.get()
+    size = {"bytes": file.stat().st_size}
+    assert (entry.action, entry.subject, entry.detail) == ("export.backup", str(file), size)
     assert tarfile.is_tarfile(file)
 
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 from django.core.management import call_command
 
+from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import seal
 from tests.telemetry.factories import HOUR_START_MS, make_node, store
@@ -113,6 +114,8 @@ def test_a_file_is_written(tmp_path):
 
     assert (lines, status) == ([], 0)
     assert path.read_text().splitlines() == export(*PERIOD)[0]
+    subjects = AuditEntry.objects.order_by("pk").values_list("action", "subject", "detail__nodes")
+    assert list(subjects) == [("export.windows", str(path), 1), ("export.windows", "-", 1)]
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from fleetwatch.accounts.audit import COLUMNS, KINDS, as_row, entries, record
+from fleetwatch.accounts.audit import COLUMNS, KINDS, as_row, entries
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import PERIOD, refused, takes, takes_only
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, file, page
 from fleetwatch.reports.exports.files import to_csv
 
@@ -70,17 +70,17 @@ def _after(request: HttpRequest, every: QuerySet[AuditEntry]) -> QuerySet[AuditE
 def audit_file(request: HttpRequest, form: str) -> HttpResponse:
     """A file of the entries that the address asks for; that it was taken is an entry itself."""
     try:
-        rows = _rows(request)
+        period = read_period(request, default="30d", is_page=False)
+        rows = _rows(request, period)
     except ValueError as error:
         return refused(str(error))
-    record("export.audit", request.path, lines=len(rows))
     make, content_type = _FORMS[form]
-    return file(make(rows), f"fleetwatch-audit.{form}", content_type)
+    name = f"fleetwatch-audit.{form}"
+    return file(request, make(rows), name, of=period.interval, content_type=content_type)
 
 
-def _rows(request: HttpRequest) -> list[Row]:
+def _rows(request: HttpRequest, period: Period) -> list[Row]:
     """Raises ValueError for an address that can't be answered as it stands."""
-    period = read_period(request, default="30d", is_page=False)
     kind = request.GET.get("kind", "")
     if kind and kind not in KINDS:
         raise ValueError(f"There is no `kind` {kind[:60]!r}; there are {', '.join(KINDS)}.")

@@ -30,7 +30,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         return refused(str(error))
     match form:
         case "csv":
-            return file(_csv(chart), f"fleetwatch-{name}.csv")
+            return file(request, _csv(chart), f"fleetwatch-{name}.csv", of=period.interval)
         case "table":
             context = period.context("", chart=chart, rows=chart.rows())
             return render(request, "dashboard/chart_table.html", context)

@@ -18,6 +18,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.showing import CSV, existing, file
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
 
@@ -95,7 +96,9 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
 def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     make, content_type, ending = existing(FILES.get(name))
     report = existing(selectors.report(pk))
-    return file(make(report), f"{download.name(report)}.{ending}", content_type)
+    name = f"{download.name(report)}.{ending}"
+    of = Interval(report.start, report.end)
+    return file(request, make(report), name, of=of, content_type=content_type)
 
 
 def _months(request: HttpRequest) -> dict[str, Any]:

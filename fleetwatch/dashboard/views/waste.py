@@ -159,4 +159,5 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
         return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
     scope, _ = filtered(request)
     report = waste_rows(period.so_far, group_by, scope=scope)
-    return file(to_csv(report), f"fleetwatch-waste-by-{group_by}.csv")
+    name = f"fleetwatch-waste-by-{group_by}.csv"
+    return file(request, to_csv(report), name, of=period.so_far)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import backup
 
@@ -28,4 +29,6 @@ class Command(HubCommand):
             say=lambda table: self.stdout.write(f"saved {table}"),
             overwrites=options["force"],
         )
-        self.stdout.write(f"{options['file']}: {options['file'].stat().st_size:,} bytes")
+        size = options["file"].stat().st_size
+        record("export.backup", str(options["file"]), bytes=size)
+        self.stdout.write(f"{options['file']}: {size:,} bytes")

@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 
 from django.core.management.base import CommandParser
 
+from fleetwatch.accounts.audit import record
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
@@ -79,6 +80,8 @@ class Command(HubCommand):
         else:
             with self._opened(output) as out:
                 count = export.write_csv(export.portions(wanted), wanted.metrics, out)
+        facts = {"start": wanted.interval.start.isoformat(), "end": wanted.interval.end.isoformat()}
+        record("export.windows", output, windows=count, nodes=len(wanted.nodes), **facts)
         self.stderr.write(f"windows written: {count}, nodes: {len(wanted.nodes)}")
 
     def _parquet(self, wanted: export.Wanted, output: str) -> int:
