@@ -41,7 +41,7 @@ def waiting(now_ms: int) -> list[Queue]:
 
 def _newest_of_nodes(asked: Mapping[int, str], now_ms: int) -> Iterator[Queue]:
     """What each of these nodes said last, if it said anything."""
-    for node_id, _, host in frames.of_nodes([*asked], now_ms - FRESH_MS, now_ms, (), (PENDING,)):
+    for node_id, host in frames.hosts([*asked], now_ms - FRESH_MS, now_ms, [PENDING]):
         pending = host.columns.get(PENDING, np.zeros(0))
         for last in np.flatnonzero(~np.isnan(pending))[-1:].tolist():
             yield Queue(asked[node_id], int(host.start_ms[last]), int(pending[last]))

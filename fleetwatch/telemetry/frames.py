@@ -103,8 +103,20 @@ def host(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str]) -> Ho
     """The node's host samples that overlap [start_ms, end_ms), with those of the named columns that
     have a value.
     """
-    ((_, _, samples),) = of_nodes([node_id], start_ms, end_ms, (), columns)
+    ((_, samples),) = hosts([node_id], start_ms, end_ms, columns)
     return samples
+
+
+def hosts(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str]
+) -> Iterator[tuple[int, HostFrame]]:
+    """Of each node what `host` gives, in two statements; no window is decoded for it."""
+    starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
+    fresh = hot.unsealed_host(node_ids, starts_ms, columns, ends_after_ms=start_ms)
+    chunks = sealed.read_chunks(node_ids, starts_ms, (), with_host=True)
+    for node_id in node_ids:
+        samples = joined([*_unpacked_host(chunks[node_id], columns), fresh[node_id]])
+        yield node_id, _host_frame(overlapping(samples, start_ms, end_ms))
 
 
 def of_nodes(

@@ -13,7 +13,7 @@ from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import batch_columns
-from fleetwatch.telemetry.batch_columns import BatchRow
+from fleetwatch.telemetry.batch_columns import BatchRow, Body
 from fleetwatch.telemetry.window_tables import Table
 
 MARKED = read_statement("telemetry/sql/marked_batches.sql")
@@ -55,9 +55,21 @@ def unsealed(
     """Of each node what is not sealed yet of the hours that the time touches, with those of the
     named columns that a batch has.
     """
-    hours = range(floor_hour_ms(within_ms[0]), within_ms[1], HOUR_MS)
-    batches = marked(node_ids, hours, ends_after_ms=ends_after_ms)
+    batches = marked(node_ids, _hours(within_ms), ends_after_ms=ends_after_ms)
     return dict(zip(batches, decode_each(batches.values(), columns, host_columns), strict=True))
+
+
+def unsealed_host(
+    node_ids: Sequence[int], within_ms: Span, columns: Sequence[str], *, ends_after_ms: int
+) -> dict[int, Table]:
+    """The host samples of `unsealed` alone: no window is decoded."""
+    batches = marked(node_ids, _hours(within_ms), ends_after_ms=ends_after_ms)
+    opened = _opened(batches.values())
+    return dict(zip(batches, _hosts(opened, columns), strict=True))
+
+
+def _hours(within_ms: Span) -> range:
+    return range(floor_hour_ms(within_ms[0]), within_ms[1], HOUR_MS)
 
 
 def decode_each(
@@ -68,14 +80,24 @@ def decode_each(
     """One result for each group of batches, with those of the named float columns (None: of the
     wire's) that a batch has.
     """
-    opened = [[batch_columns.opened(row) for row in batches] for batches in groups]
-    every = [body for group in opened for body in group]
+    opened = _opened(groups)
+    every = list(itertools.chain.from_iterable(opened))
     windows = batch_columns.windows(
         every, _gpu_ids(batch_columns.uuids(every)), _named(wire.WINDOW_COLUMNS, columns)
     )
-    host = batch_columns.host(every, _named(wire.HOST_COLUMNS, host_columns))
-    sizes = list(map(len, opened))
-    return list(map(Decoded, _parted(*windows, sizes), _parted(*host, sizes)))
+    parts = _parted(*windows, list(map(len, opened)))
+    return list(map(Decoded, parts, _hosts(opened, host_columns)))
+
+
+def _opened(groups: Iterable[Iterable[BatchRow]]) -> list[list[Body]]:
+    return [[batch_columns.opened(row) for row in batches] for batches in groups]
+
+
+def _hosts(groups: Sequence[Sequence[Body]], columns: Sequence[str] | None) -> Iterator[Table]:
+    """Of each group its host samples."""
+    every = list(itertools.chain.from_iterable(groups))
+    host = batch_columns.host(every, _named(wire.HOST_COLUMNS, columns))
+    return _parted(*host, list(map(len, groups)))
 
 
 def _named(columns: Sequence[str], names: Sequence[str] | None) -> Sequence[str]:

@@ -35,7 +35,7 @@ class Sealed(NamedTuple):
     """A chunk: its columns of windows, not decoded yet, and its host samples as bytes."""
 
     host: bytes | None  # None: not asked for
-    directory: Directory | None  # None: it has no windows
+    directory: Directory | None  # None: it has no windows, or none of their columns is asked for
     bodies: dict[str, Bytes]
 
 
@@ -69,8 +69,7 @@ def read_chunks(
     """Per node the chunks that may hold windows that start within the time, oldest first, with the
     named columns (None: with all of them).
     """
-    whole_to = _NO_LIMIT if names is None else WHOLE_BYTES
-    asked = _asked(node_ids, within_ms) | {"with_host": with_host, "whole_to": whole_to}
+    asked = _asked(node_ids, within_ms) | _parts_asked(names) | {"with_host": with_host}
     opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked)]
     # sealing or joining came in between: once more, in one statement
     if not _fetch_missing(opened):
@@ -88,8 +87,16 @@ def _asked(node_ids: Sequence[int], within_ms: Span) -> dict[str, Any]:
         "after": low - SPAN,
         "before": high,
         "ends_after": low,
-        "head": HEAD_BYTES,
     }
+
+
+def _parts_asked(names: Sequence[str] | None) -> dict[str, int]:
+    """Of which payloads all is asked for, and of the others how much of the beginning."""
+    if names is None:
+        return {"whole_to": _NO_LIMIT, "head": 0}
+    if not names:
+        return {"whole_to": 0, "head": 0}
+    return {"whole_to": WHOLE_BYTES, "head": HEAD_BYTES}
 
 
 def _opened(row: _Row, names: Sequence[str] | None) -> _Opened:

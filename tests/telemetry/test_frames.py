@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.telemetry import frames, join, seal, sealed
+from fleetwatch.telemetry import batch_columns, frames, join, seal, sealed
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
 pytestmark = pytest.mark.django_db
@@ -227,6 +227,7 @@ def stored_in_every_way():
             starts=minute,
             positions=[1, 1, 0, 0],
             columns={"util_mean": [0.1 * sequence, None, 0.5, 0.25]},
+            host={"start_ms": [hour_ms], "cpu_ratio": [0.1 * sequence]},
         )
     now = HOUR + timedelta(hours=5)
     seal.seal_closed_hours(now, limit=100)
@@ -242,8 +243,10 @@ def stored_in_every_way():
             starts=starts,
             positions=[1, 0],
             columns={"util_mean": [0.9, 0.8]},
+            host={"start_ms": starts[1:], "cpu_ratio": [0.5]},
         )
-    store(other, starts=[hours[2], hours[0]])
+    host = {"start_ms": [hours[2]], "cpu_ratio": [0.75]}
+    store(other, starts=[hours[2], hours[0]], host=host)
     return [full, other], quarter_ms
 
 
@@ -261,6 +264,33 @@ def test_nodes_stored_in_every_way_say_together_what_each_says_alone(monkeypatch
         assert keys(frame) == sorted(set(keys(frame))) == keys(alone)
         np.testing.assert_array_equal(frame.columns["util_mean"], alone.columns["util_mean"])
         assert np.isnan(frame.columns["power_w"]).all()
+
+
+def test_host_samples_alone_are_those_beside_windows_of_which_none_is_decoded(monkeypatch):
+    nodes, start_ms = stored_in_every_way()
+    asked = start_ms + 5_000, start_ms + 8 * HOUR_MS
+    every = of_nodes(nodes, *asked, ("util_mean",), ("cpu_ratio",))
+    beside = {node_id: host for node_id, _, host in every}
+    monkeypatch.setattr(batch_columns, "windows", None)
+    monkeypatch.setattr(frames, "_unpacked", None)
+
+    alone = dict(frames.hosts([node.pk for node in nodes], *asked, ("cpu_ratio",)))
+
+    assert [len(alone[node.pk]) for node in nodes] == [10, 1]
+    for node_id, host in beside.items():
+        assert samples(alone[node_id]) == samples(host)
+
+
+def samples(host):
+    return list(
+        zip(
+            *(
+                values.tolist()
+                for values in (host.start_ms, host.sequence, host.columns["cpu_ratio"])
+            ),
+            strict=True,
+        )
+    )
 
 
 def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):
