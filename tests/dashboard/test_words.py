@@ -4,7 +4,7 @@ import pytest
 
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.templatetags.fleetwatch import inside
+from fleetwatch.dashboard.templatetags.fleetwatch import inside, thead
 
 
 def test_every_kind_of_event_has_words():
@@ -28,3 +28,11 @@ def test_a_newer_agents_event_is_told_in_plain_letters():
 )
 def test_a_label_within_a_sentence_keeps_its_abbreviations(label, text):
     assert inside(label) == text
+
+
+def test_a_tables_head_is_its_columns_each_with_its_classes():
+    assert thead("Who", "Cost, < and >|num wide-only", "") == (
+        '<thead><tr><th scope="col" class="">Who</th>'
+        '<th scope="col" class="num wide-only">Cost, &lt; and &gt;</th>'
+        '<th scope="col" class=""></th></tr></thead>'
+    )

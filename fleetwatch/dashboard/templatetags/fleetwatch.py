@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -14,7 +15,7 @@ from zoneinfo import ZoneInfo
 from django import template
 from django.db.models import Model
 from django.template.context import Context
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -116,6 +117,15 @@ def swatch(state: str) -> dict[str, str]:
 def icon(name: str, size: int = 16) -> dict[str, Any]:
     """A symbol of the sprite in base.html."""
     return {"name": name, "size": size}
+
+
+@register.simple_tag
+@cache  # the columns of templates
+def thead(*columns: str) -> str:
+    """A table's head: each column's text, and behind a "|" its classes: "Cost|num wide-only"."""
+    cells = ((cls, text) for text, _, cls in (column.partition("|") for column in columns))
+    row = format_html_join("", '<th scope="col" class="{}">{}</th>', cells)
+    return format_html("<thead><tr>{}</tr></thead>", row)
 
 
 @register.filter
