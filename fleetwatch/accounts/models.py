@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.functions import Upper
 
 
 class OthersShown(models.TextChoices):
@@ -56,8 +57,30 @@ class User(AbstractUser):
         ADMIN = "admin"
 
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.ENGINEER)
+    chose_name = models.BooleanField(
+        default=False, help_text="whether the user name says nothing of who that is elsewhere"
+    )
+    signed_out_at = models.DateTimeField(
+        null=True, blank=True, help_text="sessions of before are over"
+    )
+    left_directory_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="the directory has no entry any more, and that ended the account",
+    )
     # of a request that came with one; its role bounds what the user may (permissions.role_of)
     token: "ApiToken | None" = None
+
+    class Meta(AbstractUser.Meta):
+        constraints = [
+            # as every log-in looks for them (iexact), which this is the index of
+            models.UniqueConstraint(Upper("username"), name="a_user_name_is_one_in_any_case")
+        ]
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        """Django's, of the password: another one ends sessions, and so does a sign-out."""
+        of_password: str = super()._get_session_auth_hash(secret)  # type: ignore[misc]
+        return f"{of_password}{self.signed_out_at or ''}"
 
 
 class Membership(models.Model):

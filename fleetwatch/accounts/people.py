@@ -56,7 +56,7 @@ class NewPerson:
 def create_person(new: NewPerson, *, now: datetime) -> User:
     """The account, in its team from now on. Raises RefusedFieldError."""
     name = User.normalize_username(new.username.strip())
-    user = User(username=name, email=new.email.strip(), role=new.role)
+    user = User(username=name, email=new.email.strip(), role=new.role, chose_name=new.chose_name)
     _check_person(user)
     if new.password is None:
         user.set_unusable_password()
@@ -72,13 +72,8 @@ def create_person(new: NewPerson, *, now: datetime) -> User:
     record("person.create", user.username, role=user.role, email=user.email)
     if new.team is not None:
         join(user, new.team, since=now)
-    follow_rules(user, _rules_for(new), now=now)
+    follow_rules(user, list(NameRule.objects.all()), now=now)
     return user
-
-
-def _rules_for(new: NewPerson) -> list[NameRule]:
-    rules = NameRule.objects.all()
-    return list(rules.exclude(takes=NameRule.Takes.USERNAME) if new.chose_name else rules)
 
 
 def _check_person(user: User) -> None:
@@ -160,7 +155,7 @@ def deactivate(user: User, *, now: datetime) -> None:
     user.is_active = False
     user.set_unusable_password()
     user.save(update_fields=["is_active", "password"])
-    ended = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
+    ended = _revoke_tokens(user, now)
     Membership.objects.filter(user=user, valid_until=None, valid_from__lt=now).update(
         valid_until=now
     )
@@ -168,12 +163,31 @@ def deactivate(user: User, *, now: datetime) -> None:
     record("person.deactivate", user.username, tokens=ended)
 
 
+def _revoke_tokens(user: User, now: datetime) -> int:
+    """How many of the person's API tokens that ended."""
+    return ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
+
+
+@transaction.atomic
+def sign_out(user: User, *, now: datetime) -> None:
+    """Ends the person's sessions, log-ins that wait for a second factor, and tokens, everywhere;
+    the password stays.
+    """
+    user.signed_out_at = now
+    user.save(update_fields=["signed_out_at"])
+    record("person.sign_out", user.username, tokens=_revoke_tokens(user, now))
+
+
 @transaction.atomic
 def activate(user: User) -> None:
-    """Lets the person log in again, with a new password; tokens and teams of before stay ended."""
+    """Lets the person log in again, with a new password; tokens and teams of before stay ended.
+    Names are what the rules of today say.
+    """
     user.is_active = True
-    user.save(update_fields=["is_active"])
+    user.left_directory_at = None
+    user.save(update_fields=["is_active", "left_directory_at"])
     record("person.activate", user.username)
+    follow_rules(user, list(NameRule.objects.all()), now=timezone.now())
 
 
 def _keep_an_admin(user: User) -> None:
@@ -263,8 +277,19 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
     if is_new:
         record("name.give", user.username, system=name.system, name=text, source=source)
     if source != Identity.Source.CLAIM:
+        _vouch(identity, source)
         confirm_name(identity, now=now)
     return identity
+
+
+def _vouch(identity: Identity, source: str) -> None:
+    """The name is from that source now, where it was claimed only, or given by a rule: it goes with
+    who vouches for it.
+    """
+    is_weak = identity.confirmed_at is None or identity.source == Identity.Source.RULE
+    if is_weak and identity.source != source:
+        identity.source = source
+        identity.save(update_fields=["source"])
 
 
 def _check_name(text: str, cluster: str) -> None:

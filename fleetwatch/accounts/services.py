@@ -133,7 +133,7 @@ def ensure_admin(password: str | None) -> str | None:
     if User.objects.filter(Q(role=User.Role.ADMIN) | Q(is_superuser=True), is_active=True).exists():
         return None
     chosen = password or secrets.token_urlsafe(16)
-    user, _ = User.objects.get_or_create(username=ADMIN)
+    user, _ = User.objects.get_or_create(username__iexact=ADMIN, defaults={"username": ADMIN})
     user.role = User.Role.ADMIN
     user.is_active = True
     user.set_password(chosen)

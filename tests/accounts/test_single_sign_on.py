@@ -4,7 +4,7 @@ import pytest
 from allauth.core import context
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.internal.flows.login import complete_login
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.contrib.messages.storage.fallback import FallbackStorage
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpResponse
@@ -120,3 +120,18 @@ def test_groups_that_the_token_alone_names_count():
     name, _ = arrive(said("1"), {"sub": "1", "groups": ["gpu-admins"]})
 
     assert User.objects.get(username=name).role == "admin"
+
+
+def test_a_name_that_is_given_away_at_that_moment_is_said_and_nobody_is_let_in(monkeypatch):
+    """The other account is made between the look for a free name and the own."""
+
+    def save(user: User, *args: object, **keywords: object) -> None:
+        User.objects.bulk_create([User(username="SSO-1")])
+        AbstractUser.save(user, *args, **keywords)
+
+    monkeypatch.setattr(User, "save", save)
+
+    name, response = arrive(said("1"))
+
+    assert (name, response["Location"]) == ("", "/accounts/login/")
+    assert not User.objects.exists()

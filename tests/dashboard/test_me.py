@@ -7,7 +7,7 @@ import pytest
 
 from fleetwatch.accounts.models import ApiToken, Identity, User
 from fleetwatch.accounts.people import Name, give_name
-from fleetwatch.diagnosis.models import Fix
+from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
@@ -99,19 +99,44 @@ def test_with_two_names_the_jobs_of_both_are_there(client, vera, found):
     assert "2 open findings<" in page(client)
 
 
+def fix(name: str, of: Finding | None = None, user: str = "vera") -> None:
+    """Told of a finding, or noticed."""
+    Fix.objects.create(
+        finding=of, user=user, job_name=name, cause="idle_held", gpus=1,
+        at=NOW - timedelta(days=1), outcome="waiting", was_noticed=of is None,
+        runs_before=3, runs_after=0, saved_low_ms=0, saved_high_ms=0,
+    )  # fmt: skip
+
+
 def test_what_the_own_fixes_brought_is_there_and_no_others(client, vera, found):
     named(vera)
-    for user, name in (("vera", "my fix"), ("bo", "his fix")):
-        Fix.objects.create(
-            finding=found if user == "vera" else None, user=user, job_name=name, cause="idle_held",
-            gpus=1, at=NOW - timedelta(days=1), outcome="waiting", was_noticed=False,
-            runs_before=3, runs_after=0, saved_low_ms=0, saved_high_ms=0,
-        )  # fmt: skip
+    fix("my fix", found)
+    fix("his fix", user="bo")
 
     seen = page(client)
 
     assert "my fix" in seen
     assert "his fix" not in seen
+
+
+@pytest.mark.parametrize(("cluster", "is_own"), [("", True), ("della", True), ("alps", False)])
+def test_a_namesakes_fix_on_another_cluster_is_not_the_own(client, vera, found, cluster, is_own):
+    named(vera, "vera", cluster)
+    fix("told of the finding", found)
+    job("slurm/della/3", name="a series", user="vera")
+    Job.objects.update(cluster="della")
+    fix("a series")  # noticed
+
+    seen = page(client)
+
+    assert ("told of the finding" in seen, "a series" in seen) == (is_own, is_own)
+
+
+def test_a_noticed_fix_of_no_job_of_the_own_is_not_shown(client, vera, found):
+    named(vera)
+    fix("of no job here")
+
+    assert "of no job here" not in page(client)
 
 
 def test_a_claim_waits_and_gives_nothing_until_it_is_confirmed(client, vera, found):

@@ -13,6 +13,8 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.providers.base import AuthProcess
 from django.conf import settings
+from django.contrib import messages
+from django.db import IntegrityError, transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.shortcuts import redirect
@@ -50,7 +52,12 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             raise ImmediateHttpResponse(redirect("me"))
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
-        user: User = super().save_user(request, sociallogin, form)
+        try:
+            with transaction.atomic():
+                user: User = super().save_user(request, sociallogin, form)
+        except IntegrityError as error:
+            messages.error(request, "Your user name was given away at this moment: log in again.")
+            raise ImmediateHttpResponse(redirect("account_login")) from error
         record("person.create", user.username, role=user.role, email=user.email)
         follow_rules(user, list(NameRule.objects.all()), now=timezone.now())
         return user

@@ -12,7 +12,7 @@ ClusterName = tuple[str, str]  # "" is every cluster
 def name_by(rule: NameRule, user: User) -> str:
     """What the rule says that the user is called; "" where it says nothing."""
     if rule.takes == NameRule.Takes.USERNAME:
-        return user.username
+        return "" if user.chose_name else user.username
     name, _, domain = user.email.rpartition("@")
     return name.lower() if domain.casefold() == rule.domain else ""
 

@@ -197,8 +197,7 @@ def _scope(names: Sequence[Identity]) -> Scope:
 def _fixed(names: Sequence[Identity], period: Period) -> Context:
     """What the own fixes of the quarter brought."""
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
-    texts = {name.name for name in names}
-    effects = [each for each in fixes.top_fixes(quarter) if each.fix.user in texts]
+    effects = fixes.own(fixes.top_fixes(quarter), names)
     return {
         "realised": fixes.realised(effects),
         "quarter": words.quarter(quarter.start),

@@ -233,6 +233,11 @@ def _activate(user: User, _: Asked) -> Done:
     return Done(f"{user.username} may log in again: by your provider, or with a new password.")
 
 
+def _sign_out(user: User, asked: Asked) -> Done:
+    writes.sign_out(user, now=asked.now)
+    return Done(f"Sessions and tokens of {user.username} ended now; the log-in stays.")
+
+
 def _new_password(user: User, _: Asked) -> Done:
     password = writes.give_password(user)
     return Done(f"The new password of {user.username}, whose sessions ended:", password)
@@ -252,6 +257,7 @@ _CHANGES: dict[str, Callable[[User, Asked], Done]] = {
     "take": _take_name,
     "deactivate": _deactivate,
     "activate": _activate,
+    "sign_out": _sign_out,
     "password": _new_password,
     "factors": _drop_factors,
 }

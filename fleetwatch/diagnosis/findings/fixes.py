@@ -6,8 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.diagnosis.cause_totals import Saving, together
 from fleetwatch.diagnosis.findings.realised import Outcome
@@ -15,7 +16,7 @@ from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.jobs.visible_jobs import under, visible
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -70,6 +71,26 @@ def _visible(fixes: QuerySet[Fix]) -> QuerySet[Fix]:
     if sight() is None:
         return fixes
     return fixes.filter(finding__job__in=visible(Job.objects.all()))
+
+
+def own(several: Sequence[Realised], names: Iterable[Identity]) -> list[Realised]:
+    """Those of jobs under these names: each of the job that was called fixed, or, where there is
+    none, of a series that such a job is of.
+    """
+    job_of = {each.fix.pk: each.fix.finding and each.fix.finding.job_id for each in several}
+    series = Q(name__in={each.fix.job_name for each in several}) | Q(pk__in=set(job_of.values()))
+    rows = list(Job.objects.filter(under(names), series).values_list("pk", "user", "name"))
+    ids = {row[0] for row in rows}
+    theirs = {row[1:] for row in rows}
+    return [
+        each
+        for each in several
+        if (
+            job_of[each.fix.pk] in ids
+            if job_of[each.fix.pk]
+            else (each.fix.user, each.fix.job_name) in theirs
+        )
+    ]
 
 
 def of_finding(finding: Finding) -> Realised | None:
