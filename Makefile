@@ -18,7 +18,6 @@ up: ## the same stack, empty, for real use
 	@$(PYTHON) deploy/bootstrap.py run
 	@exec $(RUN) manage.py up --host $(HOST) --port $(PORT)
 
-test: export PYTHONDONTWRITEBYTECODE = # some sixty Python processes are started: compiled once, whatever the shell says
 test: ## lint, then everything: unit, integration on real Postgres and Redis, browser
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(MAKE) --no-print-directory lint

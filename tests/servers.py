@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -85,6 +86,9 @@ def _patient() -> "redis_client.retry.Retry":
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Around pytest-django's own: the settings stand before any folder's conftest imports models."""
     os.environ.update(NOWHERE)
+    # some sixty Python processes are started: compiled once, whatever the shell says
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not _hands_tests_out(early_config):
         servers = Servers()
         early_config.add_cleanup(servers.stop)

@@ -1,11 +1,14 @@
 from collections.abc import Iterator
+from copy import deepcopy
 
 import pytest
 import time_machine
 from django.core.cache import cache
+from django.db import transaction
 
 from tests.accounts import world
 from tests.dashboard.factories import NOW
+from tests.notify.fakes import FakeSlack, FakeSMTP
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +21,21 @@ def _static_files_without_manifest(plain_static_files):
     """The browser tests serve the real ones."""
 
 
+@pytest.fixture(scope="module")
+def _shared_world(django_db_setup, django_db_blocker) -> Iterator[world.World]:
+    """Made once for the tests of a file: each takes back what it changed, and so does the last."""
+    slack, smtp = FakeSlack(), FakeSMTP()
+    with django_db_blocker.unblock(), transaction.atomic():
+        with time_machine.travel(NOW, tick=False):
+            shared = world.make(slack.url, smtp.port)
+        yield shared
+        transaction.set_rollback(True)
+    slack.stop()
+    smtp.stop()
+
+
 @pytest.fixture
-def there(db, slack, smtp, settings) -> Iterator[world.World]:
+def there(_shared_world, db, settings) -> Iterator[world.World]:
     settings.METRICS_ALLOW = []
     with time_machine.travel(NOW, tick=False):
-        yield world.make(slack.url, smtp.port)
+        yield deepcopy(_shared_world)
