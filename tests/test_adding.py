@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fleetwatch.notify import selectors, services, transports
-from fleetwatch.notify.message import Message
+from fleetwatch.notify import delivering, selectors, transports
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.transports import TRANSPORTS
-from fleetwatch.notify.transports.base import Config, ConfigField
+from fleetwatch.notify.transports.base import Config, ConfigField, Envelope, Receipt
 from tests.dashboard import factories
+from tests.notify.factories import queue
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
@@ -86,6 +86,8 @@ class Pigeon:
     kind = "pigeon"
     label = "Carrier pigeon"
     fields = (ConfigField("loft", "Name of the loft"),)
+    can_edit = False
+    person_by = ""
     flown: list[str] = []
 
     def validate(self, config: Mapping[str, str]) -> Config:
@@ -95,10 +97,10 @@ class Pigeon:
         return config["loft"]
 
     def send(
-        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
-    ) -> str:
-        self.flown.append(f"{config['loft']}: {message.title}")
-        return "arrived"
+        self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool
+    ) -> Receipt:
+        self.flown.append(f"{config['loft']}: {envelope.message.title}")
+        return Receipt("arrived")
 
 
 @pytest.mark.usefixtures("plain_static_files")
@@ -111,8 +113,8 @@ def test_a_toy_channel_in_one_class_has_its_form_and_delivers(client, db, monkey
     asked = client.get("/settings").content.decode()
     client.post("/settings/channel", form)
     [channel] = [one.channel for one in selectors.channels()]
-    services.enqueue([channel], Message("coo", "It coos."), key="coo", now=NOON)
-    services.deliver_due(NOON, 20)
+    queue(channel, key="coo", title="coo")
+    delivering.deliver_due(NOON, 20)
 
     assert "Carrier pigeon" in asked
     assert "Name of the loft" in asked

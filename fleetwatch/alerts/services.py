@@ -23,7 +23,7 @@ from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel
-from fleetwatch.notify.services import enqueue
+from fleetwatch.notify.services import Recipient, enqueue
 
 RULE_OFF = "the rule was switched off"
 
@@ -143,7 +143,9 @@ def _tell(
         url=f"{settings.PUBLIC_URL}{breach.path}",
     )
     channels = incident.rule.channels.all() or Channel.objects.all()
-    enqueue(channels, message, key=f"incident/{incident.pk}/{what}", now=now)
+    recipients = [Recipient(channel) for channel in channels]
+    thread = f"incident/{incident.pk}"
+    enqueue(recipients, message, key=f"{thread}/{what}", thread=thread, now=now)
 
 
 def _note(breach: Breach, now: datetime) -> str:

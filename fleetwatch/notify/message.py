@@ -1,12 +1,34 @@
 """What is said to people, whatever way it takes: pure, and safe against hostile names."""
 
+import math
 import unicodedata
 from dataclasses import dataclass
 
-SEVERITIES = ("info", "warning", "resolved")
+SEVERITIES = ("info", "warning", "critical", "resolved")
+ACTIONS = ("ack", "snooze", "not_waste", "fixed", "open")
+STYLES = ("", "primary", "danger")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and
 # paragraph separators.
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """What a person can do about a message; `url` is the page where it can be done too.
+
+    Where a chat answers to clicks the action is done there, and the url is what is left of it
+    elsewhere. A button without a url is shown only where clicks are answered.
+    """
+
+    label: str
+    action: str
+    url: str = ""
+    style: str = ""
+
+    def __post_init__(self) -> None:
+        _of("action", self.action, ACTIONS)
+        _of("style", self.style, STYLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +37,10 @@ class Message:
 
     title: one line. summary: the sentence a notification shows. fields: (label, value) pairs.
     rows: a small table, its first row the head; empty = no table. url: where it opens.
-    severity: info, warning or resolved. text: a closing paragraph.
+    severity: info, warning, critical or resolved. text: a closing paragraph. buttons: what can be
+    done about it. spark: a small series of shares of its full scale, 0 to 1, None where nothing
+    was measured; spark_label: what it shows, with its unit. is_reply: it adds to what its thread
+    has (a reminder), where any other message says how things stand now, instead of the last one.
     """
 
     title: str
@@ -25,10 +50,15 @@ class Message:
     url: str = ""
     severity: str = "info"
     text: str = ""
+    buttons: tuple[Button, ...] = ()
+    spark: tuple[float | None, ...] = ()
+    spark_label: str = ""
+    is_reply: bool = False
 
     def __post_init__(self) -> None:
-        if self.severity not in SEVERITIES:
-            raise ValueError(f"severity {self.severity!r} is none of {', '.join(SEVERITIES)}")
+        _of("severity", self.severity, SEVERITIES)
+        if not all(share is None or math.isfinite(share) for share in self.spark):
+            raise ValueError("a spark's values are numbers, or None where nothing was measured")
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -40,6 +70,21 @@ def one_line(text: str, limit: int = 200) -> str:
     )
     line = " ".join(shown.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def sparkline(shares: tuple[float | None, ...]) -> str:
+    """One character for each share of the full scale (0 to 1; what lies beyond is cut to it), a
+    blank where nothing was measured.
+    """
+    top = len(BARS) - 1
+    return "".join(
+        " " if share is None else BARS[round(min(max(share, 0.0), 1.0) * top)] for share in shares
+    )
+
+
+def _of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} {value!r} is none of {', '.join(filter(None, allowed))}")
 
 
 def _is_shown(character: str) -> bool:

@@ -4,6 +4,8 @@ from django.db import models
 
 from fleetwatch.lib.model_fields import text
 
+LONGEST_ADDRESS = 320  # an e-mail address: 64 before the @, 255 after it (RFC 5321 4.5.3.1)
+
 
 class Channel(models.Model):
     """One way to reach people. `config` is encrypted; a permanent error disables it, visibly."""
@@ -14,19 +16,29 @@ class Channel(models.Model):
     gets_digest = models.BooleanField(default=False, help_text="the weekly digest goes here")
     is_enabled = models.BooleanField(default=True)
     disabled_reason = text(300)
+    paused_until = models.DateTimeField(
+        null=True, help_text="the other side's Retry-After: nothing is sent before"
+    )
     created_at = models.DateTimeField()
 
 
 class Delivery(models.Model):
-    """One message to one channel: the row is the queue. `key` makes a repeat a no-op."""
+    """One message to one address of a channel: the row is the queue. `key` makes a repeat a
+    no-op.
+    """
 
     class State(models.TextChoices):
         PENDING = "pending"
         SENDING = "sending"
         SENT = "sent"
         FAILED = "failed"
+        SUPERSEDED = "superseded", "superseded by a newer message of its thread"
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
+    address = text(LONGEST_ADDRESS, "a person's, as the transport knows people; '' = the channel's")
+    thread = models.CharField(
+        max_length=200, help_text="what it is about for ever, e.g. incident/7: sent in order"
+    )
     key = models.CharField(
         max_length=200, help_text="what this send is about, e.g. incident/7/opened"
     )
@@ -43,11 +55,33 @@ class Delivery(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["channel", "key"], name="one_delivery_per_channel_and_key"
+                fields=["channel", "address", "key"], name="one_delivery_per_address_and_key"
             )
         ]
         indexes = [
-            # read by: deliver_due, which takes the oldest pending one of each channel; the
-            # channel's last deliveries
+            # read by: the channel's last deliveries, and how many of it wait
             models.Index(fields=["channel", "state", "id"], name="delivery_by_channel"),
+            # read by: deliver_due, which takes the oldest one of each thread that waits
+            models.Index(
+                fields=["channel", "address", "thread", "id"],
+                condition=models.Q(state__in=["pending", "sending"]),
+                name="delivery_waiting",
+            ),
+        ]
+
+
+class RemoteMessage(models.Model):
+    """What stands of a thread on the other side: a later message of it edits that."""
+
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="remote_messages")
+    address = text(LONGEST_ADDRESS)
+    thread = models.CharField(max_length=200)
+    remote_id = models.CharField(max_length=300, help_text="as the transport wrote it")
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["channel", "address", "thread"], name="one_remote_message_per_thread"
+            )
         ]

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
-from fleetwatch.notify import services
+from fleetwatch.notify.channel_settings import config_of, readable_config
+from fleetwatch.notify.delivering import WAITING
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.secrets import SecretsUnreadableError
 from fleetwatch.notify.transports import TRANSPORTS, transport
@@ -27,7 +28,7 @@ class ChannelStatus:
     @property
     def values(self) -> dict[str, str]:
         """The settings for its form; secrets are left out."""
-        config = services.readable_config(self.channel)
+        config = readable_config(self.channel)
         return {
             field.name: config[field.name]
             for field in self.way.fields
@@ -49,7 +50,7 @@ def channels() -> list[ChannelStatus]:
         .order_by("-pk")
         .values("pk")[:1]
     )
-    waiting = Count("deliveries", filter=Q(deliveries__state__in=services.WAITING))
+    waiting = Count("deliveries", filter=Q(deliveries__state__in=WAITING))
     rows = list(
         Channel.objects.annotate(newest_id=Subquery(newest), waiting=waiting).order_by("name")
     )
@@ -63,7 +64,7 @@ def channels() -> list[ChannelStatus]:
 def where(channel: Channel) -> str:
     """Where the channel's messages go, without any secret."""
     try:
-        return transport(channel.kind).describe(services.config_of(channel))
+        return transport(channel.kind).describe(config_of(channel))
     except SecretsUnreadableError:
         return "settings unreadable: enter them again"
 
@@ -80,4 +81,4 @@ def deliveries(limit: int) -> QuerySet[Delivery]:
 
 def waiting_deliveries() -> int:
     """How many messages are to be delivered still, retries included."""
-    return Delivery.objects.filter(state__in=services.WAITING).count()
+    return Delivery.objects.filter(state__in=WAITING).count()

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.notify import services
+from fleetwatch.notify import delivering
 from fleetwatch.operations.services import record_run
 
 MAX_DELIVERIES_PER_RUN = 50
@@ -13,11 +13,11 @@ MAX_DELIVERIES_PER_RUN = 50
 def deliver_due() -> None:
     """Sends what is due. Several may run at once: each claims its own rows."""
     with record_run("notify.deliver") as did:
-        did.update(services.deliver_due(timezone.now(), MAX_DELIVERIES_PER_RUN))
+        did.update(delivering.deliver_due(timezone.now(), MAX_DELIVERIES_PER_RUN))
 
 
 @shared_task(ignore_result=True)
 def prune_deliveries() -> None:
     """Forgets deliveries that are long done with."""
     with record_run("notify.prune_deliveries") as did:
-        did.update(services.prune_deliveries(timezone.now()))
+        did.update(delivering.prune_deliveries(timezone.now()))

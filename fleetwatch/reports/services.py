@@ -13,7 +13,7 @@ from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import selectors as notify
-from fleetwatch.notify.services import enqueue
+from fleetwatch.notify.services import Recipient, enqueue
 from fleetwatch.reports import digest
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement import stored
@@ -54,7 +54,8 @@ def _kept_and_sent(made: digest.Digest, week: Interval, now: datetime) -> dict[s
         )
         if is_new:
             key = f"digest/{made.week}"
-            queued = enqueue(notify.digest_channels(), message, key=key, now=now)
+            recipients = [Recipient(channel) for channel in notify.digest_channels()]
+            queued = enqueue(recipients, message, key=key, now=now)
     log.info("digest computed", week=made.week, queued=queued)
     return {"computed": int(is_new), "queued": queued}
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from fleetwatch.diagnosis import retention as causes
 from fleetwatch.ledger import retention as ledger
-from fleetwatch.notify import services as notify
+from fleetwatch.notify import delivering
 from fleetwatch.operations import disk
 from fleetwatch.operations import services as operations
 from fleetwatch.telemetry import partitions
@@ -28,7 +28,7 @@ STEPS: tuple[Callable[[datetime], dict[str, int]], ...] = (
     columns.apply,
     ledger.apply,
     causes.apply,
-    notify.prune_deliveries,
+    delivering.prune_deliveries,
     operations.prune_runs,
 )
 

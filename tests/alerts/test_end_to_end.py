@@ -11,7 +11,7 @@ from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.notify import services as notify
+from fleetwatch.notify import delivering
 from tests.alerts.factories import NINE, a_rule, at, ms
 from tests.costs.factories import a_rate
 from tests.ingest.factories import gpu, job, pack, payload
@@ -68,10 +68,10 @@ def test_an_idle_gpu_is_told_to_people_and_so_is_its_end(slack, smtp):
     too_early = services.evaluate(at(-1))
     send(-1, 15, (0.9, 0.0), sequence=3)  # across the hour
     opened = services.evaluate(at(15))
-    notify.deliver_due(at(15), 10)
+    delivering.deliver_due(at(15), 10)
     send(15, 20, (0.9, 0.9), sequence=4)
     resolved = services.evaluate(at(20))
-    notify.deliver_due(at(20), 10)
+    delivering.deliver_due(at(20), 10)
 
     assert (too_early["opened"], opened["opened"], resolved["resolved"]) == (0, 1, 1)
     titles = [sent["blocks"][0]["text"]["text"] for sent in slack.script.requests]

@@ -7,7 +7,7 @@ import pytest
 from fleetwatch.alerts import messages
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
-from fleetwatch.notify.transports.slack import payload
+from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits
 
@@ -282,7 +282,7 @@ def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
         facts(gpus=gpus), job_key="<@U1>" * 90, job_name="`" * 300, user="*" * 128, team="_" * 100
     )
 
-    sent = payload(opened(hostile))
+    sent = payload(opened(hostile), url_buttons(opened(hostile)))
 
     assert is_within_limits(sent)
     assert "<!channel>" not in str(sent)

@@ -13,8 +13,8 @@ from fleetwatch.dashboard import changes
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.channel_settings import config_of
 from fleetwatch.notify.models import Channel
-from fleetwatch.notify.services import config_of
 from fleetwatch.telemetry.models import TouchedHour
 from tests.dashboard import factories
 from tests.markup import tight

@@ -24,7 +24,7 @@ from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from fleetwatch.notify import services as notify
+from fleetwatch.notify import delivering
 from tests.alerts.factories import NINE, a_rule
 from tests.costs.factories import set_rate
 from tests.markup import tight
@@ -99,7 +99,7 @@ def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(
     set_rate(GPUModel.objects.get(name="H100 SXM"), Decimal("3.60"), valid_from=NINE, now=TEN)
     ledger.post(TEN, 10)
     alerts.evaluate(TEN)
-    notify.deliver_due(TEN, 10)
+    delivering.deliver_due(TEN, 10)
     period = {"from": NINE.isoformat(), "to": TEN.isoformat()}
     page = client.get("/", period).content.decode()
     table = client.get("/waste.csv", period | {"group_by": "job"}).content.decode()

@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 
-from fleetwatch.notify import services
+from fleetwatch.notify import delivering, services
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel
+from fleetwatch.notify.services import Recipient
+from fleetwatch.notify.transports.base import Envelope
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -39,3 +41,23 @@ def smtp_config(port: int, /, **changes) -> dict[str, str]:
 
 def email_channel(port: int, /, *, name: str = "mail", **changes) -> Channel:
     return services.create_channel("email", name, smtp_config(port, **changes), now=NOON)
+
+
+def envelope(**changes) -> Envelope:
+    facts = {"message": message(), "identity": "1", "thread": "incident/7"}
+    return Envelope(**(facts | changes))
+
+
+def queue(
+    *to: Channel | Recipient, key: str = "k", thread: str = "", now: datetime = NOON, **changes
+) -> int:
+    """What is newly queued of a message with these changes."""
+    recipients = [each if isinstance(each, Recipient) else Recipient(each) for each in to]
+    return services.enqueue(recipients, message(**changes), key=key, thread=thread, now=now)
+
+
+def deliver(now: datetime = NOON, limit: int = 20, **changes) -> dict[str, int]:
+    """What became of what was due: no second passes while it is sent."""
+    return delivering.deliver_due(
+        now, limit, **({"clock": lambda: 0.0, "dice": lambda: 0.5} | changes)
+    )

@@ -87,6 +87,7 @@ def is_within_limits(message: dict[str, Any]) -> bool:
     return (
         bool(message.get("text"))
         and len(blocks) <= 50
+        and len(json.dumps(blocks, ensure_ascii=False)) <= 13_172  # slackapi/bolt-js issue 2509
         and all(_block_fits(block) for block in blocks)
     )
 
@@ -104,10 +105,25 @@ def _block_fits(block: dict[str, Any]) -> bool:
             and all(0 < len(each["text"]) <= 2000 for each in fields)
         )
     if block["type"] == "actions":
-        return len(block["elements"]) <= 25 and all(
-            len(each["url"]) <= 3000 for each in block["elements"]
+        ids = [each["action_id"] for each in block["elements"]]
+        return (
+            0 < len(ids) <= 25
+            and len(set(ids)) == len(ids)
+            and all(_button_fits(each) for each in block["elements"])
         )
     return False
+
+
+def _button_fits(button: dict[str, Any]) -> bool:
+    """https://docs.slack.dev/reference/block-kit/block-elements/button-element"""
+    return (
+        0 < len(button["text"]["text"]) <= 75
+        and button["text"]["type"] == "plain_text"
+        and 0 < len(button["action_id"]) <= 255
+        and len(button.get("value", "")) <= 2000
+        and len(button.get("url", "")) <= 3000
+        and button.get("style", "primary") in ("primary", "danger")
+    )
 
 
 @dataclass

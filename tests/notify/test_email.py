@@ -5,13 +5,15 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from fleetwatch.notify.message import Button
 from fleetwatch.notify.transports.base import ConfigError, MessageRefusedError, TransportError
 from fleetwatch.notify.transports.email import EMAIL
-from tests.notify.factories import message, smtp_config
+from tests.notify.factories import envelope, message, smtp_config
 
 
-def send(config: dict[str, str], text=None) -> str:
-    return EMAIL.send(EMAIL.validate(config), text or message(), identity="abc", allow_private=True)
+def send(config, text=None, **changes) -> str:
+    sent = envelope(message=text or message(), identity="abc", **changes)
+    return EMAIL.send(EMAIL.validate(config), sent, allow_private=True).answer
 
 
 def test_a_mail_arrives_as_text_and_html(smtp):
@@ -274,3 +276,25 @@ def test_a_server_that_drips_holds_nobody(monkeypatch, security):
 
     assert not error.permanent
     assert str(error) == "127.0.0.1: no answer within 0.3 s"
+
+
+def test_a_mail_has_the_messages_buttons_as_links(smtp):
+    acts = (
+        Button("Acknowledge", "ack", "http://fleet.example/incidents/7#ack"),
+        Button("Snooze", "snooze"),
+    )
+
+    send(smtp_config(smtp.port), message(buttons=acts, severity="critical"))
+
+    (mail,) = smtp.script.mails
+    text, html = (part.get_content() for part in mail.iter_parts())
+    assert "Acknowledge: http://fleet.example/incidents/7#ack" in text
+    assert 'href="http://fleet.example/incidents/7#ack"' in html
+    assert "Snooze" not in text + html
+    assert "#dc2626" in html
+
+
+def test_a_person_gets_the_mail_alone(smtp):
+    send(smtp_config(smtp.port), address="eve@example.com")
+
+    assert smtp.script.recipients == [["eve@example.com"]]

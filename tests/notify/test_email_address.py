@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleetwatch.notify.transports.base import TransportError
 from fleetwatch.notify.transports.email import EMAIL
-from tests.notify.factories import message, smtp_config
+from tests.notify.factories import envelope, smtp_config
 from tests.notify.fakes import FakeSMTP
 
 NAME = "mail.fleet.example"
@@ -37,7 +37,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: str) -> None:
 
 def send(port: int, *, allow_private: bool = True, **changes: str) -> str:
     config = EMAIL.validate(smtp_config(port, host=NAME, **changes))
-    return EMAIL.send(config, message(), identity="abc", allow_private=allow_private)
+    return EMAIL.send(config, envelope(), allow_private=allow_private).answer
 
 
 @pytest.fixture

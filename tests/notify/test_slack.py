@@ -1,16 +1,25 @@
 import json
+from typing import Any
 
 import pytest
 from slack_sdk.models.blocks import Block
 
+from fleetwatch.notify.message import Button, Message
 from fleetwatch.notify.transports.base import ConfigError, MessageRefusedError, TransportError
-from fleetwatch.notify.transports.slack import SLACK, fit, payload
-from tests.notify.factories import message
+from fleetwatch.notify.transports.slack import SLACK
+from fleetwatch.notify.transports.slack_blocks import fit, url_buttons
+from fleetwatch.notify.transports.slack_blocks import payload as payload_of
+from tests.notify.factories import envelope, message
 from tests.notify.fakes import is_within_limits
 
 
 def send(url: str, text=None) -> str:
-    return SLACK.send({"webhook_url": url}, text or message(), identity="1", allow_private=True)
+    sent = envelope(message=text or message())
+    return SLACK.send({"webhook_url": url}, sent, allow_private=True).answer
+
+
+def payload(shown: Message) -> dict[str, Any]:
+    return payload_of(shown, url_buttons(shown))
 
 
 def test_slack_gets_header_fields_table_and_button(slack):
@@ -57,16 +66,55 @@ def test_slack_gets_header_fields_table_and_button(slack):
                 {
                     "type": "button",
                     "text": {"type": "plain_text", "text": "Open in FleetWatch"},
-                    "url": "http://fleet.example/jobs/1",
                     "action_id": "open",
+                    "url": "http://fleet.example/jobs/1",
                 }
             ],
         },
     ]
 
 
+def test_a_webhooks_buttons_lead_to_pages_and_those_without_one_are_left_out():
+    acts = (
+        Button("Acknowledge", "ack", "http://fleet.example/incidents/7#ack", "primary"),
+        Button("Snooze", "snooze"),
+        Button("Fixed", "fixed", "http://fleet.example/" + "x" * 3000),
+        Button("Acknowledge again", "ack", "http://fleet.example/incidents/8#ack"),
+    )
+
+    elements = payload(message(buttons=acts))["blocks"][-1]["elements"]
+
+    assert [(each["action_id"], each["url"], each.get("style")) for each in elements] == [
+        ("ack", "http://fleet.example/incidents/7#ack", "primary"),
+        ("open", "http://fleet.example/jobs/1", None),
+    ]
+
+
+def test_a_sparkline_stands_under_its_label_with_gaps():
+    spark = payload(message(spark=(0.0, None, 1.0), spark_label="GPU ```active```"))["blocks"][3]
+
+    assert spark["text"]["text"] == "```\nGPU '''active'''\n▁ █\n```"
+
+
+def test_of_a_long_series_the_newest_values_are_drawn():
+    spark = payload(message(spark=(1.0,) * 5 + (0.0,) * 60))["blocks"][3]
+
+    assert spark["text"]["text"] == f"```\n{'▁' * 60}\n```"
+
+
+def test_a_series_of_nothing_is_not_drawn():
+    assert payload(message(spark=(None, None))) == payload(message())
+
+
+def test_what_is_critical_has_a_sign_of_its_own():
+    assert payload(message(severity="critical"))["text"].startswith("🔴 ")
+
+
 def test_slacks_own_library_finds_nothing_to_object_to():
-    for block in Block.parse_all(payload(message())["blocks"]):
+    whole = message(
+        buttons=(Button("Ack", "ack", "http://fleet.example/7", "primary"),), spark=(0.5, None)
+    )
+    for block in Block.parse_all(payload(whole)["blocks"]):
         block.validate_json()
 
 
@@ -136,6 +184,9 @@ def test_everything_too_long_is_cut_to_slacks_limits(character):
         rows=tuple((long, long) for _ in range(300)),
         text=long,
         url="http://fleet.example/",
+        buttons=tuple(Button(long, "ack", "http://fleet.example/7") for _ in range(30)),
+        spark=(0.5,) * 5000,
+        spark_label=long,
     )
 
     sent = payload(big)

@@ -29,6 +29,10 @@ class MessageRefusedError(TransportError):
     """This message will never be taken; the channel itself works."""
 
 
+class AddressRefusedError(TransportError):
+    """Nothing will ever be taken for this address; the channel itself works."""
+
+
 class ConfigError(ValueError):
     """Settings that can't be used; `errors` says per field what to change."""
 
@@ -53,12 +57,45 @@ class ConfigField:
     default: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """One message on its way.
+
+    identity: the same for every try of one delivery. thread: what it is about for ever, the same
+    for every message about that. address: a person's, "" = the channel's own. remote_id: what
+    stands of its thread on the other side, as an earlier Receipt said it; "" = nothing.
+    """
+
+    message: Message
+    identity: str
+    thread: str
+    address: str = ""
+    remote_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the other side answered, and what the message is called there: "" = it can't be edited,
+    or what stands of its thread is what stood before.
+    """
+
+    answer: str
+    remote_id: str = ""
+
+
 class Transport(Protocol):
-    """A way to reach people: one file, one object in TRANSPORTS."""
+    """A way to reach people: one file, one object in TRANSPORTS.
+
+    can_edit: a later message of a thread replaces the earlier one, so that only the last counts.
+    person_by: the accounts.Identity.System whose names are addresses of people here; "" = it
+    reaches nobody but its own channel.
+    """
 
     kind: str
     label: str
     fields: tuple[ConfigField, ...]
+    can_edit: bool
+    person_by: str
 
     def validate(self, config: Mapping[str, str]) -> Config:
         """The settings, trimmed and complete. Raises ConfigError."""
@@ -69,12 +106,9 @@ class Transport(Protocol):
         ...
 
     def send(
-        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
-    ) -> str:
-        """What the other side answered.
-
-        `identity` is the same for every try of one delivery. Raises TransportError.
-        """
+        self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool
+    ) -> Receipt:
+        """What the other side answered. Raises TransportError."""
         ...
 
 
@@ -107,3 +141,9 @@ def required(
         if allowed and values[field.name] and values[field.name] not in allowed:
             errors[field.name] = f"{field.label} must be one of {', '.join(allowed)}"
     return values, errors
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait as the answer says; None when it does not say it in seconds."""
+    value = headers.get("retry-after", "").strip()
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 8 else None

@@ -1,5 +1,6 @@
 """E-mail through the organisation's own SMTP server, text and HTML in one message."""
 
+import hashlib
 import smtplib
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +15,15 @@ from django.core.validators import validate_email
 from django.template.loader import render_to_string
 
 from fleetwatch.lib import outbound
-from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.message import one_line
 from fleetwatch.notify.transports.base import (
+    AddressRefusedError,
     Config,
     ConfigError,
     ConfigField,
+    Envelope,
     MessageRefusedError,
+    Receipt,
     TransportError,
     reaching,
     required,
@@ -44,6 +48,8 @@ class Email:
 
     kind = "email"
     label = "E-mail"
+    can_edit = False
+    person_by = "email"
     fields: tuple[ConfigField, ...] = (
         ConfigField("host", "SMTP server"),
         ConfigField("security", "Encryption", choices=SECURITY, default="starttls"),
@@ -80,25 +86,21 @@ class Email:
         return f"{config['recipients']} via {config['host']}:{config['port']}"
 
     def send(
-        self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool
-    ) -> str:
+        self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool
+    ) -> Receipt:
         host = config["host"]
         port = int(config["port"])
-        mail = compose(
-            message,
-            sender=config["sender"],
-            recipients=_addresses(config["recipients"]),
-            identity=identity,
-        )
+        recipients = [envelope.address] if envelope.address else _addresses(config["recipients"])
+        mail = compose(envelope, sender=config["sender"], recipients=recipients)
         with reaching():
             addresses = outbound.resolve(host, port, allow_private=allow_private)
         with outbound.Deadline(TIMEOUT_S) as deadline:
             try:
                 refused = _deliver(_backend(config, partial(deadline.connect, addresses)), mail)
             except (smtplib.SMTPException, OSError) as error:
-                raise _judged(error, host, is_late=deadline.is_over) from error
+                raise _judged(error, host, envelope.address, is_late=deadline.is_over) from error
         missed = _refusals(refused, ", ")
-        return f"accepted, but not for {missed}" if missed else "accepted"
+        return Receipt(f"accepted, but not for {missed}" if missed else "accepted")
 
 
 class _PinnedSMTP(smtplib.SMTP):
@@ -171,22 +173,24 @@ def _backend(config: Mapping[str, str], connect_to: Connect) -> _PinnedBackend:
     return backend
 
 
-def compose(
-    message: Message, *, sender: str, recipients: list[str], identity: str
-) -> EmailMultiAlternatives:
+def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailMultiAlternatives:
     """The mail: text and HTML of the same message.
 
-    A second try carries the same Message-ID, so that it can be recognised.
+    A second try carries the same Message-ID, so that it can be recognised. All of a thread refer to
+    the same one, by which mail programs show them together (RFC 5322 3.6.4: it need not exist).
     """
+    message = envelope.message
     shown = {"message": message, "head": message.rows[:1], "rows": message.rows[1:]}
     domain = sender.rpartition("@")[2]
+    thread = hashlib.sha256(f"thread/{envelope.thread}".encode()).hexdigest()[:32]
     mail = EmailMultiAlternatives(
         subject=one_line(message.title, MAX_SUBJECT),
         body=render_to_string("notify/message.txt", shown),
         from_email=f"FleetWatch <{sender}>",
         to=recipients,
         headers={
-            "Message-ID": f"<{identity}@{domain}>",
+            "Message-ID": f"<{envelope.identity}@{domain}>",
+            "References": f"<{thread}@{domain}>",
             "Date": formatdate(),
             "Auto-Submitted": "auto-generated",  # RFC 3834: no out-of-office answers, please
             "X-Auto-Response-Suppress": "All",
@@ -213,16 +217,15 @@ def _deliver(
         connection.close()
 
 
-def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
-    """What an SMTP failure means: RFC 5321 4.2.1, 4yz heals by itself, 5yz does not."""
+def _judged(error: Exception, host: str, address: str, *, is_late: bool) -> TransportError:
+    """What an SMTP failure means: RFC 5321 4.2.1, 4yz heals by itself, 5yz does not.
+
+    That a person's address is refused says nothing about the channel.
+    """
     if is_late or isinstance(error, TimeoutError):
         return TransportError(f"{host}: no answer within {TIMEOUT_S:g} s")
     if isinstance(error, smtplib.SMTPRecipientsRefused):
-        refused = error.recipients
-        return TransportError(
-            f"{host} refused every recipient: {_refusals(refused, '; ')}",
-            permanent=all(code >= 500 for code, _ in refused.values()),
-        )
+        return _refused_recipients(error.recipients, host, address)
     if isinstance(error, smtplib.SMTPResponseException):
         return _judged_answer(error, host)
     if isinstance(error, smtplib.SMTPNotSupportedError):
@@ -231,6 +234,15 @@ def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
             permanent=True,
         )
     return TransportError(f"{host}: {one_line(str(error)) or 'the connection failed'}")
+
+
+def _refused_recipients(refused: Mapping[str, Any], host: str, address: str) -> TransportError:
+    is_final = all(code >= 500 for code, _ in refused.values())
+    if address and is_final:
+        return AddressRefusedError(f"{host} refused {_refusals(refused, '; ')}")
+    return TransportError(
+        f"{host} refused every recipient: {_refusals(refused, '; ')}", permanent=is_final
+    )
 
 
 def _refusals(refused: Mapping[str, Any], separator: str) -> str:

@@ -17,7 +17,7 @@ from fleetwatch.ingest import services as ingest
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.commands import HubCommand
-from fleetwatch.notify import services as notify
+from fleetwatch.notify import delivering
 from fleetwatch.operations.services import record_run
 from fleetwatch.telemetry import seal
 from fleetwatch.telemetry.models import SealMark, TouchedHour
@@ -71,8 +71,8 @@ def _steps_from_the_ledger_on(now: datetime) -> tuple[Step, ...]:
         Step("evaluate", alerts.evaluate),
         Step(
             "deliver",
-            lambda at: notify.deliver_due(at, LIMIT),
-            lambda: notify.is_sending(timezone.now()),
+            lambda at: delivering.deliver_due(at, LIMIT),
+            lambda: delivering.is_sending(timezone.now()),
         ),
     )
 
