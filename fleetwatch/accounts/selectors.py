@@ -8,6 +8,8 @@ from django.utils.crypto import constant_time_compare
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
 
+MAX_CHOICES = 500
+
 
 def organisation() -> Organisation:
     """The one organisation; its row is made on first use."""
@@ -22,6 +24,12 @@ def zone() -> ZoneInfo:
 def unknown_teams(slugs: set[str]) -> set[str]:
     """Those of the slugs that no team has yet."""
     return slugs - set(Team.objects.filter(slug__in=slugs).values_list("slug", flat=True))
+
+
+def team_choices() -> list[tuple[str, str]]:
+    """The teams that a form offers, each its slug and name."""
+    teams = Team.objects.order_by("slug")[:MAX_CHOICES]
+    return [(team.slug, team.name or team.slug) for team in teams]
 
 
 def user_of_session(key: str) -> User | None:

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from django.db.models import Model, QuerySet
+from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts.models import User
+from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.refusal import RefusedFieldError
 
 Post = Mapping[str, str]
@@ -79,3 +81,8 @@ class Asked:
     def by(self) -> str:
         """Who sent it."""
         return self.user.get_username()
+
+
+def read_form(request: HttpRequest) -> Asked:
+    """What somebody who is logged in sent."""
+    return Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from django import template
 from django.db.models import Model
 from django.template.context import Context
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
@@ -117,6 +118,12 @@ def swatch(state: str) -> dict[str, str]:
 def icon(name: str, size: int = 16) -> dict[str, Any]:
     """A symbol of the sprite in base.html."""
     return {"name": name, "size": size}
+
+
+@register.inclusion_tag("dashboard/_press.html")
+def press(label: str, view: str, *args: Any, id: int | None = None) -> dict[str, Any]:
+    """A button that posts to the view, with the `id` of a row."""
+    return {"label": label, "address": reverse(view, args=args), "id": id}
 
 
 @register.simple_tag

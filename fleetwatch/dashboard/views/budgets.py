@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.accounts.selectors import team_choices
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
@@ -25,7 +26,6 @@ from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import Interval
 
-MAX_CHOICES = 500  # teams offered in the form
 ANOMALY_DAYS = 30
 MAX_ANOMALIES = 20
 FORM = "budget"
@@ -97,8 +97,8 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "lines": [(line, spend_bar(line.spent_usd, line.budget_usd, line.end)) for line in lines],
         "has_budgets": any(line.limit for line in lines),
         "month": selectors.running_month(period.now),
-        "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
-        "months": limits.months(period.now),
+        "teams": team_choices(),
+        "months": [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)],
         "anomalies": anomalies[:MAX_ANOMALIES],
         "anomalies_left_off": max(0, len(anomalies) - MAX_ANOMALIES),
         "anomaly_days": ANOMALY_DAYS,

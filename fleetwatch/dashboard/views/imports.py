@@ -4,7 +4,7 @@ the same text is imported.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -18,14 +18,13 @@ from fleetwatch.accounts import people_csv, people_imports
 from fleetwatch.accounts.people_imports import ImportedPeople
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, Imported
-from fleetwatch.costs.mapping import mapping_csv, mapping_imports, rule_terms
+from fleetwatch.costs.mapping import mapping_csv, mapping_imports
+from fleetwatch.costs.mapping.rule_terms import GIVES
 from fleetwatch.costs.rates import imports, rate_csv
-from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.parameters import View, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.lib.csv_rows import RefusedError
-
-Act = Callable[..., Imported | ImportedPeople]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,8 @@ class Kind:
     example: str
     max_bytes: int
     look: Callable[..., Any]  # what it says is the template's
-    act: Act
+    act: Callable[[bytes, datetime, str], Imported | ImportedPeople]  # by whom
+    right: Right = Right.MONEY
     section: str = "settings"  # of the rail
 
 
@@ -60,7 +60,7 @@ RATES = Kind(
     ),
     max_bytes=rate_csv.FORM.max_bytes,
     look=imports.dry_run,
-    act=imports.import_rates,
+    act=lambda content, now, _: imports.import_rates(content, now=now),
 )
 RULES = Kind(
     noun="rule",
@@ -72,7 +72,7 @@ RULES = Kind(
     example="account,label,team,project,cost_centre,valid_from\nml-*,project=vision-*,vision,Apollo,4711,2026-11-01",
     max_bytes=mapping_csv.FORM.max_bytes,
     look=mapping_imports.dry_run,
-    act=mapping_imports.import_mappings,
+    act=lambda content, now, by: mapping_imports.import_mappings(content, now=now, by=by),
 )
 
 PEOPLE = Kind(
@@ -86,50 +86,34 @@ PEOPLE = Kind(
     example="user,system,cluster,name,email,role,team\nann,unix,alps,alee,ann@example.org,lead,vision",
     max_bytes=people_csv.FORM.max_bytes,
     look=people_imports.dry_run,
-    act=people_imports.import_people,
+    act=lambda content, now, _: people_imports.import_people(content, now=now),
+    right=Right.PEOPLE,
 )
 
 
-@require_http_methods(["GET", "POST"])
-@needs(Right.MONEY)
-@never_cache
-@takes()
-def rates_import(request: HttpRequest) -> HttpResponse:
-    return _page(request, RATES, RATES.act)
+def _door(kind: Kind) -> View:
+    @require_http_methods(["GET", "POST"])
+    @needs(kind.right)
+    @never_cache
+    @takes()
+    def door(request: HttpRequest) -> HttpResponse:
+        return _page(request, kind)
+
+    return door
 
 
-@require_http_methods(["GET", "POST"])
-@needs(Right.MONEY)
-@never_cache
-@takes()
-def mappings_import(request: HttpRequest) -> HttpResponse:
-    return _page(request, RULES, partial(RULES.act, by=request.user.get_username()))
-
-
-@require_http_methods(["GET", "POST"])
-@needs(Right.PEOPLE)
-@never_cache
-@takes()
-def people_import(request: HttpRequest) -> HttpResponse:
-    return _page(request, PEOPLE, PEOPLE.act)
-
-
-def _page(request: HttpRequest, kind: Kind, act: Act) -> HttpResponse:
+def _page(request: HttpRequest, kind: Kind) -> HttpResponse:
     """A file is looked at first, with what it would change; then the same text is imported."""
     period = read_period(request)
-    context: Context = {
-        "kind": kind,
-        "days": LOOKS_BACK_DAYS,
-        "owner_names": rule_terms.GIVES,
-    }
+    context: Context = {"kind": kind, "days": LOOKS_BACK_DAYS, "owner_names": GIVES}
     if request.method == "POST":
         content = _content(request, kind.max_bytes)
         if len(content) <= kind.max_bytes:
             context["text"] = content.decode("utf-8-sig", "replace")
         try:
             if request.POST.get("do") == "import":
-                done = act(content, now=period.now)
-                messages.success(request, _done(done, kind.noun))
+                imported = kind.act(content, period.now, request.user.get_username())
+                messages.success(request, _done(imported, kind.noun))
                 return redirect(f"{reverse(kind.home)}#{kind.noun}s")
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
@@ -148,3 +132,8 @@ def _content(request: HttpRequest, max_bytes: int) -> bytes:
     if file is not None:
         return bytes(file.read(max_bytes + 1))
     return request.POST.get("text", "").encode()
+
+
+rates_import = _door(RATES)
+mappings_import = _door(RULES)
+people_import = _door(PEOPLE)

@@ -19,7 +19,7 @@ from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.dashboard import api_tokens, finding_rows, words
-from fleetwatch.dashboard.asked import Asked
+from fleetwatch.dashboard.asked import read_form
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -62,7 +62,7 @@ def jobs_of(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def claim(request: HttpRequest) -> HttpResponse:
     """A name in another system that the reader says to have: an admin confirms it."""
-    asked = _asked(request)
+    asked = read_form(request)
     name = Name(asked.text("system"), asked.text("name"), asked.text("cluster"))
     try:
         if name.system not in CLAIMED:
@@ -89,7 +89,7 @@ def drop_name(request: HttpRequest, pk: int) -> HttpResponse:
 def make_token(request: HttpRequest) -> HttpResponse:
     """A token that may at most what the reader may: shown once."""
     try:
-        return _page(request, done=api_tokens.make(_asked(request)))
+        return _page(request, done=api_tokens.make(read_form(request)))
     except RefusedFieldError as error:
         return _page(request, action="token", errors={error.field: str(error)})
 
@@ -99,17 +99,13 @@ def make_token(request: HttpRequest) -> HttpResponse:
 @never_cache
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(ApiToken, pk=pk, user=_user(request))
-    revoke_api_token(token.pk, _asked(request).now)
+    revoke_api_token(token.pk, read_form(request).now)
     messages.success(request, "The token was revoked.")
     return redirect("me")
 
 
 def _user(request: HttpRequest) -> User:
     return cast("User", request.user)
-
-
-def _asked(request: HttpRequest) -> Asked:
-    return Asked(request.POST.dict(), _user(request), read_period(request).now)
 
 
 def _page(request: HttpRequest, whose: User | None = None, **outcome: object) -> HttpResponse:

@@ -1,17 +1,15 @@
 """Names by rules: an admin sees whom one would make which Unix user, then sets it."""
 
-from typing import cast
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from fleetwatch.accounts.models import NameRule, User
+from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.dashboard.asked import Asked
+from fleetwatch.dashboard.asked import read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
@@ -28,7 +26,7 @@ def name_rules(request: HttpRequest) -> HttpResponse:
     """A rule is looked at first, with the names that it would give; then the same one is set."""
     if request.method == "GET":
         return _page(request)
-    asked = _asked(request)
+    asked = read_form(request)
     new = NewNameRule(asked.text("takes"), asked.text("domain"), asked.text("cluster"))
     try:
         if asked.text("do") != "set":
@@ -46,13 +44,9 @@ def name_rules(request: HttpRequest) -> HttpResponse:
 @needs(Right.PEOPLE)
 @never_cache
 def drop(request: HttpRequest, pk: int) -> HttpResponse:
-    drop_rule(get_object_or_404(NameRule, pk=pk), now=_asked(request).now)
+    drop_rule(get_object_or_404(NameRule, pk=pk), now=read_form(request).now)
     messages.success(request, "The rule is gone, and the names that it alone gave.")
     return redirect("name_rules")
-
-
-def _asked(request: HttpRequest) -> Asked:
-    return Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
 
 
 def _page(request: HttpRequest, **outcome: object) -> HttpResponse:

@@ -1,7 +1,6 @@
 """People: who has an account and what each may do, how others come in, and what was done."""
 
 from collections.abc import Callable
-from typing import cast
 
 from django.conf import settings
 from django.contrib import messages
@@ -16,7 +15,8 @@ from fleetwatch.accounts import people as writes
 from fleetwatch.accounts.log_in.second_factor import drop_factors, has_factor
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.dashboard.asked import Asked, Done
+from fleetwatch.accounts.selectors import team_choices
+from fleetwatch.dashboard.asked import Asked, Done, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
@@ -25,7 +25,6 @@ from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import mail
 
 MAX_SHOWN = 500
-MAX_TEAMS = 500  # offered in a list
 
 
 @require_GET
@@ -42,7 +41,7 @@ def people(request: HttpRequest) -> HttpResponse:
 @never_cache
 def invite(request: HttpRequest) -> HttpResponse:
     """A link that makes one account: shown once, and sent where there is an address."""
-    asked = _asked(request)
+    asked = read_form(request)
     try:
         done = _invite(asked)
     except RefusedFieldError as error:
@@ -55,7 +54,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 @never_cache
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     invitation = get_object_or_404(Invitation, pk=pk, accepted_by=None, revoked_at=None)
-    writes.withdraw(invitation, now=_asked(request).now)
+    writes.withdraw(invitation, now=read_form(request).now)
     messages.success(request, "The invitation was withdrawn: its link makes no account any more.")
     return redirect("people")
 
@@ -77,17 +76,13 @@ def change_person(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         raise Http404(action)
     user = get_object_or_404(User, pk=pk)
     try:
-        done = _CHANGES[action](user, _asked(request))
+        done = _CHANGES[action](user, read_form(request))
     except RefusedFieldError as error:
         return _person(request, user, action=action, errors={error.field: str(error)})
     if done.secret:
         return _person(request, user, done=done)
     messages.success(request, done.text)
     return redirect("person", pk)
-
-
-def _asked(request: HttpRequest) -> Asked:
-    return Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
 
 
 def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
@@ -106,7 +101,7 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
         )
         .select_related("team", "by")
         .order_by("-created_at")[:MAX_SHOWN],
-        "teams": _teams(),
+        "teams": team_choices(),
         "roles": User.Role.choices,
         "action": "",
         "errors": {},
@@ -141,7 +136,7 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         "systems": Identity.System.choices,
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "has_factor": has_factor(user),
-        "teams": _teams(),
+        "teams": team_choices(),
         "roles": User.Role.choices,
         "action": "",
         "errors": {},
@@ -149,10 +144,6 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         **outcome,
     }
     return page(request, period, "dashboard/person.html", "people", context)
-
-
-def _teams() -> QuerySet[Team]:
-    return Team.objects.order_by("slug")[:MAX_TEAMS]
 
 
 def _team(asked: Asked) -> Team | None:

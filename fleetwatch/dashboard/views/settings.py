@@ -20,7 +20,7 @@ from fleetwatch.costs.rates import book
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import api_tokens, changes, prices
-from fleetwatch.dashboard.asked import Asked, Done
+from fleetwatch.dashboard.asked import Done, read_form
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
@@ -99,7 +99,7 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     make = existing(changes.CHANGES.get(action))
     section = SECTIONS.get(action.partition("-")[0], "organisation")
     check(request.user, RIGHTS[section])
-    asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
+    asked = read_form(request)
     try:
         done = make(asked)
     except (ConfigError, RefusedFieldError) as error:
@@ -170,7 +170,7 @@ def _money() -> Context:
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
         "regions": book.places("region"),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_RATES],
-        "classes": PRICING_CLASSES,
+        "classes": [(each, each.replace("_", " ")) for each in PRICING_CLASSES],
     }
 
 
@@ -181,7 +181,7 @@ def _tokens(now: datetime) -> Context:
     return {
         "agent_tokens": agent_tokens,
         "elastic_rules": silence.elastic_rules(),
-        "elastic_kinds": silence.RULE_KINDS,
+        "elastic_kinds": [(kind, kind) for kind in silence.RULE_KINDS],
         "enrollment_tokens": ingest.enrollment_tokens(now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
         "api_tokens": api_tokens.order_by("-created_at"),
