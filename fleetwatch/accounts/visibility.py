@@ -1,9 +1,10 @@
-"""What a reader sees of what is not theirs, as the organisation decides: everything, or what is of
-the own teams and the own jobs.
+"""What a reader sees of what is not theirs, as the organisation decides: everything, what is of the
+own teams and the own jobs, or everything with pseudonyms for others.
 
 Engineers and leads are limited, in a browser and by token. Commands, tasks and agents see
 everything. What a limited reader may open at all is on a list: a new address is closed to them
-until it is added, and rows are narrowed where they are read.
+until it is added, and rows are narrowed, or names replaced (figures.others_names), where they are
+read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,18 +38,23 @@ OPEN = frozenset(
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )
+# beside these where sums are everybody's
+OPEN_WITH_PSEUDONYMS = frozenset(
+    {"overview", "overview_now", "overview_worst", "api-1:fleet_summary"}
+)
 CHARTS = ("spend", "finding")  # the others are of machines and budgets
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What a reader sees who does not see everything: the time of these teams, and of the jobs
-    under these names.
+    under these names. With pseudonyms sums are of all time, and these are what is called by name.
     """
 
     user_id: int
     team_ids: frozenset[int]
     names: tuple[Identity, ...]
+    with_pseudonyms: bool = False
 
 
 def _everything() -> Sight | None:
@@ -61,6 +67,18 @@ _sight: ContextVar[Callable[[], Sight | None]] = ContextVar("sight", default=_ev
 def sight() -> Sight | None:
     """What the reader of this request sees; None = everything, as commands and tasks do."""
     return _sight.get()()
+
+
+def narrowed() -> Sight | None:
+    """What the reader sees from whom others' time is left out; None = sums are of everybody's."""
+    seen = sight()
+    return None if seen is None or seen.with_pseudonyms else seen
+
+
+def pseudonymous() -> Sight | None:
+    """What is called by name where the rest has pseudonyms; None = nothing has."""
+    seen = sight()
+    return seen if seen is not None and seen.with_pseudonyms else None
 
 
 @contextmanager
@@ -77,14 +95,16 @@ def sight_of(user: User) -> Sight | None:
     """What the user sees, with a token in the role that both may; None = everything."""
     if role_of(user) not in LIMITED:
         return None
-    if organisation().others_shown == OthersShown.EVERYTHING:
+    choice = organisation().others_shown
+    if choice == OthersShown.EVERYTHING:
         return None
     team_ids = frozenset(team.pk for team in teams_of(user, timezone.now()))
-    return Sight(user.pk, team_ids, tuple(holders_of(user)))
+    has_pseudonyms = choice == OthersShown.PSEUDONYMS
+    return Sight(user.pk, team_ids, tuple(holders_of(user)), has_pseudonyms)
 
 
 def is_open(match: ResolverMatch | None) -> bool:
-    """Whether who does not see everything may open the address."""
+    """Whether everybody who is let in may open the address, whatever he sees of others."""
     if match is None:
         return False
     if match.view_name == "chart":
@@ -92,9 +112,16 @@ def is_open(match: ResolverMatch | None) -> bool:
     return match.view_name in OPEN or match.route.startswith(ACCOUNTS)
 
 
+def is_open_to(seen: Sight | None, match: ResolverMatch | None) -> bool:
+    """Whether who sees that may open the address, which not everybody may."""
+    if seen is None:
+        return True
+    return seen.with_pseudonyms and match is not None and match.view_name in OPEN_WITH_PSEUDONYMS
+
+
 def may_open(user: User, match: ResolverMatch | None) -> bool:
     """Whether there is anything at the address as far as the user may know."""
-    return is_open(match) or sight_of(user) is None
+    return is_open(match) or is_open_to(sight_of(user), match)
 
 
 def set_others_shown(choice: str) -> None:
@@ -112,8 +139,8 @@ def set_others_shown(choice: str) -> None:
 
 
 def for_templates(_: HttpRequest) -> dict[str, Callable[[], bool]]:
-    """`sees_all`: only a template that uses it asks."""
-    return {"sees_all": lambda: sight() is None}
+    """`sees_all`, and `sees_sums`, of everybody: only a template that uses one asks."""
+    return {"sees_all": lambda: sight() is None, "sees_sums": lambda: narrowed() is None}
 
 
 class NarrowToReader:
@@ -147,5 +174,6 @@ class NarrowToReader:
         _args: tuple[Any, ...],
         _kwargs: Mapping[str, Any],
     ) -> None:
-        if not is_open(request.resolver_match) and sight() is not None:
+        match = request.resolver_match
+        if not is_open(match) and not is_open_to(sight(), match):
             raise Http404

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.costs.priced import priced
 from fleetwatch.figures.edges import split
 from fleetwatch.figures.totals import HEADLINE_TIERS
@@ -48,7 +48,7 @@ def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
     Of an hour that lies in the period in part, its adjustments count in that proportion.
     """
     closed = ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start)
-    months = [] if sight() is not None else list(closed.order_by("start"))
+    months = [] if narrowed() else list(closed.order_by("start"))
     if not months:
         return None
     by_cause: dict[str, Decimal] = defaultdict(Decimal)

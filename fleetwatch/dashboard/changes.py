@@ -45,6 +45,7 @@ SECOND_FACTOR = {
 OTHERS_SHOWN = {
     OthersShown.EVERYTHING: "Everybody sees everything.",
     OthersShown.OWN_TEAMS: "Engineers and leads see what is of their teams, and their own jobs.",
+    OthersShown.PSEUDONYMS: "Engineers and leads see the sums of all, and others under pseudonyms.",
 }
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
+from fleetwatch.figures.others_names import jobs_shown
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import RunSpan, open_idle_runs
@@ -35,7 +36,8 @@ def longest_idle(now: datetime) -> LongestIdle | None:
     first = min(idle, key=lambda each: (each.start_ms, each.gpu_id), default=None)
     if not first or not first.job_id or to_ms(now) - first.start_ms < LEAST_SHOWN_MS:
         return None
-    [job] = into_teams([Job.objects.select_related("team").get(pk=first.job_id)], before=now)
+    job = Job.objects.select_related("team").get(pk=first.job_id)
+    [job] = jobs_shown(into_teams([job], before=now))
     of_job = [each for each in idle if each.job_id == first.job_id]
     return LongestIdle(
         job=job,

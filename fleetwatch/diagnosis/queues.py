@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.diagnosis.capacity import ASKED, PENDING, clusters
 from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import HOUR_MS
@@ -29,7 +29,7 @@ def waiting(now_ms: int) -> list[Queue]:
     """The queue of each cluster whose nodes told of it in the last minutes, by name; none to a
     reader who does not see everything, for others wait in it too.
     """
-    if sight() is not None:
+    if narrowed() is not None:
         return []
     asked = _asked(now_ms)
     if not asked:

@@ -14,19 +14,21 @@ from django.db.models import Count, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
 from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
+from fleetwatch.diagnosis.findings.deciders import with_assignees, with_deciders
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.verdicts import NUMBER
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding, Said
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.others_names import jobs_shown
 from fleetwatch.figures.selectors import Breakdown
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.jobs.models import Job
@@ -161,7 +163,7 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     """
     every = list(lines)
     jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in every})
-    with_outcomes(into_teams(jobs.values(), before=before))
+    jobs_shown(with_outcomes(into_teams(jobs.values(), before=before)))
     # one whose job was deleted since is on no page
     shown = [line for line in every if line.finding.job_id in jobs]
     _join([line.finding for line in shown], jobs)
@@ -181,6 +183,7 @@ def _join(findings: Sequence[Finding], jobs: Mapping[int | None, Job]) -> None:
     for finding in findings:
         finding.job = jobs[finding.job_id]
         finding.assignee = people.get(finding.assignee_id)
+    with_assignees(findings)
 
 
 def _gpus(keys: Collection[Key]) -> Counter[Key]:
@@ -243,16 +246,16 @@ def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary
 
 
 def history(*findings: Finding) -> list[Said]:
-    """What was said of the findings, the newest first."""
+    """What was said of the findings, the newest first, by whom the reader may know."""
     of = Said.objects.filter(finding__in=findings).select_related("by", "finding")
-    return list(of.order_by("-at", "-pk"))
+    return with_deciders(list(of.order_by("-at", "-pk")))
 
 
 def precision() -> dict[str, Precision]:
     """Per cause what people confirmed and rejected: of each finding the last answer counts. None
     to a reader who does not see everything: it counts others' findings.
     """
-    if sight() is not None:
+    if narrowed() is not None:
         return {}
     answers = (
         Said.objects.filter(kind__in=(Said.Kind.CONFIRMED, Said.Kind.REJECTED))

@@ -1,9 +1,10 @@
-"""Key and label of each line of a breakdown."""
+"""Key and label of each line of a breakdown, as its reader is told of them."""
 
 from collections.abc import Collection
 
 from django.db.models import Model
 
+from fleetwatch.figures.others_names import lines_shown
 from fleetwatch.figures.priced_columns import NO_KEY, Keys
 from fleetwatch.figures.totals import NOBODY, OWNERS, UNALLOCATED, Line
 from fleetwatch.inventory.models import GPU, GPUModel, Node
@@ -23,12 +24,13 @@ def lines_of(group_by: str, keys: Keys, ids: Collection[int]) -> dict[int, Line]
     that it was.
     """
     if group_by in ("user", *OWNERS):
-        return dict(enumerate([UNHELD, *keys.lines], NO_KEY))
+        return lines_shown(group_by, dict(enumerate([UNHELD, *keys.lines], NO_KEY)))
     what = group_by.replace("_", " ")
     stored = set(ids) - {NO_KEY}
     lines = {pk: (f"(deleted {pk})", f"{what} that was deleted") for pk in stored}
     lines[NO_KEY] = (NOBODY, "unknown model") if group_by == "gpu_model" else UNHELD
-    return lines | (_gpus(stored) if group_by == "gpu" else _stored(group_by, stored))
+    lines |= _gpus(stored) if group_by == "gpu" else _stored(group_by, stored)
+    return lines_shown(group_by, lines)
 
 
 def _gpus(ids: Collection[int]) -> dict[int, Line]:

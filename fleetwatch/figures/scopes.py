@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed
+from fleetwatch.figures.others_names import meant
 from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import gpus_of
@@ -31,10 +32,10 @@ def limits_of(scope: Scope) -> Limits:
     """What is looked at: what all of the scope says holds for.
 
     What no job held is of no user, team or job that is named beside it, and of no reader who does
-    not see everything.
+    not see everything. A pseudonym is the name that it stands for, and a name that has one nothing.
     """
     limits: Limits = dict.fromkeys(NAMES)
-    reader = sight()
+    reader = narrowed()
     if reader is not None:
         limits["seen"] = Seen(reader.team_ids, own_ids(reader))
     limits["states"] = None if scope.states is None else list(scope.states)
@@ -42,7 +43,8 @@ def limits_of(scope: Scope) -> Limits:
     for field, limit in _LIMITS.items():
         value = getattr(scope, field)
         if value is not None and (value or field not in _OF_HOLDERS):
-            limits |= limit(value)
+            name = meant(field, value)
+            limits |= {"job_id": _NO_ROW} if name is None else limit(name)
     if UNALLOCATED in [getattr(scope, field) for field in _OF_HOLDERS]:
         limits |= {"job_id": _NO_ROW} if scope.is_allocated else {"is_allocated": False}
     return limits

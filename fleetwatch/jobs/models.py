@@ -53,6 +53,8 @@ class Job(models.Model):
     restarts = models.PositiveIntegerField(default=0)
     labels = models.JSONField(default=dict)
 
+    has_pseudonym = False  # whether the reader is told of it under one (figures.others_names)
+
     @property
     def own_key(self) -> str:
         """What means this job alone, also where others share its key (selectors.job)."""

@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import Min, Q
 
 from fleetwatch.accounts.models import Identity
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
@@ -190,7 +190,7 @@ def pending_jobs(now_ms: int) -> list[PendingJobs]:
     """The jobs that wait, by cluster and partition, as far as accounting told of them in the last
     days; nothing to who does not see everybody's.
     """
-    if sight() is not None:
+    if narrowed() is not None:
         return []
     return [
         PendingJobs(*row) for row in execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
@@ -245,7 +245,7 @@ def job_ids(
     *, text: str = "", kind: str | None = None, cluster: str | None = None
 ) -> list[int] | None:
     """The ids of jobs with the text in key or name, of that kind and cluster; None where nothing is
-    asked: of all.
+    asked: of all. By text those are found whose name the reader sees.
     """
     facts = {
         name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None
@@ -253,8 +253,9 @@ def job_ids(
     if not text and not facts:
         return None
     named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
-    jobs = visible(Job.objects.filter(named, **facts))
-    return list(jobs.values_list("pk", flat=True))
+    jobs = Job.objects.filter(named, **facts)
+    asked = visible(jobs) if text or narrowed() else jobs
+    return list(asked.values_list("pk", flat=True))
 
 
 def held_by(names: Iterable[Identity], *, since_ms: int) -> list[int]:

@@ -1,4 +1,6 @@
-"""Which jobs the reader sees: those of the own teams at any time, and the own."""
+"""Which jobs the reader sees by name: those of the own teams at any time, the own, and those about
+which a finding was given to the reader.
+"""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -15,16 +17,17 @@ from fleetwatch.jobs.models import Job
 
 # ids of the jobs with time that is one of these teams'
 _OF_TEAMS = "SELECT job_id FROM costs_owned WHERE team_id = ANY(%s)"
+_GIVEN = "SELECT job_id FROM diagnosis_finding WHERE assignee_id = %s AND job_id IS NOT NULL"
 _NO_JOB = Q(pk__in=())
 
 
 def visible(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Those of the jobs that the reader sees."""
+    """Those of the jobs that the reader sees by name."""
     seen = sight()
     if seen is None:
         return jobs
     of_teams = RawSQL(_OF_TEAMS, [sorted(seen.team_ids)])  # noqa: S611 - a constant, ids beside it
-    return jobs.filter(Q(pk__in=of_teams) | under(seen.names))
+    return jobs.filter(Q(pk__in=of_teams) | _own(seen))
 
 
 def is_visible(job: Job) -> bool:
@@ -33,10 +36,13 @@ def is_visible(job: Job) -> bool:
 
 
 def own_ids(seen: Sight) -> list[int]:
-    """The ids of the reader's own jobs."""
-    if not seen.names:
-        return []
-    return list(Job.objects.filter(under(seen.names)).values_list("pk", flat=True))
+    """The ids of the reader's own jobs, and of those about which a finding was given to him."""
+    return list(Job.objects.filter(_own(seen)).values_list("pk", flat=True))
+
+
+def _own(seen: Sight) -> Q:
+    given = RawSQL(_GIVEN, [seen.user_id])  # noqa: S611 - a constant, an id beside it
+    return Q(pk__in=given) | under(seen.names)
 
 
 def under(names: Iterable[Identity]) -> Q:

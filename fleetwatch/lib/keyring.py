@@ -11,10 +11,9 @@ from cryptography.fernet import Fernet, MultiFernet
 
 def keyring(keys: Sequence[str], purpose: bytes) -> MultiFernet:
     """Encrypts by the first key, decrypts by any; the purpose has at most 16 bytes (BLAKE2)."""
-    return MultiFernet([Fernet(_derived(key, purpose)) for key in keys])
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(derived(key, purpose))) for key in keys])
 
 
-def _derived(key: str, purpose: bytes) -> bytes:
-    return base64.urlsafe_b64encode(
-        hashlib.blake2b(key.encode(), digest_size=32, person=purpose).digest()
-    )
+def derived(key: str, purpose: bytes) -> bytes:
+    """32 bytes that are for that purpose alone."""
+    return hashlib.blake2b(key.encode(), digest_size=32, person=purpose).digest()

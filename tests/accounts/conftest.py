@@ -6,7 +6,8 @@ import time_machine
 from django.core.cache import cache
 from django.db import transaction
 
-from tests.accounts import world
+from fleetwatch.jobs.models import Job
+from tests.accounts import others, world
 from tests.dashboard.factories import NOW
 from tests.notify.fakes import FakeSlack, FakeSMTP
 
@@ -39,3 +40,15 @@ def there(_shared_world, db, settings) -> Iterator[world.World]:
     settings.METRICS_ALLOW = []
     with time_machine.travel(NOW, tick=False):
         yield deepcopy(_shared_world)
+
+
+@pytest.fixture
+def split(there) -> world.World:
+    """The world with another team's."""
+    others.make()
+    return there
+
+
+@pytest.fixture(name="others")
+def others_job(split) -> Job:
+    return Job.objects.get(key=others.OTHERS_KEY)

@@ -2,108 +2,42 @@
 every address and route of the API is asked, and what is others' bears a mark that stands nowhere.
 """
 
-from datetime import date, timedelta
-from decimal import Decimal
-from urllib.parse import quote, unquote
+from datetime import timedelta
 
 import pytest
-from django.http import HttpResponse
 
 from fleetwatch.accounts import people, visibility
 from fleetwatch.accounts.models import AuditEntry, Identity, Organisation, OthersShown, Team
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
-from fleetwatch.alerts.models import Incident
-from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.dashboard.views.waste import GROUPS
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
-from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import job, job_ids
-from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS
+from tests.accounts.others import (
+    DAY,
+    MACHINE,
+    NAME,
+    OTHERS_KEY,
+    OWN_KEY,
+    PERSON,
+    TEAM,
+    USER,
+    others_paths,
+    shown,
+    shown_of_others,
+)
 from tests.accounts.test_walk_api import ask, routes
 from tests.accounts.walking import Page, Walker, addresses_of, body, walker
-from tests.accounts.world import World
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.diagnosis import told
 
 pytestmark = pytest.mark.django_db
-
-TEAM, USER, NAME, PERSON = "zz-team", "zz-user", "zz-name", "zz-person"
-OTHERS_KEY = "slurm/della/zz-key"
-RULED, INCIDENT = "zz-project", "zz-incident"
-OTHERS = (TEAM, USER, NAME, PERSON, OTHERS_KEY, quote(OTHERS_KEY, safe=""), RULED, INCIDENT)
-OWN_KEY = "slurm/della/1000"
-DAY = Interval(NOW - timedelta(hours=24), NOW)
-MACHINE = "node-001"
-
-
-def shown(choice: str) -> None:
-    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": choice})
-
-
-@pytest.fixture
-def split(there) -> World:
-    """The world, with another team's job on the second GPU that wasted too; of everything that is
-    that team's the name has the mark.
-    """
-    others = factories.job(OTHERS_KEY, name=NAME, user=USER, team=TEAM)
-    gpu = GPU.objects.get(uuid="GPU-node-001-1")
-    start = NOW - timedelta(hours=20)
-    factories.entry(gpu, hours_ago=20, state="idle", gpu_ms=HOUR_MS, held_by=others).save()
-    told.cause(of=others, on=gpu, start=start)
-    told.finding(others, first_ms=to_ms(start), last_ms=to_ms(start) + HOUR_MS)
-    team = others.team
-    person = people.create_person(
-        people.NewPerson(PERSON, f"{PERSON}@people.example", team=team), now=NOW
-    )
-    people.give_name(person, people.Name("unix", USER), source=Identity.Source.ADMIN, now=NOW)
-    Budget.objects.create(team=team, month=date(2026, 11, 1), amount=Decimal(777), created_at=NOW)
-    Incident.objects.update(subject=INCIDENT)
-    MappingRule.objects.create(
-        user=USER, team=team, project=RULED, valid_from=NOW - timedelta(days=60), created_at=NOW
-    )
-    shown(OthersShown.OWN_TEAMS)
-    return there
-
-
-@pytest.fixture
-def others(split) -> Job:
-    return Job.objects.get(key=OTHERS_KEY)
-
-
-def others_paths(split: World, others: Job) -> list[str]:
-    """Addresses that name what is others', beside those of the table."""
-    number = others.findings.get().pk
-    return [
-        f"/jobs/{OTHERS_KEY}",
-        f"/findings/{number}",
-        f"/findings?job={OTHERS_KEY}",
-        f"/findings?team={TEAM}",
-        f"/findings?assignee={PERSON}",
-        "/findings?status=all&range=30d",
-        "/jobs?q=zz",
-        f"/jobs?user={USER}",
-        f"/jobs?team={TEAM}",
-        f"/jobs?node={MACHINE}&sort=cost",
-        *(f"/waste?range=7d&group_by={group_by}" for group_by in GROUPS),
-        *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
-        *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
-        "/search?q=zz",
-        f"/charts/finding?finding={number}",
-        *(f"/charts/spend?as=csv&job={OTHERS_KEY}", f"/charts/spend?as=table&team={TEAM}"),
-    ]
-
-
-def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
-    """What is others' and stands in the answer, without what it repeats of the address."""
-    text = body(answer)
-    return [word for word in OTHERS if word in text and unquote(word) not in unquote(path)]
 
 
 @pytest.mark.parametrize("role", ["engineer", "lead"])
@@ -301,19 +235,13 @@ def test_what_is_chosen_is_written_down_once(split):
     assert Organisation.objects.get().others_shown == OthersShown.EVERYTHING
 
 
-@pytest.mark.parametrize("choice", ["pseudonyms", "nobody", "TEAMS"])
+@pytest.mark.parametrize("choice", ["nobody", "TEAMS"])
 def test_what_can_not_be_chosen_changes_nothing(choice, split):
     sent = {"second_factor": "each", "others_shown": choice}
     answer = walker(split.users["admin"]).post("/settings/access", sent)
 
     assert answer.status_code == 422
     assert Organisation.objects.get().others_shown == OthersShown.OWN_TEAMS
-
-
-def test_a_choice_that_is_not_built_yet_shows_no_more_than_the_narrowest(split):
-    shown(OthersShown.PSEUDONYMS)
-
-    assert sight_of(split.users["engineer"]) is not None
 
 
 def test_commands_and_tasks_see_everything(split):

@@ -19,6 +19,7 @@ from fleetwatch.costs.mapping import rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
+from fleetwatch.figures.others_names import jobs_shown, keys_meant
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.selectors import closed_until
@@ -100,9 +101,13 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
 
 
 def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
-    """The jobs of these keys, each with the `team` as into_teams() has it, by key."""
-    jobs = Job.objects.select_related("team").filter(key__in=list(keys))
-    return {job.key: job for job in into_teams(jobs, before=before)}
+    """The jobs of these keys, each with the `team` as into_teams() has it, by key; of a job with a
+    pseudonym the key is that, and nothing else leads to whose it is.
+    """
+    asked = list(keys)
+    named = Q(key__in=asked) | Q(pk__in=keys_meant(asked))
+    jobs = Job.objects.select_related("team").filter(named)
+    return {job.key: job for job in jobs_shown(into_teams(jobs, before=before))}
 
 
 def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:

@@ -43,6 +43,8 @@ KINDS = {
 SAYS = ("confirm", "reject")
 NEEDS_REASON = ("dismiss", "reject")
 NOT_YOURS = "it is for whose job it is, who leads the team, whom it was given to, and operators"
+ASSIGNED_TO = "to "  # begins the note of an assignment, before the user's name
+NOBODY = "nobody"
 _STATUS = {
     "accept": Finding.Status.ACCEPTED,
     "dismiss": Finding.Status.DISMISSED,
@@ -75,7 +77,11 @@ def decidable(user: User, findings: Collection[Finding], *, now: datetime) -> se
     if may(user, Right.FLEET):
         return {finding.pk for finding in findings}
     given = {finding.pk for finding in findings if finding.assignee_id == user.pk}
-    jobs = {finding.pk: finding.job for finding in findings if finding.job is not None}
+    jobs = {
+        finding.pk: finding.job
+        for finding in findings
+        if finding.job is not None and not finding.job.has_pseudonym
+    }
     return given | _own(user, jobs) | _led(user, jobs, now)
 
 
@@ -171,7 +177,8 @@ def _note(decision: Decision) -> str:
     """What was written; of an assignment also to whom."""
     if decision.action != "assign":
         return decision.note.strip()
-    to = f"to {decision.assignee.get_username()}" if decision.assignee else "to nobody"
+    name = decision.assignee.get_username() if decision.assignee else NOBODY
+    to = f"{ASSIGNED_TO}{name}"
     return f"{to}: {decision.note.strip()}"[:MAX_NOTE] if decision.note.strip() else to
 
 

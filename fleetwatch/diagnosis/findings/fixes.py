@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.models import Identity
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed, pseudonymous
 from fleetwatch.diagnosis.cause_totals import Saving, together
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures import pricing
+from fleetwatch.figures.others_names import job_name_shown, names_shown
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import under, visible
@@ -61,15 +62,14 @@ def top_fixes(interval: Interval) -> list[Realised]:
     how much utilisation improved; the unproven last.
     """
     fixes = Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)
-    return sorted(_measured(_visible(fixes)), key=_rank)
+    wanted = _of_visible(fixes) if narrowed() else fixes
+    return _under_pseudonyms(sorted(_measured(wanted), key=_rank))
 
 
-def _visible(fixes: QuerySet[Fix]) -> QuerySet[Fix]:
+def _of_visible(fixes: QuerySet[Fix]) -> QuerySet[Fix]:
     """Those of the reader's jobs. One that was only noticed is of no job: nobody is shown it who
     does not see everything, for others may be called as its user on another cluster.
     """
-    if sight() is None:
-        return fixes
     return fixes.filter(finding__job__in=visible(Job.objects.all()))
 
 
@@ -91,6 +91,25 @@ def own(several: Sequence[Realised], names: Iterable[Identity]) -> list[Realised
             else (each.fix.user, each.fix.job_name) in theirs
         )
     ]
+
+
+def _under_pseudonyms(every: list[Realised]) -> list[Realised]:
+    """The same, in memory alone, of what the reader may not know by name without a way to it."""
+    if pseudonymous() is None:
+        return every
+    fixes = [each.fix for each in every]
+    of_visible = _of_visible(Fix.objects.filter(pk__in=[fix.pk for fix in fixes]))
+    visible_ids = set(of_visible.values_list("pk", flat=True))
+    series = visible(Job.objects.filter(name__in={fix.job_name for fix in fixes}))
+    public = set(series.values_list("user", "name"))
+    users = names_shown("user", [fix.user for fix in fixes])
+    for fix in fixes:
+        if fix.pk not in visible_ids:
+            fix.finding = None
+            if (fix.user, fix.job_name) not in public:
+                fix.job_name = job_name_shown(fix.user, fix.job_name)
+                fix.user = users[fix.user]
+    return every
 
 
 def of_finding(finding: Finding) -> Realised | None:

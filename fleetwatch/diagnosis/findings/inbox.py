@@ -9,13 +9,15 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.accounts.models import User
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
+from fleetwatch.diagnosis.findings.deciders import with_assignees
+from fleetwatch.diagnosis.findings.deciding import reachable
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.models import Finding
@@ -100,7 +102,7 @@ def inbox(
     """
     of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
     of_places: list[Line] = []
-    if scope == Scope(node=scope.node) and sight() is None:
+    if scope == Scope(node=scope.node) and narrowed() is None:
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
     if which.assignee is not None:
         assignee_id = _user_id(which.assignee)
@@ -113,8 +115,10 @@ def inbox(
 
 
 def _user_id(name: str) -> int | None:
-    """The id of the user of that name: None for "", 0 where nobody has it."""
-    ids = User.objects.filter(username=name).values_list("pk", flat=True)
+    """The id of the user of that name: None for "", 0 where nobody whom the reader may know has
+    it.
+    """
+    ids = reachable(User.objects.filter(username=name)).values_list("pk", flat=True)
     return ids.first() or 0 if name else None
 
 
@@ -141,7 +145,10 @@ def finding(number: int) -> Finding | None:
     """
     rows = Finding.objects.select_related("job", "job__team", "node", "assignee")
     finding = rows.filter(pk=number).first() if number < MAX_ID else None
-    return finding if finding is not None and _is_visible(finding) else None
+    if finding is None or not _is_visible(finding):
+        return None
+    with_assignees([finding])
+    return finding
 
 
 def _is_visible(finding: Finding) -> bool:

@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.cause_totals import (
     nothing,
 )
 from fleetwatch.diagnosis.causes import FAILURES, OF_STATES, SLOWED
+from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.judgement import rules
@@ -115,7 +116,9 @@ def findings(
         first_ms__lt=interval.end_ms + HOUR_MS,
         **{name: value for name, value in named.items() if value is not None},
     )
-    lines = _lines(interval, list(rows.select_related("node", "assignee")), now=now)
+    wanted = list(rows.select_related("node", "assignee"))
+    with_assignees(wanted)
+    lines = _lines(interval, wanted, now=now)
     return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
 
 

@@ -1,0 +1,109 @@
+"""What is another team's in the world, each name of it with a mark, and addresses that name it."""
+
+from datetime import date, timedelta
+from decimal import Decimal
+from urllib.parse import quote, unquote
+
+from django.http import HttpResponse
+
+from fleetwatch.accounts import people
+from fleetwatch.accounts.models import Identity, Organisation, OthersShown
+from fleetwatch.alerts.models import Incident
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs.mapping import attribution
+from fleetwatch.costs.models import MappingRule
+from fleetwatch.dashboard.views.waste import GROUPS
+from fleetwatch.diagnosis.models import Finding, Fix
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from tests.accounts.walking import body
+from tests.accounts.world import World
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.diagnosis import told
+
+TEAM, USER, NAME, PERSON = "zz-team", "zz-user", "zz-name", "zz-person"
+OTHERS_KEY = "slurm/della/zz-key"
+RULED, COST_CENTRE, INCIDENT = "zz-project", "zz-centre", "zz-incident"
+FIXED = "zz-fixed"  # a job that only a fix names
+OTHERS = (
+    TEAM,
+    USER,
+    NAME,
+    PERSON,
+    OTHERS_KEY,
+    quote(OTHERS_KEY, safe=""),
+    RULED,
+    COST_CENTRE,
+    INCIDENT,
+    FIXED,
+)
+OWN_KEY = "slurm/della/1000"
+DAY = Interval(NOW - timedelta(hours=24), NOW)
+MACHINE = "node-001"
+
+
+def shown(choice: str) -> None:
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": choice})
+
+
+def make() -> None:
+    """Another team's job on the second GPU that wasted too, and idles; of everything that is that
+    team's the name has the mark.
+    """
+    others = factories.job(OTHERS_KEY, name=NAME, user=USER, team=TEAM, external_id="zz-key")
+    gpu = GPU.objects.get(uuid="GPU-node-001-1")
+    start = NOW - timedelta(hours=20)
+    factories.entry(gpu, hours_ago=20, state="idle", gpu_ms=HOUR_MS, held_by=others).save()
+    told.cause(of=others, on=gpu, start=start)
+    told.finding(others, first_ms=to_ms(start), last_ms=to_ms(start) + HOUR_MS)
+    team = others.team
+    person = people.create_person(
+        people.NewPerson(PERSON, f"{PERSON}@people.example", team=team), now=NOW
+    )
+    people.give_name(person, people.Name("unix", USER), source=Identity.Source.ADMIN, now=NOW)
+    Finding.objects.filter(job=others).update(assignee=person)
+    Budget.objects.create(team=team, month=date(2026, 11, 1), amount=Decimal(777), created_at=NOW)
+    Incident.objects.update(subject=INCIDENT)
+    MappingRule.objects.create(
+        user=USER, team=team, project=RULED, cost_centre=COST_CENTRE,
+        valid_from=NOW - timedelta(days=60), created_at=NOW,
+    )  # fmt: skip
+    attribution.attribute([others.pk])
+    Fix.objects.create(
+        user=USER, job_name=FIXED, gpus=1, cause="idle_held", at=NOW - timedelta(days=1),
+        was_noticed=True, outcome="improved", runs_before=5, runs_after=4, saved_low_ms=HOUR_MS,
+        saved_high_ms=2 * HOUR_MS,
+    )  # fmt: skip
+    shown(OthersShown.OWN_TEAMS)
+
+
+def others_paths(split: World, others: Job) -> list[str]:
+    """Addresses that name what is others', beside those of the table."""
+    number = others.findings.get().pk
+    return [
+        f"/jobs/{OTHERS_KEY}",
+        f"/findings/{number}",
+        f"/findings?job={OTHERS_KEY}",
+        f"/findings?team={TEAM}",
+        f"/findings?assignee={PERSON}",
+        f"/findings?user={USER}",
+        "/findings?status=all&range=30d",
+        "/jobs?q=zz",
+        f"/jobs?user={USER}",
+        f"/jobs?team={TEAM}",
+        f"/jobs?node={MACHINE}&sort=cost",
+        *(f"/waste?range=7d&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
+        "/search?q=zz",
+        f"/charts/finding?finding={number}",
+        *(f"/charts/spend?as=csv&job={OTHERS_KEY}", f"/charts/spend?as=table&team={TEAM}"),
+    ]
+
+
+def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
+    """What is others' and stands in the answer, without what it repeats of the address."""
+    text = body(answer)
+    return [word for word in OTHERS if word in text and unquote(word) not in unquote(path)]
