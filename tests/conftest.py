@@ -11,6 +11,7 @@ from django.db.models.signals import post_migrate
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests.notify.fake_slack_api import FakeSlackAPI
 from tests.notify.fakes import FakeSlack, FakeSMTP
 from tests.stack.living import Living, living_stack
 
@@ -84,6 +85,13 @@ def plain_static_files(settings):
 @pytest.fixture
 def slack() -> Iterator[FakeSlack]:
     server = FakeSlack()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def slack_api() -> Iterator[FakeSlackAPI]:
+    server = FakeSlackAPI()
     yield server
     server.stop()
 

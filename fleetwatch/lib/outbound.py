@@ -22,7 +22,7 @@ from urllib.parse import SplitResult, urlsplit
 from fleetwatch.lib import networks
 from fleetwatch.lib.networks import Reach
 
-MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
+MAX_ANSWER_BYTES = 256 * 1024  # a word or a small JSON; Slack answers with the message it was sent
 MAX_URL = 2000
 MAX_ADDRESSES = 4  # of one name that are tried: they share the time
 HEADERS = {
@@ -53,11 +53,18 @@ class ForbiddenAddressError(OutboundError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the other side answered; header names are lower case, text is cut at 64 KiB."""
+    """What the other side answered; header names are lower case, text is cut at 256 KiB."""
 
     status: int
     headers: Mapping[str, str]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
 
 
 def check_url(url: str) -> SplitResult:
@@ -162,9 +169,16 @@ class Deadline:
                 self._wire.shutdown(socket.SHUT_RDWR)
 
 
-def post(url: str, *, json: Any, timeout_s: float = 10.0, allow_private: bool = True) -> Answer:
+def post(
+    url: str,
+    *,
+    json: Any,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+    allow_private: bool = True,
+) -> Answer:
     """The answer to a POST of `json`; the whole call takes at most about `timeout_s` after the name
-    is resolved.
+    is resolved. `headers` are sent beside our own.
 
     Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no
     answer came.
@@ -177,7 +191,8 @@ def post(url: str, *, json: Any, timeout_s: float = 10.0, allow_private: bool = 
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     with Deadline(timeout_s) as deadline:
         connection = _Pinned(host, port, addresses=addresses, tls=is_tls, deadline=deadline)
-        return _exchange(connection, path, json_module.dumps(json).encode(), deadline)
+        sent = _Request(path, json_module.dumps(json).encode(), HEADERS | dict(headers or {}))
+        return _exchange(connection, sent, deadline)
 
 
 class _Pinned(http.client.HTTPConnection):
@@ -202,9 +217,9 @@ class _Pinned(http.client.HTTPConnection):
             )
 
 
-def _exchange(connection: _Pinned, path: str, body: bytes, deadline: Deadline) -> Answer:
+def _exchange(connection: _Pinned, sent: _Request, deadline: Deadline) -> Answer:
     try:
-        connection.request("POST", path, body=body, headers=HEADERS)
+        connection.request("POST", sent.path, body=sent.body, headers=sent.headers)
         response = connection.getresponse()
         text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
         if deadline.is_over:

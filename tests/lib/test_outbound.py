@@ -76,7 +76,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed():
 
 
 def test_an_endless_answer_is_cut():
-    with serving(reply(200, b"x" * 200_000)) as url:
+    with serving(reply(200, b"x" * 400_000)) as url:
         got = outbound.post(url, json={})
 
     assert len(got.text) == outbound.MAX_ANSWER_BYTES

@@ -7,6 +7,7 @@ from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import Recipient
 from fleetwatch.notify.transports.base import Envelope
+from tests.notify.fake_slack_api import TOKEN
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -26,6 +27,20 @@ def message(**changes) -> Message:
 
 def slack_channel(url: str, *, name: str = "ops", **changes) -> Channel:
     return services.create_channel("slack", name, {"webhook_url": url}, now=NOON, **changes)
+
+
+def app_config(url: str, /, **changes) -> dict[str, str]:
+    facts = {
+        "bot_token": TOKEN,
+        "channel": "#gpu-alerts",
+        "signing_secret": "8f742231b10e8888abcd99yyyzzz85a5",
+        "api_url": url,
+    }
+    return facts | changes
+
+
+def app_channel(url: str, /, *, name: str = "app", **changes) -> Channel:
+    return services.create_channel("slack_app", name, app_config(url, **changes), now=NOON)
 
 
 def smtp_config(port: int, /, **changes) -> dict[str, str]:

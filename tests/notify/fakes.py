@@ -15,6 +15,9 @@ from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+# of all blocks as JSON; documented nowhere: https://github.com/slackapi/bolt-js/issues/2509
+MAX_BLOCKS_TEXT = 13_172
+
 
 @dataclass
 class SlackScript:
@@ -87,7 +90,7 @@ def is_within_limits(message: dict[str, Any]) -> bool:
     return (
         bool(message.get("text"))
         and len(blocks) <= 50
-        and len(json.dumps(blocks, ensure_ascii=False)) <= 13_172  # slackapi/bolt-js issue 2509
+        and len(json.dumps(blocks, ensure_ascii=False)) <= MAX_BLOCKS_TEXT
         and all(_block_fits(block) for block in blocks)
     )
 

@@ -4,8 +4,9 @@ from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.transports.base import Transport
 from fleetwatch.notify.transports.email import EMAIL
 from fleetwatch.notify.transports.slack import SLACK
+from fleetwatch.notify.transports.slack_app import SLACK_APP
 
-TRANSPORTS: tuple[Transport, ...] = (SLACK, EMAIL)
+TRANSPORTS: tuple[Transport, ...] = (SLACK_APP, SLACK, EMAIL)
 
 
 def transport(kind: str) -> Transport:

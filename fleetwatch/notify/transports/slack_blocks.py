@@ -10,6 +10,7 @@ blocks, which their cells can't end.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -31,6 +32,7 @@ MAX_CELL = 48  # a table row must fit a chat window
 MAX_SPARK = 60  # and so must a sparkline
 SIGNS = {"info": "🔵", "warning": "🟠", "critical": "🔴", "resolved": "🟢"}
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+MEMBER = re.compile(r"[UW][A-Z0-9]{2,30}")  # a member's id
 Block = dict[str, Any]
 
 
@@ -56,6 +58,14 @@ def url_buttons(message: Message) -> list[Block]:
     return [
         button(each, url=each.url) for each in every if each.url and len(each.url) <= MAX_BUTTON_URL
     ]
+
+
+def click_buttons(message: Message, value: str) -> list[Block]:
+    """The message's buttons as clicks that bring the value to us; those that open a page are
+    links.
+    """
+    clicks = [button(each, value=value) for each in message.buttons if each.action != "open"]
+    return clicks + [each for each in url_buttons(message) if each["action_id"] == "open"]
 
 
 def button(given: Button, **target: str) -> Block:
