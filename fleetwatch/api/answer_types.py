@@ -2,12 +2,15 @@
 and made what JSON has of it. Dollars are rounded to the micro-dollar here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from operator import attrgetter
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BeforeValidator
+from ninja import Schema
+from pydantic import BeforeValidator, create_model
 
 from fleetwatch.figures.pricing import usd
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
@@ -70,3 +73,18 @@ UUIDOf = Annotated[str, attribute("uuid")]
 UUIDOrNone = Annotated[str | None, attribute("uuid")]
 KeyOrNone = Annotated[str | None, attribute("key")]
 SlugOrNone = Annotated[str | None, attribute("slug")]
+
+DOLLARS: Mapping[Any, Any] = MappingProxyType({Decimal: Usd, Decimal | None: UsdOrNone})
+
+
+def fields_of(thing: type, read: Mapping[Any, Any] = DOLLARS) -> Any:
+    """The base of an answer that has a dataclass's fields: each of its own type there, or of the
+    one that `read` has for that.
+    """
+    types = get_type_hints(thing).items()
+    return of_fields({name: (read.get(kind, kind), ...) for name, kind in types})
+
+
+def of_fields(fields: Mapping[str, Any]) -> Any:
+    """The base of an answer that has these fields, each its type and default."""
+    return create_model("Fields", __base__=Schema, **fields)

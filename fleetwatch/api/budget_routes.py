@@ -10,11 +10,11 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, read_as
+from fleetwatch.api.answer_types import Answer, Joined, Usd, UsdOrNone, fields_of, read_as
 from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.schemas import MAY_BE_MISSING, Listed, Name, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
-from fleetwatch.budgets import selectors, unusual
+from fleetwatch.budgets import month_end, selectors, unusual
 
 router = Router(tags=["budgets"])
 
@@ -52,11 +52,8 @@ class BudgetPage(Listed[BudgetRow]):
     """The whole fleet first, then teams, the most pressing first."""
 
 
-class ForecastStep(Schema):
-    until: datetime
-    expected_usd: Cents
-    low_usd: Cents
-    high_usd: Cents
+class ForecastStep(fields_of(month_end.Step, {float: Cents})):  # type: ignore[misc]
+    pass
 
 
 class ForecastError(Schema):

@@ -4,6 +4,7 @@ the entries behind dollars, the windows behind these, and the rule that decided.
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 from urllib.parse import urlencode
 
@@ -20,6 +21,7 @@ from fleetwatch.api.answer_types import (
     Usd,
     UsdOrNone,
     UUIDOf,
+    fields_of,
 )
 from fleetwatch.api.money_figures import rows_of_ranked
 from fleetwatch.api.request_period import Asked, RequestError, asked, required
@@ -36,7 +38,7 @@ from fleetwatch.api.schemas import (
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.breakdown import Traced
+from fleetwatch.figures.breakdown import Term, Traced
 from fleetwatch.figures.pricing import lines, usd
 from fleetwatch.figures.totals import UNALLOCATED, ZERO, Scope
 from fleetwatch.inventory import selectors as inventory
@@ -79,14 +81,9 @@ class ExplainedEntry(Schema):
     booked_at: datetime | None
 
 
-class ExplainedPart(Schema):
+class ExplainedPart(fields_of(explain.Part)):  # type: ignore[misc]
     state: State
-    kind: str
-    reason: str
     tier: Tier
-    signal: str
-    efficiency_source: str
-    gpu_ms: int
 
 
 class ExplainedWindow(Schema):
@@ -196,7 +193,7 @@ def _job_id(key: str | None) -> int | None:
     return required(job, "job", field="job")
 
 
-class FigureTerm(Schema):
+class FigureTerm(fields_of(Term, {Decimal | None: float | None})):  # type: ignore[misc]
     """GPU time x dollars per GPU-hour = dollars; null: no rate held.
 
     The terms' dollars sum to `usd` to the micro-dollar.
@@ -204,10 +201,6 @@ class FigureTerm(Schema):
 
     state: State
     tier: Tier
-    gpu_ms: int
-    usd_per_gpu_hour: float | None
-    is_example_rate: bool = Field(alias="is_example")
-    usd: float | None
 
 
 class FigurePart(WasteRow):

@@ -26,6 +26,7 @@ from fleetwatch.api.answer_types import (
     Usd,
     UUIDOf,
     attribute,
+    fields_of,
     read_as,
 )
 from fleetwatch.api.auth import WriteToken
@@ -41,17 +42,18 @@ from fleetwatch.api.schemas import (
     WasteTier,
 )
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
-from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis import cause, selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY
 from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.diagnosis.findings import (
+    alternatives,
     deciding,
+    evidence,
     fixes,
     inbox,
     machine_findings,
     recurrence,
 )
-from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -76,16 +78,13 @@ class Savings(Schema):
     high_usd: Usd
 
 
-class Step(Schema):
-    text: str
-    code: str
+class Step(fields_of(cause.Step)):  # type: ignore[misc]
+    pass
 
 
-class Alternative(Schema):
+class Alternative(fields_of(alternatives.Alternative)):  # type: ignore[misc]
     """A cause that telemetry could not tell from the finding's, and the step that does."""
 
-    cause: str
-    title: str
     step: Step
 
 
@@ -139,16 +138,8 @@ class FindingPage(ListedInPeriod[FindingRow]):
     places: list[FindingRow]
 
 
-class Sign(Schema):
+class Sign(fields_of(evidence.Read)):  # type: ignore[misc]
     """One comparison of the rule; `value` null = not read, then it is neither met nor not."""
-
-    feature: str
-    label: str
-    value: float | None
-    text: str
-    bound: str
-    is_met: bool
-    is_needed: bool
 
 
 class Evidence(Schema):
@@ -358,6 +349,6 @@ def finding_row(line: Line) -> Joined:
         job_name=job.name if job else "",
         user=job.user if job else "",
         team=job and job.team,
-        alternatives=in_words(line.alternatives, job.kind if job else ""),
+        alternatives=alternatives.in_words(line.alternatives, job.kind if job else ""),
         waste={tier: tier_row(caused.tier_ms[tier], caused.tier_usd[tier]) for tier in TIERS},
     )

@@ -14,7 +14,7 @@ from pydantic import Field, WithJsonSchema
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.api.answer_types import Answer, Joined, NameOf, TextOrNone, Usd
+from fleetwatch.api.answer_types import Answer, Joined, NameOf, TextOrNone, Usd, fields_of
 from fleetwatch.api.request_period import ALWAYS, RequestError, asked, required
 from fleetwatch.api.schemas import Listed, ListedInPeriod, Name, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import DifferenceKind, ReportKind
@@ -22,7 +22,7 @@ from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.commitments import commitments as every_commitment
 from fleetwatch.finance.commitments import coverage
-from fleetwatch.finance.coverage import missing_usd
+from fleetwatch.finance.coverage import Above, missing_usd
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.reports.models import Invoice, Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT
@@ -154,14 +154,10 @@ class CommitmentRow(Schema):
     in_period: CommittedTime | None
 
 
-class AboveRow(Schema):
+class AboveRow(fields_of(Above)):  # type: ignore[misc]
     """GPU time of a model that a commitment could have covered and none did, at its own rates: it
     is in the ledger's dollars.
     """
-
-    gpu_model: str
-    gpu_ms: int
-    cost_usd: Usd
 
 
 class CommitmentPage(ListedInPeriod[CommitmentRow]):

@@ -21,13 +21,17 @@ from fleetwatch.api.answer_types import (
     Usd,
     UsdOrNone,
     UUIDOrNone,
+    fields_of,
     gpu_hours,
+    of_fields,
     read_as,
 )
 from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
 from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis.causes import title as title_of
+from fleetwatch.figures import totals
 from fleetwatch.jobs import records
+from fleetwatch.ledger.policy import STATES
 
 Facts = dict[str, Any]
 
@@ -35,26 +39,11 @@ Facts = dict[str, Any]
 MAY_BE_MISSING: Facts = {"responses": {404: {}}}
 
 
-Figure = TypeVar("Figure", int, float)
-
-
-class ByState(Schema, Generic[Figure]):
-    useful: Figure
-    underused: Figure
-    stalled: Figure
-    idle: Figure
-    starting: Figure
-    orphaned: Figure
-    free: Figure
-    unavailable: Figure
-    unobserved: Figure
-
-
-class States(ByState[float]):
+class States(of_fields(dict.fromkeys(STATES, (float, ...)))):  # type: ignore[misc]
     """One figure for each of the nine states."""
 
 
-class StateMs(ByState[int]):
+class StateMs(of_fields(dict.fromkeys(STATES, (int, ...)))):  # type: ignore[misc]
     """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly.
 
     As pages show them, `useful` is without `busy_only_ms` and `stalled` without `waiting_ms`.
@@ -118,10 +107,9 @@ _PERIOD: Facts = {
     "covered_from": (datetime, ...),
     "covered_to": (datetime, ...),
 }
-_Echo: Any = create_model("_Echo", __base__=Schema, **_PERIOD)
 
 
-class Period(_Echo):  # type: ignore[misc]
+class Period(of_fields(_PERIOD)):  # type: ignore[misc]
     """As asked for, and what of it the figures cover: all up to now."""
 
 
@@ -195,9 +183,7 @@ PeriodAsked = Query[PeriodQuery]
 Paging = Query[Page]
 
 
-class SpendingNow(Schema):
-    usd_per_hour: Usd
-    gpus: int
+class SpendingNow(fields_of(totals.SpendingNow)):  # type: ignore[misc]
     judged_gpus: int = Field(
         description=(
             "GPUs posted for the newest minutes: of the others nobody knows yet who holds them"
@@ -208,11 +194,6 @@ class SpendingNow(Schema):
             "Judged GPUs that nobody observes now (a silent node): neither allocated nor free"
         )
     )
-    allocated_gpus: int
-    idle_gpus: int
-    idle_usd_per_hour: Usd
-    unpriced_gpus: int
-    has_example_rates: bool
 
 
 class Summary(Period, Figures):

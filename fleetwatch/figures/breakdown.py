@@ -26,9 +26,9 @@ class Term:
 
     state: str
     tier: str
-    usd_per_gpu_hour: Decimal | None
-    is_example: bool
     gpu_ms: int
+    usd_per_gpu_hour: Decimal | None
+    is_example_rate: bool
     usd: Decimal | None
 
 
@@ -51,7 +51,10 @@ def terms(cells: Iterable[Cell]) -> list[Term]:
         rate, is_example = cell.price
         sums[cell.kind.state, cell.kind.tier, rate, bool(is_example)] += cell.gpu_ms
     return sorted(
-        (Term(*key, gpu_ms, _usd(gpu_ms, key[2])) for key, gpu_ms in sums.items()),
+        (
+            Term(state, tier, gpu_ms, rate, is_example, _usd(gpu_ms, rate))
+            for (state, tier, rate, is_example), gpu_ms in sums.items()
+        ),
         key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier),
     )
 
