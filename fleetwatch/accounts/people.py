@@ -76,10 +76,14 @@ def create_person(new: NewPerson, *, now: datetime) -> User:
     return user
 
 
+def _check_role(role: str) -> None:
+    if role not in User.Role.values:
+        raise RefusedFieldError(f"there is no role {role!r}", field="role")
+
+
 def _check_person(user: User) -> None:
     """Raises RefusedFieldError for a name, an address or a role that none can have."""
-    if user.role not in User.Role.values:
-        raise RefusedFieldError(f"there is no role {user.role!r}", field="role")
+    _check_role(user.role)
     try:
         user.clean_fields(exclude=["password"])
     except ValidationError as error:
@@ -133,8 +137,7 @@ def set_role(user: User, role: str) -> None:
 
     Raises RefusedFieldError where nobody could administer any more.
     """
-    if role not in User.Role.values:
-        raise RefusedFieldError(f"there is no role {role!r}", field="role")
+    _check_role(role)
     if role != User.Role.ADMIN:
         _keep_an_admin(user)
     before = role_of(user)
@@ -295,6 +298,11 @@ def _vouch(identity: Identity, source: str) -> None:
 def _check_name(text: str, cluster: str) -> None:
     if not text or not is_name(text, longest=MAX_NAME):
         raise RefusedFieldError("a name has 1 to 255 characters, on one line", field="name")
+    check_cluster(cluster)
+
+
+def check_cluster(cluster: str) -> None:
+    """Raises RefusedFieldError for what no cluster is called; "" is every cluster."""
     if not is_name(cluster, longest=MAX_CLUSTER):
         raise RefusedFieldError(
             "a cluster has at most 128 characters, on one line", field="cluster"
@@ -372,8 +380,7 @@ class Invited:
 @transaction.atomic
 def invite(invited: Invited, *, by: User, now: datetime) -> str:
     """The secret of the invitation's link, shown only here. Raises RefusedFieldError."""
-    if invited.role not in User.Role.values:
-        raise RefusedFieldError(f"there is no role {invited.role!r}", field="role")
+    _check_role(invited.role)
     address = invited.email.strip()
     if address:
         _check_address(address)

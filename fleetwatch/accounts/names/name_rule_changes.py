@@ -7,10 +7,9 @@ from django.db import IntegrityError, transaction
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import NameRule, User
-from fleetwatch.accounts.people import RuledName, follow_rules
+from fleetwatch.accounts.people import RuledName, check_cluster, follow_rules
 from fleetwatch.lib.refusal import RefusedFieldError, is_name
 
-MAX_CLUSTER = 128
 MAX_DOMAIN = 253  # of DNS
 
 
@@ -62,10 +61,7 @@ def drop_rule(rule: NameRule, *, now: datetime) -> None:
 def _checked(new: NewNameRule, now: datetime) -> NameRule:
     if new.takes not in NameRule.Takes.values:
         raise RefusedFieldError("Choose one of the list.", field="takes")
-    if not is_name(new.cluster, longest=MAX_CLUSTER):
-        raise RefusedFieldError(
-            "a cluster has at most 128 characters, on one line", field="cluster"
-        )
+    check_cluster(new.cluster)
     domain = ""
     if new.takes == NameRule.Takes.EMAIL:
         domain = new.domain.removeprefix("@").casefold()
