@@ -28,6 +28,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "ledger.apply_retention": (3600, None),
     "ledger.refresh_state_days": (300, 300),
     "operations.beat_worker": (10, 30),
+    "accounts.ask_directory": (3600, None),
     "ingest.retire_silent": (3600, None),
     "ingest.believe_moves": (60, 60),
     "ingest.bill_silent": (60, 60),

@@ -156,8 +156,9 @@ def deactivate(user: User, *, now: datetime) -> None:
     """
     _keep_an_admin(user)
     user.is_active = False
+    user.left_directory_at = None
     user.set_unusable_password()
-    user.save(update_fields=["is_active", "password"])
+    user.save(update_fields=["is_active", "left_directory_at", "password"])
     ended = _revoke_tokens(user, now)
     Membership.objects.filter(user=user, valid_until=None, valid_from__lt=now).update(
         valid_until=now
@@ -179,6 +180,23 @@ def sign_out(user: User, *, now: datetime) -> None:
     user.signed_out_at = now
     user.save(update_fields=["signed_out_at"])
     record("person.sign_out", user.username, tokens=_revoke_tokens(user, now))
+
+
+@transaction.atomic
+def leave_directory(user: User, *, now: datetime) -> None:
+    """Ends the account of who has no entry in the directory any more, until the entry is back; of
+    the last admin sessions and tokens alone, once.
+    """
+    before = user.left_directory_at
+    try:
+        deactivate(user, now=now)
+    except RefusedFieldError:
+        if before is not None:
+            return
+        sign_out(user, now=now)
+    user.left_directory_at = now
+    user.save(update_fields=["left_directory_at"])
+    record("person.leave_directory", user.username)
 
 
 @transaction.atomic

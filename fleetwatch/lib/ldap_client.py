@@ -5,25 +5,23 @@ Nothing that was typed is believed: names are escaped, and an empty password nev
 because servers take a bind without one as a bind of nobody, and say yes (RFC 4513, 5.1.2).
 """
 
+import secrets
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
-from ldap3 import ANONYMOUS, DEREF_NEVER, NONE, SIMPLE, SUBTREE, Connection, Server, Tls
+from ldap3 import ANONYMOUS, NONE, SIMPLE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
-from ldap3.utils.dn import parse_dn
 
 from fleetwatch.lib.ldap_directory import Directory, DirectoryError, Entry, NoServerError
+from fleetwatch.lib.ldap_groups import MEMBER_OF, groups_of
+from fleetwatch.lib.ldap_search import Row, escaped, read_rows, values
 
 TIMEOUT_S = 5  # of each step: people wait for it at the log-in
-MAX_GROUPS = 1_000
-SUCCESS = 0
-SIZE_LIMIT = 4
 # operationsError, busy, unavailable, other: of the server, not of the password
 UNABLE = (1, 51, 52, 80)
-MEMBER = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
 
 log = structlog.get_logger(__name__)
 
@@ -43,19 +41,50 @@ class _VerifiedTls(Tls):  # type: ignore[misc]
 def enter(directory: Directory, name: str, password: str) -> Entry | None:
     """The entry of that name, where the password is its own.
 
-    None for a wrong password, and for a name that nobody or more than one has. Raises
-    DirectoryError.
+    None for a wrong password, and for a name that nobody or more than one has; that takes as many
+    steps, so that how long they take tells no names. Raises DirectoryError.
     """
     if not name or not password:
         return None
     try:
         with _reader(directory) as (connection, url):
             row = _search(connection, directory, name)
-            if row is None or not _opens(directory, url, row["dn"], password):
+            if row is None:
+                nonce = secrets.token_hex(16)
+                nobody = f"{directory.user_attribute}={nonce},{directory.user_base}"
+                _opens(directory, url, nobody, nonce)
+                return None
+            if not _opens(directory, url, row["dn"], password):
                 return None
             return _entry(connection, directory, row)
     except (LDAPException, OSError) as error:
         raise DirectoryError(str(error)) from error
+
+
+def missing(directory: Directory, names: Collection[str]) -> set[str]:
+    """Those of the names that no entry has.
+
+    Raises DirectoryError where that is not believed: it does not answer, shows nobody at all, or
+    none of several. Then it is asked wrongly, or who searches has lost the right to.
+    """
+    try:
+        with _reader(directory) as (connection, _):
+            is_empty = not _people(connection, directory, "*")
+            absent = {name for name in names if not _people(connection, directory, escaped(name))}
+    except (LDAPException, OSError) as error:
+        raise DirectoryError(str(error)) from error
+    if is_empty or (len(names) > 1 and absent == set(names)):
+        raise DirectoryError(f"it shows none of {len(names)} people below {directory.user_base!r}")
+    return absent
+
+
+def _people(connection: Any, directory: Directory, value: str) -> list[Row]:
+    """One whose name is that, as a filter says it, and one more where there are several."""
+    where = f"({directory.user_attribute}={value})"
+    if directory.user_filter:
+        where = f"(&{where}{directory.user_filter})"
+    wanted = (directory.user_attribute, directory.unix_attribute, directory.mail_attribute)
+    return read_rows(connection, directory.user_base, where, {*wanted, MEMBER_OF}, limit=2)
 
 
 @contextmanager
@@ -104,57 +133,19 @@ def _open(directory: Directory, connection: Any) -> None:
         connection.start_tls()
 
 
-def _search(connection: Any, directory: Directory, name: str) -> Mapping[str, Any] | None:
+def _search(connection: Any, directory: Directory, name: str) -> Row | None:
     """The one entry that has the name; None for none, and for several.
 
     A directory is laxer about spelling than people are counted by
     (accounts/log_in/throttle.py): what it takes for the name too is not the name.
     """
-    where = f"({directory.user_attribute}={_escaped(name)})"
-    if directory.user_filter:
-        where = f"(&{where}{directory.user_filter})"
-    wanted = (directory.user_attribute, directory.unix_attribute, directory.mail_attribute)
-    rows = _rows(connection, directory.user_base, where, {*wanted, "memberOf"}, limit=2)
+    rows = _people(connection, directory, escaped(name))
     if len(rows) != 1:
         if rows:
             log.warning("several entries have one name", attribute=directory.user_attribute)
         return None
-    names = _values(rows[0], directory.user_attribute)
+    names = values(rows[0], directory.user_attribute)
     return rows[0] if name.casefold() in map(str.casefold, names) else None
-
-
-def _escaped(text: str) -> str:
-    """As a filter has any value: each byte by its number, so none is read as a sign of filters."""
-    return "".join(f"\\{byte:02x}" for byte in text.encode("utf-8", "surrogatepass"))
-
-
-def _rows(
-    connection: Any, base: str, where: str, wanted: Iterable[str], limit: int
-) -> list[Mapping[str, Any]]:
-    """The entries below the base; raises DirectoryError where it can't be searched."""
-    connection.search(
-        base,
-        where,
-        search_scope=SUBTREE,
-        dereference_aliases=DEREF_NEVER,
-        attributes=list(wanted),
-        size_limit=limit,
-        time_limit=TIMEOUT_S,
-    )
-    result = connection.result
-    if result["result"] not in (SUCCESS, SIZE_LIMIT):
-        raise DirectoryError(f"{base!r} can't be searched: {result['description']}")
-    return [row for row in connection.response if row["type"] == "searchResEntry" and row["dn"]]
-
-
-def _values(row: Mapping[str, Any], attribute: str) -> list[str]:
-    """What the entry says there; attributes have no case."""
-    return [
-        value.decode("utf-8", "replace")
-        for key, values in row["raw_attributes"].items()
-        if key.casefold() == attribute.casefold()
-        for value in values
-    ]
 
 
 def _opens(directory: Directory, url: str, dn: str, password: str) -> bool:
@@ -172,10 +163,10 @@ def _opens(directory: Directory, url: str, dn: str, password: str) -> bool:
     return False
 
 
-def _entry(connection: Any, directory: Directory, row: Mapping[str, Any]) -> Entry:
+def _entry(connection: Any, directory: Directory, row: Row) -> Entry:
     # sorted: of several values always the same one
     names, units, mails = (
-        sorted(_values(row, attribute))
+        sorted(values(row, attribute))
         for attribute in (
             directory.user_attribute,
             directory.unix_attribute,
@@ -188,19 +179,5 @@ def _entry(connection: Any, directory: Directory, row: Mapping[str, Any]) -> Ent
         name=names[0],
         unix_name=unix_name,
         mail=mails[0] if mails else "",
-        groups=frozenset(_groups(connection, directory, row, unix_name)),
+        groups=groups_of(connection, directory, row, unix_name),
     )
-
-
-def _groups(
-    connection: Any, directory: Directory, row: Mapping[str, Any], unix_name: str
-) -> Iterator[str]:
-    """The names of the groups that the entry is in, those of groups in groups not."""
-    if not directory.group_base:
-        for dn in _values(row, "memberOf"):
-            yield parse_dn(dn)[0][1]
-        return
-    where = MEMBER.format(dn=_escaped(row["dn"]), name=_escaped(unix_name or row["dn"]))
-    wanted = [directory.group_attribute]
-    for group in _rows(connection, directory.group_base, where, wanted, MAX_GROUPS):
-        yield from _values(group, directory.group_attribute)

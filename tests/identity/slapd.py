@@ -30,6 +30,7 @@ modulepath /usr/lib/ldap
 moduleload back_mdb
 allow bind_anon_dn
 {tls}
+{more}
 database mdb
 suffix "dc=example,dc=org"
 rootdn "cn=root,dc=example,dc=org"
@@ -101,6 +102,10 @@ def dn(name: str) -> str:
     return f"uid={name},ou=people,{BASE}"
 
 
+def group_dn(name: str) -> str:
+    return f"cn={name},ou=groups,{BASE}"
+
+
 def certificate(folder: Path, name: str = "localhost") -> None:
     """A certificate for that name in server.pem and server.key, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -143,15 +148,15 @@ class Slapd:
         self.listens = f"{scheme}://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *entries: str) -> None:
-        """With these entries and no others."""
+    def start(self, *entries: str, more: str = "") -> None:
+        """With these entries and no others; `more` is said in its configuration too."""
         self.stop()
         data = self.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         tls = TLS.format(folder=self.folder) if self.has_tls else ""
         configuration = self.folder / "slapd.conf"
-        configuration.write_text(CONFIGURATION.format(folder=self.folder, tls=tls))
+        configuration.write_text(CONFIGURATION.format(folder=self.folder, tls=tls, more=more))
         tree = self.folder / "tree.ldif"
         tree.write_text(TREE + "".join(entries))
         program = shutil.which("slapd", path=PATH)

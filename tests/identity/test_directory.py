@@ -369,6 +369,29 @@ def test_a_server_without_tls_never_sees_a_password_unless_that_is_said(director
         ldap_client.enter(dataclasses.replace(directory, starttls=True), "ann", PASSWORD)
 
 
+def test_a_wrong_password_takes_as_many_steps_whoever_there_is(directory, slapd, monkeypatch):
+    """Of an entry, of nobody, and of a local account, whose name and password stay here."""
+    binds: list[tuple[str, bytes]] = []
+    connection = ldap_client.Connection
+
+    def noted(*given, user, password, **options):
+        binds.append((user, password))
+        return connection(*given, user=user, password=password, **options)
+
+    monkeypatch.setattr(ldap_client, "Connection", noted)
+    factories.user(username="root")
+    slapd.start(ANN)
+
+    for name in ("ann", "nobody", "root"):
+        assert not is_in(log_in(name, "mistyped"))
+
+    readers, others = binds[::2], binds[1::2]
+    assert readers == [(READER, READER_PASSWORD.encode())] * 3
+    assert others[0] == (dn("ann"), b"mistyped")
+    assert all(f"ou=people,{BASE}" in user for user, _ in others)
+    assert not any("root" in user or password == b"mistyped" for user, password in others[1:])
+
+
 def test_in_the_browser(directory, slapd, live_server, browser: Browser):
     slapd.start(ANN, GROUPS)
     page = browser.new_page()

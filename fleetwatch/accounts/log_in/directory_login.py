@@ -4,6 +4,8 @@ An account that is entered by other ways (a password of its own here, a provider
 of the same name: an admin joins the two by giving it the entry's name.
 """
 
+import secrets
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -45,10 +47,21 @@ class Backend(ModelBackend):
         """None where it opens none. Raises DirectoryError where the directory does not answer."""
         name = (username or "").strip()
         directory = settings.DIRECTORY
-        if not name or not password or directory is None or _is_entered_otherwise(name):
+        if not name or not password or directory is None:
+            return None
+        if _is_entered_otherwise(name):
+            _ask_of_nobody(directory)
             return None
         entry = _entered(directory, name, password)
         return None if entry is None else _account(entry)
+
+
+def _ask_of_nobody(directory: Directory) -> None:
+    """Takes as long as to ask of a name that nobody has: the time names no local account, and the
+    directory is told neither its name nor what was typed for it.
+    """
+    with suppress(DirectoryError):
+        _entered(directory, secrets.token_hex(8), secrets.token_hex(8))
 
 
 def _entered(directory: Directory, name: str, password: str) -> Entry | None:
@@ -90,7 +103,7 @@ def _is_entered_otherwise(name: str) -> bool:
 @transaction.atomic
 def _account(entry: Entry) -> User | None:
     """The entry's account as the directory says it is now, made where there is none; None for one
-    that is out, and for a name that no account can have.
+    that an admin ended, and for a name that no account can have.
     """
     if _is_entered_otherwise(entry.name):
         return None
@@ -103,6 +116,8 @@ def _account(entry: Entry) -> User | None:
         except RefusedFieldError as error:
             log.warning("entry has no account", name=entry.name, reason=str(error))
             return None
+    if user.left_directory_at is not None:
+        people.activate(user)
     if not user.is_active:
         return None
     follow(user, entry, mail)
