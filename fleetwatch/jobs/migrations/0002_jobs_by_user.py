@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0002_people'),
+        ('accounts', '0002_persons'),
         ('jobs', '0001_schema'),
     ]
 

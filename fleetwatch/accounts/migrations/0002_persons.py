@@ -1,6 +1,9 @@
-"""People: roles, teams, names in other systems, invitations; the audit log."""
+"""People: roles, teams, names in other systems and rules of them, invitations, how each left; the
+audit log.
+"""
 
 import django.db.models.deletion
+import django.db.models.functions.text
 from django.conf import settings
 from django.db import migrations, models
 
@@ -70,10 +73,10 @@ class Migration(migrations.Migration):
             name='Identity',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('system', models.CharField(choices=[('unix', 'Unix or Slurm user'), ('kubernetes', 'Kubernetes namespace or annotation'), ('email', 'e-mail address'), ('slack', 'Slack member'), ('oidc', "identity provider's subject")], max_length=16)),
+                ('system', models.CharField(choices=[('unix', 'Unix or Slurm user'), ('kubernetes', 'Kubernetes namespace or annotation'), ('email', 'e-mail address'), ('slack', 'Slack member'), ('oidc', "identity provider's subject"), ('directory', "directory's entry")], max_length=16)),
                 ('cluster', models.CharField(blank=True, default='', help_text='of Unix users; empty: on every cluster', max_length=128)),
                 ('name', models.CharField(max_length=255)),
-                ('source', models.CharField(choices=[('admin', 'set by an admin'), ('csv', 'from a CSV file'), ('directory', 'from the directory'), ('provider', 'from the identity provider'), ('claim', 'claimed by the person')], max_length=16)),
+                ('source', models.CharField(choices=[('admin', 'set by an admin'), ('csv', 'from a CSV file'), ('directory', 'from the directory'), ('provider', 'from the identity provider'), ('rule', 'by a rule'), ('claim', 'claimed by the person')], max_length=16)),
                 ('created_at', models.DateTimeField()),
                 ('confirmed_at', models.DateTimeField(null=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='identities', to=settings.AUTH_USER_MODEL)),
@@ -94,6 +97,38 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(condition=models.Q(('valid_until', None)), fields=('user', 'team'), name='a_person_is_in_a_team_once'), models.CheckConstraint(condition=models.Q(('valid_until', None), ('valid_until__gt', models.F('valid_from')), _connector='OR'), name='a_membership_lasts')],
             },
+        ),
+        migrations.CreateModel(
+            name='NameRule',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('takes', models.CharField(choices=[('username', 'the user name here'), ('email', 'the e-mail address before the @')], max_length=16)),
+                ('domain', models.CharField(blank=True, default='', help_text='of addresses, in small letters', max_length=253)),
+                ('cluster', models.CharField(blank=True, default='', max_length=128)),
+                ('created_at', models.DateTimeField()),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('takes', 'domain', 'cluster'), name='a_name_rule_is_set_once')],
+            },
+        ),
+        migrations.AddField(
+            model_name='user',
+            name='chose_name',
+            field=models.BooleanField(default=False, help_text='whether the user name says nothing of who that is elsewhere'),
+        ),
+        migrations.AddField(
+            model_name='user',
+            name='left_directory_at',
+            field=models.DateTimeField(blank=True, help_text='the directory has no entry any more, and that ended the account', null=True),
+        ),
+        migrations.AddField(
+            model_name='user',
+            name='signed_out_at',
+            field=models.DateTimeField(blank=True, help_text='sessions of before are over', null=True),
+        ),
+        migrations.AddConstraint(
+            model_name='user',
+            constraint=models.UniqueConstraint(django.db.models.functions.text.Upper('username'), name='a_user_name_is_one_in_any_case'),
         ),
         # whoever could only read is an engineer now
         migrations.RunSQL(
