@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import ResolverMatch
 from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
-from fleetwatch.accounts.models import Identity, Organisation, OthersShown, User
+from fleetwatch.accounts.models import Identity, Organisation, OthersShown, Team, User
 from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import role_of
@@ -33,6 +34,7 @@ OPEN = frozenset(
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
         *("causes", "cause", "definitions"),  # what words mean
+        *("explain", "budget"),  # of the own jobs and teams
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         "api-1:waste",
         *("api-openapi", "api-docs", "healthz", "readyz"),
@@ -42,7 +44,7 @@ OPEN = frozenset(
 OPEN_WITH_PSEUDONYMS = frozenset(
     {"overview", "overview_now", "overview_worst", "api-1:fleet_summary"}
 )
-CHARTS = ("spend", "finding")  # the others are of machines and budgets
+CHARTS = ("spend", "finding", "budget")  # the others are of machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,13 @@ def pseudonymous() -> Sight | None:
     """What is called by name where the rest has pseudonyms; None = nothing has."""
     seen = sight()
     return seen if seen is not None and seen.with_pseudonyms else None
+
+
+def visible_teams() -> QuerySet[Team]:
+    """The teams that the reader sees by name, by slug."""
+    teams = Team.objects.order_by("slug")
+    seen = sight()
+    return teams if seen is None else teams.filter(pk__in=seen.team_ids)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import accumulate
 
 from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import SHARE, Bar, Expected, Figure, Line
@@ -431,9 +432,11 @@ def _budget(params: Params, period: Period) -> Chart:
 
 
 def _team(slug: str) -> Team | None:
-    """None: the whole fleet, which has no slug. Raises NoSuchChartError."""
-    team = Team.objects.filter(slug=slug).first() if slug else None
-    if slug and team is None:
+    """None: the whole fleet, which has no slug. Raises NoSuchChartError also for one that the
+    reader sees not.
+    """
+    team = visible_teams().filter(slug=slug).first() if slug else None
+    if team is None and (slug or sight() is not None):
         raise NoSuchChartError(slug)
     return team
 

@@ -10,9 +10,10 @@ import numpy as np
 from django.db.models import Count, Max, Q
 
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.costs.mapping.attribution import into_teams, seen_spans
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
+from fleetwatch.figures.packed_spans import Bools
 from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
@@ -141,10 +142,25 @@ def bands(
     gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None
 ) -> dict[int, list[Segment]]:
     """The states of each GPU over the interval as segments of a band; every GPU asked for
-    is there.
+    is there. Of a job it is empty where its time was another team's than the reader's.
     """
-    shown = states(gpu_ids, interval, BAND_CELLS, job=job).tolist()
-    return {gpu_id: bars.band(row) for gpu_id, row in zip(gpu_ids, shown, strict=True)}
+    shown = states(gpu_ids, interval, BAND_CELLS, job=job)
+    if job is not None:
+        shown[:, _is_others(job, interval)] = -1
+    rows = shown.tolist()
+    return {gpu_id: bars.band(row) for gpu_id, row in zip(gpu_ids, rows, strict=True)}
+
+
+def _is_others(job: Job, interval: Interval) -> Bools:
+    """Of each cell of a band whether the reader sees nothing of its middle."""
+    spans = seen_spans(job)
+    if spans is None:
+        return np.zeros(BAND_CELLS, dtype=bool)
+    middles = [
+        interval.start + (interval.end - interval.start) * (2 * place + 1) / (2 * BAND_CELLS)
+        for place in range(BAND_CELLS)
+    ]
+    return np.array([not any(start <= at < end for start, end in spans) for at in middles])
 
 
 def gpu_lines(

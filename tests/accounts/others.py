@@ -98,6 +98,9 @@ def others_paths(split: World, others: Job) -> list[str]:
         *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
         *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
+        *("/explain", f"/explain?job={OTHERS_KEY}", "/explain?gpu=GPU-node-001-1"),
+        f"/explain?gpu=GPU-node-001-1&job={OTHERS_KEY}",
+        *(f"/budgets/teams/{TEAM}", f"/charts/budget?team={TEAM}", "/charts/budget"),
         f"/charts/finding?finding={number}",
         *(f"/charts/spend?as=csv&job={OTHERS_KEY}", f"/charts/spend?as=table&team={TEAM}"),
     ]

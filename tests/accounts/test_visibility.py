@@ -2,20 +2,31 @@
 every address and route of the API is asked, and what is others' bears a mark that stands nowhere.
 """
 
+import re
 from datetime import timedelta
 
 import pytest
 
 from fleetwatch.accounts import people, visibility
-from fleetwatch.accounts.models import AuditEntry, Identity, Organisation, OthersShown, Team
+from fleetwatch.accounts.models import (
+    AuditEntry,
+    Identity,
+    Organisation,
+    OthersShown,
+    Team,
+    User,
+)
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
+from fleetwatch.dashboard.selectors import bands
 from fleetwatch.dashboard.views.waste import GROUPS
+from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import job, job_ids
 from fleetwatch.lib.intervals import HOUR_MS
@@ -38,6 +49,7 @@ from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.mark.parametrize("role", ["engineer", "lead"])
@@ -149,6 +161,87 @@ def test_what_is_others_answers_as_what_there_is_not(split, others):
             body(answer).replace(OTHERS_KEY, "").replace(str(number), "") for answer in answers
         ]
         assert texts[0] == texts[1].replace("slurm/della/no-such", "").replace("999999", "")
+
+
+@pytest.mark.parametrize("choice", ["teams", "pseudonyms"])
+def test_who_is_given_a_finding_sees_its_job_and_decides_until_it_is_taken_back(
+    choice, split, others
+):
+    shown(choice)
+    finding, by = others.findings.get(), walker(split.users["engineer"])
+    Finding.objects.filter(pk=finding.pk).update(assignee=split.users["engineer"])
+
+    for path in (f"/findings/{finding.pk}", f"/jobs/{OTHERS_KEY}"):
+        assert by.ask("GET", path).status_code == 200
+    assert f'href="/findings/{finding.pk}' in body(by.ask("GET", "/findings?range=7d"))
+    assert by.ask("POST", f"/findings/{finding.pk}/accept", {}).status_code == 302
+    assert walker(split.users["lead"]).ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 404
+
+    Finding.objects.filter(pk=finding.pk).update(assignee=None)
+
+    for path in (f"/findings/{finding.pk}", f"/jobs/{OTHERS_KEY}"):
+        assert by.ask("GET", path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("choice", "instead"),
+    [("teams", "somebody of another team"), ("pseudonyms", r"person [0-9a-f]{10}")],
+)
+def test_who_decided_is_named_to_colleagues_and_where_he_runs_the_fleet(choice, instead, split):
+    shown(choice)
+    person = User.objects.get(username=PERSON)
+    decisions = [
+        (split.users["operator"], "assigned", f"to {PERSON}: he knows"),
+        (person, "accepted", "will do"),
+        (split.users["operator"], "assigned", "to nobody"),
+        (split.users["lead"], "reopened", ""),
+    ]
+    for by, kind, note in decisions:
+        Said.objects.create(finding=split.finding, kind=kind, by=by, at=NOW, note=note)
+
+    for path in (f"/findings/{split.finding.pk}", f"/jobs/{OWN_KEY}?range=24h"):
+        page = body(walker(split.users["lead"]).ask("GET", path))
+        assert PERSON not in page
+        assert len(re.findall(instead, page)) == 2
+        for name in ("walker-operator", "walker-lead", "he knows", "to nobody"):
+            assert name in page
+
+
+def test_the_band_of_a_job_that_passed_on_is_empty_where_it_was_another_teams(split):
+    passed, gpu = Job.objects.get(key=OWN_KEY), GPU.objects.get(uuid="GPU-node-001-0")
+    at = NOW - timedelta(hours=12)
+    for start, team in ((BEGINNING, "nlp-research"), (at, TEAM)):
+        Attribution.objects.filter(job=passed, valid_to=None).update(valid_to=start)
+        Attribution.objects.create(
+            job=passed, team=Team.objects.get(slug=team), valid_from=start, is_named=True
+        )
+    factories.run(gpu, hours_ago=24, hours=24, states={"idle": DAY_MS}, held_by=passed).save()
+    of_lead, of_owner = (sight_of(split.users[role]) for role in ("lead", "engineer"))
+
+    with seeing(lambda: of_lead):
+        of_team = bands([gpu.pk], DAY, job=passed)[gpu.pk]
+    with seeing(lambda: of_owner):
+        of_ann = bands([gpu.pk], DAY, job=passed)[gpu.pk]
+
+    assert [(each.x, each.width) for each in of_team] == [("0.000%", "50.000%")]
+    assert [(each.x, each.width) for each in of_ann] == [("0.000%", "100.000%")]
+    explained = f"/explain?gpu={gpu.uuid}&job={OWN_KEY}"
+    assert walker(split.users["lead"]).ask("GET", explained).status_code == 404
+    assert walker(split.users["engineer"]).ask("GET", explained).status_code == 200
+
+
+@pytest.mark.parametrize("choice", ["teams", "pseudonyms"])
+def test_the_budget_of_the_own_team_is_open(choice, split):
+    shown(choice)
+    by = walker(split.users["lead"])
+
+    assert "$100" in body(by.ask("GET", "/budgets/teams/nlp-research"))
+    assert by.ask("GET", "/charts/budget?team=nlp-research").status_code == 200
+    for closed in (f"/budgets/teams/{TEAM}", "/budgets/fleet", "/budgets", "/charts/budget"):
+        assert by.ask("GET", closed).status_code == 404
+    assert (
+        walker(split.users["engineer"]).ask("GET", "/budgets/teams/nlp-research").status_code == 404
+    )
 
 
 def test_nobody_decides_about_a_finding_that_he_does_not_see(split, others):

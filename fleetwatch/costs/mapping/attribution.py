@@ -9,12 +9,13 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q
 
+from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.costs.mapping import rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Attribution, MappingRule
@@ -22,12 +23,15 @@ from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.figures.others_names import jobs_shown, keys_meant
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
+from fleetwatch.jobs.visible_jobs import own_ids
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import execute, read_statement, wait_for_lock
 
 # Who changes rules and who applies them to jobs take turns; who stores jobs never waits.
 LOCK = "costs.mapping"
 MAX_MARKS = 20_000  # of one turn
+LATEST = datetime.max.replace(tzinfo=UTC)
+Span = tuple[datetime, datetime]
 
 _MATCHING = read_statement("costs/sql/matching.sql")
 _ATTRIBUTE = _MATCHING + read_statement("costs/sql/attribute_jobs.sql")
@@ -98,6 +102,16 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
         if job.pk in teams:
             job.team = teams[job.pk]
     return owned
+
+
+def seen_spans(job: Job) -> list[Span] | None:
+    """When the job's time is the reader's to see, of a job that is seen by name; None = always."""
+    seen = narrowed()
+    if seen is None or job.pk in own_ids(seen):
+        return None
+    rows = Attribution.objects.filter(job=job)
+    theirs = rows.filter(team__in=seen.team_ids).values_list("valid_from", "valid_to")
+    return [(start, end or LATEST) for start, end in theirs] if rows.exists() else None
 
 
 def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:

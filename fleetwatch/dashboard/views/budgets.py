@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import team_choices
+from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
@@ -66,8 +67,8 @@ def set_budget(request: HttpRequest) -> HttpResponse:
 
 
 def _whose(slug: str = WHOLE_FLEET) -> Team | None:
-    """The team; None: the whole fleet. Raises Http404."""
-    return None if slug == WHOLE_FLEET else get_object_or_404(Team, slug=slug)
+    """The team; None: the whole fleet. Raises Http404 also for a team that the reader sees not."""
+    return None if slug == WHOLE_FLEET else get_object_or_404(visible_teams(), slug=slug)
 
 
 @never_cache

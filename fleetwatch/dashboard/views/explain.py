@@ -4,11 +4,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_GET
 
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
 from fleetwatch.dashboard.choices import chosen
@@ -22,6 +23,7 @@ from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
@@ -73,9 +75,10 @@ def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context
         # many jobs bear one name; what no job held has no owner
         keys = [part.key for part in figure.parts.groups if part.key != UNALLOCATED]
         owners = attribution.jobs_by_key(keys, before=interval.end)
-        return {"owners": owners, "further": urlencode(named)}
+        return {"owners": owners, "further": urlencode(named), "leads_on": True}
     kept = {name: value for name, value in named.items() if name in ("job", "state")}
-    return {"owners": {}, "further": urlencode(kept)}
+    job = visible(Job.objects.filter(key=named.get("job", UNALLOCATED))).first()
+    return {"owners": {}, "further": urlencode(kept), "leads_on": _is_explained(job)}
 
 
 def _state(request: HttpRequest) -> str | None:
@@ -104,7 +107,7 @@ def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
 @takes("gpu", "job", "state", *PERIOD)
 def _of_gpu(request: HttpRequest) -> HttpResponse:
     """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job
-    what no job held.
+    what no job held. Who does not see everything names a job, all of whose time is his to see.
     """
     gpu = existing(inventory.gpu(request.GET["gpu"]))
     state = _state(request)
@@ -127,14 +130,19 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
 
 def _holder(key: str | None) -> tuple[Job | None, int | None]:
     """The job of that key, and by what the ledger knows who held the GPU (None: whoever). Raises
-    Http404.
+    Http404, also where not all of that is the reader's to see.
     """
-    if key == UNALLOCATED:
-        return None, explain.NOBODY
-    if key is None:
-        return None, None
-    job = get_object_or_404(Job, key=key)
+    job = get_object_or_404(visible(Job.objects.all()), key=key) if key else None
+    if not _is_explained(job):
+        raise Http404
+    if job is None:
+        return None, explain.NOBODY if key == UNALLOCATED else None
     return job, job.pk
+
+
+def _is_explained(job: Job | None) -> bool:
+    """Whether a GPU's time under the job (None: under whomever) is all the reader's to see."""
+    return sight() is None if job is None else attribution.seen_spans(job) is None
 
 
 def _behind(gpu: GPU, interval: Interval, which: dict[str, Any]) -> Context:

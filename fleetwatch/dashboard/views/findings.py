@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import Right, may
-from fleetwatch.accounts.visibility import sight
+from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -92,7 +92,7 @@ _DONE = {
     needs_gpus=True,
 )
 def findings(request: HttpRequest, period: Period) -> Context:
-    teams = _teams()
+    teams = list(visible_teams())
     people = list(deciding.reachable(deciding.candidates()))
     status = chosen(request, "status", STATUSES, default="open")
     asked = _asked(request, teams, people)
@@ -111,13 +111,6 @@ def findings(request: HttpRequest, period: Period) -> Context:
         **_savings(every, scope, period),
         **_fixed(period),
     }
-
-
-def _teams() -> list[Team]:
-    """Those that the reader sees, by slug."""
-    teams = Team.objects.order_by("slug")
-    seen = sight()
-    return list(teams if seen is None else teams.filter(pk__in=seen.team_ids))
 
 
 def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:

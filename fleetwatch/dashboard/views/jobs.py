@@ -95,6 +95,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "gpus": _gpu_lines(job, by_gpu.lines, period.interval),
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(job.key, safe=""),
+        "is_explained": attribution.seen_spans(job) is None,
         **_said_of(job),
     }
     return page(request, period, "dashboard/job.html", "jobs", context)
