@@ -121,14 +121,16 @@ def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> floa
 
 def send(channel: Channel, envelope: Envelope) -> Receipt:
     """What the other side answered. Raises TransportError."""
+    way = transport(channel.kind)
+    if envelope.address and not way.person_by:
+        # else everybody in the channel would read what is for one person
+        raise AddressRefusedError(f"a channel of {way.label} reaches no person by an address")
     try:
         config = config_of(channel)
     except secrets.SecretsUnreadableError as error:
         raise TransportError(str(error), permanent=True) from error
     try:
-        return transport(channel.kind).send(
-            config, envelope, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS
-        )
+        return way.send(config, envelope, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS)
     except TransportError:
         raise
     except Exception as error:

@@ -1,6 +1,7 @@
 """Reads of notify."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
@@ -8,8 +9,10 @@ from fleetwatch.notify.channel_settings import config_of, readable_config
 from fleetwatch.notify.delivering import WAITING
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.secrets import SecretsUnreadableError
+from fleetwatch.notify.slack_interaction import is_signed
 from fleetwatch.notify.transports import TRANSPORTS, transport
 from fleetwatch.notify.transports.base import Transport
+from fleetwatch.notify.transports.slack_app import SLACK_APP
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,30 @@ def where(channel: Channel) -> str:
         return transport(channel.kind).describe(config_of(channel))
     except SecretsUnreadableError:
         return "settings unreadable: enter them again"
+
+
+def person_channels() -> dict[str, Channel]:
+    """By accounts.Identity.System (Slack member, e-mail address) the first channel that is on and
+    reaches people by their names there.
+    """
+    by_system: dict[str, Channel] = {}
+    for channel in Channel.objects.filter(is_enabled=True).order_by("pk"):
+        system = transport(channel.kind).person_by
+        if system:
+            by_system.setdefault(system, channel)
+    return by_system
+
+
+def slack_signer(body: bytes, *, timestamp: str, signature: str, now: datetime) -> Channel | None:
+    """The Slack app whose secret signed this request; None: nobody's that is on. The texts are the
+    headers X-Slack-Request-Timestamp and X-Slack-Signature.
+    """
+    for channel in Channel.objects.filter(kind=SLACK_APP.kind, is_enabled=True).order_by("pk"):
+        secret = readable_config(channel).get("signing_secret", "")
+        now_s = now.timestamp()
+        if is_signed(body, timestamp=timestamp, signature=signature, secret=secret, now_s=now_s):
+            return channel
+    return None
 
 
 def digest_channels() -> list[Channel]:

@@ -9,13 +9,15 @@ from django.db import transaction
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.notify import secrets
-from fleetwatch.notify.channel_settings import encrypted, readable_config, rotated
+from fleetwatch.notify.channel_settings import config_of, encrypted, readable_config, rotated
 from fleetwatch.notify.delivering import MAX_ANSWER, heed, identity, send
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.models import Channel, Delivery
+from fleetwatch.notify.slack_interaction import Interaction, reason_modal
 from fleetwatch.notify.transports import transport
 from fleetwatch.notify.transports.base import ConfigError, Envelope, TransportError
 from fleetwatch.notify.transports.email import Email
+from fleetwatch.notify.transports.slack_app import API, open_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,12 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
     if not channel.is_enabled:
         set_enabled(channel, True)
     return SendResult(True, answer)
+
+
+def ask_reason(channel: Channel, interaction: Interaction) -> None:
+    """Opens the window that asks who clicked "Not waste" why. Raises TransportError."""
+    api = API(config_of(channel), settings.ALLOW_PRIVATE_WEBHOOKS)
+    open_window(api, interaction.trigger_id, reason_modal(interaction.value))
 
 
 def mail(address: str, message: Message, *, now: datetime) -> SendResult:

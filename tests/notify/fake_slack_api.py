@@ -44,6 +44,8 @@ class Workspace:
     answers: list[Answer] = field(default_factory=list)  # instead of doing what is asked
     lost_answers: int = 0  # done, and the connection is gone before the answer
     is_revoked: bool = False
+    triggers: list[str] = field(default_factory=list)  # clicks of the last 3 s
+    views: list[dict[str, Any]] = field(default_factory=list)  # windows that were opened
 
     def standing(self) -> list[tuple[str, str]]:
         """The conversation and title of each message that is no reply, oldest first."""
@@ -122,11 +124,12 @@ class FakeSlackAPI:
             return no("invalid_auth")
         if workspace.is_revoked:
             return no("token_revoked")
-        if method == "chat.postMessage":
-            return self.post(sent)
-        if method == "chat.update":
-            return self.update(sent)
-        return no("unknown_method")
+        methods = {
+            "chat.postMessage": self.post,
+            "chat.update": self.update,
+            "views.open": self.open_view,
+        }
+        return methods[method](sent) if method in methods else no("unknown_method")
 
     def post(self, sent: dict[str, Any]) -> Answer:
         place = self.place(sent["channel"])
@@ -156,6 +159,17 @@ class FakeSlackAPI:
         if "blocks" in sent:  # what is not given stays
             message["blocks"] = sent["blocks"]
         return yes(channel=place.id, ts=sent["ts"], text=sent["text"], message=message)
+
+    def open_view(self, sent: dict[str, Any]) -> Answer:
+        if sent["trigger_id"] not in self.workspace.triggers:
+            return no("expired_trigger_id")
+        self.workspace.triggers.remove(sent["trigger_id"])  # of one use
+        view = sent["view"]
+        fits = len(view["title"]["text"]) <= 24 and len(view["private_metadata"]) <= 3000
+        if not fits:
+            return no("invalid_arguments")
+        self.workspace.views.append(view)
+        return yes(view=view)
 
     def places(self) -> list[Conversation]:
         direct = [Conversation(place) for place in self.workspace.members.values()]

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -261,7 +262,7 @@ def test_an_incident_is_one_message_that_changes_with_its_reminders_below(slack_
 def test_a_worker_that_dies_after_a_post_doubles_it_once(slack_api):
     channel = app_channel(slack_api.url)
     queue(channel, key="1", thread="incident/7", title="opened")
-    dying = delivering._claim(NOON, delivering.Counter())
+    dying = delivering._claim(NOON, Counter())
     delivering.send(channel, delivering._envelope(dying))
     for key in ("2", "3"):
         queue(channel, key=key, thread="incident/7", title="resolved")
@@ -277,7 +278,7 @@ def test_a_worker_that_dies_after_an_edit_doubles_nothing(slack_api):
     queue(channel, key="1", thread="incident/7", title="opened")
     deliver()
     queue(channel, key="2", thread="incident/7", title="resolved")
-    dying = delivering._claim(NOON, delivering.Counter())
+    dying = delivering._claim(NOON, Counter())
     delivering.send(channel, delivering._envelope(dying))
 
     deliver(NOON + delivering.CLAIM)

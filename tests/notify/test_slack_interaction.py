@@ -1,12 +1,15 @@
 """Requests as https://docs.slack.dev shows them: the signature's example, a click, a window."""
 
 import json
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import pytest
 from slack_sdk.models.views import View
 from slack_sdk.signature import SignatureVerifier
 
+from fleetwatch.notify import services
+from fleetwatch.notify.selectors import slack_signer
 from fleetwatch.notify.slack_interaction import (
     Interaction,
     InteractionError,
@@ -15,6 +18,8 @@ from fleetwatch.notify.slack_interaction import (
     parse,
     reason_modal,
 )
+from fleetwatch.notify.transports.base import TransportError
+from tests.notify.factories import app_channel
 
 # https://docs.slack.dev/authentication/verifying-requests-from-slack
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
@@ -211,3 +216,31 @@ def test_what_our_messages_can_not_cause_is_refused(body):
 
 def test_the_window_is_one_that_slacks_own_library_takes():
     View(**reason_modal("incident/7")).validate_json()
+
+
+@pytest.mark.django_db
+def test_the_app_whose_secret_signed_it_is_found_among_those_that_are_on(slack_api):
+    app_channel(slack_api.url, name="other", signing_secret="another")
+    app_channel(slack_api.url, name="links", signing_secret="")
+    ours = app_channel(slack_api.url, name="ours", signing_secret=SECRET)
+    now = datetime.fromtimestamp(AT, UTC)
+
+    signer = slack_signer(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
+    forged = slack_signer(BODY + b"x", timestamp=str(AT), signature=SIGNATURE, now=now)
+    services.set_enabled(ours, False)
+    off = slack_signer(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
+
+    assert (signer, forged, off) == (ours, None, None)
+
+
+@pytest.mark.django_db
+def test_not_waste_opens_its_window_once_and_in_time(slack_api):
+    channel = app_channel(slack_api.url)
+    clicked = parse(click(act={"action_id": "not_waste"}))
+    slack_api.workspace.triggers.append(clicked.trigger_id)
+
+    services.ask_reason(channel, clicked)
+    with pytest.raises(TransportError, match="expired_trigger_id"):
+        services.ask_reason(channel, clicked)
+
+    assert slack_api.workspace.views == [reason_modal("incident/7")]

@@ -1,12 +1,15 @@
 """What is sent of one thread, in which order, and what of it is edited."""
 
+import random
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 
-from fleetwatch.notify import delivering, services, transports
+from fleetwatch.notify import delivering, selectors, services, transports
 from fleetwatch.notify.models import Channel, Delivery, RemoteMessage
 from fleetwatch.notify.services import Recipient
 from fleetwatch.notify.transports import TRANSPORTS
@@ -227,7 +230,7 @@ def test_where_nothing_can_be_edited_everything_is_sent_in_order(smtp):
 def test_a_worker_that_dies_before_its_note_sends_again_and_edits_the_second(board):
     channel = board_channel()
     queue(channel, key="1", thread="incident/7", title="idle")
-    dying = delivering._claim(NOON, delivering.Counter())
+    dying = delivering._claim(NOON, Counter())
     delivering.send(channel, delivering._envelope(dying))
 
     deliver(NOON + delivering.CLAIM)
@@ -243,7 +246,7 @@ def test_a_worker_that_dies_after_an_edit_edits_the_same_again(board):
     queue(channel, key="1", thread="incident/7", title="idle")
     deliver()
     queue(channel, key="2", thread="incident/7", title="resolved")
-    dying = delivering._claim(NOON, delivering.Counter())
+    dying = delivering._claim(NOON, Counter())
     delivering.send(channel, delivering._envelope(dying))
 
     deliver(NOON + delivering.CLAIM)
@@ -302,6 +305,103 @@ def test_an_address_that_is_refused_fails_alone(board):
 
     assert (did["failed"], did["sent"], did["disabled"]) == (1, 1, 0)
     assert Delivery.objects.get(address="ghost").last_answer == "nobody sits there"
+
+
+@pytest.mark.django_db
+def test_what_is_for_one_person_is_never_read_by_a_whole_channel(slack):
+    channel = slack_channel(slack.url)
+    queue(Recipient(channel, "U2147483697"))
+
+    did = deliver()
+
+    assert (did["failed"], did["disabled"], slack.script.requests) == (1, 0, [])
+    assert Delivery.objects.get().last_answer == (
+        "a channel of Slack reaches no person by an address"
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "address", ["ana", "ana@example.com\r\nBcc: eve@example.com", "a@example.com, b@example.com"]
+)
+def test_an_address_that_is_none_is_never_mailed(smtp, address):
+    queue(Recipient(email_channel(smtp.port), address))
+
+    did = deliver()
+
+    assert (did["failed"], did["disabled"], smtp.script.mails) == (1, 0, [])
+
+
+@pytest.mark.django_db
+def test_people_are_reached_by_the_first_channel_that_is_on(smtp, slack, board):
+    off = email_channel(smtp.port, name="off")
+    services.set_enabled(off, False)
+    mail, _, _ = [
+        email_channel(smtp.port, name="mail"),
+        email_channel(smtp.port, name="other mail"),
+        slack_channel(slack.url),
+    ]
+    desks = board_channel()
+
+    assert selectors.person_channels() == {"email": mail, "desk": desks}
+
+
+@pytest.mark.django_db
+def test_a_mail_that_a_dying_worker_sent_is_sent_again_with_its_message_id(smtp):
+    channel = email_channel(smtp.port)
+    queue(channel)
+    dying = delivering._claim(NOON, Counter())
+    delivering.send(channel, delivering._envelope(dying))
+
+    deliver(NOON + delivering.CLAIM)
+
+    first, second = [mail["Message-ID"] for mail in smtp.script.mails]
+    assert first == second
+
+
+@pytest.mark.django_db
+def test_no_failure_or_death_reorders_or_loses_a_thread(board):
+    """Three hundred random moments of three threads, two addresses and two channels."""
+    dice = random.Random(17)
+    channels = [board_channel("one"), board_channel("two")]
+    queued: dict[tuple[int, str, str], list[str]] = defaultdict(list)
+    for moment in range(300):
+        at = NOON + 20 * moment * SECOND
+        place = (dice.choice(channels), dice.choice(["", "ana"]), f"incident/{dice.randrange(3)}")
+        what = dice.random()
+        if what < 0.3 and moment < 270:
+            title = f"{moment:04}"
+            queue(
+                Recipient(*place[:2]),
+                key=title,
+                thread=place[2],
+                title=title,
+                now=at,
+                is_reply=dice.random() < 0.3,
+            )
+            queued[place[0].pk, place[1], place[2]].append(title)
+        elif what < 0.4 and moment < 270:
+            board.failures.append(TransportError("no answer", retry_after_s=dice.choice([None, 9])))
+        elif what < 0.45:
+            dying = delivering._claim(at, Counter())
+            if dying and dice.random() < 0.5:
+                with suppress(TransportError):
+                    delivering.send(dying.channel, delivering._envelope(dying))
+        else:
+            deliver(at, limit=3, dice=dice.random)
+    board.failures.clear()
+    deliver(NOON + timedelta(hours=20), limit=999)
+
+    sent: dict[tuple[int, str, str], list[str]] = defaultdict(list)
+    for delivery in Delivery.objects.order_by("sent_at", "pk"):
+        assert delivery.state in ("sent", "superseded")
+        if delivery.state == "sent":
+            sent[delivery.channel_id, delivery.address, delivery.thread].append(delivery.key)
+    assert len(queued) == 12
+    for place, titles in queued.items():
+        # in order, and never without the last
+        assert sent[place] == [title for title in titles if title in sent[place]]
+        assert sent[place][-1] == titles[-1]
 
 
 @pytest.mark.django_db

@@ -43,6 +43,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='delivery',
+            index=models.Index(condition=models.Q(('state__in', ['pending', 'sending'])), fields=['attempts', 'next_attempt_at', 'id'], name='delivery_due'),
+        ),
+        migrations.AddIndex(
+            model_name='delivery',
             index=models.Index(condition=models.Q(('state__in', ['pending', 'sending'])), fields=['channel', 'address', 'thread', 'id'], name='delivery_waiting'),
         ),
         migrations.AddConstraint(

@@ -90,8 +90,7 @@ class Email:
     ) -> Receipt:
         host = config["host"]
         port = int(config["port"])
-        recipients = [envelope.address] if envelope.address else _addresses(config["recipients"])
-        mail = compose(envelope, sender=config["sender"], recipients=recipients)
+        mail = compose(envelope, sender=config["sender"], recipients=_to(config, envelope.address))
         with reaching():
             addresses = outbound.resolve(host, port, allow_private=allow_private)
         with outbound.Deadline(TIMEOUT_S) as deadline:
@@ -171,6 +170,16 @@ def _backend(config: Mapping[str, str], connect_to: Connect) -> _PinnedBackend:
     )
     backend.connect_to = connect_to
     return backend
+
+
+def _to(config: Mapping[str, str], address: str) -> list[str]:
+    """The channel's recipients, or the one person. Raises AddressRefusedError."""
+    if not address:
+        return _addresses(config["recipients"])
+    person = _ascii_domain(address)
+    if not _is_address(person):
+        raise AddressRefusedError(f"{one_line(address, 80)} is no e-mail address")
+    return [person]
 
 
 def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailMultiAlternatives:

@@ -206,6 +206,17 @@ class SlackApp:
             raise _judged(str(error), envelope.address) from error
 
 
+def open_window(api: API, trigger_id: str, view: Block) -> None:
+    """Opens a modal for who clicked, within 3 s of the click. Raises TransportError.
+
+    https://docs.slack.dev/reference/methods/views.open
+    """
+    try:
+        api.call("views.open", {"trigger_id": trigger_id, "view": view})
+    except NotOKError as error:
+        raise _judged(str(error), "") from error
+
+
 def _change(api: API, envelope: Envelope, content: Block) -> Receipt | None:
     """What became of what stands of the thread: it was edited, or replied to. None: nothing
     stands, any more or yet.
