@@ -2,17 +2,19 @@
 by key.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from django.db.models import Count, Max, Q
+from numpy.typing import NDArray
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams, seen_spans
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
+from fleetwatch.diagnosis.judgement.array_tools import rows_among
 from fleetwatch.figures.packed_spans import Bools
 from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.inventory import selectors as inventory
@@ -21,7 +23,7 @@ from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger.policy import STATES
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -30,11 +32,27 @@ BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement("dashboard/sql/stretches.sql")
-_PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
-_PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *_PARTS)], dtype=np.int64)
-# a run in stretches.sql
-_SPENT = np.dtype([("states", array_of(">i4", len(STATES))), *((part, ">f8") for part in _PARTS)])
-_RUN_BYTES = 16  # of a run in stretches.sql
+_PARTS = read_statement("dashboard/sql/state_parts.sql")
+PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
+_PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *PARTS)], dtype=np.int64)
+# a run in stretches.sql, and a row of state_parts.sql
+_RUN = np.dtype(
+    [
+        *((name, ">i8") for name in ("start_ms", "end_ms", "job_id")),
+        ("states", array_of(">i4", len(STATES))),
+    ]
+)
+_PART = np.dtype(
+    [
+        *((name, ">i8") for name in ("gpu_id", "job_id", "start_ms")),
+        *((part, ">f8") for part in PARTS),
+    ]
+)
+MAX_PLACES = 2**14
+MAX_HOURS = 2**20  # since 1970: up to the year 2089
+
+
+Rows = NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,49 +89,73 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     On purpose the parts of runs, an hour long at most: a cell's states are then as near to
     the truth as the ledger keeps them. When a run began is for `ledger.selectors.runs` to say.
     """
-    packed = fetched(
-        _STRETCHES,
-        {
-            "gpu_ids": list(gpu_ids),
-            "start_ms": interval.start_ms,
-            "end_ms": interval.end_ms,
-            "job_id": job.pk if job else None,
-        },
-    )
-    runs, gpu = _runs(packed, gpu_ids)
-    spent = _spent(b"".join([spent for *_, spent in packed]))
-    # a run has a stretch for each of its states
-    run, state = np.nonzero(spent)
+    asked = {
+        "gpu_ids": list(gpu_ids),
+        "start_ms": interval.start_ms,
+        "end_ms": interval.end_ms,
+        "job_id": job.pk if job else None,
+    }
+    place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
+    gpu, runs = _runs(asked, place)
+    keys = _keys(gpu, runs["job_id"], runs["start_ms"])
+    return _in_order(gpu, runs, _spent(runs, *_with_parts(keys, asked, place)))
+
+
+def _in_order(gpu: Ints, runs: Rows, spent: Ints) -> Stretches:
+    """A run has a stretch for each of its states."""
+    start_ms, end_ms = (runs[name].astype(np.int64) for name in ("start_ms", "end_ms"))
+    order = np.lexsort((start_ms, gpu))
+    place, state = np.nonzero(spent[order])
+    run = order[place]
     return Stretches(
         gpu[run],
-        runs[run, 0],
-        runs[run, 1],
+        start_ms[run],
+        end_ms[run],
         _PLACES[state],
         spent[run, state],
         spent.sum(axis=1)[run],
     )
 
 
-def _runs(packed: Iterable[tuple[int, bytes, bytes]], gpu_ids: Sequence[int]) -> tuple[Ints, Ints]:
-    """Runs x (start, end), and of each run the place of its GPU in `gpu_ids`."""
-    place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
-    gpus = np.array([place[gpu_id] for gpu_id, *_ in packed], dtype=np.int64)
-    counts = [len(times) // _RUN_BYTES for _, times, _ in packed]
-    times = np.frombuffer(b"".join([times for _, times, _ in packed]), dtype=">i8")
-    return times.astype(np.int64).reshape(-1, 2), np.repeat(gpus, counts)
+def _runs(asked: Mapping[str, Any], place: Mapping[int, int]) -> tuple[Ints, Rows]:
+    """Of each run the place of its GPU, and the runs."""
+    packed = fetched(_STRETCHES, asked)
+    gpus = np.array([place[gpu_id] for gpu_id, _ in packed], dtype=np.int64)
+    counts = [len(of_gpu) // _RUN.itemsize for _, of_gpu in packed]
+    return np.repeat(gpus, counts), np.frombuffer(b"".join([runs for _, runs in packed]), _RUN)
 
 
-def _spent(packed: bytes) -> Ints:
-    """Runs x (STATES, _PARTS): milliseconds, those of a part taken from its state."""
-    runs = np.frombuffer(packed, dtype=_SPENT)
-    states_ms = runs["states"]["each"]["value"].astype(np.int64)
-    columns = [states_ms]
-    for part, state in _PARTS.items():
-        whole_ms = states_ms[:, STATES.index(state)]
-        part_ms = np.rint(whole_ms * runs[part]).astype(np.int64)
-        whole_ms -= part_ms
-        columns.append(part_ms[:, None])
-    return np.concatenate(columns, axis=1)
+def _with_parts(
+    keys: Ints, asked: Mapping[str, Any], place: Mapping[int, int]
+) -> tuple[Ints, Rows]:
+    """The runs (by their keys) of whose states parts are known, and these."""
+    ((packed,),) = fetched(_PARTS, asked)
+    parts = np.frombuffer(packed or b"", _PART)
+    gpu = np.array([place[gpu_id] for gpu_id in parts["gpu_id"].tolist()], dtype=np.int64)
+    own = _keys(gpu, parts["job_id"], parts["start_ms"])
+    order = np.argsort(own)
+    part = rows_among(own[order], keys)
+    run = np.flatnonzero(part < len(own))
+    return run, parts[order[part[run]]]
+
+
+def _keys(gpu: Ints, job_id: Ints, start_ms: Ints) -> Ints:
+    """One number for a GPU's place, its holder and the clock hour; of 10,000 GPUs it is one up to
+    job 800 million.
+    """
+    keys: Ints = (job_id * MAX_PLACES + gpu) * MAX_HOURS + start_ms // HOUR_MS
+    return keys
+
+
+def _spent(runs: Rows, run: Ints, parts: Rows) -> Ints:
+    """Runs x (STATES, PARTS): milliseconds, those of a part taken from its state."""
+    spent = np.zeros((len(runs), len(STATES) + len(PARTS)), dtype=np.int64)
+    spent[:, : len(STATES)] = runs["states"]["each"]["value"]
+    for column, (name, state) in enumerate(PARTS.items(), len(STATES)):
+        whole = STATES.index(state)
+        spent[run, column] = np.rint(spent[run, whole] * parts[name])
+        spent[run, whole] -= spent[run, column]
+    return spent
 
 
 def states(

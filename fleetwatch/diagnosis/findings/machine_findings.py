@@ -281,7 +281,7 @@ def _freed(finding: Finding) -> set[int]:
 
 def progress(interval: Interval, *, now: datetime) -> Progress:
     """How far diagnosis is with the period's hours that are over."""
-    end = min(interval.end, from_ms(to_ms(now)) - timedelta(minutes=5))
-    since = retention.horizon(now).date()
-    rows = fetched(_PROGRESS, {"start": interval.start, "end": end, "since": since})
+    end_ms = min(interval.end_ms, to_ms(now) - 5 * 60_000)
+    hours = {"first_hour": interval.start_ms // HOUR_MS, "end_hour": end_ms // HOUR_MS}
+    rows = fetched(_PROGRESS, hours | {"since": retention.horizon(now).date()})
     return Progress(*rows[0])
