@@ -295,6 +295,26 @@ def test_two_workers_at_once_send_each_message_once(slack):
     assert len(slack.script.requests) == 18
 
 
+@pytest.mark.django_db(transaction=True)
+def test_three_workers_at_once_keep_a_thread_in_order(smtp):
+    channel = email_channel(smtp.port)
+    for number in range(12):
+        queue(channel, key=str(number), thread="incident/7", title=str(number))
+
+    def work() -> None:
+        while Delivery.objects.filter(state__in=delivering.WAITING).exists():
+            deliver(limit=1)
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+
+    assert [mail["Subject"] for mail in smtp.script.mails] == [str(each) for each in range(12)]
+
+
 @pytest.mark.django_db
 def test_deliveries_done_with_for_ninety_days_are_forgotten(slack):
     channel = slack_channel(slack.url)
