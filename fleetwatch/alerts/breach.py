@@ -2,21 +2,22 @@
 conditions/ makes one. Pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from fleetwatch.alerts.episodes import Episode, Firing, Measured, Timing
 from fleetwatch.notify.message import one_line
 
 Line = tuple[str, str]  # a label and its value
 
+MINUTE_MS = 60_000
 # agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
-STALE_MS = 10 * 60_000
+STALE_MS = 10 * MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,8 @@ class Breach:
     ("idle held"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
     `had` been when it is over, and the rule's `limit`; all of it on one line, for names come from
     hosts. `lines` are what was measured, `actions` what to do. Dollars are None where a GPU has no
-    rate. `facts` are the condition's own: what it needs to know when it is over, and the API tells.
+    rate. `labels` are what scopes, silences and routes match (MATCHED). `facts` are the
+    condition's own, told by the API.
     """
 
     subject: str
@@ -50,12 +52,18 @@ class Breach:
     memory_bytes: float | None = None  # that is held meanwhile; None = not read
     lines: tuple[Line, ...] = ()
     actions: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
         """The address of its page."""
         return f"/{self.kind}s/{quote(self.subject)}"
+
+    def label(self, name: str) -> str:
+        """The label where it has one value; "" where it has none or several."""
+        values = self.labels.get(name, ())
+        return values[0] if len(values) == 1 else ""
 
 
 def named(subject: str, name: str) -> str:
@@ -70,29 +78,72 @@ def stored_breach(stored: Mapping[str, Any]) -> Breach:
     return msgspec.convert(stored, Breach)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The breach is over: why, and how it stood when it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a rule is set: its threshold in the condition's unit, and how long that must be so.
 
-    reason: str
-    breach: Breach
+    `clear` is the value at which a breach is over (hysteresis); None: as soon as it is no longer at
+    the threshold. `min_coverage` is a share of 0 to 1 (0 not included).
+    """
+
+    threshold: float
+    minutes: float
+    clear: float | None = None
+    min_coverage: float = 0.5
+    grace_minutes: float = 0
+    clear_minutes: float = 0
+
+    @property
+    def timing(self) -> Timing:
+        """The same in milliseconds."""
+        return Timing(
+            duration_ms=int(self.minutes * MINUTE_MS),
+            min_coverage=self.min_coverage,
+            grace_ms=int(self.grace_minutes * MINUTE_MS),
+            clear_ms=int(self.clear_minutes * MINUTE_MS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a condition is asked: these settings, over [start_ms, end_ms); and in any case of the
+    subjects that fire already.
+    """
+
+    settings: Settings
+    start_ms: int
+    end_ms: int
+    firing: Mapping[str, Firing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What a rule can watch for: who breaches a threshold at a moment, and why a breach that is no
-    longer listed is over (None: nobody can know, telemetry is missing).
+    """What a rule can watch for.
 
-    `label` and `unit` say what its threshold is, which is from `low` to `high`; a form calls it
-    `asks`. `read` makes the breach of a row that was stored before breaches were.
+    `measure` reads how each subject stood to the rule over a period; `describe` makes a breach of
+    each of some episodes that follow from it, None of a subject that is gone. `sentence` says what
+    the rule does, its settings filled in ({threshold}, {minutes}). `unit` is its threshold's, which
+    is from `low` to `high`; "": it has none. `usual` is how it ships, and `is_on` whether it is
+    switched on. `no_history`: why it can't be tried on history.
     """
 
     name: str
     label: str
-    asks: str
+    sentence: str
+    kind: str
     unit: str
     low: float
     high: float
-    breaches: Callable[[float, datetime], list[Breach]]
-    ended: Callable[[Breach, datetime], Ended | None]
-    read: Callable[[Mapping[str, Any]], Breach] = stored_breach
+    usual: Settings
+    measure: Callable[[Watch], Measured]
+    describe: Callable[[Sequence[Episode], Watch], list[Breach | None]]
+    is_on: bool = False
+    severity: str = "warning"
+    every_minutes: int = 1
+    no_history: str = ""
+
+    def in_words(self, settings: Settings) -> str:
+        """What a rule that is set so does, in a sentence."""
+        return self.sentence.format(
+            threshold=f"{settings.threshold:g}", minutes=f"{settings.minutes:g}"
+        )

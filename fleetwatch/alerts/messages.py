@@ -1,5 +1,9 @@
-"""Incidents in words: one message when it opens, one when it is over. Pure."""
+"""Incidents in words: a group of them as one message, while something is wrong and when it is over.
+Pure.
+"""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -10,15 +14,48 @@ from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 
 HOURS_PER_MONTH = 730  # 8760 / 12
+SHOWN = 10  # of a group, a line each
 
 
-def opened(
-    breach: Breach, *, rule_name: str, note: str, zone: ZoneInfo, now: datetime, url: str
-) -> Message:
-    """The message that something is wrong: who, where, since when, what it costs, what to do."""
-    since = wording.moment(from_ms(breach.since_ms), zone, now=now)
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One incident, as far as messages speak of it; `resolution` is empty while it goes on."""
+
+    id: int
+    breach: Breach
+    note: str
+    resolution: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is the same for every message of an evaluation; `base` is where our pages are."""
+
+    rule_name: str
+    severity: str
+    zone: ZoneInfo
+    now: datetime
+    base: str
+
+    def clock(self, at_ms: int) -> str:
+        """A moment as these people read it."""
+        return wording.moment(from_ms(at_ms), self.zone, now=self.now)
+
+
+def of_group(cases: Sequence[Case], setting: Setting) -> Message:
+    """What goes on of the group; where nothing does, that it is over."""
+    going_on = [case for case in cases if not case.resolution]
+    if not going_on:
+        return _resolved(cases[-1], setting) if len(cases) == 1 else _all_resolved(cases, setting)
+    return _opened(going_on[0], setting) if len(going_on) == 1 else _several(going_on, setting)
+
+
+def _opened(case: Case, setting: Setting) -> Message:
+    """Something is wrong: who, where, since when, what it costs, what to do."""
+    breach = case.breach
+    since = setting.clock(breach.since_ms)
     length = _length(breach)
-    texts = (note, _example_note(breach), *breach.actions)
+    texts = (case.note, _example_note(breach), *breach.actions)
     return Message(
         title=f"{breach.title} · since {since} ({length})",
         summary=f"{breach.what} for {length}. Owner: {_owner(breach)}.",
@@ -28,38 +65,105 @@ def opened(
             *breach.lines,
             ("So far", wording.usd(breach.cost_usd)),
             ("Burning", _burning(breach.usd_per_hour)),
-            _rule(breach, rule_name),
+            _rule(breach, setting),
         ),
-        url=url,
-        severity="warning",
+        url=_url(case, setting),
+        severity=setting.severity,
         text="\n".join(text for text in texts if text),
     )
 
 
-def resolved(
-    breach: Breach, *, rule_name: str, reason: str, zone: ZoneInfo, now: datetime, url: str
-) -> Message:
-    """The message that it is over, why, how long it took and what it cost."""
+def _several(cases: Sequence[Case], setting: Setting) -> Message:
+    """Several subjects at once: one line each, the longest first."""
+    breaches = sorted((case.breach for case in cases), key=lambda breach: breach.since_ms)
+    first = breaches[0]
+    count = f"{len(cases)} {first.kind}s"
+    rest = len(cases) - SHOWN
+    return Message(
+        title=f"{first.word} · {count} of {_owner(first)} on {first.label('node')}",
+        summary=f"{count} are {first.word}, the longest for {_length(first)}.",
+        fields=_in_all(breaches, setting),
+        rows=(
+            (first.kind.capitalize(), "Since", "So far"),
+            *(_row(breach, setting) for breach in breaches[:SHOWN]),
+        ),
+        url=_url(cases[0], setting),
+        severity=setting.severity,
+        text=f"{rest} more are on the page." if rest > 0 else "",
+    )
+
+
+def _in_all(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:
+    return (
+        ("Owner", _owner(breaches[0])),
+        ("So far", wording.usd(_sum(breach.cost_usd for breach in breaches))),
+        ("Burning", _burning(_sum(breach.usd_per_hour for breach in breaches))),
+        _rule(breaches[0], setting),
+    )
+
+
+def _row(breach: Breach, setting: Setting) -> tuple[str, ...]:
+    since = setting.clock(breach.since_ms)
+    return named(breach.subject, breach.name), since, wording.usd(breach.cost_usd)
+
+
+def _resolved(case: Case, setting: Setting) -> Message:
+    """It is over: why, how long it took and what it cost."""
+    breach = case.breach
     cost = wording.usd(breach.cost_usd)
     length = _length(breach)
-    begin, end = (
-        wording.moment(from_ms(at_ms), zone, now=now)
-        for at_ms in (breach.since_ms, breach.until_ms)
-    )
+    begin = setting.clock(breach.since_ms)
+    end = setting.clock(breach.until_ms)
     subject = f"{breach.kind.capitalize()} {named(breach.subject, breach.name)}"
     return Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}, cost {cost}",
-        summary=f"{subject}: {reason}. {breach.had} for {length}.",
+        summary=f"{subject}: {case.resolution}. {breach.had} for {length}.",
         fields=(
             *_about(breach),
             (breach.word.capitalize(), f"{begin} to {end}"),
             ("Cost", cost),
-            _rule(breach, rule_name),
+            _rule(breach, setting),
         ),
-        url=url,
+        url=_url(case, setting),
         severity="resolved",
         text=_example_note(breach),
     )
+
+
+def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
+    first = cases[0].breach
+    cost = wording.usd(_sum(case.breach.cost_usd for case in cases))
+    count = f"{len(cases)} {first.kind}s"
+    return Message(
+        title=f"resolved · {count} of {_owner(first)}, cost {cost}",
+        summary=f"{count} that were {first.word} are no longer.",
+        fields=(("Owner", _owner(first)), ("Cost", cost), _rule(first, setting)),
+        rows=(
+            (first.kind.capitalize(), "Why", "Cost"),
+            *(
+                (
+                    named(case.breach.subject, case.breach.name),
+                    case.resolution,
+                    wording.usd(case.breach.cost_usd),
+                )
+                for case in cases[:SHOWN]
+            ),
+        ),
+        url=_url(cases[0], setting),
+        severity="resolved",
+    )
+
+
+def _url(case: Case, setting: Setting) -> str:
+    return f"{setting.base}/incidents/{case.id}"
+
+
+def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """None where one is not known."""
+    several = list(amounts)
+    if None in several:
+        return None
+    return sum((amount for amount in several if amount is not None), Decimal(0))
 
 
 def _about(breach: Breach) -> tuple[Line, ...]:
@@ -74,8 +178,8 @@ def _length(breach: Breach) -> str:
     return wording.duration(breach.until_ms - breach.since_ms)
 
 
-def _rule(breach: Breach, rule_name: str) -> Line:
-    return "Rule", f"{one_line(rule_name, 80)}: {breach.limit}"
+def _rule(breach: Breach, setting: Setting) -> Line:
+    return "Rule", f"{one_line(setting.rule_name, 80)}: {breach.limit}"
 
 
 def _burning(usd_per_hour: Decimal | None) -> str:

@@ -1,54 +1,285 @@
-"""Rules, and the incidents they opened."""
+"""Rules, the incidents they opened, who was told of them, and what is not to be told."""
 
 from typing import Any
 
+from django.conf import settings
 from django.db import models
+from django.db.models import F, Q
 
 from fleetwatch.lib.model_fields import text
 
+USER = settings.AUTH_USER_MODEL
+
+
+class Severity(models.TextChoices):
+    """How urgent an incident is, as Prometheus and PagerDuty have it."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
 
 class Rule(models.Model):
-    """When to tell people. `condition` names one of conditions.CONDITIONS."""
+    """What to watch for and whom to tell. `condition` names one of conditions.CONDITIONS, each of
+    which has one rule that is shipped with it and can't be removed.
+    """
 
-    name = models.CharField(max_length=100)
-    condition = models.CharField(max_length=32, default="job_idle")
-    threshold = models.FloatField(help_text="in the condition's unit: minutes for job_idle")
+    name = models.CharField(max_length=100, unique=True)
+    condition = models.CharField(max_length=32)
+    is_shipped = models.BooleanField(default=False)
     is_enabled = models.BooleanField(default=True)
+    threshold = models.FloatField(help_text="in the condition's unit")
+    clear = models.FloatField(null=True, help_text="over at this value; None: below the threshold")
+    minutes = models.FloatField(help_text="how long it must be so")
+    min_coverage = models.FloatField(default=0.5, help_text="share of that time that was seen")
+    grace_minutes = models.FloatField(default=0, help_text="of a subject's start, not judged")
+    clear_minutes = models.FloatField(default=0, help_text="how long it must be over")
+    severity = models.CharField(max_length=16, choices=Severity.choices, default=Severity.WARNING)
+    matchers = models.JSONField(
+        default=list, blank=True, help_text="matchers.py: whom it watches; none: everything"
+    )
+    schedule = models.JSONField(
+        default=dict, blank=True, help_text="weekly_hours.py: when it tells; empty: always"
+    )
+    tells_owner = models.BooleanField(default=True)
+    remind_minutes = models.PositiveIntegerField(default=24 * 60, help_text="0: never again")
+    escalate_minutes = models.PositiveIntegerField(
+        default=4 * 60, help_text="unacknowledged for so long: the next step; 0: never"
+    )
     channels = models.ManyToManyField(
-        "notify.Channel", blank=True, related_name="rules", help_text="none chosen = every channel"
+        "notify.Channel", blank=True, related_name="rules", help_text="told of all of its incidents"
     )
     created_at = models.DateTimeField()
+    evaluated_ms = models.BigIntegerField(
+        null=True, help_text="up to when; None: not since it was switched on"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["condition"], condition=Q(is_shipped=True), name="one_shipped_rule_each"
+            ),
+            models.CheckConstraint(
+                condition=Q(min_coverage__gt=0, min_coverage__lte=1), name="coverage_is_a_share"
+            ),
+        ]
+
+
+class IncidentGroup(models.Model):
+    """Incidents of one rule that one message tells of: of one owner on one node."""
+
+    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="groups")
+    key = models.CharField(max_length=600, help_text="grouping.py")
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    step = models.PositiveSmallIntegerField(default=0, help_text="of the escalation ladder")
+    stepped_at = models.DateTimeField(null=True, help_text="when it was told that step")
+    reminded_at = models.DateTimeField(null=True)
+    digest = models.CharField(
+        max_length=64, blank=True, default="", help_text="of what was told last"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rule", "key"], condition=Q(closed_at=None), name="one_open_group_per_key"
+            )
+        ]
 
 
 class Incident(models.Model):
-    """One breach of one rule by one subject: opened once, kept up to date, resolved by itself."""
+    """One breach of one rule by one subject: opened once, kept up to date, over by itself.
+
+    Who resolves it by hand hears no more of it; it is over (`ended_ms`) when its breach is.
+    """
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        FIRING = "firing"
+        ACKNOWLEDGED = "acknowledged"
+        RESOLVED = "resolved"
+
+    class Verdict(models.TextChoices):
+        """What people said of it afterwards."""
+
+        CONFIRMED = "confirmed"
+        REJECTED = "rejected"
 
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="incidents")
+    group = models.ForeignKey(
+        IncidentGroup, on_delete=models.SET_NULL, null=True, related_name="incidents"
+    )
     subject = models.CharField(max_length=400, help_text="by its page: a job's key")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.FIRING)
+    since_ms = models.BigIntegerField()
+    fired_ms = models.BigIntegerField(null=True, help_text="in event time; None: pending")
+    until_ms = models.BigIntegerField(help_text="where the breach was seen last")
+    ended_ms = models.BigIntegerField(null=True, help_text="when the breach was over")
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
+    acknowledged_at = models.DateTimeField(null=True)
     resolved_at = models.DateTimeField(null=True)
+    snoozed_until = models.DateTimeField(null=True)
+    is_late = models.BooleanField(
+        default=False, help_text="over 15 min old when it arrived: recorded, never told"
+    )
+    person = models.ForeignKey(
+        USER,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="incidents",
+        help_text="whose it is",
+    )
+    assignee = models.ForeignKey(
+        USER, on_delete=models.SET_NULL, null=True, related_name="assigned_incidents"
+    )
+    team = models.ForeignKey("accounts.Team", on_delete=models.SET_NULL, null=True)
     resolution = text(200, "why it was resolved")
     note = text(200, "what keeps us from knowing: no data since ...")
+    muted = text(200, "why nobody is told; empty: people are")
+    verdict = models.CharField(max_length=16, choices=Verdict.choices, blank=True, default="")
     facts = models.JSONField(default=dict, help_text="breach.Breach: what was true at updated_at")
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["rule", "subject"],
-                condition=models.Q(resolved_at=None),
+                condition=Q(ended_ms=None),
                 name="one_open_incident_per_subject",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(state="pending", fired_ms=None) | ~Q(state="pending"),
+                name="what_is_pending_has_not_fired",
+            ),
         ]
         indexes = [
-            # read by: the newest incidents on pages
-            models.Index(fields=["-opened_at"], name="incident_latest")
+            # read by: the inbox and pages, newest first
+            models.Index(fields=["-opened_at"], name="incident_latest"),
+            # read by: evaluation and the inbox
+            models.Index(fields=["state"], condition=~Q(state="resolved"), name="incident_open"),
+            # read by: whoever looks at a person's incidents
+            models.Index(fields=["person", "-opened_at"], name="incident_by_person"),
         ]
 
     @property
     def of_condition(self) -> dict[str, Any]:
-        """What only the rule's condition knows of it; of an incident from before there were
-        breaches that is all there is.
-        """
-        own: dict[str, Any] = self.facts.get("facts", self.facts)
+        """What only the rule's condition knows of it."""
+        own: dict[str, Any] = self.facts.get("facts", {})
         return own
+
+
+class IncidentEvent(models.Model):
+    """One line of an incident's history: what happened, or who did what."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=32)
+    text = text(400, "in words")
+    by = models.ForeignKey(USER, on_delete=models.SET_NULL, null=True, related_name="+")
+
+
+class Notification(models.Model):
+    """One person or channel told of a group at one step, and why it is they; or who would have
+    been, had it not been night or too much for a day.
+    """
+
+    class State(models.TextChoices):
+        SENT = "sent"
+        HELD = "held", "held until quiet hours end"
+        CAPPED = "capped", "in the day's digest"
+
+    group = models.ForeignKey(IncidentGroup, on_delete=models.CASCADE, related_name="notifications")
+    step = models.PositiveSmallIntegerField()
+    kind = models.CharField(max_length=16, help_text="opened, changed, reminder, resolved")
+    person = models.ForeignKey(USER, on_delete=models.CASCADE, null=True, related_name="+")
+    channel = models.ForeignKey("notify.Channel", on_delete=models.CASCADE, related_name="+")
+    address = models.CharField(max_length=254, blank=True, default="")
+    why = text(200, "why it went there")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.SENT)
+    due_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # read by: what is sent when quiet hours end
+            models.Index(fields=["due_at"], condition=Q(state="held"), name="notification_held"),
+            # read by: how many a person had today
+            models.Index(fields=["person", "created_at"], name="notification_by_person"),
+        ]
+
+
+class Silence(models.Model):
+    """What is not told, or (exempt, justified) not even counted as an incident, from when to when:
+    always with an end.
+    """
+
+    class Kind(models.TextChoices):
+        SILENCE = "silence"
+        MAINTENANCE = "maintenance", "maintenance window"
+        EXEMPTION = "exemption"
+        JUSTIFICATION = "justification", "its owner's reason"
+
+    kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.SILENCE)
+    matchers = models.JSONField(help_text="matchers.py: all of them hold")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    weekly = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="weekly_hours.py: only then; empty: always",
+    )
+    reason = text(300, "why")
+    by = models.ForeignKey(USER, on_delete=models.SET_NULL, null=True, related_name="+")
+    approved_by = models.ForeignKey(USER, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=F("starts_at")), name="a_silence_has_an_end"
+            )
+        ]
+
+
+class Route(models.Model):
+    """Where a team's incidents go, those that nobody acknowledges, and those that nobody owns."""
+
+    class Kind(models.TextChoices):
+        TEAM = "team"
+        OPERATORS = "operators"
+        UNOWNED = "unowned"
+
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    team = models.OneToOneField("accounts.Team", on_delete=models.CASCADE, null=True)
+    channels = models.ManyToManyField("notify.Channel", blank=True, related_name="routes")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind"], condition=~Q(kind="team"), name="one_route_of_a_kind"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="team", team__isnull=False) | (~Q(kind="team") & Q(team=None)),
+                name="a_teams_route_has_a_team",
+            ),
+        ]
+
+
+class Preference(models.Model):
+    """How a person wants to hear of things; who set nothing has the defaults."""
+
+    class Way(models.TextChoices):
+        ANY = "any", "Slack, else e-mail"
+        SLACK = "slack", "Slack"
+        EMAIL = "email", "e-mail"
+        NONE = "none", "not at all"
+
+    user = models.OneToOneField(USER, on_delete=models.CASCADE, related_name="alert_preference")
+    way = models.CharField(max_length=16, choices=Way.choices, default=Way.ANY)
+    time_zone = models.CharField(
+        max_length=64, blank=True, default="", help_text="empty: the organisation's"
+    )
+    quiet_from = models.TimeField(null=True)
+    quiet_until = models.TimeField(null=True)
+    daily_cap = models.PositiveSmallIntegerField(default=10)
+    gets_digest = models.BooleanField(default=True)

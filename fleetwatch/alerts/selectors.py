@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from fleetwatch.alerts.breach import Breach, Condition
-from fleetwatch.alerts.conditions import breach_of, condition
+from fleetwatch.alerts.breach import Breach, Condition, stored_breach
+from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule
 
 
@@ -17,13 +17,15 @@ class IncidentView:
 
 def open_incidents() -> list[IncidentView]:
     """What is wrong now, newest first."""
-    rows = Incident.objects.filter(resolved_at=None).select_related("rule")
+    rows = Incident.objects.filter(
+        state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
+    ).select_related("rule")
     return [view_of(incident) for incident in rows.order_by("-opened_at", "-pk")]
 
 
 def view_of(incident: Incident) -> IncidentView:
     """The incident with its breach."""
-    return IncidentView(incident, breach_of(condition(incident.rule.condition), incident.facts))
+    return IncidentView(incident, stored_breach(incident.facts))
 
 
 def rules() -> list[tuple[Rule, Condition]]:

@@ -2,155 +2,274 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import partial
 
 import msgspec
 import structlog
-from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone as organisation_zone
-from fleetwatch.alerts import messages
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended
-from fleetwatch.alerts.conditions import breach_of, condition
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts import evaluation, matchers
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import Episode, episodes
+from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
+from fleetwatch.alerts.models import Incident, IncidentEvent, Rule
+from fleetwatch.alerts.owners import owners_of
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.lib.sql import wait_for_lock
+from fleetwatch.lib.sql import has_lock
 from fleetwatch.notify import wording
-from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel
-from fleetwatch.notify.services import Recipient, enqueue
 
 RULE_OFF = "the rule was switched off"
+RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
+# evaluations may come late by so much and still read all that they need
+SLACK_MS = 60 * 60_000
+LONGEST_MINUTES = 30 * 24 * 60
+OPEN = Q(ended_ms=None)
+State = Incident.State
 
 log = structlog.get_logger(__name__)
 
 
 def evaluate(now: datetime) -> dict[str, int]:
-    """How many incidents were opened, kept open, left without data and resolved.
+    """How many incidents were opened, kept, left without data, and resolved.
 
-    One transaction and one runner at a time (a second waits): an incident and its
-    deliveries are there together or not at all, and twice changes nothing.
+    Each rule in a transaction of its own; one that another evaluator is at is left to it. Twice
+    changes nothing.
     """
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
-    with transaction.atomic():
-        wait_for_lock("alerts.evaluate")  # until no other evaluation runs
-        for rule in Rule.objects.order_by("pk"):
-            did.update(_evaluate_rule(rule, now))
+    for rule in Rule.objects.order_by("pk"):
+        with transaction.atomic():
+            if has_lock(f"alerts.rule.{rule.pk}"):
+                did.update(_evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
     return dict(did)
 
 
+def settings_of(rule: Rule) -> Settings:
+    """How the rule is set."""
+    return Settings(
+        threshold=rule.threshold,
+        minutes=rule.minutes,
+        clear=rule.clear,
+        min_coverage=rule.min_coverage,
+        grace_minutes=rule.grace_minutes,
+        clear_minutes=rule.clear_minutes,
+    )
+
+
 def set_rule(
-    rule: Rule, *, threshold: float, is_enabled: bool, channels: Iterable[Channel]
+    rule: Rule, settings: Settings, *, is_enabled: bool, channels: Iterable[Channel]
 ) -> Rule:
     """The rule with new settings; no channels = every channel.
 
     Raises RefusedFieldError.
     """
-    watched = condition(rule.condition)
-    if not math.isfinite(threshold) or not watched.low <= threshold <= watched.high:
-        raise RefusedFieldError(
-            f"{watched.label}: {watched.low:g} to {watched.high:g} {watched.unit}",
-            field="threshold",
-        )
-    rule.threshold = threshold
+    _check(condition(rule.condition), settings)
+    for name, value in asdict(settings).items():
+        setattr(rule, name, value)
+    if is_enabled and not rule.is_enabled:
+        rule.evaluated_ms = None
     rule.is_enabled = is_enabled
     with transaction.atomic():
-        rule.save(update_fields=["threshold", "is_enabled"])
+        rule.save()
         rule.channels.set(channels)
-        record("rule.set", rule.name, threshold=threshold, is_enabled=is_enabled)
+        record("rule.set", rule.name, is_enabled=is_enabled, **asdict(settings))
     return rule
 
 
-def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
-    watch = condition(rule.condition)
-    open_incidents = {
-        incident.subject: incident
-        for incident in rule.incidents.filter(resolved_at=None).select_for_update(of=("self",))
+def _check(watched: Condition, settings: Settings) -> None:
+    """Raises RefusedFieldError."""
+    bounds = {
+        "threshold": (watched.low, watched.high, watched.unit),
+        "minutes": (1, LONGEST_MINUTES, "minutes"),
+        "min_coverage": (0.01, 1, ""),
+        "grace_minutes": (0, 24 * 60, "minutes"),
+        "clear_minutes": (0, 24 * 60, "minutes"),
     }
-    did: Counter[str] = Counter()
-    for breach in watch.breaches(rule.threshold, now) if rule.is_enabled else ():
-        incident = open_incidents.pop(breach.subject, None)
-        if incident is None:
-            _open(rule, breach, now)
-            did["opened"] += 1
-        else:
-            _update(incident, breach, note=_note(breach, now), now=now)
-            did["kept"] += 1
-    for incident in open_incidents.values():
-        did[_settle(rule, watch, incident, now)] += 1
+    for name, (low, high, unit) in bounds.items():
+        value = getattr(settings, name)
+        if not math.isfinite(value) or not low <= value <= high:
+            raise RefusedFieldError(
+                f"{watched.label}: {low:g} to {high:g} {unit}".strip(), field=name
+            )
+
+
+def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
+    watched = condition(rule.condition)
+    incidents = {
+        incident.subject: incident
+        for incident in rule.incidents.filter(OPEN).select_for_update(of=("self",))
+    }
+    watch = _watch(rule, incidents.values(), now)
+    measured = watched.measure(watch)
+    every = episodes(measured, watch.settings.timing, edge_ms=watch.end_ms, firing=watch.firing)
+    over = rule.incidents.filter(ended_ms__gt=watch.start_ms)
+    changes = evaluation.changes(
+        every, map(_row, incidents.values()), map(_row, over), is_first=rule.evaluated_ms is None
+    )
+    rule.evaluated_ms = watch.end_ms
+    rule.save(update_fields=["evaluated_ms"])
+    return _write(_Writing(rule, watched, watch, now), changes, incidents)
+
+
+def _watch(rule: Rule, incidents: Iterable[Incident], now: datetime) -> Watch:
+    settings = settings_of(rule)
+    timing = settings.timing
+    end_ms = to_ms(now)
+    since_ms = end_ms if rule.evaluated_ms is None else min(rule.evaluated_ms, end_ms)
+    back_ms = FIRST_LOOK_MS if rule.evaluated_ms is None else timing.lookback_ms + SLACK_MS
+    firing = evaluation.carried(map(_row, incidents), duration_ms=timing.duration_ms)
+    return Watch(settings=settings, start_ms=since_ms - back_ms, end_ms=end_ms, firing=firing)
+
+
+def _row(incident: Incident) -> Row:
+    return Row(
+        incident.subject,
+        incident.since_ms,
+        incident.until_ms,
+        incident.fired_ms,
+        incident.ended_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One evaluation of one rule."""
+
+    rule: Rule
+    watched: Condition
+    watch: Watch
+    now: datetime
+
+    def breaches(self, wanted: Sequence[Episode]) -> list[tuple[Episode, Breach | None]]:
+        """The episodes, each with what there is to say of it; None of a subject that is gone."""
+        described = self.watched.describe(wanted, self.watch) if wanted else []
+        return list(zip(wanted, described, strict=True))
+
+    def stale(self, episode: Episode) -> str:
+        """What to say where nothing new is known of it."""
+        is_stale = episode.until_ms < to_ms(self.now) - STALE_MS and episode.ended_ms is None
+        return _no_data(episode.until_ms, self.now) if is_stale else ""
+
+    def is_late(self, episode: Episode) -> bool:
+        """Whether it was too old when it arrived to tell anybody."""
+        return episode.until_ms < to_ms(self.now) - LATE_MS
+
+
+def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident]) -> Counter[str]:
+    did = _open_all(writing, changes.opened)
+    for episode, breach in writing.breaches(changes.kept):
+        did[_keep(writing, incidents[episode.subject], episode, breach)] += 1
+    for episode, breach in writing.breaches(changes.ended):
+        _end(writing, incidents[episode.subject], episode, breach)
+    for subject in changes.withdrawn:
+        _resolve(incidents[subject], RULE_CHANGED, writing.now)
+    did["resolved"] += len(changes.ended) + len(changes.withdrawn)
+    dropped = [incidents[subject].pk for subject in changes.dropped]
+    Incident.objects.filter(pk__in=dropped).delete()
     return did
 
 
-def _open(rule: Rule, breach: Breach, now: datetime) -> None:
-    note = _note(breach, now)
-    incident = Incident.objects.create(
-        rule=rule,
-        subject=breach.subject,
-        opened_at=now,
-        updated_at=now,
-        facts=msgspec.to_builtins(breach),
-        note=note,
+def _open_all(writing: _Writing, opened: Sequence[Episode]) -> Counter[str]:
+    """Those that the rule watches, as soon as they are more than a passing thing."""
+    scope = matchers.stored(writing.rule.matchers)
+    shown = [episode for episode in opened if _is_shown(episode, writing)]
+    return Counter(
+        _open(writing, episode, breach)
+        for episode, breach in writing.breaches(shown)
+        if breach is not None and matchers.matched(scope, breach.labels)
     )
-    _tell(incident, breach, partial(messages.opened, note=note), what="opened", now=now)
-    log.info("incident opened", incident=incident.pk, rule=rule.pk, condition=rule.condition)
 
 
-def _settle(rule: Rule, watch: Condition, incident: Incident, now: datetime) -> str:
-    """Resolves an incident whose breach is over; without data it stays open and says so."""
-    breach = breach_of(watch, incident.facts)
-    ended = watch.ended(breach, now) if rule.is_enabled else Ended(RULE_OFF, breach)
-    if ended is None:
-        _update(incident, breach, note=_no_data(breach.until_ms, now), now=now)
-        return "no_data"
-    _resolve(incident, ended, now)
-    return "resolved"
+def _is_shown(episode: Episode, writing: _Writing) -> bool:
+    """Whether it fired, or half of what it needs to fire is over."""
+    lasted_ms = episode.until_ms - episode.since_ms
+    return (
+        episode.fired_ms is not None or 2 * lasted_ms >= writing.watch.settings.timing.duration_ms
+    )
 
 
-def _resolve(incident: Incident, ended: Ended, now: datetime) -> None:
-    incident.resolved_at = now
-    incident.resolution = ended.reason
-    _update(incident, ended.breach, note="", now=now)
-    message = partial(messages.resolved, reason=ended.reason)
-    _tell(incident, ended.breach, message, what="resolved", now=now)
-    log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=ended.reason)
+def _open(writing: _Writing, episode: Episode, breach: Breach) -> str:
+    incident = Incident(rule=writing.rule, subject=episode.subject, opened_at=writing.now)
+    incident.person, incident.team = owners_of(breach)
+    incident.is_late = writing.is_late(episode)
+    _put(writing, incident, episode, breach)
+    incident.save()
+    if episode.fired_ms is None:
+        return "pending"
+    _log(incident, "fired", breach.title, at=from_ms(episode.fired_ms))
+    log.info("incident opened", incident=incident.pk, rule=writing.rule.pk)
+    if episode.ended_ms is not None:
+        _resolve(incident, episode.reason, writing.now)
+    return "opened"
 
 
-def _update(incident: Incident, breach: Breach, *, note: str, now: datetime) -> None:
-    incident.facts = msgspec.to_builtins(breach)
-    incident.note = note
+def _keep(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> str:
+    fires_now = incident.fired_ms is None and episode.fired_ms is not None
+    _put(writing, incident, episode, breach)
+    incident.is_late = incident.is_late and writing.is_late(episode)
+    incident.save()
+    if fires_now and breach is not None:
+        _log(incident, "fired", breach.title, at=from_ms(incident.fired_ms or 0))
+        return "opened"
+    return "no_data" if incident.note else "kept"
+
+
+def _end(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> None:
+    _put(writing, incident, episode, breach)
+    _resolve(incident, episode.reason, writing.now)
+
+
+def _put(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> None:
+    """The incident as the episode has it; what nobody can say any more stays."""
+    incident.since_ms = episode.since_ms
+    incident.until_ms = episode.until_ms
+    incident.fired_ms = episode.fired_ms
+    incident.ended_ms = episode.ended_ms
+    incident.updated_at = writing.now
+    incident.note = writing.stale(episode)
+    if breach is not None:
+        incident.facts = msgspec.to_builtins(breach)
+    if episode.fired_ms is None:
+        incident.state = State.PENDING
+    elif incident.state == State.PENDING:
+        incident.state = State.FIRING
+
+
+def _close_all(rule: Rule, now: datetime) -> Counter[str]:
+    """Nothing is watched any more: what fires is resolved, and the rule begins anew when it is
+    switched on.
+    """
+    rule.incidents.filter(OPEN, state=State.PENDING).delete()
+    firing = list(rule.incidents.filter(OPEN).select_for_update(of=("self",)))
+    for incident in firing:
+        _resolve(incident, RULE_OFF, now)
+    return Counter(resolved=len(firing))
+
+
+def _resolve(incident: Incident, reason: str, now: datetime) -> None:
+    """The breach is over; who resolved it by hand before keeps the word."""
+    incident.ended_ms = incident.ended_ms or incident.until_ms
     incident.updated_at = now
-    incident.save(update_fields=["facts", "note", "updated_at", "resolved_at", "resolution"])
+    if incident.resolved_at is None:
+        incident.state = State.RESOLVED
+        incident.resolved_at = now
+        incident.resolution = reason
+        incident.snoozed_until = None
+        _log(incident, "resolved", reason, at=now)
+    incident.note = ""
+    incident.save()
+    log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=reason)
 
 
-def _tell(
-    incident: Incident,
-    breach: Breach,
-    message_of: Callable[..., Message],
-    *,
-    what: str,
-    now: datetime,
-) -> None:
-    message = message_of(
-        breach,
-        rule_name=incident.rule.name,
-        zone=organisation_zone(),
-        now=now,
-        url=f"{settings.PUBLIC_URL}{breach.path}",
-    )
-    channels = incident.rule.channels.all() or Channel.objects.all()
-    recipients = [Recipient(channel) for channel in channels]
-    thread = f"incident/{incident.pk}"
-    enqueue(recipients, message, key=f"{thread}/{what}", thread=thread, now=now)
-
-
-def _note(breach: Breach, now: datetime) -> str:
-    is_stale = breach.until_ms < to_ms(now) - STALE_MS
-    return _no_data(breach.until_ms, now) if is_stale else ""
+def _log(incident: Incident, kind: str, text: str, *, at: datetime) -> None:
+    IncidentEvent.objects.create(incident=incident, kind=kind, text=text[:400], at=at)
 
 
 def _no_data(since_ms: int, now: datetime) -> str:

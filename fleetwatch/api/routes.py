@@ -324,6 +324,7 @@ def incidents(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answ
         Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start)
     )
     incidents = Incident.objects.select_related("rule").filter(overlapping)
+    incidents = incidents.exclude(state=Incident.State.PENDING)
     return wanted.listed(incidents.order_by("-opened_at", "-pk"), paging.limit)
 
 

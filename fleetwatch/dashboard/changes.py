@@ -4,6 +4,7 @@ A change gives back a sentence and, where a secret was made, the secret: it is s
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -178,19 +179,31 @@ def close_month(asked: Asked) -> Done:
 
 def set_rule(asked: Asked) -> Done:
     rule = asked.row(Rule)
-    threshold = asked.number("threshold", low=1, high=1_000_000)
+    watched = condition(rule.condition)
+    wanted = replace(
+        alerts.settings_of(rule),
+        minutes=asked.number("minutes", low=1, high=alerts.LONGEST_MINUTES),
+        threshold=_number(asked, "threshold") if watched.unit else rule.threshold,
+    )
     is_enabled = asked.is_ticked("is_enabled")
     channels = [
         channel
         for channel in Channel.objects.order_by("name")
         if asked.is_ticked(f"channel-{channel.pk}")
     ]
-    alerts.set_rule(rule, threshold=float(threshold), is_enabled=is_enabled, channels=channels)
+    alerts.set_rule(rule, wanted, is_enabled=is_enabled, channels=channels)
     if not is_enabled:
         return Done(f"{rule.name} is switched off.")
     whom = ", ".join(channel.name for channel in channels) or "every channel"
-    unit = condition(rule.condition).unit
-    return Done(f"{rule.name}: from {threshold} {unit} on, told to {whom}.")
+    return Done(f"{watched.in_words(wanted)} It tells {whom}.")
+
+
+def _number(asked: Asked, name: str) -> float:
+    """Raises RefusedFieldError."""
+    try:
+        return float(asked.text(name))
+    except ValueError as error:
+        raise RefusedFieldError("A number is needed", field=name) from error
 
 
 def add_elastic_rule(asked: Asked) -> Done:

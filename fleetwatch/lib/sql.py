@@ -98,6 +98,15 @@ def wait_for_lock(name: str) -> None:
     execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
+def has_lock(name: str) -> bool:
+    """Whether the lock `name` is ours until the transaction ends; never waits.
+
+    Needs a transaction.
+    """
+    [[is_ours]] = execute("SELECT pg_try_advisory_xact_lock(%s)", [lock_key(name)])
+    return bool(is_ours)
+
+
 def read_statement(path: str | Path) -> str:
     """The SQL statement in a file, which is named from `fleetwatch/` on."""
     return (ROOMS / path).read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Run
@@ -22,13 +22,21 @@ def ms(minutes: float) -> int:
 
 
 def a_rule(**fields) -> Rule:
+    """A rule alone, which was watching already."""
     Rule.objects.all().delete()
-    return Rule.objects.create(
-        **(
-            {"name": "Job idle", "condition": "job_idle", "threshold": 30, "created_at": NINE}
-            | fields
-        )
-    )
+    usual = {"name": "Job idle", "condition": "job_idle", "threshold": 0, "minutes": 30}
+    return Rule.objects.create(**(usual | {"created_at": NINE, "evaluated_ms": ms(0)} | fields))
+
+
+def an_incident(rule: Rule, subject: str, *, opened_at: datetime, **fields) -> Incident:
+    """One that fires, as far as tests need to know it."""
+    since_ms = to_ms(opened_at)
+    usual = {"since_ms": since_ms, "fired_ms": since_ms, "until_ms": since_ms + MINUTE_MS}
+    resolved_at = fields.get("resolved_at")
+    if resolved_at is not None:
+        usual |= {"ended_ms": to_ms(resolved_at), "state": "resolved"}
+    moments = {"opened_at": opened_at, "updated_at": opened_at}
+    return Incident.objects.create(rule=rule, subject=subject, **(usual | moments | fields))
 
 
 def ran(

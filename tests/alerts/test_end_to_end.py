@@ -5,7 +5,7 @@ faked in between.
 import pytest
 
 from agent import wire
-from fleetwatch.alerts import selectors, services
+from fleetwatch.alerts import announcing, selectors
 from fleetwatch.alerts.models import Incident
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
@@ -58,19 +58,19 @@ def send(
 
 @pytest.mark.django_db
 def test_an_idle_gpu_is_told_to_people_and_so_is_its_end(slack, smtp):
-    a_rule(threshold=30)
+    a_rule(condition="gpu_idle", threshold=1)
     slack_channel(slack.url)
     email_channel(smtp.port)
     send(-60, -30, (0.9, 0.9), sequence=1)
     send(-30, -1, (0.9, 0.0), sequence=2)
     a_rate("4", node="gpu-07")
 
-    too_early = services.evaluate(at(-1))
+    too_early = announcing.run(at(-1))
     send(-1, 15, (0.9, 0.0), sequence=3)  # across the hour
-    opened = services.evaluate(at(15))
+    opened = announcing.run(at(15))
     delivering.deliver_due(at(15), 10)
     send(15, 20, (0.9, 0.9), sequence=4)
-    resolved = services.evaluate(at(20))
+    resolved = announcing.run(at(20))
     delivering.deliver_due(at(20), 10)
 
     assert (too_early["opened"], opened["opened"], resolved["resolved"]) == (0, 1, 1)
@@ -90,12 +90,12 @@ def test_an_idle_gpu_is_told_to_people_and_so_is_its_end(slack, smtp):
 
 @pytest.mark.django_db
 def test_the_end_of_the_job_resolves_it():
-    a_rule(threshold=30)
+    a_rule()
     send(-60, 0, (0.0, 0.0), sequence=1)
-    opened = services.evaluate(at(0))
+    opened = announcing.run(at(0))
 
     send(0, 5, (0.0, 0.0), sequence=2, is_held=False)
-    services.evaluate(at(5))
+    announcing.run(at(5))
 
     view = selectors.view_of(Incident.objects.get())
     assert opened["opened"] == 1
@@ -106,27 +106,27 @@ def test_the_end_of_the_job_resolves_it():
 
 @pytest.mark.django_db
 def test_a_node_that_falls_silent_neither_opens_nor_resolves():
-    a_rule(threshold=30)
+    a_rule(condition="gpu_idle", threshold=1)
     send(-60, -40, (0.9, 0.9), sequence=1)
     send(-40, -15, (0.9, 0.0), sequence=2)
 
-    silent = services.evaluate(at(60))
+    silent = announcing.run(at(60))
     send(60, 61, (0.9, 0.9), sequence=3)
-    back = services.evaluate(at(61))
+    back = announcing.run(at(61))
 
     assert (silent["opened"], back["opened"]) == (0, 0)
 
 
 @pytest.mark.django_db
 def test_late_data_that_shows_activity_resolves_it():
-    a_rule(threshold=30)
+    a_rule(condition="gpu_idle", threshold=1)
     send(-60, -40, (0.9, 0.9), sequence=1)
     send(-40, -5, (0.9, 0.0), sequence=2)
-    opened = services.evaluate(at(-5))
-    silent = services.evaluate(at(30))
+    opened = announcing.run(at(-5))
+    silent = announcing.run(at(30))
 
     send(-5, 30, (0.9, 0.9), sequence=3)
-    late = services.evaluate(at(31))
+    late = announcing.run(at(31))
 
     assert (
         opened["opened"],

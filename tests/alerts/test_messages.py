@@ -4,9 +4,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from fleetwatch.alerts import messages
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
+from fleetwatch.alerts.messages import Case, Setting, of_group
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits
@@ -40,32 +40,28 @@ def facts(**fields) -> Facts:
         "job_name": "sweep-7",
         "user": "ana",
         "team": "nlp",
+        "cluster": "della",
         "scheduler": "slurm",
         "external_id": "48213",
     }
     return Facts(
         **(
             job
-            | {"job_gpus": 8, "threshold_minutes": 30.0, "gpus": (an_idle_gpu(3), an_idle_gpu(4))}
+            | {
+                "job_gpus": 8,
+                "minutes": 30.0,
+                "labels": {},
+                "gpus": (an_idle_gpu(3), an_idle_gpu(4)),
+            }
             | fields
         )
     )
 
 
-def opened(known: Facts, **changes):
-    return messages.opened(
-        job_idle.breach(known),
-        **(
-            {
-                "rule_name": "Job idle",
-                "note": "",
-                "zone": UTC,
-                "now": at(211),
-                "url": "http://fleet/jobs/1",
-            }
-            | changes
-        ),
-    )
+def opened(known: Facts, *, note: str = "", resolution: str = "", **changes):
+    setting = {"rule_name": "Job idle", "severity": "warning", "zone": UTC, "now": at(211)}
+    case = Case(7, job_idle.breach(known), note, resolution)
+    return of_group([case], Setting(**(setting | {"base": "http://fleet"} | changes)))
 
 
 def fix(known: Facts) -> str:
@@ -116,22 +112,15 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
 
 
 def test_a_resolved_incident_says_why_how_long_and_how_much():
-    message = messages.resolved(
-        job_idle.breach(facts()),
-        rule_name="Job idle",
-        reason="the allocation ended",
-        zone=UTC,
-        now=at(211),
-        url="http://fleet/jobs/1",
-    )
+    over = opened(facts(), resolution="the allocation ended")
 
-    assert message.title == "resolved · node-014 GPU 3, 4 · idle for 3 h 20 m, cost $21.60"
+    assert over.title == "resolved · node-014 GPU 3, 4 · idle for 3 h 20 m, cost $21.60"
     assert (
-        message.summary
+        over.summary
         == "Job slurm/della/48213 “sweep-7”: the allocation ended. 2 of 8 GPUs had been idle for 3"
         " h 20 m."
     )
-    assert message.severity == "resolved"
+    assert over.severity == "resolved"
 
 
 @pytest.mark.parametrize(

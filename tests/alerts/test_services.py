@@ -1,11 +1,12 @@
 import threading
-from importlib import import_module
+from dataclasses import replace
 
 import pytest
-from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 
-from fleetwatch.alerts import selectors, services
+from fleetwatch.alerts import announcing, selectors, services, shipped_rules
+from fleetwatch.alerts.breach import Settings
+from fleetwatch.alerts.conditions import CONDITIONS
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -21,6 +22,10 @@ def slack(name: str = "ops"):
     return create_channel("slack", name, {"webhook_url": "https://hooks.example/x"}, now=NINE)
 
 
+def minutes(rule: Rule, wanted: float) -> Settings:
+    return replace(services.settings_of(rule), minutes=wanted)
+
+
 def an_idle_job(minutes: float = 31):
     """A job whose only GPU is idle from nine on."""
     gpu = a_gpu(node="node-014", index=3)
@@ -33,7 +38,7 @@ def test_a_job_idle_for_as_long_as_the_rule_says_opens_an_incident(minutes, open
     a_rule()
     an_idle_job(minutes)
 
-    assert services.evaluate(at(minutes))["opened"] == opened
+    assert announcing.run(at(minutes))["opened"] == opened
 
 
 @pytest.mark.django_db
@@ -42,7 +47,7 @@ def test_the_incident_knows_who_where_since_when_and_what_it_costs():
     gpu, _ = an_idle_job(90)
     a_rate("4", gpu=gpu)
 
-    services.evaluate(at(90))
+    announcing.run(at(90))
 
     (view,) = selectors.open_incidents()
     assert (view.incident.subject, view.breach.where, view.breach.owner) == (
@@ -75,7 +80,7 @@ def test_what_the_scheduler_gave_the_job_beyond_what_is_seen_is_not_ended(labels
     _, run = an_idle_job()
     Job.objects.filter(pk=run.job_id).update(labels=labels, scheduler="slurm", external_id="1")
 
-    services.evaluate(at(31))
+    announcing.run(at(31))
 
     assert told in Delivery.objects.get().message["text"]
 
@@ -86,9 +91,9 @@ def test_it_opens_once_and_is_kept_up_to_date():
     slack()
     _, run = an_idle_job()
 
-    first = services.evaluate(at(31))
+    first = announcing.run(at(31))
     longer(run, 60)
-    second = services.evaluate(at(60))
+    second = announcing.run(at(60))
 
     (view,) = selectors.open_incidents()
     assert (first["opened"], second["opened"], second["kept"]) == (1, 0, 1)
@@ -96,7 +101,7 @@ def test_it_opens_once_and_is_kept_up_to_date():
     assert view.incident.opened_at == at(31)
     assert (
         Delivery.objects.values_list("key", flat=True).get()
-        == f"incident/{view.incident.pk}/opened"
+        == f"group/{view.incident.group_id}/opened"
     )
 
 
@@ -106,14 +111,14 @@ def test_activity_resolves_it_and_people_hear_what_it_cost():
     slack()
     gpu, run = an_idle_job()
     a_rate("4", gpu=gpu)
-    services.evaluate(at(31))
+    announcing.run(at(31))
     longer(run, 45)
     ran(gpu, "active", 45, 50, job=run.job)
 
-    did = services.evaluate(at(50))
+    did = announcing.run(at(50))
 
     incident = Incident.objects.get()
-    sent = Delivery.objects.get(key=f"incident/{incident.pk}/resolved")
+    sent = Delivery.objects.get(key=f"group/{incident.group_id}/resolved")
     assert did["resolved"] == 1
     assert (incident.resolved_at, incident.resolution) == (at(50), "the GPUs are active again")
     assert sent.message["title"] == "resolved · node-014 GPU 3 · idle for 45 m, cost $3.00"
@@ -133,10 +138,10 @@ def test_activity_resolves_it_and_people_hear_what_it_cost():
 def test_the_end_of_the_allocation_resolves_it(condition, has_other_job, reason):
     a_rule()
     gpu, _ = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     ran(gpu, condition, 31, 35, job=a_job(key="slurm/della/2") if has_other_job else None)
 
-    services.evaluate(at(35))
+    announcing.run(at(35))
 
     assert Incident.objects.get(subject=KEY).resolution == reason
 
@@ -145,11 +150,11 @@ def test_the_end_of_the_allocation_resolves_it(condition, has_other_job, reason)
 def test_a_job_known_to_have_ended_is_resolved_without_newer_data():
     a_rule()
     _, run = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     run.job.end_ms = ms(31)
     run.job.save(update_fields=["end_ms"])
 
-    services.evaluate(at(40))
+    announcing.run(at(40))
 
     assert Incident.objects.get().resolution == "the allocation ended"
 
@@ -162,7 +167,7 @@ def test_missing_telemetry_opens_nothing():
     ran(gpu, "unobserved", 25, 90)
     ran(other, "free", 0, 90)
 
-    assert services.evaluate(at(90))["opened"] == 0
+    assert announcing.run(at(90))["opened"] == 0
 
 
 @pytest.mark.django_db
@@ -170,11 +175,11 @@ def test_missing_telemetry_resolves_nothing_and_is_said():
     a_rule()
     slack()
     gpu, run = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     ran(gpu, "unobserved", 31, 60, job=run.job)
     ran(a_gpu(node="node-014", index=4), "free", 0, 60)
 
-    did = services.evaluate(at(60))
+    did = announcing.run(at(60))
 
     incident = Incident.objects.get()
     assert (did["no_data"], did["resolved"]) == (1, 0)
@@ -187,9 +192,9 @@ def test_missing_telemetry_resolves_nothing_and_is_said():
 def test_a_silent_node_is_said_after_ten_minutes(minutes, note):
     a_rule()
     an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
 
-    services.evaluate(at(minutes))
+    announcing.run(at(minutes))
 
     incident = Incident.objects.get()
     assert (incident.resolved_at, incident.note) == (None, note)
@@ -199,11 +204,11 @@ def test_a_silent_node_is_said_after_ten_minutes(minutes, note):
 def test_data_that_comes_back_clears_the_note():
     a_rule()
     _, run = an_idle_job()
-    services.evaluate(at(31))
-    services.evaluate(at(60))
+    announcing.run(at(31))
+    announcing.run(at(60))
     longer(run, 90)
 
-    services.evaluate(at(90))
+    announcing.run(at(90))
 
     assert Incident.objects.values_list("note", "resolved_at").get() == ("", None)
 
@@ -212,45 +217,40 @@ def test_data_that_comes_back_clears_the_note():
 def test_after_a_day_without_data_it_is_no_longer_seen():
     a_rule()
     an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
 
     just_before, at_last = (
-        services.evaluate(at(31 + 24 * 60 - 1)),
-        services.evaluate(at(31 + 24 * 60)),
+        announcing.run(at(31 + 24 * 60 - 1)),
+        announcing.run(at(31 + 24 * 60)),
     )
 
     assert (just_before["resolved"], at_last["resolved"]) == (0, 1)
     assert Incident.objects.get().resolution.startswith("no longer seen")
-    assert services.evaluate(at(32 + 24 * 60)) == {
-        "opened": 0,
-        "kept": 0,
-        "no_data": 0,
-        "resolved": 0,
-    }
+    assert not any(announcing.run(at(32 + 24 * 60)).values())
 
 
 @pytest.mark.django_db
 def test_a_retired_gpu_is_no_longer_seen():
     a_rule()
     gpu, _ = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     GPU.objects.filter(pk=gpu.pk).update(retired_ms=ms(31))
 
-    services.evaluate(at(45))
+    announcing.run(at(45))
 
     assert Incident.objects.get().resolution.startswith("no longer seen")
 
 
 @pytest.mark.django_db
 def test_one_idle_gpu_of_eight_is_named():
-    a_rule()
+    a_rule(condition="gpu_idle", threshold=1)
     job = a_job(key=KEY)
     gpus = [a_gpu(node="node-014", index=index) for index in range(8)]
     ran(gpus[5], "quiet", 0, 40, job=job)
     for gpu in gpus[:5] + gpus[6:]:
         ran(gpu, "active", 0, 40, job=job)
 
-    services.evaluate(at(40))
+    announcing.run(at(40))
 
     (view,) = selectors.open_incidents()
     assert view.breach.where == "node-014 GPU 5"
@@ -263,7 +263,7 @@ def test_one_idle_gpu_of_eight_is_named():
     [(None, 2), ("unobserved", 2), ("free", 1), ("other job", 1)],
 )
 def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, held):
-    a_rule()
+    a_rule(condition="gpu_idle" if held > 1 else "job_idle", threshold=1, minutes=20)
     job = a_job(key=KEY)
     ran(a_gpu(node="node-014"), "quiet", 0, 40, job=job)
     silent = a_gpu(node="node-015")
@@ -277,7 +277,7 @@ def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, hel
             job=a_job(key="slurm/aurora/2") if then == "other job" else None,
         )
 
-    services.evaluate(at(40))
+    announcing.run(at(40))
 
     (view,) = selectors.open_incidents()
     assert (len(view.breach.facts["gpus"]), view.breach.facts["job_gpus"]) == (1, held)
@@ -290,11 +290,11 @@ def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
     _, run = an_idle_job()
     second = a_gpu(node="node-014", index=4)
     other = ran(second, "quiet", 20, 31, job=run.job)
-    services.evaluate(at(31))
+    announcing.run(at(31))
     longer(run, 50)
     longer(other, 50)
 
-    services.evaluate(at(50))
+    announcing.run(at(50))
 
     (view,) = selectors.open_incidents()
     assert view.breach.where == "node-014 GPU 3, 4"
@@ -303,20 +303,20 @@ def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
 
 @pytest.mark.django_db
 def test_a_quiet_start_is_not_idle():
-    a_rule(threshold=10)
+    a_rule(minutes=10)
     gpu = a_gpu()
     ran(gpu, "quiet", 0, 14, job=a_job(), state="starting")
 
-    assert services.evaluate(at(14))["opened"] == 0
+    assert announcing.run(at(14))["opened"] == 0
 
 
 @pytest.mark.django_db
 def test_a_run_cut_at_the_hour_is_one_run():
-    a_rule(threshold=80)
+    a_rule(minutes=80)
     gpu, _ = an_idle_job(60)
     ran(gpu, "quiet", 60, 85, job=gpu.run_set.get().job, continues=True)
 
-    services.evaluate(at(85))
+    announcing.run(at(85))
 
     (view,) = selectors.open_incidents()
     assert (view.breach.since_ms, view.breach.until_ms) == (ms(0), ms(85))
@@ -329,7 +329,7 @@ def test_a_shared_gpu_costs_its_holder_its_share():
     a_rate("4", gpu=gpu)
     ran(gpu, "quiet", 0, 60, job=a_job(key=KEY), weight=0.25)
 
-    services.evaluate(at(60))
+    announcing.run(at(60))
 
     (view,) = selectors.open_incidents()
     assert (view.breach.cost_usd, view.breach.usd_per_hour) == (1, 1)
@@ -342,7 +342,7 @@ def test_each_part_of_an_idle_run_costs_the_rate_of_its_time():
     a_rate("4", gpu=gpu, valid_to=at(30))
     a_rate("8", gpu=gpu, valid_from=at(30))
 
-    services.evaluate(at(60))
+    announcing.run(at(60))
 
     (view,) = selectors.open_incidents()
     assert (view.breach.cost_usd, view.breach.usd_per_hour) == (6, 8)
@@ -352,12 +352,12 @@ def test_each_part_of_an_idle_run_costs_the_rate_of_its_time():
 def test_idle_again_after_activity_is_a_new_incident():
     a_rule()
     gpu, run = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     ran(gpu, "active", 31, 35, job=run.job)
-    services.evaluate(at(35))
+    announcing.run(at(35))
     ran(gpu, "quiet", 35, 70, job=run.job)
 
-    services.evaluate(at(70))
+    announcing.run(at(70))
 
     assert Incident.objects.count() == 2
     assert Incident.objects.filter(resolved_at=None).get().facts["facts"]["gpus"][0][
@@ -369,10 +369,10 @@ def test_idle_again_after_activity_is_a_new_incident():
 def test_a_rule_that_is_switched_off_resolves_what_it_opened():
     rule = a_rule()
     an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
 
-    services.set_rule(rule, threshold=30, is_enabled=False, channels=[])
-    services.evaluate(at(32))
+    services.set_rule(rule, services.settings_of(rule), is_enabled=False, channels=[])
+    announcing.run(at(32))
 
     assert Incident.objects.get().resolution == "the rule was switched off"
 
@@ -381,19 +381,24 @@ def test_a_rule_that_is_switched_off_resolves_what_it_opened():
 def test_a_higher_threshold_resolves_what_no_longer_breaches_it():
     rule = a_rule()
     an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
 
-    services.set_rule(rule, threshold=60, is_enabled=True, channels=[])
-    services.evaluate(at(32))
+    services.set_rule(rule, minutes(rule, 60), is_enabled=True, channels=[])
+    announcing.run(at(32))
 
-    assert Incident.objects.get().resolution == "it is no longer idle for as long as the rule says"
+    assert (
+        Incident.objects.get().resolution
+        == "the rule was changed: it is not so for as long as it says"
+    )
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("threshold", [0, 0.99, 10_081, float("nan"), float("inf")])
-def test_a_threshold_that_makes_no_sense_is_refused_with_its_bounds(threshold):
-    with pytest.raises(ValueError, match="1 to 10080 minutes"):
-        services.set_rule(a_rule(), threshold=threshold, is_enabled=True, channels=[])
+@pytest.mark.parametrize("wanted", [0, 0.99, 43_201, float("nan"), float("inf")])
+def test_a_duration_that_makes_no_sense_is_refused_with_its_bounds(wanted):
+    rule = a_rule()
+
+    with pytest.raises(ValueError, match="1 to 43200 minutes"):
+        services.set_rule(rule, minutes(rule, wanted), is_enabled=True, channels=[])
 
 
 @pytest.mark.django_db
@@ -401,12 +406,12 @@ def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
     chosen, other = slack("chosen"), slack("other")
     rule = a_rule()
     gpu, run = an_idle_job()
-    services.evaluate(at(31))
+    announcing.run(at(31))
     everyone = set(Delivery.objects.values_list("channel", flat=True))
 
-    services.set_rule(rule, threshold=30, is_enabled=True, channels=[chosen])
+    services.set_rule(rule, services.settings_of(rule), is_enabled=True, channels=[chosen])
     ran(gpu, "active", 31, 32, job=run.job)
-    services.evaluate(at(32))
+    announcing.run(at(32))
 
     assert everyone == {chosen.pk, other.pk}
     assert set(
@@ -418,7 +423,8 @@ def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
 def test_the_schema_itself_allows_one_open_incident_per_subject():
     rule = a_rule()
     row = {"rule": rule, "subject": KEY, "opened_at": NINE, "updated_at": NINE}
-    Incident.objects.create(**row, resolved_at=NINE)
+    row |= {"since_ms": ms(0), "until_ms": ms(1), "fired_ms": ms(0)}
+    Incident.objects.create(**row, ended_ms=ms(1))
     Incident.objects.create(**row)
 
     with pytest.raises(IntegrityError, match="one_open_incident_per_subject"), transaction.atomic():
@@ -433,7 +439,7 @@ def test_two_workers_at_once_open_one_incident():
     did = []
 
     def work() -> None:
-        did.append(services.evaluate(at(31)))
+        did.append(announcing.run(at(31)))
         connection.close()
 
     workers = [threading.Thread(target=work) for _ in range(3)]
@@ -447,17 +453,11 @@ def test_two_workers_at_once_open_one_incident():
 
 
 @pytest.mark.django_db
-def test_every_hub_starts_with_one_rule():
+def test_every_condition_ships_with_a_rule_that_is_added_once():
     Rule.objects.all().delete()
-    create = import_module("fleetwatch.alerts.migrations.0001_schema").create_default_rule
 
-    create(apps, None)
+    first, again = shipped_rules.add_missing(NINE), shipped_rules.add_missing(NINE)
 
-    (rule, watch), *others = selectors.rules()
-    assert (rule.name, rule.condition, rule.threshold, rule.is_enabled) == (
-        "Job idle",
-        "job_idle",
-        30,
-        True,
-    )
-    assert (watch.label, watch.unit, others) == ("Job idle for", "minutes", [])
+    assert (first, again) == (len(CONDITIONS), 0)
+    rule = Rule.objects.get(condition="job_idle")
+    assert (rule.name, rule.minutes, rule.is_enabled) == ("Job idle", 30, True)

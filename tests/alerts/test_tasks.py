@@ -11,7 +11,12 @@ from fleetwatch.reports.tasks import weekly_digest
 @pytest.mark.parametrize(
     ("task", "name", "did"),
     [
-        (evaluate, "alerts.evaluate", {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}),
+        (
+            evaluate,
+            "alerts.evaluate",
+            {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}
+            | {"groups_opened": 0, "groups_closed": 0},
+        ),
         (
             deliver_due,
             "notify.deliver",

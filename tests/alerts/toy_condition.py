@@ -1,49 +1,53 @@
 """A condition as a newcomer would write it: this file, and its name in conditions/__init__."""
 
-from datetime import datetime
+from collections.abc import Sequence
 from decimal import Decimal
 
-from fleetwatch.alerts.breach import Breach, Condition, Ended
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.message import one_line
 
 HOUR_MS = 3_600_000
 
 
-def breaches(letters: float, now: datetime) -> list[Breach]:
-    """Nodes whose names have more letters than that, since an hour."""
-    return [
-        breach(node.name, letters, now) for node in Node.objects.all() if is_long(node, letters)
-    ]
+def measure(watch: Watch) -> Measured:
+    """Nodes whose names have more letters than the threshold, for an hour."""
+    spans = {
+        node.name: [Span(watch.end_ms - HOUR_MS, watch.end_ms, level(node.name, watch))]
+        for node in Node.objects.all()
+    }
+    ends = {name: End(watch.end_ms, "it has a shorter name") for name in watch.firing}
+    return Measured(spans, {name: end for name, end in ends.items() if name not in spans})
 
 
-def ended(before: Breach, now: datetime) -> Ended | None:
-    return Ended("it has a shorter name", before)
+def level(name: str, watch: Watch) -> Level:
+    return Level.BREACH if len(name) > watch.settings.threshold else Level.CLEAR
 
 
-def is_long(node: Node, letters: float) -> bool:
-    return len(node.name) > letters
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    return [breach(episode, watch) for episode in episodes]
 
 
-def breach(name: str, letters: float, now: datetime) -> Breach:
-    told = one_line(name, 60)
+def breach(episode: Episode, watch: Watch) -> Breach:
+    name = one_line(episode.subject, 60)
     return Breach(
-        subject=name,
+        subject=episode.subject,
         kind="node",
-        since_ms=to_ms(now) - HOUR_MS,
-        until_ms=to_ms(now),
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
         word="long",
         tag="long name",
-        title=f"long · {told}",
-        where=told,
-        what=f"Node {told} had a long name",
+        title=f"long · {name}",
+        where=name,
+        what=f"Node {name} had a long name",
         had="It had been long",
-        limit=f"longer than {letters:g} letters",
+        limit=f"longer than {watch.settings.threshold:g} letters",
         usd_per_hour=Decimal("1.50"),
         cost_usd=Decimal("1.50"),
         lines=(("Letters", str(len(name))),),
         actions=("Fix: call it gpu-01.",),
+        labels={"node": (episode.subject,)},
         facts={"letters": len(name)},
     )
 
@@ -51,10 +55,12 @@ def breach(name: str, letters: float, now: datetime) -> Breach:
 CONDITION = Condition(
     name="name_long",
     label="Name longer than",
-    asks="Long from letters",
+    sentence="Tells when a node's name is longer than {threshold} letters.",
+    kind="node",
     unit="letters",
     low=1,
     high=300,
-    breaches=breaches,
-    ended=ended,
+    usual=Settings(threshold=20, minutes=30),
+    measure=measure,
+    describe=describe,
 )

@@ -16,10 +16,10 @@ from schemathesis import GenerationMode, Response, checks
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
-from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.api.v1 import api as reading
 from fleetwatch.budgets.models import Anomaly
 from fleetwatch.reports.models import Report
+from tests.alerts.factories import a_rule, an_incident
 from tests.api.conftest import NOW
 from tests.diagnosis import told
 
@@ -94,14 +94,8 @@ def known(db):
     told.rate(valid_from=NOW - timedelta(days=40))
     told.cause(start=NOW - timedelta(hours=2))
     found = told.finding()
-    rule = Rule.objects.create(name="idle jobs", condition="job_idle", threshold=30, created_at=NOW)
-    Incident.objects.create(
-        rule=rule,
-        subject="a/b/1",
-        opened_at=NOW - timedelta(hours=2),
-        updated_at=NOW,
-        facts={"gpus": 2},
-    )
+    opened_at = NOW - timedelta(hours=2)
+    an_incident(a_rule(), "a/b/1", opened_at=opened_at, facts={"facts": {"gpus": 2}})
     Anomaly.objects.create(
         kind="node", key="gpu-01", metric="cost", start=NOW - timedelta(hours=5),
         end=NOW - timedelta(hours=1), usd=60, usual_usd=10,

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.costs.mapping.mappings import add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.reports.models import Report
+from tests.alerts.factories import a_rule, an_incident
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -227,25 +227,12 @@ def test_every_page_of_all_rates_has_its_own(api):
 
 def test_incidents_are_those_that_were_open_in_the_period(api):
     now = timezone.now()
-    rule = Rule.objects.create(name="idle jobs", condition="job_idle", threshold=30, created_at=now)
+    rule = a_rule(name="idle jobs")
     days = timedelta(days=1)
-    Incident.objects.create(
-        rule=rule,
-        subject="a/b/1",
-        opened_at=now - 5 * days,
-        updated_at=now,
-        resolved_at=now - 2 * days,
-    )
-    Incident.objects.create(
-        rule=rule,
-        subject="a/b/2",
-        opened_at=now - 5 * days,
-        updated_at=now,
-        resolved_at=now - days / 2,
-    )
-    Incident.objects.create(
-        rule=rule, subject="a/b/3", opened_at=now - 3 * days, updated_at=now, facts={"gpus": 2}
-    )
+    an_incident(rule, "a/b/1", opened_at=now - 5 * days, resolved_at=now - 2 * days)
+    an_incident(rule, "a/b/2", opened_at=now - 5 * days, resolved_at=now - days / 2)
+    an_incident(rule, "a/b/3", opened_at=now - 3 * days, facts={"facts": {"gpus": 2}})
+    an_incident(rule, "a/b/4", opened_at=now - days / 2, fired_ms=None, state="pending")
 
     rows = api.get("/api/v1/incidents").json()["rows"]
 

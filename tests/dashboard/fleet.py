@@ -5,18 +5,21 @@ random.
 import gzip
 import json
 import math
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
+import msgspec
+
 from agent import wire
+from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.models import Rule
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import DayMatrix, HealthEvent
+from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 
 HOSTILE = "<script>alert(1)</script>"
@@ -171,12 +174,21 @@ def _incident(now: datetime) -> None:
         False,
     )
     facts = Facts(
-        "slurm/della/1000", HOSTILE, "ann", "nlp-research", "slurm", "1000", 1, 60.0, (idle,)
+        job_key="slurm/della/1000",
+        job_name=HOSTILE,
+        user="ann",
+        team="nlp-research",
+        cluster="della",
+        scheduler="slurm",
+        external_id="1000",
+        job_gpus=1,
+        minutes=60.0,
+        gpus=(idle,),
+        labels={"user": ("ann",), "cluster": ("della",), "node": ("node-001",)},
     )
-    rule = Rule.objects.create(name="Job idle", threshold=60, created_at=now)
-    Incident.objects.create(
-        rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=asdict(facts)
-    )
+    stored = msgspec.to_builtins(job_idle.breach(facts))
+    rule = Rule.objects.get(condition="job_idle")
+    an_incident(rule, facts.job_key, opened_at=now, facts=stored)
 
 
 def _matrices(node, now) -> None:

@@ -69,16 +69,16 @@ def test_a_viewer_reads_the_settings_without_buttons(viewer):
 
 
 def test_a_viewer_reads_rules_and_the_organisation_as_text(viewer):
-    rule = Rule.objects.create(name="Job idle", threshold=60, created_at=factories.NOW)
+    rule = Rule.objects.get(condition="job_idle")
 
     page = tight(text_of(viewer.get("/settings")))
-    assert "<dt>Job idle</dt><dd>Idle for minutes: 60<span" in page
+    assert "<dt>Job idle</dt><dd>Job idle, for 30 minutes<span" in page
     assert "every channel" in page
     assert "<dt>Time zone</dt><dd>UTC</dd>" in page
 
     rule.is_enabled = False
     rule.save(update_fields=["is_enabled"])
-    assert "Idle for minutes: 60, switched off" in tight(text_of(viewer.get("/settings")))
+    assert "Job idle, for 30 minutes, switched off" in tight(text_of(viewer.get("/settings")))
 
 
 def test_a_rate_is_set_from_this_hour_on(admin):
@@ -431,20 +431,17 @@ def test_a_rule_tells_the_channels_that_were_chosen(admin):
                 "webhook_url": f"https://hooks.slack.com/services/T/B/{name}",
             },
         )
-    rule = Rule.objects.get_or_create(
-        condition="job_idle",
-        defaults={"name": "Job idle", "threshold": 60, "created_at": factories.NOW},
-    )[0]
+    rule = Rule.objects.get(condition="job_idle")
     chosen = Channel.objects.get(name="ml")
 
     admin.post(
         "/settings/rule",
-        {"id": rule.pk, "threshold": "45", "is_enabled": "on", f"channel-{chosen.pk}": "on"},
+        {"id": rule.pk, "minutes": "45", "is_enabled": "on", f"channel-{chosen.pk}": "on"},
     )
     assert list(rule.channels.all()) == [chosen]
     assert "None chosen: every channel" in text_of(admin.get("/settings"))
 
-    admin.post("/settings/rule", {"id": rule.pk, "threshold": "45", "is_enabled": "on"})
+    admin.post("/settings/rule", {"id": rule.pk, "minutes": "45", "is_enabled": "on"})
     assert list(rule.channels.all()) == []
 
 
@@ -463,17 +460,14 @@ def test_a_channel_can_be_switched_off_and_removed(admin):
     assert not Channel.objects.exists()
 
 
-def test_a_rules_threshold_is_changed_within_its_bounds(admin):
-    Rule.objects.all().delete()
-    rule = Rule.objects.create(name="Job idle", threshold=60, created_at=factories.NOW)
+def test_a_rules_duration_is_changed_within_its_bounds(admin):
+    rule = Rule.objects.get(condition="job_idle")
 
-    admin.post("/settings/rule", {"id": rule.pk, "threshold": "30", "is_enabled": "on"})
-    refused = admin.post(
-        "/settings/rule", {"id": rule.pk, "threshold": "99999", "is_enabled": "on"}
-    )
+    admin.post("/settings/rule", {"id": rule.pk, "minutes": "31", "is_enabled": "on"})
+    refused = admin.post("/settings/rule", {"id": rule.pk, "minutes": "99999", "is_enabled": "on"})
 
     rule.refresh_from_db()
-    assert (rule.threshold, rule.is_enabled) == (30.0, True)
+    assert (rule.minutes, rule.is_enabled) == (31.0, True)
     assert refused.status_code == 422
 
 

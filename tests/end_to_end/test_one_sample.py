@@ -18,7 +18,7 @@ from agent.batch import ClosedWindow
 from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Workload
 from agent.window import close_window
 from fleetwatch.accounts.models import User
-from fleetwatch.alerts import services as alerts
+from fleetwatch.alerts import announcing
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import services as ledger
@@ -85,7 +85,7 @@ def _at_ten():
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_at_ten", "plain_static_files")
 def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(client, slack):
-    a_rule(threshold=30)
+    a_rule()
     slack_channel(slack.url)
     bearer = create_agent_token("gpu-07", NINE)
     client.force_login(User.objects.create(username="ann", role="lead"))
@@ -98,7 +98,7 @@ def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(
     )
     set_rate(GPUModel.objects.get(name="H100 SXM"), Decimal("3.60"), valid_from=NINE, now=TEN)
     ledger.post(TEN, 10)
-    alerts.evaluate(TEN)
+    announcing.run(TEN)
     delivering.deliver_due(TEN, 10)
     period = {"from": NINE.isoformat(), "to": TEN.isoformat()}
     page = client.get("/", period).content.decode()

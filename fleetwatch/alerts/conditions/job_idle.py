@@ -1,20 +1,23 @@
-"""The condition job_idle: jobs that hold GPUs and do nothing with them, by the ledger's runs, in
-event time.
+"""The conditions job_idle and gpu_idle: jobs whose GPUs are held and do nothing, all of them or
+some, by the ledger's runs.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
-from typing import Any
 
-import msgspec
+import numpy as np
 
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Ended, named
-from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.alerts import job_lanes
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, named
+from fleetwatch.alerts.episodes import Episode, Level, Measured
+from fleetwatch.alerts.job_labels import job_labels
+from fleetwatch.alerts.job_lanes import Counts, Ints
+from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
@@ -26,28 +29,21 @@ from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
 from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.models import Run
-from fleetwatch.ledger.selectors import RunSpan
-from fleetwatch.lib.intervals import from_ms, to_ms
-from fleetwatch.lib.sql import execute, read_statement
+from fleetwatch.ledger.policy import FIGURES, STATES
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
-_OPEN_QUIET_PARTS = read_statement("alerts/sql/open_quiet_parts.sql")
+_IDLE_GPUS = read_statement("alerts/sql/idle_gpus.sql")
 
 MINUTE_MS = 60_000
 MAX_PIDS = 8
 # a GPU's newest window may lie this far behind its node's newest sign of life
 EDGE_MS = 5 * MINUTE_MS
-FORGET_MS = 24 * 60 * MINUTE_MS  # what nobody saw for a day is neither opened nor kept open
-ACTIVE_CONDITIONS = ("active", "spinning")
-
-AGAIN_ACTIVE = "the GPUs are active again"
-ALLOCATION_ENDED = "the allocation ended"
-UNAVAILABLE = "the GPU became unavailable"
-BELOW_THRESHOLD = "it is no longer idle for as long as the rule says"
-# of several GPUs the first one counts
-REASONS = (AGAIN_ACTIVE, ALLOCATION_ENDED, UNAVAILABLE, BELOW_THRESHOLD)
-NO_LONGER_SEEN = "no longer seen: no data for 24 hours, or the GPU was retired"
+DAY_MS = 24 * 60 * MINUTE_MS
+MONTH_MINUTES = 30 * 24 * 60
 
 EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
 NAMED_NODES = 4
@@ -79,6 +75,16 @@ class IdleGPU:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleTime:
+    """For how long a GPU was idle within an episode; `held_ms` is the holder's share of it."""
+
+    start_ms: int
+    end_ms: int
+    held_ms: int
+    memory_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """A job with at least one GPU idle for longer than the rule allows.
 
@@ -89,11 +95,13 @@ class Facts:
     job_name: str
     user: str
     team: str
+    cluster: str
     scheduler: str
     external_id: str
     job_gpus: int
-    threshold_minutes: float
+    minutes: float
     gpus: tuple[IdleGPU, ...]
+    labels: Mapping[str, tuple[str, ...]]
     kind: str = ""
     pids: tuple[int, ...] = ()  # of its processes on these GPUs
     reaches_beyond: bool = False  # its scheduler gave it more than the hub sees
@@ -131,181 +139,102 @@ def _sum(amounts: list[str | None]) -> Decimal | None:
     return sum((Decimal(amount) for amount in amounts if amount is not None), Decimal(0))
 
 
-def breaches(threshold_minutes: float, now: datetime) -> list[Breach]:
-    """Each job with at least one GPU that is idle since `threshold_minutes` at least, where
-    telemetry ends.
+def measure(watch: Watch, levels: job_lanes.Levels) -> Measured:
+    """How each job with an idle GPU stood to the rule, by how many of its GPUs were idle."""
+    parts = job_lanes.job_parts(watch, ("quiet",))
+    idle = parts.within(("quiet",)) & (parts.is_idle > 0)
+    active = parts.within(("active", "spinning"))
+    return job_lanes.measured(parts.marked(idle, active), levels, watch)
 
-    Missing telemetry lengthens nothing: a run is as long as it was observed. What nobody saw
-    for a day, a retired GPU and a job that is known to have ended are left out.
+
+def all_idle(counts: Counts) -> Ints:
+    """In breach where every GPU is idle, clear where one is active; one that nobody sees forbids to
+    say either.
     """
-    runs = [
-        run
-        for run in _open_quiet_runs(now)
-        if run.state_ms.get("idle") and run.duration_ms >= threshold_minutes * MINUTE_MS
-    ]
-    held_by = Job.objects.select_related("team").filter(pk__in={run.job_id for run in runs})
-    jobs = {job.pk: job for job in into_teams(held_by, before=now)}
-    idle = _idle_gpus(runs, jobs)
-    held = _held_gpus(idle)
-    held_ids = set().union(*held.values())
-    node_of = dict(GPU.objects.filter(pk__in=held_ids).values_list("pk", "node_id"))
-    pids = _pids(idle)
-    return [
-        breach(
-            _facts(
-                jobs[job_id],
-                gpus,
-                [node_of[gpu_id] for gpu_id in held[job_id]],
-                pids[job_id],
-                threshold_minutes,
-            )
-        )
-        for job_id, gpus in idle.items()
-    ]
-
-
-def _idle_gpus(runs: Iterable[RunSpan], jobs: Mapping[int, Job]) -> dict[int, list[IdleGPU]]:
-    """By job, what the runs say of GPUs that are not retired; of no job that is over."""
-    gpus = (
-        GPU.objects.select_related("node", "model")
-        .filter(retired_ms=None)
-        .in_bulk([run.gpu_id for run in runs])
+    silent = counts.unseen > 0
+    return np.select(
+        [counts.clear > 0, silent, counts.breaching == counts.held],
+        [Level.CLEAR, job_lanes.UNKNOWN, Level.BREACH],
+        Level.BETWEEN,
     )
+
+
+def some_idle(counts: Counts, *, least: float) -> Ints:
+    """In breach where at least so many GPUs are idle and another one is not known to be; clear
+    where too many are active.
+    """
+    return np.select(
+        [
+            counts.held - counts.clear < least,
+            counts.breaching == counts.held,
+            counts.breaching >= least,
+            counts.unseen > 0,
+        ],
+        [Level.CLEAR, Level.BETWEEN, Level.BREACH, job_lanes.UNKNOWN],
+        Level.BETWEEN,
+    )
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode which GPUs idle in it, whose they are, and what that costs; None where the
+    job or its runs are gone.
+    """
+    jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
+    idle = _idle_gpus(episodes, jobs)
+    by_job = {jobs[episodes[place].subject].pk: gpus for place, gpus in idle.items()}
+    nodes = _held_nodes(by_job)
+    pids = _pids(by_job)
+    breaches: list[Breach | None] = [None] * len(episodes)
+    for place, gpus in idle.items():
+        job = jobs[episodes[place].subject]
+        breaches[place] = breach(_facts(job, gpus, nodes[job.pk], pids[job.pk], watch))
+    return breaches
+
+
+def _held_nodes(idle: Mapping[int, list[IdleGPU]]) -> dict[int, list[int]]:
+    """By job, of each GPU that it holds, its node."""
+    held = _held_gpus(idle)
+    gpus = GPU.objects.filter(pk__in=set().union(*held.values()))
+    node_of = dict(gpus.values_list("pk", "node_id"))
+    return {job_id: [node_of[gpu_id] for gpu_id in gpu_ids] for job_id, gpu_ids in held.items()}
+
+
+def _idle_gpus(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, list[IdleGPU]]:
+    """Of each episode (its place) the GPUs that are idle where it ends."""
+    rows = _idle_times(episodes, jobs)
+    gpus = GPU.objects.select_related("node", "model").in_bulk({gpu_id for _, gpu_id, _ in rows})
     rates = RatesInForce(gpus)
     idle: dict[int, list[IdleGPU]] = defaultdict(list)
-    for run in runs:
-        job = jobs.get(run.job_id or 0)
-        if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
-            idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates))
+    for place, gpu_id, time in rows:
+        if time.end_ms > episodes[place].until_ms - EDGE_MS:
+            idle[place].append(_idle_gpu(time, gpus[gpu_id], rates))
     return idle
 
 
-def ended(before: Breach, now: datetime) -> Ended | None:
-    """Why a breach that `breaches` no longer lists is over; None when nobody can know: telemetry is
-    missing.
-    """
-    facts = msgspec.convert(before.facts, Facts)
-    job = Job.objects.filter(key=facts.job_key).first()
-    if job is None:
-        return Ended(ALLOCATION_ENDED, before)
-    gpus = GPU.objects.select_related("node", "model").in_bulk([gpu.gpu_id for gpu in facts.gpus])
-    runs = _runs_seen(gpus, facts, now)
-    reasons = []
-    for gpu in facts.gpus:
-        reason = _reason(gpu, runs[gpu.gpu_id], job, now)
-        if reason is None:
-            return Ended(NO_LONGER_SEEN, before) if _is_forgotten(facts, gpus, runs, now) else None
-        reasons.append(reason)
-    closed = _closing(facts, gpus, runs, job.pk)
-    return Ended(min(reasons, key=REASONS.index), breach(closed))
+def _idle_times(
+    episodes: Sequence[Episode], jobs: Mapping[str, Job]
+) -> list[tuple[int, int, IdleTime]]:
+    """Of each episode (its place) and GPU for how long it was idle."""
+    asked = {
+        "job_ids": [_id(jobs.get(each.subject)) for each in episodes],
+        "since_ms": [each.since_ms for each in episodes],
+        "until_ms": [each.until_ms for each in episodes],
+        "idle": STATES.index("idle") + 1,
+        "memory_ms": FIGURES.index("memory_used_bytes_ms") + 1,
+        "memory_sum": FIGURES.index("memory_used_bytes_sum") + 1,
+    }
+    return [
+        (
+            place - 1,
+            gpu_id,
+            IdleTime(start_ms, end_ms, round(held_ms), memory / read_ms if read_ms else None),
+        )
+        for place, gpu_id, start_ms, end_ms, held_ms, read_ms, memory in fetched(_IDLE_GPUS, asked)
+    ]
 
 
-def breach(facts: Facts) -> Breach:
-    """What is told of the idle job."""
-    where = places(facts)
-    how_many = _how_many(facts)
-    return Breach(
-        subject=facts.job_key,
-        kind="job",
-        since_ms=facts.since_ms,
-        until_ms=facts.until_ms,
-        word="idle",
-        tag="idle held",
-        title=f"idle · {where}{_models(facts)}",
-        where=where,
-        what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",
-        had=f"{how_many} had been idle",
-        limit=f"idle ≥ {facts.threshold_minutes:g} min",
-        name=facts.job_name,
-        owner=facts.owner,
-        usd_per_hour=_sum([gpu.usd_per_hour for gpu in facts.gpus]),
-        cost_usd=_sum([gpu.cost_usd for gpu in facts.gpus]),
-        has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
-        memory_bytes=facts.memory_bytes,
-        lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
-        actions=(_fix(facts), _alike(facts)),
-        facts=asdict(facts),
-    )
-
-
-def read(stored: Mapping[str, Any]) -> Breach:
-    """The breach of a row that holds the facts alone."""
-    return breach(msgspec.convert(stored, Facts))
-
-
-def _open_quiet_runs(now: datetime) -> list[RunSpan]:
-    """The runs, each whole, of held GPUs that are quiet up to where their node's telemetry ends, a
-    day ago at most.
-    """
-    parts = execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now) - FORGET_MS, "edge_ms": EDGE_MS})
-    if not parts:
-        return []
-    newest = {(gpu_id, job_id): end_ms for gpu_id, job_id, _, end_ms in parts}
-    gpu_ids, _, starts_ms, ends_ms = zip(*parts, strict=True)
-    runs = ledger.runs(
-        set(gpu_ids), start_ms=min(starts_ms), end_ms=max(ends_ms), conditions=("quiet",)
-    )
-    return [run for run in runs if newest.get((run.gpu_id, run.job_id or 0)) == run.end_ms]
-
-
-def _runs_seen(gpus: Iterable[int], facts: Facts, now: datetime) -> dict[int, list[RunSpan]]:
-    """By GPU, every run since it became idle in which it was seen."""
-    runs: dict[int, list[RunSpan]] = defaultdict(list)
-    for run in ledger.runs(list(gpus), start_ms=facts.since_ms, end_ms=to_ms(now)):
-        if run.condition != "unobserved":
-            runs[run.gpu_id].append(run)
-    return runs
-
-
-def _is_over(job: Job, moment_ms: int) -> bool:
-    """Whether the job is known to have ended by then."""
-    return job.end_ms is not None and job.end_ms <= moment_ms
-
-
-def _is_forgotten(
-    facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], now: datetime
-) -> bool:
-    """Whether nothing was seen of the GPUs for a day, or all of them are retired."""
-    is_retired = all(
-        gpu.gpu_id not in gpus or gpus[gpu.gpu_id].retired_ms is not None for gpu in facts.gpus
-    )
-    ends_ms = [run.end_ms for seen in runs.values() for run in seen]
-    return is_retired or max([facts.until_ms, *ends_ms]) <= to_ms(now) - FORGET_MS
-
-
-def _reason(gpu: IdleGPU, runs: list[RunSpan], job: Job, now: datetime) -> str | None:
-    """What became of one idle GPU; None when nothing newer was seen of it."""
-    seen = [run for run in runs if run.end_ms > gpu.since_ms]
-    if any(run.job_id == job.pk and run.condition in ACTIVE_CONDITIONS for run in seen):
-        return AGAIN_ACTIVE
-    newest = max(seen, key=lambda run: (run.end_ms, run.job_id == job.pk), default=None)
-    if _is_over(job, gpu.until_ms if newest is None else newest.end_ms):
-        return ALLOCATION_ENDED
-    if newest is None:
-        return None
-    if newest.condition == "unavailable":
-        return UNAVAILABLE
-    if newest.job_id != job.pk:
-        return ALLOCATION_ENDED
-    return BELOW_THRESHOLD if newest.end_ms >= to_ms(now) - STALE_MS else None
-
-
-def _closing(
-    facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunSpan]], job_id: int
-) -> Facts:
-    """The facts with each GPU's quiet run as it stood at its end."""
-    rates = RatesInForce(gpus)
-    closed = []
-    for gpu in facts.gpus:
-        quiet = [
-            run
-            for run in runs[gpu.gpu_id]
-            if run.job_id == job_id
-            and run.condition == "quiet"
-            and run.start_ms <= gpu.since_ms < run.end_ms
-        ]
-        closed.append(_idle_gpu(quiet[-1], gpus[gpu.gpu_id], rates) if quiet else gpu)
-    return replace(facts, gpus=tuple(closed))
+def _id(job: Job | None) -> int | None:
+    return job.pk if job else None
 
 
 def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
@@ -315,7 +244,7 @@ def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
     held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
     first_ms = min(until_ms.values(), default=0)
-    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=first_ms - FORGET_MS).items():
+    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=first_ms - DAY_MS).items():
         held[job_id] |= gpu_ids
     recent = Run.objects.filter(job_id__in=idle, end_ms__gt=first_ms - STALE_MS)
     for job_id, gpu_id, start_ms, end_ms in recent.values_list(
@@ -337,33 +266,33 @@ def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     return pids
 
 
-def _facts(
-    job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], threshold_minutes: float
-) -> Facts:
+def _facts(job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], watch: Watch) -> Facts:
     """`nodes`: of each GPU that the job is seen to hold, its node."""
     return Facts(
         job_key=job.key,
         job_name=job.name,
         user=job.user,
         team=job.team.slug if job.team else "",
+        cluster=job.cluster,
         scheduler=job.scheduler,
         external_id=ended_by(job.external_id, job.labels),
         job_gpus=max(len(nodes), granted_gpus(job.labels)),
-        threshold_minutes=threshold_minutes,
+        minutes=watch.settings.minutes,
         gpus=tuple(sorted(gpus, key=_place)),
+        labels=job_labels(job, gpus),
         kind=job.kind,
         pids=tuple(sorted(pids)[:MAX_PIDS]),
         reaches_beyond=reaches_beyond(job.labels, gpus=len(nodes), nodes=len(set(nodes))),
     )
 
 
-def _idle_gpu(run: RunSpan, gpu: GPU, rates: RatesInForce) -> IdleGPU:
-    weighted_ms = sum(run.state_ms.values())
-    cost = rates.usd(run.gpu_id, run.start_ms, run.end_ms, weighted_ms)
-    latest = rates.at(run.gpu_id, from_ms(run.end_ms - 1))
+def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
+    cost = rates.usd(gpu.pk, time.start_ms, time.end_ms, time.held_ms)
+    latest = rates.at(gpu.pk, from_ms(time.end_ms - 1))
     per_hour = None
     if latest is not None:
-        per_hour = pricing.usd(latest.usd_per_gpu_hour * weighted_ms / run.duration_ms)
+        share = Decimal(time.held_ms) / (time.end_ms - time.start_ms)
+        per_hour = pricing.usd(latest.usd_per_gpu_hour * share)
     return IdleGPU(
         gpu_id=gpu.pk,
         uuid=gpu.uuid,
@@ -371,12 +300,41 @@ def _idle_gpu(run: RunSpan, gpu: GPU, rates: RatesInForce) -> IdleGPU:
         index=gpu.index,
         model=gpu.model.name if gpu.model else gpu.model_name,
         mig_profile=gpu.mig_profile,
-        since_ms=run.start_ms,
-        until_ms=run.end_ms,
-        memory_bytes=run.memory_used_bytes,
+        since_ms=time.start_ms,
+        until_ms=time.end_ms,
+        memory_bytes=time.memory_bytes,
         cost_usd=None if cost is None else str(pricing.usd(cost)),
         usd_per_hour=None if per_hour is None else str(per_hour),
         has_example_rate=latest is not None and latest.is_example,
+    )
+
+
+def breach(facts: Facts) -> Breach:
+    """What is told of the idle job."""
+    where = places(facts)
+    how_many = _how_many(facts)
+    return Breach(
+        subject=facts.job_key,
+        kind="job",
+        since_ms=facts.since_ms,
+        until_ms=facts.until_ms,
+        word="idle",
+        tag="idle held",
+        title=f"idle · {where}{_models(facts)}",
+        where=where,
+        what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",
+        had=f"{how_many} had been idle",
+        limit=f"idle ≥ {facts.minutes:g} min",
+        name=facts.job_name,
+        owner=facts.owner,
+        usd_per_hour=_sum([gpu.usd_per_hour for gpu in facts.gpus]),
+        cost_usd=_sum([gpu.cost_usd for gpu in facts.gpus]),
+        has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
+        memory_bytes=facts.memory_bytes,
+        lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
+        actions=(_fix(facts), _alike(facts)),
+        labels=facts.labels,
+        facts=asdict(facts),
     )
 
 
@@ -466,12 +424,14 @@ def _ending(facts: Facts) -> str:
 
 CONDITION = Condition(
     name="job_idle",
-    label="Job idle for",
-    asks="Idle for minutes",
-    unit="minutes",
-    low=1,
-    high=7 * 24 * 60,
-    breaches=breaches,
-    ended=ended,
-    read=read,
+    label="Job idle",
+    sentence="Tells when every GPU of a job has been idle for {minutes} minutes.",
+    kind="job",
+    unit="",
+    low=0,
+    high=0,
+    usual=Settings(threshold=0, minutes=30),
+    measure=partial(measure, levels=all_idle),
+    describe=describe,
+    is_on=True,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from fleetwatch.alerts import services as alerts
+from fleetwatch.alerts import announcing
 from fleetwatch.costs import day_sums
 from fleetwatch.costs import services as costs
 from fleetwatch.diagnosis import services as diagnosis
@@ -68,7 +68,7 @@ def _steps_from_the_ledger_on(now: datetime) -> tuple[Step, ...]:
             lambda at: diagnosis.diagnose(at, LIMIT),
             lambda: bool(diagnosis.due(timezone.now(), 1)),
         ),
-        Step("evaluate", alerts.evaluate),
+        Step("evaluate", announcing.run),
         Step(
             "deliver",
             lambda at: delivering.deliver_due(at, LIMIT),

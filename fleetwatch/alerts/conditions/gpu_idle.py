@@ -1,0 +1,30 @@
+"""The condition gpu_idle: some GPUs of a job idle while others work."""
+
+from functools import partial
+
+from fleetwatch.alerts.breach import Condition, Settings, Watch
+from fleetwatch.alerts.conditions.job_idle import describe, measure, some_idle
+from fleetwatch.alerts.episodes import Measured
+
+
+def measured(watch: Watch) -> Measured:
+    """How each job with an idle GPU stood to the rule; one that is idle whole is job_idle's."""
+    return measure(watch, partial(some_idle, least=watch.settings.threshold))
+
+
+CONDITION = Condition(
+    name="gpu_idle",
+    label="GPUs of a job idle",
+    sentence=(
+        "Tells when at least {threshold} GPUs of a job, but not all of them, have been idle for"
+        " {minutes} minutes."
+    ),
+    kind="job",
+    unit="GPUs",
+    low=1,
+    high=10_000,
+    usual=Settings(threshold=1, minutes=30),
+    measure=measured,
+    describe=describe,
+    is_on=True,
+)

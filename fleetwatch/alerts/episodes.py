@@ -1,0 +1,215 @@
+"""When a subject breached a rule: what was measured of it becomes episodes. Pure.
+
+Time is the telemetry's own. The live evaluator and the back-test are both this function: of a
+period that is read in pieces, with what fires carried from one to the next, the episodes are those
+of the period in one piece (a property test says so).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+FORGET_MS = 24 * 60 * 60_000  # what nobody saw for a day is over
+
+CLEARED = "it is no longer so"
+NO_LONGER_SEEN = "no longer seen: no data for 24 hours"
+
+
+class Level(IntEnum):
+    """How a measured value stands to the rule: clear of it, between where it clears and where it
+    breaches (hysteresis), or in breach.
+    """
+
+    CLEAR = 0
+    BETWEEN = 1
+    BREACH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What was measured over [start_ms, end_ms)."""
+
+    start_ms: int
+    end_ms: int
+    level: Level
+
+    @property
+    def duration_ms(self) -> int:
+        return self.end_ms - self.start_ms
+
+
+def extend(spans: list[Span], span: Span) -> None:
+    """Adds the next span; where it goes on from the last one, they are one."""
+    last = spans[-1] if spans else None
+    if last is not None and last.end_ms == span.start_ms and last.level == span.level:
+        spans[-1] = Span(last.start_ms, span.end_ms, span.level)
+    else:
+        spans.append(span)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """From then on there is nothing more of the subject, and why."""
+
+    at_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """By subject its spans, ascending and disjoint: what lies in none of them nobody saw.
+
+    `ends`: subjects that are over. `begun_ms`: since when a subject is there, for the grace at its
+    start. `cleared`: what to say when a subject's breach is over.
+    """
+
+    spans: Mapping[str, Sequence[Span]]
+    ends: Mapping[str, End] = field(default_factory=dict)
+    begun_ms: Mapping[str, int] = field(default_factory=dict)
+    cleared: str = CLEARED
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """For how long something is so before it fires, and clear before it is over, in milliseconds.
+
+    `min_coverage`: the share of the time up to the firing that was seen, above 0. `grace_ms`: of a
+    subject's start that is not judged.
+    """
+
+    duration_ms: int
+    min_coverage: float = 1.0
+    grace_ms: int = 0
+    clear_ms: int = 0
+
+    @property
+    def longest_gap_ms(self) -> float:
+        """How much may be missing before it fires."""
+        return self.duration_ms * (1 / self.min_coverage - 1)
+
+    @property
+    def lookback_ms(self) -> int:
+        """What must be read before a moment to know whether something fires then."""
+        return int(self.duration_ms + self.longest_gap_ms) + self.clear_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What fired already when the period begins."""
+
+    since_ms: int
+    fired_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One subject in breach since then; until_ms is where the breach was seen last.
+
+    `fired_ms` is when it had lasted as long as the rule asks; None: it is pending. `ended_ms` is
+    when it was over, and `reason` why; None: it goes on, or nobody can know.
+    """
+
+    subject: str
+    since_ms: int
+    until_ms: int
+    fired_ms: int | None
+    ended_ms: int | None = None
+    reason: str = ""
+
+
+def episodes(
+    measured: Measured, timing: Timing, *, edge_ms: int, firing: Mapping[str, Firing] | None = None
+) -> list[Episode]:
+    """What fired within the period, or is pending at its end (`edge_ms`), by subject and time."""
+    carried = firing or {}
+    result = []
+    for subject in sorted(measured.spans.keys() | carried.keys()):
+        walk = _Walk(subject, timing, carried.get(subject), cleared=measured.cleared)
+        grace_ms = measured.begun_ms.get(subject, -timing.grace_ms) + timing.grace_ms
+        judged_ms = max(grace_ms, walk.until_ms)  # of what is carried the time before is known
+        for span in measured.spans.get(subject, ()):
+            walk.take(span, judged_ms)
+        result += walk.close(measured.ends.get(subject), edge_ms)
+    return result
+
+
+class _Walk:
+    """One subject, span by span."""
+
+    def __init__(
+        self, subject: str, timing: Timing, firing: Firing | None, *, cleared: str
+    ) -> None:
+        self.subject = subject
+        self.timing = timing
+        self.cleared = cleared
+        self.done: list[Episode] = []
+        self.since_ms: int | None = firing.since_ms if firing else None
+        self.fired_ms: int | None = firing.fired_ms if firing else None
+        self.until_ms = self.seen_ms = firing.until_ms if firing else 0
+        self.breach_ms = 0
+        self.clear_ms = 0
+        self.clear_from_ms: int | None = None
+
+    def take(self, span: Span, judged_ms: int) -> None:
+        """The next span; of its time before `judged_ms` nothing is said."""
+        start_ms = max(span.start_ms, judged_ms)
+        if start_ms >= span.end_ms:
+            return
+        if self.fired_ms is not None and start_ms - self.seen_ms >= FORGET_MS:
+            self._end(self.until_ms, NO_LONGER_SEEN)
+        self.seen_ms = span.end_ms
+        if span.level == Level.BREACH:
+            self._breach(start_ms, span.end_ms)
+        elif self.fired_ms is None:
+            self.since_ms = None
+        elif span.level == Level.CLEAR:
+            self._clear(start_ms, span.end_ms)
+        else:
+            self._go_on()
+
+    def close(self, end: End | None, edge_ms: int) -> list[Episode]:
+        """All episodes, the last one ended where its subject did."""
+        if self.since_ms is not None and self.fired_ms is not None and end is not None:
+            self._end(max(end.at_ms, self.until_ms), end.reason)
+        elif self.fired_ms is not None and self.seen_ms <= edge_ms - FORGET_MS:
+            self._end(self.until_ms, NO_LONGER_SEEN)
+        elif self.since_ms is not None and end is None:
+            self.done.append(self._episode())
+        return self.done
+
+    def _breach(self, start_ms: int, end_ms: int) -> None:
+        if self.since_ms is None or self._is_too_patchy(start_ms):
+            self.since_ms = start_ms
+            self.breach_ms = 0
+        self.breach_ms += end_ms - start_ms
+        if self.fired_ms is None and self.breach_ms >= self.timing.duration_ms:
+            self.fired_ms = end_ms - (self.breach_ms - self.timing.duration_ms)
+        self.until_ms = end_ms
+        self._go_on()
+
+    def _is_too_patchy(self, start_ms: int) -> bool:
+        """Whether more is missing since it began than may be."""
+        if self.fired_ms is not None or self.since_ms is None:
+            return False
+        return start_ms - self.since_ms - self.breach_ms > self.timing.longest_gap_ms
+
+    def _clear(self, start_ms: int, end_ms: int) -> None:
+        if self.clear_from_ms is None:
+            self.clear_from_ms = start_ms
+        self.clear_ms += end_ms - start_ms
+        if self.clear_ms >= self.timing.clear_ms:
+            self._end(self.clear_from_ms, self.cleared)
+
+    def _go_on(self) -> None:
+        self.clear_ms = 0
+        self.clear_from_ms = None
+
+    def _end(self, ended_ms: int, reason: str) -> None:
+        self.done.append(self._episode(ended_ms, reason))
+        self.since_ms = self.fired_ms = None
+        self._go_on()
+
+    def _episode(self, ended_ms: int | None = None, reason: str = "") -> Episode:
+        since_ms = self.since_ms or 0
+        return Episode(self.subject, since_ms, self.until_ms, self.fired_ms, ended_ms, reason)

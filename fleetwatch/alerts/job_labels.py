@@ -1,0 +1,37 @@
+"""What scopes, silences and routes match of a job's breach. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from fleetwatch.jobs.models import Job
+
+
+class Card(Protocol):
+    """A GPU, as far as it matters here."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+
+
+def job_labels(job: Job, gpus: Iterable[Card]) -> Mapping[str, tuple[str, ...]]:
+    """The job's labels (label.x) beside what it is, whose, and where; what is not known is not
+    there.
+    """
+    cards = list(gpus)
+    values = {
+        "job": {job.key},
+        "name": {job.name},
+        "user": {job.user},
+        "team": {job.team.slug if job.team else ""},
+        "scheduler": {job.scheduler},
+        "cluster": {job.cluster},
+        "kind": {job.kind},
+        "node": {card.node for card in cards},
+        "model": {card.model for card in cards},
+        **{f"label.{name}": {str(value)} for name, value in job.labels.items()},
+    }
+    return {
+        name: tuple(sorted(several - {""})) for name, several in values.items() if several - {""}
+    }

@@ -1,0 +1,250 @@
+"""How many of a job's GPUs are in breach at each moment, by the runs of the ledger: what conditions
+of jobs measure. A lane is one GPU that the job holds.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from operator import itemgetter
+
+import numpy as np
+from django.db.models import Q
+from numpy.typing import NDArray
+
+from fleetwatch.alerts.breach import Watch
+from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span, extend
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import selectors as ledger
+from fleetwatch.ledger.policy import CONDITIONS, STATES
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+
+_JOB_RUNS = read_statement("alerts/sql/job_runs.sql")
+_NEXT_RUNS = read_statement("alerts/sql/next_runs.sql")
+
+AGAIN_ACTIVE = "the GPUs are active again"
+ALLOCATION_ENDED = "the allocation ended"
+UNAVAILABLE = "the GPU became unavailable"
+RETIRED = "no longer seen: the GPU was retired"
+
+UNKNOWN = -1  # in place of a Level: nobody can know
+UNSEEN = ("unobserved", "unavailable")
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Lane = tuple[int, int]  # job and GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of runs, a row each: job, GPU, condition (a place in CONDITIONS), [start_ms, end_ms),
+    whether the GPU was idle in it, and (marked) whether that breaches the rule or is clear of it.
+    """
+
+    job_id: Ints
+    gpu_id: Ints
+    condition: Ints
+    start_ms: Ints
+    end_ms: Ints
+    is_idle: Ints
+    is_breach: Ints
+    is_clear: Ints
+
+    def marked(self, breach: Mask, clear: Mask) -> "Parts":
+        """The same, with what each row means for the rule."""
+        return replace(self, is_breach=breach.astype(np.int64), is_clear=clear.astype(np.int64))
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        """All of them, as they stand above."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def within(self, conditions: Collection[str]) -> Mask:
+        """Which rows are in one of these conditions."""
+        return np.isin(self.condition, [CONDITIONS.index(name) for name in conditions])
+
+    def where(self, keep: Mask) -> "Parts":
+        """These rows alone."""
+        return Parts(*(column[keep] for column in self.columns))
+
+    def with_rows(self, others: "Parts") -> "Parts":
+        """These rows and then the others."""
+        columns = zip(self.columns, others.columns, strict=True)
+        return Parts(*(np.append(ours, theirs) for ours, theirs in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of one job over [start_ms, end_ms) of each row: how many GPUs it held, how many of these were
+    in breach, how many clear of it, and how many nobody saw. What is left is neither.
+    """
+
+    job_id: Ints
+    start_ms: Ints
+    end_ms: Ints
+    held: Ints
+    breaching: Ints
+    clear: Ints
+    unseen: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Where each lane was seen last, and why it is no longer the job's; not there: it may be."""
+
+    ends_ms: Mapping[Lane, int]
+    reasons: Mapping[Lane, str]
+
+
+# of each row of counts its Level, or UNKNOWN
+Levels = Callable[[Counts], Ints]
+
+
+def job_parts(watch: Watch, wanted: Collection[str]) -> Parts:
+    """What jobs did over the period, of those that had a GPU in one of these conditions in it, and
+    of those that fire already.
+    """
+    asked = {
+        "conditions": list(CONDITIONS),
+        "wanted": list(wanted),
+        "subjects": list(watch.firing),
+        "idle": STATES.index("idle") + 1,
+        "start_ms": watch.start_ms,
+        "end_ms": watch.end_ms,
+    }
+    return _parts(fetched(_JOB_RUNS, asked))
+
+
+def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
+    """The spans of each job by `levels` of how many of its GPUs breach and are clear. A GPU that is
+    retired is none of them; one that nobody sees any more is still the job's.
+    """
+    there = _without_retired(parts)
+    lanes = _lanes(there)
+    silent = _silent(there, lanes, watch)
+    counts = counted(there.with_rows(silent))
+    jobs = {job.pk: job for job in _jobs(parts, watch)}
+    ends = _retired(parts, there, watch)
+    ends |= _lane_ends(lanes, without=set(silent.job_id.tolist()))
+    ends |= _known_ends(jobs.values(), watch)
+    return Measured(
+        spans=_spans(counts, levels(counts), jobs),
+        ends={jobs[job_id].key: end for job_id, end in ends.items() if job_id in jobs},
+        begun_ms={job.key: job.start_ms for job in jobs.values() if job.start_ms is not None},
+        cleared=AGAIN_ACTIVE,
+    )
+
+
+def _parts(rows: Sequence[tuple[int, ...]]) -> Parts:
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
+    none = np.zeros((2, columns.shape[1]), dtype=np.int64)
+    return Parts(*columns, *none)
+
+
+def _silent(parts: Parts, lanes: _Lanes, watch: Watch) -> Parts:
+    """What nobody saw of the jobs' GPUs: since they were seen last, or over the whole period."""
+    held = ledger.still_held(np.unique(parts.job_id).tolist(), since_ms=watch.start_ms - FORGET_MS)
+    ends_ms = {
+        **{(job_id, gpu_id): watch.start_ms for job_id in held for gpu_id in held[job_id]},
+        **lanes.ends_ms,
+    }
+    unseen = CONDITIONS.index("unobserved")
+    return _parts(
+        [
+            (job_id, gpu_id, unseen, end_ms, watch.end_ms, 0)
+            for (job_id, gpu_id), end_ms in ends_ms.items()
+            if end_ms < watch.end_ms and (job_id, gpu_id) not in lanes.reasons
+        ]
+    )
+
+
+def counted(parts: Parts) -> Counts:
+    """How many GPUs of each job are in breach and clear of it, from one change to the next."""
+    jobs = np.tile(parts.job_id, 2)
+    moments = np.concatenate([parts.start_ms, parts.end_ms])
+    order = np.lexsort((moments, jobs))
+    jobs = jobs[order]
+    moments = moments[order]
+    at = np.flatnonzero((np.diff(jobs) == 0) & (np.diff(moments) > 0))
+    held = np.ones(len(parts.job_id), dtype=np.int64)
+    sums = (
+        np.concatenate([column, -column])[order].cumsum()[at]
+        for column in (held, parts.is_breach, parts.is_clear, held * parts.within(UNSEEN))
+    )
+    return Counts(jobs[at], moments[at], moments[at + 1], *sums)
+
+
+def _spans(counts: Counts, levels: Ints, jobs: Mapping[int, Job]) -> dict[str, list[Span]]:
+    """By job its spans; neighbours of one level are one."""
+    spans: dict[str, list[Span]] = {}
+    rows = zip(
+        counts.job_id.tolist(),
+        counts.start_ms.tolist(),
+        counts.end_ms.tolist(),
+        levels.tolist(),
+        strict=True,
+    )
+    for job_id, start_ms, end_ms, level in rows:
+        if level == UNKNOWN or job_id not in jobs:
+            continue
+        extend(spans.setdefault(jobs[job_id].key, []), Span(start_ms, end_ms, Level(level)))
+    return spans
+
+
+def _jobs(parts: Parts, watch: Watch) -> list[Job]:
+    wanted = Q(pk__in=np.unique(parts.job_id).tolist()) | Q(key__in=watch.firing)
+    return list(Job.objects.filter(wanted).only("pk", "key", "start_ms", "end_ms"))
+
+
+def _without_retired(parts: Parts) -> Parts:
+    retired = GPU.objects.exclude(retired_ms=None).values_list("pk", flat=True)
+    return parts.where(~np.isin(parts.gpu_id, list(retired)))
+
+
+def _retired(parts: Parts, there: Parts, watch: Watch) -> dict[int, End]:
+    """The jobs of which no GPU is there any more."""
+    gone = set(parts.job_id.tolist()) - set(there.job_id.tolist())
+    return {job_id: End(watch.end_ms, RETIRED) for job_id in gone}
+
+
+def _known_ends(jobs: Iterable[Job], watch: Watch) -> dict[int, End]:
+    """The jobs that are over by their scheduler's word."""
+    return {
+        job.pk: End(job.end_ms, ALLOCATION_ENDED)
+        for job in jobs
+        if job.end_ms is not None and job.end_ms <= watch.end_ms
+    }
+
+
+def _lane_ends(lanes: _Lanes, *, without: Collection[int]) -> dict[int, End]:
+    """The jobs each of whose GPUs was seen without them since, and when the last one was."""
+    ends: dict[int, End] = {}
+    for lane, end_ms in sorted(lanes.ends_ms.items(), key=itemgetter(1)):
+        ends[lane[0]] = End(end_ms, lanes.reasons.get(lane, ""))
+    held = {lane[0] for lane in lanes.ends_ms if lane not in lanes.reasons}
+    return {
+        job_id: end for job_id, end in ends.items() if job_id not in held and job_id not in without
+    }
+
+
+def _lanes(parts: Parts) -> _Lanes:
+    ends_ms: dict[Lane, int] = defaultdict(int)
+    rows = zip(parts.job_id.tolist(), parts.gpu_id.tolist(), parts.end_ms.tolist(), strict=True)
+    for job_id, gpu_id, end_ms in rows:
+        ends_ms[job_id, gpu_id] = max(ends_ms[job_id, gpu_id], end_ms)
+    return _Lanes(ends_ms, _reasons(ends_ms))
+
+
+def _reasons(ends_ms: Mapping[Lane, int]) -> dict[Lane, str]:
+    """Why the job is no longer on a GPU, of those that were seen without it since."""
+    lanes = list(ends_ms)
+    asked = {
+        "gpu_ids": np.array([gpu_id for _, gpu_id in lanes], dtype=np.int64),
+        "from_ms": np.array(list(ends_ms.values()), dtype=np.int64),
+    }
+    return {
+        lanes[place - 1]: UNAVAILABLE if condition == "unavailable" else ALLOCATION_ENDED
+        for place, job_id, condition in fetched(_NEXT_RUNS, asked)
+        if job_id != lanes[place - 1][0]
+    }

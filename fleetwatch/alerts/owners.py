@@ -1,0 +1,13 @@
+"""Whose a breach is: the account of who holds the job, and the team that pays for it."""
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.names.holders import Holder, people
+from fleetwatch.alerts.breach import Breach
+
+
+def owners_of(breach: Breach) -> tuple[User | None, Team | None]:
+    """The person and the team; None where there is none, or several."""
+    holder = Holder(breach.label("scheduler"), breach.label("cluster"), breach.label("user"))
+    person = people([holder]).get(holder) if holder.user else None
+    team = breach.label("team")
+    return person, Team.objects.filter(slug=team).first() if team else None

@@ -1,0 +1,49 @@
+"""Hours of the week in a time zone: when a rule tells, a maintenance window holds, a person wants
+quiet. Pure; wall-clock time, so 08:00 is 08:00 on both sides of a change to summer time.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+WEEK = tuple(range(7))
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """From one time of day until another one on these days (0 = Monday), until the next day where
+    it ends before it begins, and the whole day where both are the same.
+    """
+
+    starts: time
+    ends: time
+    zone: str = "UTC"
+    days: tuple[int, ...] = WEEK
+
+    def hold(self, moment: datetime) -> bool:
+        """Whether the moment lies in them; the end does not."""
+        local = moment.astimezone(ZoneInfo(self.zone))
+        clock = local.time()
+        today = local.weekday()
+        yesterday = (today - 1) % 7
+        if self.starts < self.ends:
+            return today in self.days and self.starts <= clock < self.ends
+        is_evening = today in self.days and clock >= self.starts
+        is_morning = yesterday in self.days and clock < self.ends
+        return is_evening or is_morning
+
+    def end_after(self, moment: datetime) -> datetime:
+        """When the hours that the moment lies in end."""
+        local = moment.astimezone(ZoneInfo(self.zone))
+        end = local.replace(
+            hour=self.ends.hour, minute=self.ends.minute, second=0, microsecond=0, fold=0
+        )
+        return end if end > local else end + timedelta(days=1)
+
+
+def stored(row: Any) -> Hours | None:
+    """The hours of a JSON column; None where it is empty: always."""
+    return msgspec.convert(row, Hours) if row else None

@@ -1,0 +1,102 @@
+"""A rule tried on history says what the live evaluator did."""
+
+import random
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.alerts import announcing
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.services import settings_of
+from fleetwatch.ledger.models import Run
+from fleetwatch.lib.intervals import Interval
+from tests.alerts.factories import a_rule, at, longer, ms, ran
+from tests.costs.factories import a_gpu, a_job, a_rate
+
+pytestmark = pytest.mark.django_db
+
+
+def tried(rule, start: float, end: float):
+    return back_test(condition(rule.condition), settings_of(rule), (), Interval(at(start), at(end)))
+
+
+def test_it_counts_incidents_people_and_dollars_while_they_were_open():
+    rule = a_rule()
+    for number, owner in enumerate(("ana", "ben", "ana")):
+        gpu = a_gpu(node=f"node-{number}")
+        job = a_job(key=f"slurm/della/{number}", user=owner)
+        ran(gpu, "quiet", 0, 45, job=job)
+        ran(gpu, "active", 45, 60, job=job)
+
+    a_rate("4", gpu=gpu)
+
+    done = tried(rule, -60, 120)
+
+    assert (len(done.trials), done.owners, done.cost_usd, done.missing) == (3, 2, Decimal(9), 0)
+    assert not Incident.objects.exists()
+
+
+def test_what_telemetry_was_missing_for_is_counted_apart():
+    rule = a_rule(min_coverage=0.9)
+    gpu = a_gpu()
+    job = a_job()
+    ran(gpu, "quiet", 0, 20, job=job)
+    ran(gpu, "unobserved", 20, 60, job=job)
+    ran(gpu, "quiet", 60, 80, job=job)
+    ran(gpu, "active", 80, 90, job=job)
+
+    done = tried(rule, -60, 120)
+
+    assert (len(done.trials), done.missing) == (0, 1)
+
+
+def test_what_people_said_of_the_incident_that_was_is_shown():
+    rule = a_rule()
+    gpu = a_gpu()
+    ran(gpu, "quiet", 0, 40, job=a_job())
+    announcing.run(at(40))
+    Incident.objects.update(verdict="rejected")
+
+    [trial] = tried(rule, -60, 60).trials
+
+    assert trial.verdict == "rejected"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
+    """A random day of three jobs: idle, active, and unseen in turns."""
+    dice = random.Random(seed)
+    rule = a_rule(clear_minutes=dice.choice((0, 4)), min_coverage=dice.choice((0.5, 1.0)))
+    moves = {}
+    for number in range(3):
+        gpu = a_gpu(node=f"node-{number}")
+        moves[gpu] = (a_job(key=f"slurm/della/{number}"), 0, None)
+    for minute in range(5, 600, 5):
+        for gpu, (job, until, run) in moves.items():
+            if minute <= until:
+                continue
+            if run is None or dice.random() < 0.15:
+                what = dice.choice(("quiet", "quiet", "active", "unobserved"))
+                if run is None or what != run.condition:
+                    moves[gpu] = (job, 0, ran(gpu, what, minute - 5, minute, job=job))
+                    continue
+            if run.condition == "unobserved":
+                run.end_ms = ms(minute)
+                run.save(update_fields=["end_ms"])
+            else:
+                longer(run, minute)
+        announcing.run(at(minute))
+
+    done = tried(rule, -60, minute)
+
+    assert Run.objects.filter(condition="quiet").exists()
+    assert sorted(
+        Incident.objects.exclude(state="pending").values_list(
+            "subject", "since_ms", "fired_ms", "until_ms", "ended_ms"
+        )
+    ) == sorted(
+        (each.subject, each.since_ms, each.fired_ms, each.until_ms, each.ended_ms)
+        for each in (trial.episode for trial in done.trials)
+    )
