@@ -13,7 +13,7 @@ from fleetwatch.alerts.grouping import group_key
 from fleetwatch.alerts.messages import Case, Setting, of_group
 from fleetwatch.alerts.models import Incident, IncidentGroup, Rule
 from fleetwatch.alerts.services import evaluate
-from fleetwatch.lib.sql import has_lock
+from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import Recipient, enqueue
 
@@ -28,8 +28,7 @@ def run(now: datetime) -> dict[str, int]:
 def announce(now: datetime) -> dict[str, int]:
     """How many groups were opened and closed; each is told of both."""
     with transaction.atomic():
-        if not has_lock("alerts.announce"):
-            return {}
+        wait_for_lock("alerts.announce")  # who evaluated last tells what all did
         opened = _open_groups(now)
         closed = _close_groups(now)
     return {"groups_opened": opened, "groups_closed": closed}

@@ -12,6 +12,7 @@ from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
 from tests.costs.factories import HOUR_MS, a_job
 from tests.dashboard import factories
+from tests.markup import tight
 from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest, work
 from tests.reports.test_budgeted import a_budget
 
@@ -166,7 +167,7 @@ def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_wi
     assert "$9.00 $1.33 $10.33" in statement
     assert "No joules were read here" in statement
     assert "$4.00 $1.33 $5.33" in fleet
-    assert '<option value="even" selected>' in text_of(admin.get("/settings"))
+    assert '<option value="even" selected>' in tight(text_of(admin.get("/settings")))
 
 
 def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(viewer):

@@ -8,7 +8,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+from fleetwatch.alerts.models import Rule
 from fleetwatch.inventory.models import Node
+from fleetwatch.lib.sql import execute
 from fleetwatch.stack import backup
 from fleetwatch.stack.former_schema import (
     LAST,
@@ -24,7 +26,7 @@ from tests.stack.test_backup import NOW, QUIET, every_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CHANGED = ("accounts", "jobs", "notify")
+CHANGED = ("accounts", "alerts", "jobs", "notify")
 OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
 
 
@@ -127,7 +129,13 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_as_it_is(histor
 
 def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
     Node.objects.create(name="gpu-07")
+    execute("DELETE FROM alerts_rule")
+    execute(
+        "INSERT INTO alerts_rule (name, condition, threshold, is_enabled, created_at)"
+        " VALUES ('Job idle', 'job_idle', 45, true, now())"
+    )
     before = every_row()
+    del before["alerts_rule"]
     record(former(history))
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
     record(history)
@@ -139,3 +147,6 @@ def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
 
     assert before.items() <= every_row().items()
     assert applied() == present
+    # what was the rule's threshold are its minutes now
+    rules = Rule.objects.filter(condition="job_idle")
+    assert list(rules.values_list("name", "minutes", "is_shipped")) == [("Job idle", 45, True)]
