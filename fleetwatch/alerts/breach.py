@@ -45,7 +45,9 @@ class Breach:
     had: str
     limit: str
     name: str = ""
+    address: str = ""  # of its page, where kind and subject do not say it
     owner: str = ""  # "" = nobody known
+    has_cost: bool = True  # False: no dollars are told
     usd_per_hour: Decimal | None = None
     cost_usd: Decimal | None = None
     has_example_rates: bool = False
@@ -58,7 +60,7 @@ class Breach:
     @property
     def path(self) -> str:
         """The address of its page."""
-        return f"/{self.kind}s/{quote(self.subject)}"
+        return self.address or f"/{self.kind}s/{quote(self.subject)}"
 
     def label(self, name: str) -> str:
         """The label where it has one value; "" where it has none or several."""
@@ -124,7 +126,8 @@ class Condition:
     each of some episodes that follow from it, None of a subject that is gone. `sentence` says what
     the rule does, its settings filled in ({threshold}, {minutes}). `unit` is its threshold's, which
     is from `low` to `high`; "": it has none. `usual` is how it ships, and `is_on` whether it is
-    switched on. `no_history`: why it can't be tried on history.
+    switched on. `no_history`: why it can't be tried on history. `speaks_for`: labels; of what has
+    one of them in common with an incident of it that fires, other rules tell nobody.
     """
 
     name: str
@@ -141,6 +144,7 @@ class Condition:
     severity: str = "warning"
     every_minutes: int = 1
     no_history: str = ""
+    speaks_for: tuple[str, ...] = ()
 
     def in_words(self, settings: Settings) -> str:
         """What a rule that is set so does, in a sentence."""

@@ -63,8 +63,7 @@ def _opened(case: Case, setting: Setting) -> Message:
             *_about(breach),
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
             *breach.lines,
-            ("So far", wording.usd(breach.cost_usd)),
-            ("Burning", _burning(breach.usd_per_hour)),
+            *_dollars([breach]),
             _rule(breach, setting),
         ),
         url=_url(case, setting),
@@ -96,9 +95,18 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
 def _in_all(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:
     return (
         ("Owner", _owner(breaches[0])),
+        *_dollars(breaches),
+        _rule(breaches[0], setting),
+    )
+
+
+def _dollars(breaches: Sequence[Breach]) -> tuple[Line, ...]:
+    """What they cost so far and go on to cost; none of what costs nothing."""
+    if not breaches[0].has_cost:
+        return ()
+    return (
         ("So far", wording.usd(_sum(breach.cost_usd for breach in breaches))),
         ("Burning", _burning(_sum(breach.usd_per_hour for breach in breaches))),
-        _rule(breaches[0], setting),
     )
 
 
@@ -110,18 +118,18 @@ def _row(breach: Breach, setting: Setting) -> tuple[str, ...]:
 def _resolved(case: Case, setting: Setting) -> Message:
     """It is over: why, how long it took and what it cost."""
     breach = case.breach
-    cost = wording.usd(breach.cost_usd)
+    cost = _cost([breach])
     length = _length(breach)
     begin = setting.clock(breach.since_ms)
     end = setting.clock(breach.until_ms)
     subject = f"{breach.kind.capitalize()} {named(breach.subject, breach.name)}"
     return Message(
-        title=f"resolved · {breach.where} · {breach.word} for {length}, cost {cost}",
+        title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} for {length}.",
         fields=(
             *_about(breach),
             (breach.word.capitalize(), f"{begin} to {end}"),
-            ("Cost", cost),
+            *_costs([breach]),
             _rule(breach, setting),
         ),
         url=_url(case, setting),
@@ -131,13 +139,13 @@ def _resolved(case: Case, setting: Setting) -> Message:
 
 
 def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
-    first = cases[0].breach
-    cost = wording.usd(_sum(case.breach.cost_usd for case in cases))
+    breaches = [case.breach for case in cases]
+    first = breaches[0]
     count = f"{len(cases)} {first.kind}s"
     return Message(
-        title=f"resolved · {count} of {_owner(first)}, cost {cost}",
+        title=f"resolved · {count} of {_owner(first)}{_cost(breaches)}",
         summary=f"{count} that were {first.word} are no longer.",
-        fields=(("Owner", _owner(first)), ("Cost", cost), _rule(first, setting)),
+        fields=(("Owner", _owner(first)), *_costs(breaches), _rule(first, setting)),
         rows=(
             (first.kind.capitalize(), "Why", "Cost"),
             *(
@@ -152,6 +160,18 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
         url=_url(cases[0], setting),
         severity="resolved",
     )
+
+
+def _costs(breaches: Sequence[Breach]) -> tuple[Line, ...]:
+    """What they cost in all; nothing of what costs nothing."""
+    if not breaches[0].has_cost:
+        return ()
+    return (("Cost", wording.usd(_sum(breach.cost_usd for breach in breaches))),)
+
+
+def _cost(breaches: Sequence[Breach]) -> str:
+    """The same in a title."""
+    return "".join(f", {label.lower()} {value}" for label, value in _costs(breaches))
 
 
 def _url(case: Case, setting: Setting) -> str:

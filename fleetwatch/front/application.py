@@ -34,7 +34,9 @@ from fleetwatch.ingest import requests, tokens
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.door import Door
 from fleetwatch.ingest.groups import Groups
+from fleetwatch.ingest.pressure import pressure
 from fleetwatch.operations import disk
+from fleetwatch.operations.services import beat
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -69,6 +71,9 @@ MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
 MAX_HELD_BYTES = 64 * 1024 * 1024
 MAX_HELD_OF_USER = 16 * 1024 * 1024
 PIECE_BYTES = wsgi.PIECE_BYTES
+# How often it is noted that batches are taken: who is not heard meanwhile is silent.
+DOOR = "door"
+BEAT_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,20 @@ class Front:
     def held_bytes(self) -> int:
         """Of people's larger bodies."""
         return self._room.held
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether an agent that comes now is heard."""
+        is_full = disk.is_short() or self._groups.waiting >= MAX_WAITING_BATCHES
+        return not (self.database.is_away or pressure.is_refusing or is_full)
+
+    async def beat_for_ever(self) -> None:
+        """Notes that batches are taken, while they are."""
+        while True:
+            await asyncio.sleep(BEAT_EVERY_S)
+            if self.takes_batches:
+                with suppress(*refused.REFUSED):
+                    await self._tokens.run((DOOR,), partial(_asked, beat, DOOR))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, dict(scope["headers"]))
@@ -447,6 +466,7 @@ def application_of(
                 end_overdue_for_ever(register),
                 front.database.watch_for_ever(),
                 front.cache.watch_for_ever(),
+                front.beat_for_ever(),
             )
             await _live(receive, send, works)
         elif scope["type"] == "http":

@@ -21,7 +21,10 @@ class JobRun(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a kind of process last said that it lives; /readyz reads it."""
+    """When a kind of process last said that it lives, and since when it did so without a pause;
+    /readyz and alerts read it.
+    """
 
     name = models.CharField(max_length=64, primary_key=True)
     at = models.DateTimeField()
+    since = models.DateTimeField(help_text="without a pause of 90 s since then")

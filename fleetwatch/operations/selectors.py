@@ -44,3 +44,8 @@ def heartbeat_age_s(name: str, now: datetime) -> float | None:
     """Seconds since the process kind `name` last said that it lives; None when it never did."""
     at = Heartbeat.objects.filter(name=name).values_list("at", flat=True).first()
     return None if at is None else (now - at).total_seconds()
+
+
+def heartbeat(name: str) -> Heartbeat | None:
+    """The last word of the process kind `name`; None when it never said that it lives."""
+    return Heartbeat.objects.filter(name=name).first()

@@ -14,6 +14,7 @@ from fleetwatch.operations.models import JobRun
 
 KEEP_RUNS = timedelta(days=7)
 MAX_ERROR_CHARACTERS = 2000
+LONGEST_PAUSE = timedelta(seconds=90)  # between two heartbeats of a process that lives
 
 log = structlog.get_logger(__name__)
 
@@ -63,9 +64,11 @@ def _drop_dead_connection() -> None:
 def beat(name: str, now: datetime) -> None:
     """Says that the process kind `name` lives at `now`; a later beat is never moved back."""
     execute(
-        "INSERT INTO operations_heartbeat AS kept (name, at) VALUES (%s, %s)"
-        " ON CONFLICT (name) DO UPDATE SET at = greatest(kept.at, excluded.at)",
-        [name, now],
+        "INSERT INTO operations_heartbeat AS kept (name, at, since) VALUES (%s, %s, %s)"
+        " ON CONFLICT (name) DO UPDATE SET"
+        " since = CASE WHEN excluded.at - kept.at > %s THEN excluded.at ELSE kept.since END,"
+        " at = greatest(kept.at, excluded.at)",
+        [name, now, now, LONGEST_PAUSE],
     )
 
 

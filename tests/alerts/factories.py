@@ -7,6 +7,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.operations.models import Heartbeat
 
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 MINUTE_MS = 60_000
@@ -19,6 +20,12 @@ def at(minutes: float) -> datetime:
 
 def ms(minutes: float) -> int:
     return to_ms(at(minutes))
+
+
+def an_open_door(until: float, *, since: float = -60) -> None:
+    """The hub takes batches from minute `since` to minute `until`."""
+    fields = {"at": at(until), "since": at(since)}
+    Heartbeat.objects.update_or_create(name="door", defaults=fields)
 
 
 def a_rule(**fields) -> Rule:

@@ -9,6 +9,7 @@ from django.db import InternalError, connection
 from fleetwatch.lib.sql import one_view, taken_back
 from fleetwatch.operations.models import Heartbeat
 
+EARLIER = datetime(2026, 11, 20, tzinfo=UTC)
 LATER = datetime(2026, 11, 22, tzinfo=UTC)
 
 
@@ -23,7 +24,9 @@ def test_what_others_commit_meanwhile_is_not_seen_within_and_is_seen_after():
     with another() as other:
         with one_view():
             assert Heartbeat.objects.count() == 0
-            other.execute("INSERT INTO operations_heartbeat (name, at) VALUES ('web', now())")
+            other.execute(
+                "INSERT INTO operations_heartbeat (name, at, since) VALUES ('web', now(), now())"
+            )
             other.commit()
             assert Heartbeat.objects.count() == 0
 
@@ -33,7 +36,7 @@ def test_what_others_commit_meanwhile_is_not_seen_within_and_is_seen_after():
 @pytest.mark.django_db(transaction=True)
 def test_nothing_can_be_written_within():
     with pytest.raises(InternalError, match="read-only"), one_view():
-        Heartbeat.objects.create(name="web", at="2026-11-20T00:00Z")
+        Heartbeat.objects.create(name="web", at=EARLIER, since=EARLIER)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -42,8 +45,10 @@ def test_a_look_sees_what_it_did_and_nothing_that_others_did_and_leaves_nothing(
 
         def look():
             before = Heartbeat.objects.count()
-            Heartbeat.objects.create(name="worker", at="2026-11-20T00:00Z")
-            other.execute("INSERT INTO operations_heartbeat (name, at) VALUES ('web', now())")
+            Heartbeat.objects.create(name="worker", at=EARLIER, since=EARLIER)
+            other.execute(
+                "INSERT INTO operations_heartbeat (name, at, since) VALUES ('web', now(), now())"
+            )
             other.commit()
             return before, Heartbeat.objects.count()
 
@@ -54,7 +59,7 @@ def test_a_look_sees_what_it_did_and_nothing_that_others_did_and_leaves_nothing(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_look_at_what_somebody_changes_at_that_moment_is_done_once_more():
-    Heartbeat.objects.create(name="web", at="2026-11-20T00:00Z")
+    Heartbeat.objects.create(name="web", at=EARLIER, since=EARLIER)
     seen = []
     with another() as other:
 

@@ -4,7 +4,13 @@ import pytest
 from django.db import OperationalError, connection
 
 from fleetwatch.operations.models import JobRun
-from fleetwatch.operations.selectors import has_done, heartbeat_age_s, latest_runs, recent_failures
+from fleetwatch.operations.selectors import (
+    has_done,
+    heartbeat,
+    heartbeat_age_s,
+    latest_runs,
+    recent_failures,
+)
 from fleetwatch.operations.services import beat, prune_runs, record_run
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -99,6 +105,16 @@ def test_a_heartbeat_ages_and_never_goes_back():
 
     assert heartbeat_age_s("worker", NOW + timedelta(seconds=12)) == 12.0
     assert heartbeat_age_s("beat", NOW) is None
+
+
+def test_a_heartbeat_tells_since_when_it_beats_without_a_pause():
+    for seconds in (0, 90, 91, 50):
+        beat("door", NOW + timedelta(seconds=seconds))
+    assert heartbeat("door").since == NOW
+
+    beat("door", NOW + timedelta(seconds=182))
+
+    assert heartbeat("door").since == NOW + timedelta(seconds=182)
 
 
 @pytest.mark.django_db(transaction=True)
