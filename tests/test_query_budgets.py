@@ -33,6 +33,7 @@ PAGES = {
     "/waste": 16,
     "/waste.csv?group_by=job": 10,
     "/findings": 18,
+    "/alerts": 17,
     "/causes": 8,
     "/causes/hung": 9,
     "/reports": 13,

@@ -33,6 +33,7 @@ OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
+        *("alerts", "incident"),
         *("causes", "cause", "definitions"),  # what words mean
         *("explain", "budget"),  # of the own jobs and teams
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),

@@ -28,9 +28,9 @@ class Breach:
     `kind` and `subject` are its page: of a job, its key. Told to people are `word` ("idle"), `tag`
     ("idle held"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
     `had` been when it is over, and the rule's `limit`; all of it on one line, for names come from
-    hosts. `lines` are what was measured, `actions` what to do. Dollars are None where a GPU has no
-    rate. `labels` are what scopes, silences and routes match (MATCHED). `facts` are the
-    condition's own, told by the API.
+    hosts. `lines` are what was measured, `actions` what to do, `command` what people can copy of
+    that ("": nothing). Dollars are None where a GPU has no rate. `labels` are what scopes, silences
+    and routes match (MATCHED). `facts` are the condition's own, told by the API.
     """
 
     subject: str
@@ -54,6 +54,7 @@ class Breach:
     memory_bytes: float | None = None  # that is held meanwhile; None = not read
     lines: tuple[Line, ...] = ()
     actions: tuple[str, ...] = ()
+    command: str = ""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +16,35 @@ class IncidentView:
 
     incident: Incident
     breach: Breach
+
+    @property
+    def lasted_ms(self) -> int:
+        """For how long it was seen to be so."""
+        return self.breach.until_ms - self.breach.since_ms
+
+
+def visible_incidents() -> QuerySet[Incident]:
+    """The incidents that the reader may see, with rule, team and people: of who does not see
+    everything those that are his or his teams'.
+    """
+    incidents = Incident.objects.select_related("rule", "team", "person", "assignee")
+    seen = sight()
+    if seen is None:
+        return incidents
+    return incidents.filter(
+        Q(person=seen.user_id) | Q(assignee=seen.user_id) | Q(team__in=seen.team_ids)
+    )
+
+
+def timeline(incident: Incident) -> QuerySet[IncidentEvent]:
+    """What happened to it and who did what, the oldest first."""
+    return incident.events.select_related("by").order_by("at", "pk")
+
+
+def notifications(incident: Incident) -> QuerySet[Notification]:
+    """Who was told of it, the oldest first."""
+    sent = Notification.objects.filter(group__incidents=incident)
+    return sent.select_related("person", "channel").order_by("pk")
 
 
 def open_incidents() -> list[IncidentView]:

@@ -3,12 +3,14 @@
 from django.urls import path
 
 from fleetwatch.dashboard.views import (
+    alerts,
     audit,
     budgets,
     charts,
     explain,
     findings,
     imports,
+    incidents,
     invoices,
     jobs,
     machines,
@@ -49,6 +51,8 @@ urlpatterns = [
     path("findings", findings.findings, name="findings"),
     path("findings/<int:pk>", findings.finding, name="finding"),
     path("findings/<int:pk>/<slug:action>", findings.decide, name="finding_decide"),
+    path("alerts", alerts.alerts, name="alerts"),
+    path("incidents/<int:pk>", incidents.incident, name="incident"),
     path("causes", findings.causes, name="causes"),
     path("causes/<slug:code>", findings.cause, name="cause"),
     path("reports", reports.reports, name="reports"),

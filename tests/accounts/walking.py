@@ -20,6 +20,7 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
+from fleetwatch.alerts.models import Incident
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.views import invoices, people
 from fleetwatch.diagnosis.findings import deciding
@@ -146,6 +147,7 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("settings_change", "action"): list(changes.CHANGES),
         ("withdraw", "pk"): [1],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
+        ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "fleet"],

@@ -61,6 +61,8 @@ def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, clien
         announcing.run(factories.NOW - timedelta(hours=1))
 
         overview = client.get("/").content.decode()
+        address = f"/incidents/{rule.incidents.get().pk}"
+        its_page = client.get(address).content.decode()
         asked = client.get("/settings").content.decode()
         refused = client.post(
             "/settings/rule", {"id": rule.pk, "threshold": "301", "minutes": "30"}
@@ -72,7 +74,8 @@ def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, clien
         )
         rows = client.get("/api/v1/incidents").json()["rows"]
 
-    assert 'href="/nodes/toy-%3Cscript%3E-a-long-name"' in overview
+    assert f'href="{address}"' in overview
+    assert 'href="/nodes/toy-%3Cscript%3E-a-long-name?from=' in its_page
     assert '<span class="tag idle-c">long name</span>' in tight(overview)
     assert "on toy-&lt;script&gt;-a-long-name</a><p>Names, since" in tight(overview)
     assert ">Name longer than, letters</label>" in tight(asked)

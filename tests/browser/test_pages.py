@@ -12,6 +12,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from fleetwatch.accounts.models import User
+from fleetwatch.alerts.models import Incident
 from fleetwatch.costs.models import Rate
 from tests.browser import narrow
 from tests.dashboard import factories, fleet
@@ -31,6 +32,7 @@ PAGES = {
     "job": "/jobs/slurm/della/1000",
     "waste": "/waste?group_by=user",
     "findings": "/findings",
+    "alerts": "/alerts",
     "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",
@@ -151,7 +153,11 @@ def test_every_page_is_clean(browser: Browser, site):
     context = browser.new_context()
     watched = Watched(context.new_page())
     log_in(watched.page, site)
-    addresses = (*PAGES.values(), f"/reports/{reports.newest('nlp-research').pk}/print")
+    addresses = (
+        *PAGES.values(),
+        f"/reports/{reports.newest('nlp-research').pk}/print",
+        f"/incidents/{Incident.objects.latest('pk').pk}",
+    )
 
     for scheme, width, height in LOOKS:
         watched.page.set_viewport_size({"width": width, "height": height})

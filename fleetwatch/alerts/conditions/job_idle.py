@@ -333,6 +333,7 @@ def breach(facts: Facts) -> Breach:
         memory_bytes=facts.memory_bytes,
         lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
         actions=(_fix(facts), _alike(facts)),
+        command=_ending(facts) if _may_end(facts) else "",
         labels=facts.labels,
         facts=asdict(facts),
     )
@@ -409,6 +410,11 @@ def _fix(facts: Facts) -> str:
     command = _ending(facts)
     pods = f" {PODS.text}" if command.startswith(shell.DELETE_POD) else ""
     return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
+
+
+def _may_end(facts: Facts) -> bool:
+    """Whether to end the job is what helps: it works nowhere, and nobody waits for its answers."""
+    return not (facts.job_gpus > len(facts.gpus) or facts.reaches_beyond or facts.kind == "service")
 
 
 def _ending(facts: Facts) -> str:

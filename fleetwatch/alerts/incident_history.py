@@ -1,0 +1,92 @@
+"""One incident's past: who was told of it and why, and the times before."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from fleetwatch.accounts.models import User
+from fleetwatch.alerts.models import Incident, Notification
+from fleetwatch.alerts.selectors import (
+    IncidentView,
+    notifications,
+    view_of,
+    visible_incidents,
+)
+from fleetwatch.notify.models import Channel, Delivery
+
+MAX_SENDS = 100
+MAX_BEFORE = 10
+LOOKS_BACK = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One message about the incident, sent or not: to a person by the channel, or to the channel
+    (None). `what` is what it says (opened, reminder, resolved), `state` how it went, `answer` what
+    the other side said, `why` how it came to go there; "" = not written down.
+    """
+
+    at: datetime
+    what: str
+    channel: Channel
+    person: User | None
+    state: str
+    answer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The newest earlier incidents of the same subject, and all of them in LOOKS_BACK."""
+
+    lines: list[IncidentView]
+    count: int
+    cost_usd: Decimal | None
+
+
+def sends(incident: Incident) -> list[Send]:
+    """The messages that tell of it and of those that are told with it, the newest first."""
+    if incident.group_id is None:
+        return []
+    notified = list(notifications(incident))
+    thread = f"group/{incident.group_id}"
+    deliveries = Delivery.objects.filter(thread=thread).select_related("channel")
+    newest = deliveries.order_by("-pk")[:MAX_SENDS]
+    waiting = [each for each in notified if each.state != Notification.State.SENT]
+    rows = [*_of_deliveries(newest, notified), *map(_unsent, waiting)]
+    return sorted(rows, key=lambda send: send.at, reverse=True)
+
+
+def before(incident: Incident, now: datetime) -> Before:
+    """The times before that the rule fired of the subject."""
+    earlier = visible_incidents().filter(
+        rule=incident.rule, subject=incident.subject, pk__lt=incident.pk, fired_ms__isnull=False
+    )
+    lines = [view_of(each) for each in earlier.order_by("-pk")[:MAX_BEFORE]]
+    recent = [line for line in lines if line.incident.opened_at >= now - LOOKS_BACK]
+    costs = [line.breach.cost_usd for line in recent if line.breach.cost_usd is not None]
+    return Before(lines, len(recent), sum(costs, Decimal(0)) if costs else None)
+
+
+def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notification]) -> list[Send]:
+    """Each with why it went to that address, by the newest note of it."""
+    notes = {(each.channel_id, each.address): each for each in notified}
+    return [_sent(each, notes.get((each.channel_id, each.address))) for each in deliveries]
+
+
+def _sent(delivery: Delivery, note: Notification | None) -> Send:
+    return Send(
+        delivery.sent_at or delivery.created_at,
+        delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
+        delivery.channel,
+        note.person if note else None,
+        Delivery.State(delivery.state).label,
+        delivery.last_answer,
+        note.why if note else "",
+    )
+
+
+def _unsent(note: Notification) -> Send:
+    label = Notification.State(note.state).label
+    return Send(note.due_at, note.kind, note.channel, note.person, label, "", note.why)

@@ -1,0 +1,137 @@
+"""The inbox of incidents: which of them a reader sees, narrowed and in order, page by page."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import BigIntegerField, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
+
+from fleetwatch.accounts.models import User
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import IncidentView, view_of, visible_incidents
+
+State = Incident.State
+MICRO = 1_000_000
+NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
+MAX_NUMBER = 2**63
+SORTS = ("newest", "dearest")
+OPEN_STATES = ("firing", "acknowledged", "snoozed", "pending")
+STATES = (*OPEN_STATES, "resolved")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an inbox is narrowed to; "" and None narrow nothing. `mine` are those of this person, or
+    given to this person.
+    """
+
+    team: str = ""
+    person: str = ""
+    rule: str = ""
+    severity: str = ""
+    mine: User | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPage:
+    """Some incidents in order; `after` makes the next page and is "" on the last."""
+
+    lines: list[IncidentView]
+    after: str
+
+
+def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
+    """Those that the reader sees and asks for."""
+    given = {
+        "team__slug": wanted.team,
+        "person__username": wanted.person,
+        "rule__pk": wanted.rule,
+        "rule__severity": wanted.severity,
+    }
+    rows = visible_incidents().filter(**{name: value for name, value in given.items() if value})
+    if wanted.mine is None:
+        return rows
+    return rows.filter(Q(person=wanted.mine) | Q(assignee=wanted.mine))
+
+
+def in_state(state: str, now: datetime) -> Q:
+    """Those in one of STATES: what is snoozed is neither firing nor acknowledged meanwhile."""
+    is_snoozed = Q(snoozed_until__gt=now) & ~Q(state=State.RESOLVED)
+    return is_snoozed if state == "snoozed" else Q(state=state) & ~is_snoozed
+
+
+def counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
+    """How many are in each state but resolved."""
+    states = {state: Count("pk", filter=in_state(state, now)) for state in OPEN_STATES}
+    counted: dict[str, int] = rows.exclude(state=State.RESOLVED).aggregate(**states)
+    return counted
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSums:
+    """What goes on: dollars so far and an hour, of those whose GPUs have a rate (None: of none);
+    of what has no data now nothing burns that is known.
+    """
+
+    count: int
+    cost_usd: Decimal | None
+    usd_per_hour: Decimal | None
+    unpriced: int
+    oldest_ms: int | None
+
+
+def open_sums(rows: QuerySet[Incident]) -> OpenSums:
+    """Of those that fire, acknowledged and snoozed ones among them."""
+    going_on = rows.filter(state__in=(State.FIRING, State.ACKNOWLEDGED))
+    return OpenSums(
+        **going_on.aggregate(
+            count=Count("pk"),
+            cost_usd=Sum(_usd("cost_usd")),
+            usd_per_hour=Sum(_usd("usd_per_hour"), filter=Q(note="")),
+            unpriced=Count("pk", filter=Q(facts__cost_usd=None)),
+            oldest_ms=Min("since_ms"),
+        )
+    )
+
+
+def over_sums(rows: QuerySet[Incident], since: datetime) -> tuple[int, Decimal | None]:
+    """How many were resolved since then, and their dollars."""
+    over = rows.filter(state=State.RESOLVED, resolved_at__gte=since)
+    sums = over.aggregate(count=Count("pk"), cost_usd=Sum(_usd("cost_usd")))
+    return sums["count"], sums["cost_usd"]
+
+
+def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: int) -> InboxPage:
+    """The page after the cursor; a bad cursor is the start. `sort` is one of SORTS."""
+    ordered = rows.annotate(place=_dollars() if sort == "dearest" else F("pk"))
+    cursor = read_cursor(after)
+    if cursor is not None:
+        place, pk = cursor
+        ordered = ordered.filter(Q(place__lt=place) | Q(place=place, pk__lt=pk))
+    fetched = list(ordered.order_by("-place", "-pk")[: size + 1])
+    shown = fetched[:size]
+    more = f"{shown[-1].place}~{shown[-1].pk}" if len(fetched) > size else ""
+    return InboxPage([view_of(incident) for incident in shown], more)
+
+
+def read_cursor(after: str) -> tuple[int, int] | None:
+    """The place and the id after which a page starts; None for what is no cursor of ours."""
+    try:
+        numbers = [int(part) for part in after.split("~")]
+    except ValueError:
+        return None
+    is_ours = len(numbers) == 2 and all(abs(number) < MAX_NUMBER for number in numbers)
+    return (numbers[0], numbers[1]) if is_ours else None
+
+
+def _usd(name: str) -> Cast:
+    """Dollars of a breach; null where they are not known."""
+    return Cast(KT(f"facts__{name}"), DecimalField(max_digits=18, decimal_places=6))
+
+
+def _dollars() -> Coalesce:
+    """Micro-dollars so far."""
+    micro = Cast(_usd("cost_usd") * MICRO, BigIntegerField())
+    return Coalesce(micro, Value(NO_DOLLARS))

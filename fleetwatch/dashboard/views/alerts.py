@@ -1,0 +1,104 @@
+"""The inbox of incidents."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import cast
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.visibility import visible_teams
+from fleetwatch.alerts import incident_inbox as inbox
+from fleetwatch.alerts.models import Incident, Rule, Severity
+from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.pages import Pager
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context, shows
+
+PAGE_SIZE = 25
+MAX_CHOICES = 200
+LOOKS_BACK = timedelta(days=7)
+TABS = {
+    "firing": "Firing",
+    "acknowledged": "Acknowledged",
+    "snoozed": "Snoozed",
+    "pending": "Pending",
+    "resolved": "Resolved",
+}
+SORTS = {"newest": "newest first", "dearest": "dearest first"}
+PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
+
+
+@shows("dashboard/alerts.html", "alerts", *PARAMETERS)
+def alerts(request: HttpRequest, period: Period) -> Context:
+    choices = _choices()
+    asked = _asked(request, choices)
+    sort = chosen(request, "sort", SORTS, default="newest")
+    rows = inbox.narrowed_to(_wanted(request, asked))
+    counts = inbox.counts(rows, period.now)
+    over_count, over_usd = inbox.over_sums(rows, period.now - LOOKS_BACK)
+    return {
+        "tabs": [(state, label, counts.get(state)) for state, label in TABS.items()],
+        "open_count": sum(counts.values()),
+        "sums": inbox.open_sums(rows),
+        "over_count": over_count,
+        "over_usd": over_usd,
+        "asked": asked,
+        "is_narrowed": any(asked.values()),
+        "sort": sort,
+        "sorts": SORTS.items(),
+        **choices,
+        **_lines(request, rows, period, sort),
+    }
+
+
+def _choices() -> Context:
+    """What the list can be narrowed to: people are those who have one."""
+    owned = visible_incidents().exclude(person=None)
+    return {
+        "teams": list(visible_teams())[:MAX_CHOICES],
+        "people": list(
+            owned.order_by("person__username")
+            .values_list("person__username", flat=True)
+            .distinct()[:MAX_CHOICES]
+        ),
+        "rules": list(Rule.objects.order_by("name")[:MAX_CHOICES]),
+        "severities": Severity.choices,
+    }
+
+
+def _asked(request: HttpRequest, choices: Context) -> dict[str, str]:
+    """What the address narrows the list to, by name; "" = not narrowed."""
+    teams: Sequence[Team] = choices["teams"]
+    rules: Sequence[Rule] = choices["rules"]
+    return {
+        "team": chosen(request, "team", [team.slug for team in teams]),
+        "person": chosen(request, "person", choices["people"]),
+        "rule": chosen(request, "rule", [str(rule.pk) for rule in rules]),
+        "severity": chosen(request, "severity", Severity.values),
+        "mine": chosen(request, "mine", ("1",)),
+    }
+
+
+def _wanted(request: HttpRequest, asked: dict[str, str]) -> inbox.Wanted:
+    mine = cast("User", request.user) if asked["mine"] else None
+    return inbox.Wanted(asked["team"], asked["person"], asked["rule"], asked["severity"], mine)
+
+
+def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort: str) -> Context:
+    """A page of those in the state that is asked for."""
+    state = chosen(request, "state", TABS, default="firing")
+    after = request.GET.get("after", "")
+    if inbox.read_cursor(after) is None:
+        first_page(request)
+    shown = inbox.page_of_incidents(
+        rows.filter(inbox.in_state(state, period.now)), sort=sort, after=after, size=PAGE_SIZE
+    )
+    is_first = inbox.read_cursor(after) is None
+    return {
+        "state": state,
+        "lines": shown.lines,
+        "pager": Pager(shown.after, len(shown.lines), is_first),
+    }

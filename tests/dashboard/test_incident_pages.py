@@ -1,0 +1,293 @@
+"""What is wrong, whose it is and what it costs: the inbox of incidents, and the page of each."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from fleetwatch.accounts import people
+from fleetwatch.accounts.models import OthersShown, Team
+from fleetwatch.accounts.visibility import set_others_shown
+from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.models import (
+    Incident,
+    IncidentEvent,
+    IncidentGroup,
+    Notification,
+    Rule,
+)
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.notify.models import Channel, Delivery
+from tests.alerts.factories import an_incident
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def breach(key: str = "slurm/della/7", **fields) -> Breach:
+    """An hour of an idle job that costs $2 an hour."""
+    usual = {
+        "subject": key,
+        "kind": "job",
+        "since_ms": to_ms(NOW - timedelta(hours=1)),
+        "until_ms": to_ms(NOW),
+        "word": "idle",
+        "tag": "idle held",
+        "title": f"idle · node-001 GPU 0 · {key}",
+        "where": "node-001 GPU 0",
+        "what": f"The only GPU of job {key} did nothing",
+        "had": "The only GPU had been idle",
+        "limit": "idle ≥ 30 min",
+        "owner": "ann (nlp)",
+        "usd_per_hour": Decimal(2),
+        "cost_usd": Decimal(2),
+        "actions": (f"Fix: scancel {key}",),
+        "command": f"scancel {key}",
+        "labels": {"user": ("ann",), "team": ("nlp",), "job": (key,)},
+    }
+    return Breach(**(usual | fields))
+
+
+def incident(key: str = "slurm/della/7", *, facts: dict | None = None, **fields) -> Incident:
+    stored = msgspec.to_builtins(breach(key, **(facts or {})))
+    rule = fields.pop("rule", None) or Rule.objects.get(condition="job_idle")
+    opened_at = fields.pop("opened_at", NOW - timedelta(minutes=30))
+    return an_incident(rule, key, opened_at=opened_at, facts=stored, **fields)
+
+
+def text(client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, address
+    return answer.content.decode()
+
+
+class TestInbox:
+    def test_says_what_fires_whose_it_is_and_what_it_costs(self, admin):
+        incident()
+
+        shown = text(admin, "/alerts")
+
+        assert "idle · node-001 GPU 0" in shown
+        assert "ann (nlp)" in shown
+        assert "$2.00" in shown
+
+    def test_each_state_has_its_tab(self, admin):
+        incident("slurm/della/1")
+        incident("slurm/della/2", state="acknowledged")
+        incident("slurm/della/3", snoozed_until=NOW + timedelta(hours=4))
+        incident("slurm/della/4", state="pending", fired_ms=None)
+        incident("slurm/della/5", resolved_at=NOW)
+        incident("slurm/della/6", snoozed_until=NOW - timedelta(seconds=1))
+
+        tabs = {
+            state: keys(admin, f"/alerts?state={state}")
+            for state in ("firing", "acknowledged", "snoozed", "pending", "resolved")
+        }
+
+        assert tabs == {
+            "firing": ["6", "1"],
+            "acknowledged": ["2"],
+            "snoozed": ["3"],
+            "pending": ["4"],
+            "resolved": ["5"],
+        }
+
+    def test_the_newest_or_the_dearest_come_first(self, admin):
+        incident("slurm/della/1", facts={"cost_usd": Decimal(9)})
+        incident("slurm/della/2", facts={"cost_usd": None})
+        incident("slurm/della/3", facts={"cost_usd": Decimal("10.5")})
+
+        assert keys(admin, "/alerts") == ["3", "2", "1"]
+        assert keys(admin, "/alerts?sort=dearest") == ["3", "1", "2"]
+
+    def test_is_narrowed_by_team_person_rule_severity_and_to_the_own(self, admin):
+        me = admin_user()
+        nlp = Team.objects.create(slug="nlp", name="NLP")
+        other = Rule.objects.get(condition="gpu_idle")
+        Rule.objects.filter(pk=other.pk).update(severity="critical")
+        incident("slurm/della/1", team=nlp)
+        incident("slurm/della/2", person=me)
+        incident("slurm/della/3", rule=other)
+        incident("slurm/della/4", assignee=me)
+
+        assert keys(admin, "/alerts?team=nlp") == ["1"]
+        assert keys(admin, "/alerts?person=ann") == ["2"]
+        assert keys(admin, f"/alerts?rule={other.pk}") == ["3"]
+        assert keys(admin, "/alerts?severity=critical") == ["3"]
+        assert keys(admin, "/alerts?mine=1") == ["4", "2"]
+
+    def test_a_page_ends_where_the_next_one_begins(self, admin):
+        for number in range(60):
+            incident(f"slurm/della/{number}", facts={"cost_usd": Decimal(number % 7)})
+
+        for order in ("newest", "dearest"):
+            every, after = [], ""
+            for _ in range(3):
+                answer = admin.get(f"/alerts?sort={order}&after={after}")
+                every += [line.incident.pk for line in answer.context["lines"]]
+                after = answer.context["pager"].after
+            assert after == ""
+            assert len(every) == len(set(every)) == 60
+
+    def test_says_what_burns_now_and_leaves_out_what_has_no_data(self, admin):
+        incident("slurm/della/1")
+        incident("slurm/della/2", note="No data since 10:00 UTC.")
+        incident("slurm/della/3", facts={"cost_usd": None, "usd_per_hour": None})
+
+        sums = admin.get("/alerts").context["sums"]
+
+        assert (sums.count, sums.unpriced) == (3, 1)
+        assert (sums.usd_per_hour, sums.cost_usd) == (Decimal(2), Decimal(4))
+
+    def test_why_nobody_is_told_stands_beside_it(self, admin):
+        incident("slurm/della/1", muted="maintenance until 18:00")
+        incident("slurm/della/2", is_late=True)
+
+        shown = text(admin, "/alerts")
+
+        assert "Told to nobody: maintenance until 18:00" in shown
+        assert "over 15 minutes old when it arrived" in shown
+
+    def test_an_empty_one_says_so(self, admin):
+        assert "Nothing is wrong" in text(admin, "/alerts")
+        assert "No incident in this state with these filters" in text(admin, "/alerts?mine=1")
+
+    def test_names_from_hosts_are_text(self, admin):
+        incident(facts={"title": HOSTILE, "what": HOSTILE, "owner": HOSTILE})
+
+        assert HOSTILE not in text(admin, "/alerts")
+
+
+class TestPage:
+    def test_says_what_who_where_since_when_what_it_costs_and_what_to_do(self, admin):
+        shown = text(admin, f"/incidents/{incident().pk}")
+
+        for part in (
+            "idle · node-001 GPU 0",
+            "ann (nlp)",
+            "Fri 20 Nov, 11:00",
+            "$2.00",
+            "≈ $1,460 a month if left",
+            "scancel slurm/della/7</code>",
+            "Tells when every GPU of a job has been idle for 30 minutes.",
+            "/jobs/slurm/della/7?from=",
+        ):
+            assert part in shown, part
+
+    def test_what_is_over_is_kept_and_burns_no_more(self, admin):
+        over = incident(resolved_at=NOW, resolution="the GPUs are active again")
+
+        shown = text(admin, f"/incidents/{over.pk}")
+
+        assert "The GPUs are active again." in shown
+        assert "a month if left" not in shown
+
+    def test_shows_who_was_told_and_why_and_what_came_back(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        one = incident(group=group)
+        channel = Channel.objects.create(
+            kind="email", name="mail to people", config=b"", created_at=NOW
+        )
+        bo = factories.user(username="bo", role="engineer")
+        note = {"group": group, "step": 0, "channel": channel, "created_at": NOW, "due_at": NOW}
+        Notification.objects.create(
+            kind="opened", person=bo, address="bo@there.example", why="holds the job", **note
+        )
+        Notification.objects.create(
+            kind="reminder", person=bo, why="it is night", state="held", **note
+        )
+        Delivery.objects.create(
+            channel=channel,
+            address="bo@there.example",
+            thread=f"group/{group.pk}",
+            key=f"group/{group.pk}/opened",
+            message={},
+            state="sent",
+            last_answer="250 Ok",
+            next_attempt_at=NOW,
+            created_at=NOW,
+        )
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        for part in ("bo", "mail to people", "holds the job", "250 Ok", "held until quiet hours"):
+            assert part in shown, part
+        assert "bo@there.example" not in shown
+
+    def test_its_timeline_says_who_did_what(self, admin):
+        one = incident()
+        IncidentEvent.objects.create(
+            incident=one, at=NOW, kind="acknowledged", text="I am on it", by=admin_user()
+        )
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        assert "I am on it" in shown
+        assert "by ann" in shown
+
+    def test_the_times_before_of_the_same_subject_are_listed(self, admin):
+        for hours, key in ((50, "slurm/della/7"), (40, "slurm/della/7"), (30, "slurm/della/8")):
+            opened_at = NOW - timedelta(hours=hours)
+            incident(key, opened_at=opened_at, resolved_at=opened_at + timedelta(hours=1))
+
+        shown = text(admin, f"/incidents/{incident().pk}")
+
+        assert "2 times in the last 30" in shown
+        assert "$4.00" in shown
+
+    def test_one_that_there_is_not_is_404(self, admin):
+        assert admin.get("/incidents/4711").status_code == 404
+
+    def test_names_from_hosts_are_text(self, admin):
+        hostile = dict.fromkeys(("title", "what", "owner", "where", "name", "command"), HOSTILE)
+        one = incident(facts=hostile | {"lines": ((HOSTILE, HOSTILE),), "actions": (HOSTILE,)})
+
+        assert HOSTILE not in text(admin, f"/incidents/{one.pk}")
+
+    def test_what_has_no_page_of_its_own_is_named_without_a_link(self, admin):
+        one = incident(facts={"kind": "nothing"})
+
+        assert "/nothings/" not in text(admin, f"/incidents/{one.pk}")
+
+
+class TestWhoSees:
+    @pytest.fixture(autouse=True)
+    def _own_teams_alone(self, viewer):
+        """Vera is in nlp; others' things are not hers."""
+        self.nlp = Team.objects.create(slug="nlp", name="NLP")
+        vision = Team.objects.create(slug="vision", name="Vision")
+        vera = factories.User.objects.get(username="vera")
+        people.join(vera, self.nlp, since=NOW - timedelta(days=9))
+        set_others_shown(OthersShown.OWN_TEAMS)
+        self.own = incident("slurm/della/1", team=self.nlp)
+        self.given = incident("slurm/della/2", team=vision, assignee=vera)
+        self.others = incident("slurm/della/3", team=vision)
+        self.nobodys = incident("slurm/della/4")
+
+    def test_an_engineer_lists_the_own_the_teams_and_what_was_given(self, viewer):
+        assert keys(viewer, "/alerts") == ["2", "1"]
+
+    def test_others_are_as_if_there_were_none(self, viewer):
+        status = {
+            each.pk: viewer.get(f"/incidents/{each.pk}").status_code
+            for each in (self.own, self.given, self.others, self.nobodys)
+        }
+
+        assert list(status.values()) == [200, 200, 404, 404]
+
+    def test_sums_are_of_what_is_listed(self, viewer):
+        assert viewer.get("/alerts").context["sums"].count == 2
+
+
+def admin_user():
+    return factories.User.objects.get(username="ann")
+
+
+def keys(client, address: str) -> list[str]:
+    """The jobs that are listed, in order."""
+    lines = client.get(address).context["lines"]
+    return [line.breach.subject.removeprefix("slurm/della/") for line in lines]
