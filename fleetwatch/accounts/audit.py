@@ -26,6 +26,7 @@ KINDS = {
     "name": "Names in other systems",
     "token": "API tokens",
     "organisation": "Organisation",
+    "access": "What others may see",
     "agent": "Agents and nodes",
     "channel": "Channels",
     "rule": "Rules",

@@ -1,4 +1,6 @@
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -7,7 +9,8 @@ from django.db import DatabaseError, connection, transaction
 from django.http import HttpResponse
 from django.test import RequestFactory
 
-from fleetwatch.accounts.audit import record
+import fleetwatch
+from fleetwatch.accounts.audit import KINDS, record
 from fleetwatch.accounts.middleware import NOBODY, name_actor
 from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.lib.actor import THE_HUB, Actor, acting, actor
@@ -115,3 +118,13 @@ def test_a_commands_actor_is_the_shells_user(monkeypatch):
     call_command("create_api_token", "ann")
 
     assert (entry().name, entry().via, entry().action) == ("root", "command", "token.create")
+
+
+def test_the_log_is_narrowed_to_each_kind_that_the_code_writes():
+    called = re.compile(r'\b(?:record|action)\b\W{0,4}f?"([a-z]+)\.')
+    sources = [path.read_text() for path in Path(fleetwatch.__file__).parent.rglob("*.py")]
+
+    kinds = {kind for source in sources for kind in called.findall(source)}
+
+    assert {"access", "person", "finding"} <= kinds
+    assert kinds - KINDS.keys() == set()

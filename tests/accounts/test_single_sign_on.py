@@ -11,7 +11,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from fleetwatch.accounts.log_in.single_sign_on import follow
-from fleetwatch.accounts.models import AuditEntry, User
+from fleetwatch.accounts.models import AuditEntry, Identity, User
+from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
+from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db
 
@@ -83,6 +85,31 @@ def test_who_types_the_address_of_a_later_colleague_does_not_share_the_account()
         ("", "engineer"),
         (ADDRESS, "admin"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("claims", "called"),
+    [
+        ({"preferred_username": "root"}, "root"),
+        ({"given_name": "Ann", "family_name": "Lee"}, "ann"),
+    ],
+)
+def test_a_user_name_that_people_have_from_the_provider_makes_no_unix_user_of_them(claims, called):
+    """A first name, or what somebody chose there: a rule would give the jobs of whose it is."""
+    set_rule(NewNameRule("username"), now=NOW)
+
+    assert arrive({"sub": "1", **claims})[0] == called
+
+    set_rule(NewNameRule("username", cluster="alps"), now=NOW)  # of who is there too
+    assert not Identity.objects.filter(system="unix").exists()
+
+
+def test_a_verified_address_makes_one_by_the_rule_of_its_domain():
+    set_rule(NewNameRule("email", "example.org"), now=NOW)
+
+    arrive(said("1", email=ADDRESS, email_verified=True))
+
+    assert Identity.objects.get(system="unix").name == "ann"
 
 
 def test_a_link_joins_nobody_to_the_account_that_is_logged_in():

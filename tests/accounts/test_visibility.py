@@ -47,6 +47,7 @@ from tests.accounts.test_walk_api import ask, routes
 from tests.accounts.walking import Page, Walker, addresses_of, body, walker
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
+from tests.diagnosis.told import diagnosed
 
 pytestmark = pytest.mark.django_db
 DAY_MS = 24 * HOUR_MS
@@ -205,6 +206,20 @@ def test_who_decided_is_named_to_colleagues_and_where_he_runs_the_fleet(choice, 
         assert len(re.findall(instead, page)) == 2
         for name in ("walker-operator", "walker-lead", "he knows", "to nobody"):
             assert name in page
+
+
+@pytest.mark.parametrize("name", ["t", "to", "o"])
+def test_a_short_name_is_replaced_where_it_stands_and_nowhere_else(name, split):
+    shown("teams")
+    User.objects.create(username=name)
+    operator = split.users["operator"]
+    Said.objects.create(
+        finding=split.finding, kind="assigned", by=operator, at=NOW, note=f"to {name}: go on"
+    )
+
+    page = body(walker(split.users["lead"]).ask("GET", f"/findings/{split.finding.pk}"))
+
+    assert "to somebody of another team: go on" in page
 
 
 def test_the_band_of_a_job_that_passed_on_is_empty_where_it_was_another_teams(split):
@@ -433,3 +448,14 @@ def test_a_session_is_let_into_no_closed_route_of_the_api(split):
 
     for path in ("/api/v1/nodes", "/api/v1/fleet/summary", "/api/v1/incidents", "/metrics"):
         assert by.ask("GET", path).status_code == 404
+
+
+def test_how_many_hours_of_nodes_there_are_is_not_told_where_machines_are_closed(split):
+    diagnosed(NOW - timedelta(days=2), version=1, posted=2)
+    by = walker(split.users["lead"])
+
+    for choice, is_told in (("teams", False), ("pseudonyms", True)):
+        shown(choice)
+        page = body(by.ask("GET", "/findings?range=7d"))
+        assert "Causes are being worked out" in page
+        assert ("hours of nodes" in page) is is_told

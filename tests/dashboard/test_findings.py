@@ -15,6 +15,7 @@ from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
 from tests.markup import tight
+from tests.telemetry.factories import store
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>; rm -rf /"
@@ -60,6 +61,26 @@ def test_the_inbox_is_narrowed_by_the_names_of_the_api_and_says_by_what(admin, f
         )
     page = admin.get("/findings?kind=nap").content.decode()
     assert "There is no `kind` &#x27;nap&#x27;; there are batch, interactive, service." in page
+
+
+def test_what_a_service_needs_is_of_the_time_that_was_its_own(admin):
+    """The GPU that somebody else kept busy in the hour before is none that the service needs."""
+    gpus, hour_ms = [gpu(index) for index in (0, 1)], to_ms(NOW) - 2 * HOUR_MS
+    of = job(kind="service")
+    for each in gpus:
+        factories.hold(each, of, hours_ago=2, hours=1, now=NOW)
+        cause("bursty_service", of=of, on=each, start=NOW - timedelta(hours=2))
+    for start_ms, util in ((hour_ms - HOUR_MS, 1.0), (hour_ms, 0.1)):
+        starts = [start_ms + 10_000 * window for window in range(360)] * 2
+        store(
+            gpus[0].node, starts=starts, positions=[0] * 360 + [1] * 360,
+            columns={"util_mean": [util] * 720}, sequence=1 + start_ms // HOUR_MS, received_at=NOW,
+        )  # fmt: skip
+    told = finding(of, "bursty_service", first_ms=hour_ms, last_ms=hour_ms + HOUR_MS)
+
+    page = tight(admin.get(f"/findings/{told.pk}?range=7d").content.decode())
+
+    assert "2 GPUs were held; 1 would have served 95 % of the minutes" in page
 
 
 def test_what_has_no_rate_is_told_beside_the_dollars_that_it_is_not_in(admin, found):

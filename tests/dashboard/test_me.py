@@ -177,6 +177,19 @@ def test_only_own_names_and_tokens_are_taken_away(client, vera):
     assert [token.revoked_at is None for token in ApiToken.objects.order_by("pk")] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [("claim", 302), *((each, 404) for each in Identity.Source.values if each != "claim")],
+)
+def test_what_others_gave_is_not_the_persons_to_take(client, vera, source, status):
+    """Without the directory's name nobody would be told that its person is gone."""
+    name = give_name(vera, Name("directory", "vera"), source=source, now=NOW)
+
+    assert ("/remove" in page(client)) is (source == "claim")
+    assert client.post(f"/me/names/{name.pk}/remove").status_code == status
+    assert Identity.objects.exists() is (source != "claim")
+
+
 def test_an_own_token_is_shown_once_and_reads(client, vera):
     answer = client.post("/me/tokens", {"name": "notebook"})
     [text] = set(re.findall(r"fw_[A-Za-z0-9_-]{43}", answer.content.decode()))

@@ -37,11 +37,15 @@ class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
     ) -> User:
         """An address that is not verified, in a plain `true`, is left off: whoever typed it there
         would have the account of whose it is, or would share the one that he gets later.
+
+        The user name is what people call themselves at the provider, a first name or what was free:
+        no rule makes a Unix user of it, FLEETWATCH_OIDC_USER_CLAIM does.
         """
         verified = [each for each in sociallogin.email_addresses if each.verified is True]
         sociallogin.email_addresses = verified
         address = verified[0].email if verified else ""
         user: User = super().populate_user(request, sociallogin, {**data, "email": address})
+        user.chose_name = True
         return user
 
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:

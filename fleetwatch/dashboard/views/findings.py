@@ -302,9 +302,9 @@ def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:
 
 
 def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
-    """Of the job's GPUs in the last day of the period."""
+    """Of the job's GPUs in the last day of the period, while they were the job's."""
     end_ms = min(interval.end_ms, finding.last_ms)
-    start_ms = max(interval.start_ms, end_ms - DEMAND_H * HOUR_MS)
+    start_ms = max(interval.start_ms, finding.first_ms, end_ms - DEMAND_H * HOUR_MS)
     if start_ms >= end_ms:
         return None
     gpus = GPU.objects.filter(allocations__job=finding.job).select_related("node").distinct()

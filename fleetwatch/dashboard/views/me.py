@@ -78,7 +78,11 @@ def claim(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def drop_name(request: HttpRequest, pk: int) -> HttpResponse:
-    take_name(get_object_or_404(_user(request).identities, pk=pk))
+    """A name that the reader claimed himself. Others' word stays: by the directory's name it is
+    told who is gone from there (directory_look.py).
+    """
+    claimed = _user(request).identities.filter(source=Identity.Source.CLAIM)
+    take_name(get_object_or_404(claimed, pk=pk))
     messages.success(request, "The name was removed.")
     return redirect("me")
 

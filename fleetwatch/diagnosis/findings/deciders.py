@@ -32,7 +32,7 @@ def with_deciders(decisions: list[Said]) -> list[Said]:
         each.by = _shown(each.by, public)
         name = _assigned_to(each)
         if name:
-            each.note = each.note.replace(name, public[name], 1)
+            each.note = f"{ASSIGNED_TO}{public[name]}{each.note.removeprefix(ASSIGNED_TO + name)}"
     return decisions
 
 
