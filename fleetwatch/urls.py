@@ -6,6 +6,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/", include("fleetwatch.accounts.urls")),
     # before the read API: /api/v1/batches and /enroll are plain views
     path("", include("fleetwatch.ingest.urls")),
+    path("", include("fleetwatch.alerts.urls")),
     path("", include("fleetwatch.api.urls")),
     path("", include("fleetwatch.dashboard.urls")),
 ]

@@ -1,4 +1,6 @@
-"""Who acts now: a person at a page, a token at the API, a command at a shell, or the hub itself."""
+"""Who acts now: a person at a page or in Slack, a token at the API, a command at a shell, or the
+hub itself.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +9,7 @@ from dataclasses import dataclass
 
 PAGE = "page"
 API = "api"
+SLACK = "slack"
 COMMAND = "command"
 HUB = "hub"
 

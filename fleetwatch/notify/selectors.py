@@ -1,5 +1,6 @@
 """Reads of notify."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,16 +85,29 @@ def person_channels() -> dict[str, Channel]:
     return by_system
 
 
-def slack_signer(body: bytes, *, timestamp: str, signature: str, now: datetime) -> Channel | None:
-    """The Slack app whose secret signed this request; None: nobody's that is on. The texts are the
-    headers X-Slack-Request-Timestamp and X-Slack-Signature.
+def slack_signers(body: bytes, *, timestamp: str, signature: str, now: datetime) -> list[Channel]:
+    """The channels that are on of the Slack app whose secret signed this request; none: nobody's.
+    The texts are the headers X-Slack-Request-Timestamp and X-Slack-Signature.
     """
-    for channel in Channel.objects.filter(kind=SLACK_APP.kind, is_enabled=True).order_by("pk"):
-        secret = readable_config(channel).get("signing_secret", "")
-        now_s = now.timestamp()
-        if is_signed(body, timestamp=timestamp, signature=signature, secret=secret, now_s=now_s):
-            return channel
-    return None
+    now_s = now.timestamp()
+    return [
+        channel
+        for channel in Channel.objects.filter(kind=SLACK_APP.kind, is_enabled=True).order_by("pk")
+        if is_signed(
+            body,
+            timestamp=timestamp,
+            signature=signature,
+            secret=readable_config(channel).get("signing_secret", ""),
+            now_s=now_s,
+        )
+    ]
+
+
+def carrier(channels: Iterable[Channel], thread: str) -> Channel | None:
+    """By which of these channels the thread was told last; None: by none."""
+    rows = Delivery.objects.filter(channel__in=list(channels), thread=thread, attempts__gt=0)
+    delivery = rows.select_related("channel").order_by("-pk").first()
+    return delivery.channel if delivery else None
 
 
 def digest_channels() -> list[Channel]:

@@ -17,7 +17,9 @@ from fleetwatch.notify.slack_interaction import Interaction, reason_modal
 from fleetwatch.notify.transports import transport
 from fleetwatch.notify.transports.base import ConfigError, Envelope, TransportError
 from fleetwatch.notify.transports.email import Email
-from fleetwatch.notify.transports.slack_app import API, open_window
+from fleetwatch.notify.transports.slack_app import API, answer_click, open_window
+
+CLICK_TIMEOUT_S = 1.5  # Slack gives us 3 s in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,18 @@ def test_send(channel: Channel, now: datetime) -> SendResult:
 
 def ask_reason(channel: Channel, interaction: Interaction) -> None:
     """Opens the window that asks who clicked "Not waste" why. Raises TransportError."""
-    api = API(config_of(channel), settings.ALLOW_PRIVATE_WEBHOOKS)
+    api = API(config_of(channel), settings.ALLOW_PRIVATE_WEBHOOKS, timeout_s=CLICK_TIMEOUT_S)
     open_window(api, interaction.trigger_id, reason_modal(interaction.value))
+
+
+def whisper(interaction: Interaction, text: str) -> None:
+    """Says it to who clicked, and to nobody else. Raises TransportError."""
+    answer_click(
+        interaction.response_url,
+        text,
+        timeout_s=CLICK_TIMEOUT_S,
+        allow_private=settings.ALLOW_PRIVATE_WEBHOOKS,
+    )
 
 
 def mail(address: str, message: Message, *, now: datetime) -> SendResult:

@@ -46,6 +46,8 @@ class Workspace:
     is_revoked: bool = False
     triggers: list[str] = field(default_factory=list)  # clicks of the last 3 s
     views: list[dict[str, Any]] = field(default_factory=list)  # windows that were opened
+    whispers: list[dict[str, Any]] = field(default_factory=list)  # said to who clicked alone
+    slow_s: float = 0.0  # before each answer
 
     def standing(self) -> list[tuple[str, str]]:
         """The conversation and title of each message that is no reply, oldest first."""
@@ -69,6 +71,7 @@ class FakeSlackAPI:
 
     def __init__(self) -> None:
         self.workspace = workspace = Workspace()
+        self.gone = threading.Event()
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -77,6 +80,7 @@ class FakeSlackAPI:
                 method = self.path.removeprefix("/api/")
                 sent = api.read(self.headers["Content-Type"], body)
                 workspace.calls.append((method, sent))
+                api.gone.wait(workspace.slow_s)
                 is_ours = self.headers["Authorization"] == f"Bearer {TOKEN}"
                 status, headers, content = api.answer(method, sent, is_ours=is_ours)
                 if workspace.lost_answers:
@@ -103,8 +107,10 @@ class FakeSlackAPI:
         )
         self.thread.start()
         self.url = f"http://127.0.0.1:{self.server.server_port}/api"
+        self.response_url = self.url.replace("/api", "/actions/T9TK3CUKW/1232321423432/D09sSas")
 
     def stop(self) -> None:
+        self.gone.set()
         self.server.shutdown()
         self.server.server_close()
         self.thread.join(5)
@@ -120,6 +126,9 @@ class FakeSlackAPI:
         workspace = self.workspace
         if workspace.answers:
             return workspace.answers.pop(0)
+        if method.startswith("/actions/"):  # a response_url is its own secret
+            workspace.whispers.append(sent)
+            return yes()
         if not is_ours:
             return no("invalid_auth")
         if workspace.is_revoked:

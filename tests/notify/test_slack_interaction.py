@@ -1,15 +1,13 @@
 """Requests as https://docs.slack.dev shows them: the signature's example, a click, a window."""
 
-import json
 from datetime import UTC, datetime
-from urllib.parse import urlencode
 
 import pytest
 from slack_sdk.models.views import View
 from slack_sdk.signature import SignatureVerifier
 
 from fleetwatch.notify import services
-from fleetwatch.notify.selectors import slack_signer
+from fleetwatch.notify.selectors import slack_signers
 from fleetwatch.notify.slack_interaction import (
     Interaction,
     InteractionError,
@@ -20,6 +18,7 @@ from fleetwatch.notify.slack_interaction import (
 )
 from fleetwatch.notify.transports.base import TransportError
 from tests.notify.factories import app_channel
+from tests.notify.slack_payloads import click, submission
 
 # https://docs.slack.dev/authentication/verifying-requests-from-slack
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
@@ -90,59 +89,6 @@ def test_the_same_request_comes_once():
     fresh = "v0=" + "1" * 64
 
     assert [is_first(fresh), is_first(fresh), is_first("v0=" + "2" * 64)] == [True, False, True]
-
-
-def click(**changes) -> bytes:
-    """https://docs.slack.dev/reference/interaction-payloads/block_actions-payload, our button."""
-    act = {
-        "action_id": "ack",
-        "block_id": "=qXel",
-        "text": {"type": "plain_text", "text": "Acknowledge", "emoji": True},
-        "value": "incident/7",
-        "type": "button",
-        "action_ts": "1548426417.840180",
-    }
-    facts = {
-        "type": "block_actions",
-        "team": {"id": "T9TK3CUKW", "domain": "example"},
-        "user": {"id": "UA8RXUSPL", "username": "jtorrance", "team_id": "T9TK3CUKW"},
-        "api_app_id": "AABA1ABCD",
-        "token": "9s8d9as89d8as9d8as989",
-        "container": {
-            "type": "message",
-            "message_ts": "1548261231.000200",
-            "channel_id": "CBR2V3XEX",
-            "is_ephemeral": False,
-        },
-        "trigger_id": "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3",
-        "channel": {"id": "CBR2V3XEX", "name": "review-updates"},
-        "message": {"bot_id": "BAH5CA16Z", "type": "message", "ts": "1548261231.000200"},
-        "response_url": "https://hooks.slack.com/actions/AABA1ABCD/1232321423432/D09sSasdasdAS9091209",
-        "actions": [act | changes.pop("act", {})],
-    }
-    return urlencode({"payload": json.dumps(facts | changes)}).encode()
-
-
-def submission(reason: str | None = "A nightly benchmark\nstarts at 6", **changes) -> bytes:
-    """https://docs.slack.dev/reference/interaction-payloads/view-interactions-payload, our
-    window.
-    """
-    view = {
-        "id": "VNHU13V36",
-        "type": "modal",
-        **reason_modal("incident/7"),
-        "state": {"values": {"reason": {"reason": {"type": "plain_text_input", "value": reason}}}},
-        "hash": "156663117.cd33ad1f",
-    }
-    facts = {
-        "type": "view_submission",
-        "team": {"id": "T9TK3CUKW", "domain": "example"},
-        "user": {"id": "UA8RXUSPL", "username": "jtorrance", "team_id": "T9TK3CUKW"},
-        "view": view | changes,
-        "trigger_id": "12321423423.333649436676.d8c1bb837935619ccad0f624c448ffb3",
-        "response_urls": [],
-    }
-    return urlencode({"payload": json.dumps(facts)}).encode()
 
 
 def test_a_click_says_who_did_what_to_what():
@@ -225,12 +171,12 @@ def test_the_app_whose_secret_signed_it_is_found_among_those_that_are_on(slack_a
     ours = app_channel(slack_api.url, name="ours", signing_secret=SECRET)
     now = datetime.fromtimestamp(AT, UTC)
 
-    signer = slack_signer(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
-    forged = slack_signer(BODY + b"x", timestamp=str(AT), signature=SIGNATURE, now=now)
+    signers = slack_signers(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
+    forged = slack_signers(BODY + b"x", timestamp=str(AT), signature=SIGNATURE, now=now)
     services.set_enabled(ours, False)
-    off = slack_signer(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
+    off = slack_signers(BODY, timestamp=str(AT), signature=SIGNATURE, now=now)
 
-    assert (signer, forged, off) == (ours, None, None)
+    assert (signers, forged, off) == ([ours], [], [])
 
 
 @pytest.mark.django_db

@@ -41,6 +41,15 @@ def people(holders: Iterable[Holder]) -> dict[Holder, User]:
     return {holder: user for holder, user in both.items() if user is not None}
 
 
+def person_named(system: str, name: str) -> User | None:
+    """Who has this confirmed name in a system that is no cluster (Slack, e-mail) and may log in."""
+    row = Identity.objects.filter(
+        system=system, cluster="", name=name, confirmed_at__isnull=False, user__is_active=True
+    )
+    identity = row.select_related("user").first()
+    return identity.user if identity else None
+
+
 def holders_of(user: User) -> list[Identity]:
     """The names that jobs of this person's run under, as far as they are confirmed."""
     of_jobs = (Identity.System.UNIX, Identity.System.KUBERNETES)

@@ -28,9 +28,11 @@ from fleetwatch.notify.transports.base import (
     retry_after_s,
 )
 from fleetwatch.notify.transports.slack_blocks import (
+    MAX_FALLBACK,
     MEMBER,
     Block,
     click_buttons,
+    fit,
     payload,
     url_buttons,
 )
@@ -124,6 +126,7 @@ class API:
 
     config: Mapping[str, str]
     allow_private: bool
+    timeout_s: float = TIMEOUT_S
 
     def call(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The method's answer. Raises NotOKError, TransportError."""
@@ -132,7 +135,7 @@ class API:
                 f"{self.config['api_url'].rstrip('/')}/{method}",
                 json=body,
                 headers={"Authorization": f"Bearer {self.config['bot_token']}"},
-                timeout_s=TIMEOUT_S,
+                timeout_s=self.timeout_s,
                 allow_private=self.allow_private,
             )
         content = _content(answer)
@@ -215,6 +218,28 @@ def open_window(api: API, trigger_id: str, view: Block) -> None:
         api.call("views.open", {"trigger_id": trigger_id, "view": view})
     except NotOKError as error:
         raise _judged(str(error), "") from error
+
+
+def answer_click(url: str, text: str, *, timeout_s: float, allow_private: bool) -> None:
+    """Says it to who clicked, at the click's `response_url`. Raises TransportError.
+
+    https://docs.slack.dev/interactivity/handling-user-interaction#message_responses
+    """
+    content = {
+        "response_type": "ephemeral",
+        "replace_original": False,
+        "text": fit(one_line(text, MAX_FALLBACK), MAX_FALLBACK),
+        "mrkdwn": False,
+    }
+    try:
+        with reaching():
+            answer = outbound.post(
+                url, json=content, timeout_s=timeout_s, allow_private=allow_private
+            )
+    except ValueError as error:
+        raise TransportError("the click came without an address for its answer") from error
+    if answer.status != 200:
+        raise TransportError(f"Slack says {answer.status} {one_line(answer.text, 60)}".strip())
 
 
 def _change(api: API, envelope: Envelope, content: Block) -> Receipt | None:

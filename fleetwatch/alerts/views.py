@@ -1,0 +1,71 @@
+"""The door for Slack: POST /slack/interactivity."""
+
+from functools import partial
+
+import structlog
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from fleetwatch.alerts import slack_clicks
+from fleetwatch.lib.aside import aside
+from fleetwatch.notify.selectors import slack_signers
+from fleetwatch.notify.slack_interaction import (
+    REASON,
+    Interaction,
+    InteractionError,
+    is_first,
+    parse,
+)
+
+# what strangers may send (front); Slack sends the whole message with a click, some kilobytes
+MAX_BYTES = 65_536
+# Slack waits 3 s for our answer; our own work before takes at most about one
+REPLY_S = 1.7
+REFUSALS = {
+    400: "no interaction of ours",
+    401: "not signed by Slack",
+    409: "this came before",
+    413: "too large",
+}
+
+log = structlog.get_logger(__name__)
+
+
+@csrf_exempt
+@require_POST
+def slack_interactivity(request: HttpRequest) -> HttpResponse:
+    """A click, or a window's reason, as Slack posts it: no session, Slack's signature instead. An
+    empty 200 means done; what stood against it is told to who clicked alone.
+    """
+    now = timezone.now()
+    body = request.read(MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        return _refused(413)
+    signature = request.headers.get("X-Slack-Signature", "")
+    timestamp = request.headers.get("X-Slack-Request-Timestamp", "")
+    signers = slack_signers(body, timestamp=timestamp, signature=signature, now=now)
+    if not signers:
+        return _refused(401)
+    if not is_first(signature):
+        return _refused(409)
+    try:
+        click = parse(body)
+    except InteractionError:
+        return _refused(400)
+    return _answered(slack_clicks.act(signers, click, now), click)
+
+
+def _answered(answer: slack_clicks.Answer, click: Interaction) -> HttpResponse:
+    """A window shows what is wrong itself; of a click that is said aside."""
+    if click.reason is not None and answer.text:
+        return JsonResponse({"response_action": "errors", "errors": {REASON: answer.text}})
+    if answer.text or answer.asks is not None:
+        aside(partial(slack_clicks.reply, answer, click), within_s=REPLY_S)
+    return HttpResponse()
+
+
+def _refused(status: int) -> HttpResponse:
+    log.warning("slack request refused", status=status, why=REFUSALS[status])
+    return HttpResponse(REFUSALS[status], status=status, content_type="text/plain")
