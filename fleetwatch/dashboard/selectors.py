@@ -140,8 +140,8 @@ def _with_parts(
 
 
 def _keys(gpu: Ints, job_id: Ints, start_ms: Ints) -> Ints:
-    """One number for a GPU's place, its holder and the clock hour; of 10,000 GPUs it is one up to
-    job 800 million.
+    """One number for a GPU's place, its holder and the clock hour: up to job 500 million, and the
+    year 2089.
     """
     keys: Ints = (job_id * MAX_PLACES + gpu) * MAX_HOURS + start_ms // HOUR_MS
     return keys
