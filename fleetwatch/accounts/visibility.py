@@ -35,9 +35,10 @@ OPEN = frozenset(
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
         *("alerts", "incident"),
         *("causes", "cause", "definitions"),  # what words mean
-        *("explain", "budget"),  # of the own jobs and teams
+        # of the own jobs and teams
+        *("explain", "budget", "reports", "report", "report_print", "report_file"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
-        "api-1:waste",
+        *("api-1:waste", "api-1:reports", "api-1:report"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )

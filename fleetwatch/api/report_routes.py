@@ -27,6 +27,7 @@ from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.reports.models import Invoice, Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT
 from fleetwatch.reports.months import name_at
+from fleetwatch.reports.selectors import visible
 
 router = Router(tags=["reports"])
 
@@ -76,9 +77,7 @@ def reports(
 ) -> Answer:
     """Computed reports of periods that overlap the one asked for, every version."""
     wanted = asked(request)
-    overlapping = Report.objects.filter(
-        start__lt=wanted.interval.end, end__gt=wanted.interval.start
-    )
+    overlapping = visible().filter(start__lt=wanted.interval.end, end__gt=wanted.interval.start)
     asked_for = {"kind": kind, "subject": subject}
     named = {name: value for name, value in asked_for.items() if value is not None}
     reports = overlapping.filter(**named).order_by("-end", "-pk").defer("content")
@@ -88,7 +87,7 @@ def reports(
 @router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
 def report(request: HttpRequest, report_id: int) -> Report:
     """One report and what it says."""
-    row = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
+    row = visible().filter(pk=report_id).first() if report_id <= LARGEST_ID else None
     report = required(row, "report", field="report_id")
     # it is as whole as its file, and never changes: nobody needs to ask for it again and again
     record(

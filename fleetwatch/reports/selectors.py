@@ -6,10 +6,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.diagnosis.cause_totals import rest
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.figures import selectors as costs
@@ -94,9 +95,26 @@ def _newest_runs(names: list[str]) -> Iterable[Any]:
     )
 
 
+def visible() -> QuerySet[Report]:
+    """Every report that the reader sees; who does not see everything, the statements of his own
+    teams.
+    """
+    if sight() is None:
+        return Report.objects.all()
+    return Report.objects.filter(kind=STATEMENT, subject__in=visible_teams().values("slug"))
+
+
+def own_statements() -> list[Report]:
+    """The newest version of each month's statement of the reader's teams, the newest month first;
+    without what they say.
+    """
+    newest = visible().order_by("-start", "subject", "-version").distinct("start", "subject")
+    return list(newest.only("subject", "start", "end", "version", "computed_at", "cost_usd"))
+
+
 def report(pk: int) -> Report | None:
-    """A statement or a fleet's report by its number."""
-    return Report.objects.filter(pk=pk, kind__in=(FLEET, STATEMENT)).first()
+    """A statement or a fleet's report by its number, of those that the reader sees."""
+    return visible().filter(pk=pk, kind__in=(FLEET, STATEMENT)).first()
 
 
 def versions(of: Report) -> list[Report]:
@@ -117,8 +135,8 @@ def statements(fleet: Report) -> dict[str, Report]:
 
 
 def fleet_of(statement: Report) -> Report | None:
-    """The newest report of the fleet in the same month."""
-    return Report.objects.filter(kind=FLEET, start=statement.start).order_by("-version").first()
+    """The newest report of the fleet in the same month, as far as the reader sees it."""
+    return visible().filter(kind=FLEET, start=statement.start).order_by("-version").first()
 
 
 def figures(content: Any) -> Any:

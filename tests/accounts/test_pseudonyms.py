@@ -103,8 +103,8 @@ def test_no_route_of_the_api_names_others(role, kind, split, others):
     assert wrong == []
     assert opened_paths == {
         *OF_API,
-        "/api/v1/openapi.json", "/api/v1/waste", "/api/v1/jobs", f"/api/v1/jobs/{OWN_KEY}",
-        f"/api/v1/findings/{split.finding.pk}",
+        "/api/v1/openapi.json", "/api/v1/reports", "/api/v1/waste", "/api/v1/jobs",
+        f"/api/v1/jobs/{OWN_KEY}", f"/api/v1/findings/{split.finding.pk}",
     }  # fmt: skip
 
 

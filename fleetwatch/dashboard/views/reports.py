@@ -15,12 +15,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.showing import CSV, existing, file
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
+from fleetwatch.reports.months import name_at
 
 MAX_SAVINGS = 15
 MAX_LINES = 200  # on the page; all of them are in the files
@@ -40,7 +42,12 @@ SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over th
 @never_cache
 @takes()
 def reports(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/reports.html", _months(request))
+    """Each month's reports; to who does not see everything, the statements of his teams."""
+    if sight() is None:
+        return render(request, "dashboard/reports.html", _months(request))
+    statements = [(name_at(each.start, zone()), each) for each in selectors.own_statements()]
+    own = {"page": "reports", "zone": zone(), "statements": statements}
+    return render(request, "dashboard/own_statements.html", own)
 
 
 @require_GET
