@@ -3,7 +3,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from fleetwatch.alerts.breach import Breach, Line, named
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
-from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.message import Button, Message, one_line
 
 HOURS_PER_MONTH = 730  # 8760 / 12
 SHOWN = 10  # of a group, a line each
@@ -19,12 +19,15 @@ SHOWN = 10  # of a group, a line each
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One incident, as far as messages speak of it; `resolution` is empty while it goes on."""
+    """One incident, as far as messages speak of it; `resolution` is empty while it goes on.
+    `status`: what people made of it.
+    """
 
     id: int
     breach: Breach
     note: str
     resolution: str
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,26 @@ class Setting:
         return wording.moment(from_ms(at_ms), self.zone, now=self.now)
 
 
+def reminder(cases: Sequence[Case], setting: Setting) -> Message:
+    """That the group still goes on, below what was said of it before."""
+    now = of_group(cases, setting)
+    return replace(now, title=f"still {now.title}", is_reply=True)
+
+
+def several_groups(groups: Sequence[Sequence[Case]], setting: Setting) -> Message:
+    """What was kept from a person for a while, in one message: a line for each group."""
+    rows = [_group_row(cases, setting) for cases in groups[:SHOWN]]
+    rest = len(groups) - SHOWN
+    return Message(
+        title=f"{len(groups)} things that happened meanwhile",
+        summary="They were kept for you: it was your quiet time, or too much for a day.",
+        rows=(("What", "Since", "So far"), *rows),
+        url=f"{setting.base}/alerts",
+        severity="info",
+        text="\n".join(_more(rest)),
+    )
+
+
 def of_group(cases: Sequence[Case], setting: Setting) -> Message:
     """What goes on of the group; where nothing does, that it is over."""
     going_on = [case for case in cases if not case.resolution]
@@ -55,7 +78,7 @@ def _opened(case: Case, setting: Setting) -> Message:
     breach = case.breach
     since = setting.clock(breach.since_ms)
     length = _length(breach)
-    texts = (case.note, _example_note(breach), *breach.actions)
+    texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
         title=f"{breach.title} · since {since} ({length})",
         summary=f"{breach.what} for {length}. Owner: {_owner(breach)}.",
@@ -68,6 +91,7 @@ def _opened(case: Case, setting: Setting) -> Message:
         ),
         url=_url(case, setting),
         severity=setting.severity,
+        buttons=_buttons(case, setting),
         text="\n".join(text for text in texts if text),
     )
 
@@ -82,13 +106,39 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
         title=f"{first.word} · {count} of {_owner(first)} on {first.label('node')}",
         summary=f"{count} are {first.word}, the longest for {_length(first)}.",
         fields=_in_all(breaches, setting),
-        rows=(
-            (first.kind.capitalize(), "Since", "So far"),
-            *(_row(breach, setting) for breach in breaches[:SHOWN]),
-        ),
+        rows=_rows(breaches, setting),
         url=_url(cases[0], setting),
         severity=setting.severity,
-        text=f"{rest} more are on the page." if rest > 0 else "",
+        buttons=_buttons(cases[0], setting),
+        text="\n".join([*_statuses(cases), *_more(rest)]),
+    )
+
+
+def _statuses(cases: Sequence[Case]) -> list[str]:
+    return list(dict.fromkeys(case.status for case in cases if case.status))
+
+
+def _more(rest: int) -> list[str]:
+    return [f"{rest} more are on the page."] if rest > 0 else []
+
+
+def _group_row(cases: Sequence[Case], setting: Setting) -> tuple[str, ...]:
+    message = of_group(cases, setting)
+    cost = _sum(case.breach.cost_usd for case in cases)
+    since_ms = min(case.breach.since_ms for case in cases)
+    return message.title, setting.clock(since_ms), wording.usd(cost)
+
+
+def _buttons(case: Case, setting: Setting) -> tuple[Button, ...]:
+    """What can be done about it, here or on its page."""
+    url = _url(case, setting)
+    of_jobs = (Button("Not waste", "not_waste", url),) if case.breach.kind == "job" else ()
+    return (
+        Button("Ack", "ack", url, "primary"),
+        Button("Snooze 4 h", "snooze", url),
+        *of_jobs,
+        Button("Fixed", "fixed", url),
+        Button("Open in FleetWatch", "open", url),
     )
 
 
@@ -108,6 +158,11 @@ def _dollars(breaches: Sequence[Breach]) -> tuple[Line, ...]:
         ("So far", wording.usd(_sum(breach.cost_usd for breach in breaches))),
         ("Burning", _burning(_sum(breach.usd_per_hour for breach in breaches))),
     )
+
+
+def _rows(breaches: Sequence[Breach], setting: Setting) -> tuple[tuple[str, ...], ...]:
+    head = (breaches[0].kind.capitalize(), "Since", "So far")
+    return head, *(_row(breach, setting) for breach in breaches[:SHOWN])
 
 
 def _row(breach: Breach, setting: Setting) -> tuple[str, ...]:

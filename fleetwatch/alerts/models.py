@@ -72,12 +72,10 @@ class IncidentGroup(models.Model):
     key = models.CharField(max_length=600, help_text="grouping.py")
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
-    step = models.PositiveSmallIntegerField(default=0, help_text="of the escalation ladder")
-    stepped_at = models.DateTimeField(null=True, help_text="when it was told that step")
+    step = models.PositiveSmallIntegerField(default=0, help_text="routing.Step, told last")
+    stepped_at = models.DateTimeField(null=True, help_text="when that was; None: nobody was told")
     reminded_at = models.DateTimeField(null=True)
-    digest = models.CharField(
-        max_length=64, blank=True, default="", help_text="of what was told last"
-    )
+    messages = models.PositiveIntegerField(default=0, help_text="how often something was told")
 
     class Meta:
         constraints = [
@@ -118,6 +116,9 @@ class Incident(models.Model):
     opened_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.ForeignKey(
+        USER, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
     resolved_at = models.DateTimeField(null=True)
     snoozed_until = models.DateTimeField(null=True)
     is_late = models.BooleanField(
@@ -186,23 +187,31 @@ class Notification(models.Model):
     class State(models.TextChoices):
         SENT = "sent"
         HELD = "held", "held until quiet hours end"
-        CAPPED = "capped", "in the day's digest"
+        CAPPED = "capped", "held until the next morning"
+        DIGESTED = "digested", "told with others in one message"
+        DROPPED = "dropped", "over before it was due"
 
     group = models.ForeignKey(IncidentGroup, on_delete=models.CASCADE, related_name="notifications")
     step = models.PositiveSmallIntegerField()
-    kind = models.CharField(max_length=16, help_text="opened, changed, reminder, resolved")
+    kind = models.CharField(max_length=16, help_text="opened, step, changed, reminder, resolved")
     person = models.ForeignKey(USER, on_delete=models.CASCADE, null=True, related_name="+")
     channel = models.ForeignKey("notify.Channel", on_delete=models.CASCADE, related_name="+")
-    address = models.CharField(max_length=254, blank=True, default="")
+    address = text(320, "as in notify.Delivery")
     why = text(200, "why it went there")
+    shown = models.JSONField(default=list, help_text="the ids of the incidents that it told of")
+    digest = text(64, "of all that it said")
     state = models.CharField(max_length=16, choices=State.choices, default=State.SENT)
     due_at = models.DateTimeField()
     created_at = models.DateTimeField()
 
     class Meta:
         indexes = [
-            # read by: what is sent when quiet hours end
-            models.Index(fields=["due_at"], condition=Q(state="held"), name="notification_held"),
+            # read by: what is sent when quiet hours end, and the next morning
+            models.Index(
+                fields=["due_at"],
+                condition=Q(state__in=["held", "capped"]),
+                name="notification_due",
+            ),
             # read by: how many a person had today
             models.Index(fields=["person", "created_at"], name="notification_by_person"),
         ]

@@ -11,3 +11,12 @@ def owners_of(breach: Breach) -> tuple[User | None, Team | None]:
     person = people([holder]).get(holder) if holder.user else None
     team = breach.label("team")
     return person, Team.objects.filter(slug=team).first() if team else None
+
+
+def holder_of(breach: Breach) -> str:
+    """Who holds it as its scheduler names him: "job user ana on della"; "" where nobody does."""
+    user = breach.label("user")
+    cluster = breach.label("cluster")
+    if not user:
+        return ""
+    return f"job user {user} on {cluster}" if cluster else f"job user {user}"

@@ -3,7 +3,7 @@ quiet. Pure; wall-clock time, so 08:00 is 08:00 on both sides of a change to sum
 """
 
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -36,12 +36,17 @@ class Hours:
         return is_evening or is_morning
 
     def end_after(self, moment: datetime) -> datetime:
-        """When the hours that the moment lies in end."""
-        local = moment.astimezone(ZoneInfo(self.zone))
-        end = local.replace(
-            hour=self.ends.hour, minute=self.ends.minute, second=0, microsecond=0, fold=0
-        )
-        return end if end > local else end + timedelta(days=1)
+        """When the hours that the moment lies in end, in UTC; never before it. An end that a change
+        to summer time leaves out is as long after the jump as it would be after its beginning.
+        """
+        zone = ZoneInfo(self.zone)
+        local = moment.astimezone(zone)
+        clock = local.time()
+        day = local.date() if clock < self.ends else local.date() + timedelta(days=1)
+        end = datetime.combine(day, self.ends, zone)
+        if end.astimezone(UTC) <= moment:  # it comes twice, when summer time ends
+            end = end.replace(fold=1)
+        return end.astimezone(UTC)
 
 
 def stored(row: Any) -> Hours | None:

@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from fleetwatch.alerts import announcing, selectors, services, shipped_rules
 from fleetwatch.alerts.breach import Settings
 from fleetwatch.alerts.conditions import CONDITIONS
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.models import Incident, IncidentGroup, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
@@ -405,18 +405,32 @@ def test_a_duration_that_makes_no_sense_is_refused_with_its_bounds(wanted):
 def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
     chosen, other = slack("chosen"), slack("other")
     rule = a_rule()
-    gpu, run = an_idle_job()
+    an_idle_job()
     announcing.run(at(31))
     everyone = set(Delivery.objects.values_list("channel", flat=True))
+    for model in (Incident, IncidentGroup, Delivery):
+        model.objects.all().delete()
+
+    services.set_rule(rule, services.settings_of(rule), is_enabled=True, channels=[chosen])
+    announcing.run(at(31))
+
+    assert everyone == {chosen.pk, other.pk}
+    assert set(Delivery.objects.values_list("channel", flat=True)) == {chosen.pk}
+
+
+@pytest.mark.django_db
+def test_who_was_told_hears_that_it_is_over_whatever_the_rules_channels_are_since():
+    chosen, other = slack("chosen"), slack("other")
+    rule = a_rule()
+    gpu, run = an_idle_job()
+    announcing.run(at(31))
 
     services.set_rule(rule, services.settings_of(rule), is_enabled=True, channels=[chosen])
     ran(gpu, "active", 31, 32, job=run.job)
     announcing.run(at(32))
 
-    assert everyone == {chosen.pk, other.pk}
-    assert set(
-        Delivery.objects.filter(key__endswith="resolved").values_list("channel", flat=True)
-    ) == {chosen.pk}
+    closing = Delivery.objects.filter(key__endswith="resolved")
+    assert set(closing.values_list("channel", flat=True)) == {chosen.pk, other.pk}
 
 
 @pytest.mark.django_db

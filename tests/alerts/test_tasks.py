@@ -15,7 +15,7 @@ from fleetwatch.reports.tasks import weekly_digest
             evaluate,
             "alerts.evaluate",
             {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}
-            | {"groups_opened": 0, "groups_closed": 0},
+            | {"groups_opened": 0, "groups_closed": 0, "told": 0},
         ),
         (
             deliver_due,

@@ -50,10 +50,10 @@ class Migration(migrations.Migration):
                 ('key', models.CharField(help_text='grouping.py', max_length=600)),
                 ('opened_at', models.DateTimeField()),
                 ('closed_at', models.DateTimeField(null=True)),
-                ('step', models.PositiveSmallIntegerField(default=0, help_text='of the escalation ladder')),
-                ('stepped_at', models.DateTimeField(help_text='when it was told that step', null=True)),
+                ('step', models.PositiveSmallIntegerField(default=0, help_text='routing.Step, told last')),
+                ('stepped_at', models.DateTimeField(help_text='when that was; None: nobody was told', null=True)),
                 ('reminded_at', models.DateTimeField(null=True)),
-                ('digest', models.CharField(blank=True, default='', help_text='of what was told last', max_length=64)),
+                ('messages', models.PositiveIntegerField(default=0, help_text='how often something was told')),
             ],
         ),
         migrations.CreateModel(
@@ -61,10 +61,12 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('step', models.PositiveSmallIntegerField()),
-                ('kind', models.CharField(help_text='opened, changed, reminder, resolved', max_length=16)),
-                ('address', models.CharField(blank=True, default='', max_length=254)),
+                ('kind', models.CharField(help_text='opened, step, changed, reminder, resolved', max_length=16)),
+                ('address', models.CharField(blank=True, default='', help_text='as in notify.Delivery', max_length=320)),
                 ('why', models.CharField(blank=True, default='', help_text='why it went there', max_length=200)),
-                ('state', models.CharField(choices=[('sent', 'Sent'), ('held', 'held until quiet hours end'), ('capped', "in the day's digest")], default='sent', max_length=16)),
+                ('shown', models.JSONField(default=list, help_text='the ids of the incidents that it told of')),
+                ('digest', models.CharField(blank=True, default='', help_text='of all that it said', max_length=64)),
+                ('state', models.CharField(choices=[('sent', 'Sent'), ('held', 'held until quiet hours end'), ('capped', 'held until the next morning'), ('digested', 'told with others in one message'), ('dropped', 'over before it was due')], default='sent', max_length=16)),
                 ('due_at', models.DateTimeField()),
                 ('created_at', models.DateTimeField()),
             ],
@@ -109,6 +111,11 @@ class Migration(migrations.Migration):
             model_name='incident',
             name='acknowledged_at',
             field=models.DateTimeField(null=True),
+        ),
+        migrations.AddField(
+            model_name='incident',
+            name='acknowledged_by',
+            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL),
         ),
         migrations.AddField(
             model_name='incident',
@@ -349,7 +356,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='notification',
-            index=models.Index(condition=models.Q(('state', 'held')), fields=['due_at'], name='notification_held'),
+            index=models.Index(condition=models.Q(('state__in', ['held', 'capped'])), fields=['due_at'], name='notification_due'),
         ),
         migrations.AddIndex(
             model_name='notification',

@@ -1,0 +1,297 @@
+"""Who is told what and when, from the ledger's runs to the rows that wait for delivery."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from fleetwatch.alerts import announcing
+from fleetwatch.alerts.models import Incident, IncidentEvent, IncidentGroup, Notification
+from fleetwatch.jobs.models import Job
+from fleetwatch.notify.models import Delivery
+from tests.alerts import people
+from tests.alerts.factories import a_rule, at, longer, ran
+
+
+def sent(after: int = 0) -> list[tuple[str, str, str]]:
+    """By order of each delivery the channel, the address and what of its thread it is."""
+    rows = Delivery.objects.filter(pk__gt=after).select_related("channel").order_by("pk")
+    return [(row.channel.name, row.address, row.key.split("/", 2)[2]) for row in rows]
+
+
+def run(minutes: float) -> list[tuple[str, str, str]]:
+    """What an evaluation of that minute sends."""
+    last = Delivery.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    announcing.run(at(minutes))
+    return sent(last)
+
+
+@pytest.mark.django_db
+def test_a_job_users_person_hears_of_it_in_slack_and_the_incident_says_why():
+    a_rule()
+    people.app()
+    people.mail()
+    people.route("operators", people.webhook())
+    ana = people.person()
+    people.idle_job()
+
+    assert run(31) == [("app", "U0ANA", "opened")]
+    notification = Notification.objects.get()
+    assert (notification.person, notification.why) == (
+        ana,
+        "because job user ana on della is Ana Diaz",
+    )
+    assert (
+        IncidentEvent.objects.get(kind="told_opened").text
+        == "Ana Diaz by Slack app: because job user ana on della is Ana Diaz"
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("way", "reached"),
+    [
+        ("any", [("app", "U0ANA", "opened")]),
+        ("slack", [("app", "U0ANA", "opened")]),
+        ("email", [("mail", "ana@people.example", "opened")]),
+        ("none", [("hook", "", "opened")]),
+    ],
+)
+def test_a_person_is_told_the_way_he_prefers(way, reached):
+    a_rule()
+    people.app()
+    people.mail()
+    people.route("operators", people.webhook())
+    people.prefers(people.person(), way=way)
+    people.idle_job()
+
+    assert run(31) == reached
+
+
+@pytest.mark.django_db
+def test_a_name_that_is_claimed_and_not_confirmed_reaches_nobody():
+    a_rule()
+    people.app()
+    people.route("unowned", people.webhook())
+    ana = people.person()
+    ana.identities.update(confirmed_at=None)
+    people.idle_job()
+
+    assert run(31) == [("hook", "", "opened")]
+
+
+@pytest.mark.django_db
+def test_who_may_not_log_in_any_more_is_not_told():
+    a_rule()
+    people.app()
+    people.route("unowned", people.webhook())
+    ana = people.person()
+    people.idle_job()
+    announcing.evaluate(at(31))
+    ana.is_active = False
+    ana.save()
+
+    assert run(31) == [("hook", "", "opened")]
+
+
+@pytest.mark.django_db
+def test_nobody_acknowledges_it_the_owner_again_the_team_the_operators():
+    a_rule(escalate_minutes=60, remind_minutes=0)
+    people.app()
+    ana = people.person()
+    people.route("team", people.webhook("nlp"), of=people.team("nlp", ana))
+    people.route("operators", people.webhook("ops"))
+    run_ = people.idle_job()
+    steps = []
+    for minute in (31, 90.9, 91, 151, 211, 271, 400):
+        longer(run_, minute)
+        steps.append(run(minute))
+
+    assert steps == [
+        [("app", "U0ANA", "opened")],
+        [],
+        [("app", "U0ANA", "step/1")],
+        [("nlp", "", "opened")],
+        [("ops", "", "opened")],
+        [],
+        [],
+    ]
+    assert Delivery.objects.filter(key__endswith="step/1").get().message["is_reply"] is True
+
+
+@pytest.mark.django_db
+def test_acknowledged_stops_the_ladder_and_edits_the_message():
+    a_rule(escalate_minutes=60, remind_minutes=60)
+    people.app()
+    ana = people.person()
+    people.route("operators", people.webhook("ops"))
+    run_ = people.idle_job()
+    run(31)
+    Incident.objects.update(state="acknowledged", acknowledged_at=at(40), acknowledged_by=ana)
+
+    longer(run_, 500)
+    assert run(40) == [("app", "U0ANA", "changed/2")]
+    assert Delivery.objects.last().message["text"].startswith("Acknowledged by Ana Diaz.")
+    assert (run(91), run(500)) == ([], [])
+
+
+@pytest.mark.django_db
+def test_a_reminder_is_a_reply_to_everybody_who_was_told():
+    a_rule(escalate_minutes=0, remind_minutes=120)
+    people.webhook()
+    run_ = people.idle_job()
+    run(31)
+    longer(run_, 300)
+
+    assert (run(150.9), run(151), run(152)) == ([], [("hook", "", "reminder/2")], [])
+    reminder = Delivery.objects.last().message
+    assert (reminder["is_reply"], reminder["title"].startswith("still idle ·")) == (True, True)
+
+
+@pytest.mark.django_db
+def test_everybody_who_was_told_hears_that_it_is_over_once():
+    a_rule(escalate_minutes=60)
+    people.app()
+    people.person()
+    people.route("operators", people.webhook("ops"))
+    run_ = people.idle_job()
+    run(31)
+    longer(run_, 160)
+    run(91)
+    run(160)
+    ran(run_.gpu, "active", 160, 165, job=run_.job)
+
+    assert run(165) == [("app", "U0ANA", "resolved"), ("ops", "", "resolved")]
+    assert (run(165), run(166)) == ([], [])
+
+
+@pytest.mark.django_db
+def test_nobody_is_told_more_of_what_has_no_data():
+    a_rule(escalate_minutes=60, remind_minutes=60)
+    people.app()
+    people.person()
+    people.route("operators", people.webhook("ops"))
+    people.idle_job()
+    run(31)
+
+    # it is said where it can be, and goes no further
+    assert (run(100), run(300)) == ([("app", "U0ANA", "changed/2")], [])
+    assert "No data since" in Delivery.objects.last().message["text"]
+
+
+@pytest.mark.django_db
+def test_six_idle_pods_of_one_owner_on_a_node_make_one_message():
+    a_rule()
+    people.app()
+    ana = people.person()
+    people.route("operators", people.webhook("ops"))
+    people.is_named(ana, "kubernetes", "ana-ns")
+    for index in range(6):
+        key = f"kubernetes/prod/ana-ns/pod-{index}"
+        people.idle_job(key=key, user="ana-ns", index=index, scheduler="kubernetes")
+
+    assert run(31) == [("app", "U0ANA", "opened")]
+    message = Delivery.objects.get().message
+    assert message["title"] == "idle · 6 jobs of ana-ns (nlp) on node-014"
+    assert len(message["rows"]) == 7
+
+
+@pytest.mark.django_db
+def test_another_job_that_joins_edits_the_message_and_is_mailed_once_an_hour_at_most():
+    a_rule(escalate_minutes=0, remind_minutes=0)
+    people.app()
+    people.mail()
+    people.person()
+    run_ = people.idle_job()
+    first = run(31)
+    longer(run_, 200)
+    another = people.idle_job(40, key="slurm/della/2", index=1)
+    second = run(40)
+    third_job = people.idle_job(50, key="slurm/della/3", index=2)
+    third = run(50)
+    for each in (another, third_job):
+        longer(each, 200)
+
+    assert first == [("app", "U0ANA", "opened"), ("app", "", "opened"), ("mail", "", "opened")]
+    assert second == [("app", "U0ANA", "changed/2"), ("app", "", "changed/2")]
+    assert third == [("app", "U0ANA", "changed/3"), ("app", "", "changed/3")]
+    assert (run(90.9), run(91), run(200)) == ([], [("mail", "", "changed/4")], [])
+
+
+@pytest.mark.django_db
+def test_jobs_of_others_and_on_other_nodes_are_other_messages():
+    a_rule()
+    people.app()
+    people.person()
+    people.person("bo", name="Bo Berg")
+    people.route("operators", people.webhook("ops"))
+    people.idle_job()
+    people.idle_job(key="slurm/della/2", user="bo", index=1)
+
+    assert run(31) == [("app", "U0ANA", "opened"), ("app", "U0BO", "opened")]
+    assert IncidentGroup.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_what_was_given_to_somebody_is_told_him_and_why():
+    a_rule()
+    people.app()
+    people.person()
+    bo = people.person("bo", name="Bo Berg")
+    people.route("operators", people.webhook("ops"))
+    people.idle_job()
+    run(31)
+    Incident.objects.update(assignee=bo)
+
+    assert run(32) == [("app", "U0BO", "opened"), ("app", "U0ANA", "changed/2")]
+    assert Notification.objects.get(person=bo).why == "because it was given to Bo Berg"
+    assert run(33) == []
+
+
+@pytest.mark.django_db
+def test_a_hostile_name_stays_one_line_and_in_bounds():
+    a_rule()
+    people.route("unowned", people.webhook())
+    people.idle_job(user="ana\n<!channel> " + "x" * 110, cluster="y" * 128)
+
+    run(31)
+
+    why = Notification.objects.get().why
+    assert len(why) <= 200
+    assert "\n" not in why
+
+
+@pytest.mark.django_db
+def test_a_rule_that_does_not_tell_owners_tells_the_team():
+    a_rule(tells_owner=False)
+    people.app()
+    people.person()
+    people.route("team", people.webhook("nlp"), of=people.team())
+    people.idle_job()
+
+    assert run(31) == [("nlp", "", "opened")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_four_evaluators_at_once_send_one_message():
+    a_rule()
+    people.app()
+    people.person()
+    people.route("operators", people.webhook("ops"))
+    people.idle_job()
+    begin = threading.Barrier(4)
+
+    def work() -> None:
+        begin.wait(30)
+        for minute in (31, 32, 33):
+            announcing.run(at(minute))
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+
+    assert sent() == [("app", "U0ANA", "opened")]
+    assert (Job.objects.count(), Notification.objects.count()) == (1, 1)
