@@ -38,7 +38,7 @@ OPEN = frozenset(
         # of the own jobs and teams
         *("explain", "budget", "reports", "report", "report_print", "report_file"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
-        *("api-1:waste", "api-1:reports", "api-1:report"),
+        *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )

@@ -8,6 +8,7 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
+from fleetwatch.lib.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,13 @@ def visible_incidents() -> QuerySet[Incident]:
     return incidents.filter(
         Q(person=seen.user_id) | Q(assignee=seen.user_id) | Q(team__in=seen.team_ids)
     )
+
+
+def open_within(incidents: QuerySet[Incident], interval: Interval) -> QuerySet[Incident]:
+    """Those of them that were open at some moment of the interval, the newest first."""
+    is_over = Q(resolved_at__lt=interval.start)
+    overlapping = incidents.filter(opened_at__lt=interval.end).exclude(is_over)
+    return overlapping.order_by("-opened_at", "-pk")
 
 
 def timeline(incident: Incident) -> QuerySet[IncidentEvent]:

@@ -13,13 +13,15 @@ from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone as organisation_zone
-from fleetwatch.alerts import evaluation, matchers
+from fleetwatch.alerts import evaluation, matchers, weekly_hours
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
-from fleetwatch.alerts.models import Incident, IncidentEvent, Rule
+from fleetwatch.alerts.matchers import Matcher
+from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.owners import owners_of
+from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import has_lock
@@ -63,30 +65,86 @@ def settings_of(rule: Rule) -> Settings:
     )
 
 
-def set_rule(
-    rule: Rule, settings: Settings, *, is_enabled: bool, channels: Iterable[Channel]
-) -> Rule:
-    """The rule with new settings; no channels = every channel.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTerms:
+    """How a rule is set, what it watches and whom it tells; no channels = every channel, no hours =
+    always, 0 minutes = never.
+    """
+
+    settings: Settings
+    is_enabled: bool
+    severity: str
+    scope: tuple[Matcher, ...]
+    hours: Hours | None
+    tells_owner: bool
+    remind_minutes: int
+    escalate_minutes: int
+    channels: tuple[Channel, ...]
+
+
+def terms_of(rule: Rule) -> RuleTerms:
+    """The rule's as they are."""
+    return RuleTerms(
+        settings=settings_of(rule),
+        is_enabled=rule.is_enabled,
+        severity=rule.severity,
+        scope=tuple(matchers.stored(rule.matchers)),
+        hours=weekly_hours.stored(rule.schedule),
+        tells_owner=rule.tells_owner,
+        remind_minutes=rule.remind_minutes,
+        escalate_minutes=rule.escalate_minutes,
+        channels=tuple(rule.channels.all()),
+    )
+
+
+def set_rule(rule: Rule, terms: RuleTerms) -> Rule:
+    """The rule with new terms.
 
     Raises RefusedFieldError.
     """
-    _check(condition(rule.condition), settings)
-    for name, value in asdict(settings).items():
-        setattr(rule, name, value)
-    if is_enabled and not rule.is_enabled:
+    check_settings(condition(rule.condition), terms.settings)
+    weekly_hours.check(terms.hours)
+    _check_waits(terms)
+    scope = matchers.checked(terms.scope)
+    if terms.is_enabled and not rule.is_enabled:
         rule.evaluated_ms = None
-    rule.is_enabled = is_enabled
+    for name, value in (_numbers(terms) | {"matchers": scope}).items():
+        setattr(rule, name, value)
+    rule.schedule = msgspec.to_builtins(terms.hours) if terms.hours else {}
     with transaction.atomic():
         rule.save()
-        rule.channels.set(channels)
-        record("rule.set", rule.name, is_enabled=is_enabled, **asdict(settings))
+        rule.channels.set(terms.channels)
+        _record(rule, terms)
     return rule
 
 
-def _check(watched: Condition, settings: Settings) -> None:
+def _numbers(terms: RuleTerms) -> dict[str, str | float | bool]:
+    """The terms that are columns of the rule as they are."""
+    return asdict(terms.settings) | {
+        "is_enabled": terms.is_enabled,
+        "severity": terms.severity,
+        "tells_owner": terms.tells_owner,
+        "remind_minutes": terms.remind_minutes,
+        "escalate_minutes": terms.escalate_minutes,
+    }
+
+
+def _record(rule: Rule, terms: RuleTerms) -> None:
+    record(
+        "rule.set",
+        rule.name,
+        scope=[matcher.text for matcher in terms.scope],
+        hours=terms.hours.text if terms.hours else "always",
+        channels=sorted(channel.name for channel in terms.channels),
+        **_numbers(terms),
+    )
+
+
+def check_settings(watched: Condition, settings: Settings) -> None:
     """Raises RefusedFieldError."""
     bounds = {
         "threshold": (watched.low, watched.high, watched.unit),
+        "clear": (min(0, watched.low), watched.high, watched.unit),
         "minutes": (1, LONGEST_MINUTES, "minutes"),
         "min_coverage": (0.01, 1, ""),
         "grace_minutes": (0, 24 * 60, "minutes"),
@@ -94,10 +152,19 @@ def _check(watched: Condition, settings: Settings) -> None:
     }
     for name, (low, high, unit) in bounds.items():
         value = getattr(settings, name)
-        if not math.isfinite(value) or not low <= value <= high:
+        if value is not None and not (math.isfinite(value) and low <= value <= high):
             raise RefusedFieldError(
                 f"{watched.label}: {low:g} to {high:g} {unit}".strip(), field=name
             )
+
+
+def _check_waits(terms: RuleTerms) -> None:
+    """Raises RefusedFieldError."""
+    if terms.severity not in Severity.values:
+        raise RefusedFieldError(f"One of {', '.join(Severity.values)}", field="severity")
+    for name in ("remind_minutes", "escalate_minutes"):
+        if not 0 <= getattr(terms, name) <= LONGEST_MINUTES:
+            raise RefusedFieldError(f"0 to {LONGEST_MINUTES:g} minutes", field=name)
 
 
 def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:

@@ -5,11 +5,14 @@ quiet. Pure; wall-clock time, so 08:00 is 08:00 on both sides of a change to sum
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
+from fleetwatch.lib.refusal import RefusedFieldError
+
 WEEK = tuple(range(7))
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,12 @@ class Hours:
     ends: time
     zone: str = "UTC"
     days: tuple[int, ...] = WEEK
+
+    @property
+    def text(self) -> str:
+        """In words: "Mon, Tue 08:00 to 18:00 Europe/Berlin"."""
+        days = "" if self.days == WEEK else ", ".join(DAYS[day] for day in self.days) + " "
+        return f"{days}{self.starts:%H:%M} to {self.ends:%H:%M} {self.zone}"
 
     def hold(self, moment: datetime) -> bool:
         """Whether the moment lies in them; the end does not."""
@@ -52,3 +61,15 @@ class Hours:
 def stored(row: Any) -> Hours | None:
     """The hours of a JSON column; None where it is empty: always."""
     return msgspec.convert(row, Hours) if row else None
+
+
+def check(hours: Hours | None) -> None:
+    """Raises RefusedFieldError."""
+    if hours is None:
+        return
+    if hours.zone not in available_timezones():
+        raise RefusedFieldError(f"{hours.zone[:60]!r} is no time zone", field="zone")
+    if hours.starts.tzinfo or hours.ends.tzinfo:
+        raise RefusedFieldError("Times of day have no zone of their own", field="starts")
+    if not hours.days or not set(hours.days) <= set(WEEK):
+        raise RefusedFieldError("Days are 0 (Monday) to 6 (Sunday), one at least", field="days")

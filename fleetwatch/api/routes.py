@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from fleetwatch.alerts.models import Incident
 from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.request_period import ALWAYS, asked, required
@@ -19,7 +18,6 @@ from fleetwatch.api.schemas import (
     Filter,
     GPUDetail,
     GPUPage,
-    IncidentPage,
     JobDetail,
     JobFilter,
     JobPage,
@@ -314,18 +312,6 @@ def mappings(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answe
         and (rule.valid_to is None or rule.valid_to > wanted.interval.start)
     ]
     return wanted.listed(held, paging.limit)
-
-
-@router.get("/incidents", operation_id="listIncidents", response=IncidentPage, tags=["alerts"])
-def incidents(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
-    """Incidents that were open at some moment of the period."""
-    wanted = asked(request)
-    overlapping = Q(opened_at__lt=wanted.interval.end) & (
-        Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start)
-    )
-    incidents = Incident.objects.select_related("rule").filter(overlapping)
-    incidents = incidents.exclude(state=Incident.State.PENDING)
-    return wanted.listed(incidents.order_by("-opened_at", "-pk"), paging.limit)
 
 
 def _lines(groups: list[Group]) -> list[Joined]:

@@ -508,18 +508,3 @@ class MappingRow(Schema):
 
 class MappingPage(Listed[MappingRow]):
     pass
-
-
-class IncidentRow(Schema):
-    id: int
-    rule: NameOf
-    condition: str = Field(alias="rule.condition")
-    subject: str
-    opened_at: datetime
-    updated_at: datetime
-    resolved_at: datetime | None
-    facts: Facts = Field(alias="of_condition")
-
-
-class IncidentPage(Listed[IncidentRow]):
-    """Incidents that were open at some moment of the period, the newest first."""

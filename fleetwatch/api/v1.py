@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import django_auth
@@ -11,12 +12,14 @@ from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.description import DescribedAPI
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.finding_routes import router as findings
+from fleetwatch.api.incident_routes import router as incidents
 from fleetwatch.api.known_parameters import refuse_unknown
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.routes import router
+from fleetwatch.api.rule_routes import router as rules
 from fleetwatch.api.trial_routes import router as trials
-from fleetwatch.lib.timeframes import TimeframeError
+from fleetwatch.lib.refusal import RefusedFieldError
 
 DESCRIPTION = """\
 What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC
@@ -46,6 +49,8 @@ for each in (
     trials,
     reports,
     budgets,
+    incidents,
+    rules,
 ):
     api.add_router("", each)
 
@@ -55,10 +60,15 @@ def _answer(request: HttpRequest, message: str, field: str | None, status: int) 
 
 
 @api.exception_handler(RequestError)
-@api.exception_handler(TimeframeError)
-def _refused(request: HttpRequest, error: RequestError | TimeframeError) -> HttpResponse:
+@api.exception_handler(RefusedFieldError)
+def _refused(request: HttpRequest, error: RequestError | RefusedFieldError) -> HttpResponse:
     status = error.status if isinstance(error, RequestError) else 422
-    return _answer(request, str(error), error.field, status)
+    return _answer(request, str(error), error.field or None, status)
+
+
+@api.exception_handler(PermissionDenied)
+def _not_allowed(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+    return _answer(request, str(error), "Authorization", 403)
 
 
 @api.exception_handler(ValidationError)

@@ -180,8 +180,9 @@ def close_month(asked: Asked) -> Done:
 def set_rule(asked: Asked) -> Done:
     rule = asked.row(Rule)
     watched = condition(rule.condition)
+    terms = alerts.terms_of(rule)
     wanted = replace(
-        alerts.settings_of(rule),
+        terms.settings,
         minutes=asked.number("minutes", low=1, high=alerts.LONGEST_MINUTES),
         threshold=_number(asked, "threshold") if watched.unit else rule.threshold,
     )
@@ -191,7 +192,10 @@ def set_rule(asked: Asked) -> Done:
         for channel in Channel.objects.order_by("name")
         if asked.is_ticked(f"channel-{channel.pk}")
     ]
-    alerts.set_rule(rule, wanted, is_enabled=is_enabled, channels=channels)
+    alerts.set_rule(
+        rule,
+        replace(terms, settings=wanted, is_enabled=is_enabled, channels=tuple(channels)),
+    )
     if not is_enabled:
         return Done(f"{rule.name} is switched off.")
     whom = ", ".join(channel.name for channel in channels) or "every channel"

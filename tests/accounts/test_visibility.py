@@ -115,7 +115,8 @@ def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
     assert wrong == []
     assert opened == {
         *of_waste,
-        "/api/v1/openapi.json", "/api/v1/reports", "/api/v1/jobs", f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
+        "/api/v1/openapi.json", "/api/v1/incidents", "/api/v1/reports", "/api/v1/jobs",
+        f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
         f"/api/v1/findings/{split.finding.pk}", *narrowed[2:],
     }  # fmt: skip
 
@@ -446,7 +447,7 @@ def test_a_filter_by_what_is_others_finds_what_one_by_nothing_finds(theirs, noth
 def test_a_session_is_let_into_no_closed_route_of_the_api(split):
     by = walker(split.users["lead"])
 
-    for path in ("/api/v1/nodes", "/api/v1/fleet/summary", "/api/v1/incidents", "/metrics"):
+    for path in ("/api/v1/nodes", "/api/v1/fleet/summary", "/api/v1/rules", "/metrics"):
         assert by.ask("GET", path).status_code == 404
 
 

@@ -7,15 +7,22 @@ from itertools import product
 import pytest
 from django.http import HttpResponse
 
+from fleetwatch.accounts.permissions import Right
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.api.v1 import api
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report
 from tests.accounts import world
-from tests.accounts.walking import METHODS, Address, Walk, Walker, body, decides, written
+from tests.accounts.walking import METHODS, Address, Walk, Walker, body, decides, may, written
 from tests.accounts.world import ROLES, World
 from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db
+RULE = {
+    "threshold": 0, "minutes": 31, "clear": None, "min_coverage": 0.5, "grace_minutes": 0,
+    "clear_minutes": 0, "is_enabled": True, "severity": "info", "matchers": [], "schedule": None,
+    "tells_owner": True, "remind_minutes": 0, "escalate_minutes": 0, "channels": [],
+}  # fmt: skip
 
 
 def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
@@ -26,11 +33,18 @@ def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
         "report_id": Report.objects.latest("pk").pk,
         "month": world.MONTH,
     }
+    numbers = {
+        "findings": there.finding.pk,
+        "incidents": Incident.objects.latest("pk").pk,
+        "rules": Rule.objects.earliest("pk").pk,
+    }
     for route, described in api.get_openapi_schema(path_prefix="/api/v1/")["paths"].items():
         methods = {method.upper() for method in described}
         of_findings = product((there.finding.pk, there.others.pk), deciding.KINDS)
-        for number, action in of_findings if "{action}" in route else [(there.finding.pk, "")]:
+        alone = [(numbers.get(route.split("/")[3]), "")]
+        for number, action in of_findings if "{action}" in route else alone:
             yield route.format(**fields, number=number, action=action), action, methods
+    yield "/api/v1/back-test?condition=job_idle", "", {"GET"}
     yield from [("/api/v1/openapi.json", "", {"GET"}), ("/metrics", "", {"GET"})]
 
 
@@ -90,15 +104,27 @@ def test_a_token_decides_as_its_scope_its_role_and_its_user_may(there):
         status = decided(by, method, path, there.tokens[kind]).status_code
         if method not in methods:
             is_right = status == 405 and written() == before
-        elif not action:
+        elif not action and not changes(path):
             is_right = status in (200, 422)
-        elif role is not None and decides(role, address(path, action), there):
-            is_right = status == 200
+        elif role is not None and writes(role, path, action, there):
+            is_right = status == 200 and written() > before
         else:
             is_right = status == 403 and written() == before
         walk.expect(is_right, kind, method, path, status)
 
     assert walk.wrong == []
+
+
+def changes(path: str) -> bool:
+    """Whether a route without an action changes something all the same."""
+    return path.startswith("/api/v1/rules/")
+
+
+def writes(role: str, path: str, action: str, there: World) -> bool:
+    """Whether the role may write there."""
+    if changes(path):
+        return may(role, Right.FLEET)
+    return decides(role, address(path, action), there)
 
 
 def address(path: str, action: str) -> Address:
@@ -107,8 +133,9 @@ def address(path: str, action: str) -> Address:
 
 
 def decided(by: Walker, method: str, path: str, token: str) -> HttpResponse:
-    """The answer to a decision that says all that one needs."""
-    sent = {"note": "because", "until": (NOW + timedelta(days=1)).isoformat()}
+    """The answer to what says all that is needed there."""
+    until = (NOW + timedelta(days=1)).isoformat()
+    sent = RULE if changes(path) else {"note": "because", "until": until}
     headers = {"Authorization": f"Bearer {token}"}
     return by.ask(method, path, json=sent, **headers)
 

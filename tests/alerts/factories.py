@@ -2,6 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
+from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -43,7 +46,26 @@ def an_incident(rule: Rule, subject: str, *, opened_at: datetime, **fields) -> I
     if resolved_at is not None:
         usual |= {"ended_ms": to_ms(resolved_at), "state": "resolved"}
     moments = {"opened_at": opened_at, "updated_at": opened_at}
+    fields["facts"] = a_breach(subject, since_ms) | fields.get("facts", {})
     return Incident.objects.create(rule=rule, subject=subject, **(usual | moments | fields))
+
+
+def a_breach(subject: str, since_ms: int) -> dict:
+    """What is kept of a breach of a job."""
+    breach = Breach(
+        subject=subject,
+        kind="job",
+        since_ms=since_ms,
+        until_ms=since_ms + MINUTE_MS,
+        word="idle",
+        tag="idle held",
+        title=f"idle · {subject}",
+        where="node-014",
+        what="1 GPU did nothing",
+        had="It had been idle",
+        limit="idle for 30 min",
+    )
+    return msgspec.to_builtins(breach)
 
 
 def ran(

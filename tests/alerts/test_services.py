@@ -26,6 +26,10 @@ def minutes(rule: Rule, wanted: float) -> Settings:
     return replace(services.settings_of(rule), minutes=wanted)
 
 
+def set_to(rule: Rule, **terms) -> Rule:
+    return services.set_rule(rule, replace(services.terms_of(rule), **terms))
+
+
 def an_idle_job(minutes: float = 31):
     """A job whose only GPU is idle from nine on."""
     gpu = a_gpu(node="node-014", index=3)
@@ -371,7 +375,7 @@ def test_a_rule_that_is_switched_off_resolves_what_it_opened():
     an_idle_job()
     announcing.run(at(31))
 
-    services.set_rule(rule, services.settings_of(rule), is_enabled=False, channels=[])
+    set_to(rule, is_enabled=False)
     announcing.run(at(32))
 
     assert Incident.objects.get().resolution == "the rule was switched off"
@@ -383,7 +387,7 @@ def test_a_higher_threshold_resolves_what_no_longer_breaches_it():
     an_idle_job()
     announcing.run(at(31))
 
-    services.set_rule(rule, minutes(rule, 60), is_enabled=True, channels=[])
+    set_to(rule, settings=minutes(rule, 60))
     announcing.run(at(32))
 
     assert (
@@ -398,7 +402,7 @@ def test_a_duration_that_makes_no_sense_is_refused_with_its_bounds(wanted):
     rule = a_rule()
 
     with pytest.raises(ValueError, match="1 to 43200 minutes"):
-        services.set_rule(rule, minutes(rule, wanted), is_enabled=True, channels=[])
+        set_to(rule, settings=minutes(rule, wanted))
 
 
 @pytest.mark.django_db
@@ -425,7 +429,7 @@ def test_who_was_told_hears_that_it_is_over_whatever_the_rules_channels_are_sinc
     gpu, run = an_idle_job()
     announcing.run(at(31))
 
-    services.set_rule(rule, services.settings_of(rule), is_enabled=True, channels=[chosen])
+    set_to(rule, channels=(chosen,))
     ran(gpu, "active", 31, 32, job=run.job)
     announcing.run(at(32))
 

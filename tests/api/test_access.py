@@ -24,6 +24,8 @@ ENDPOINTS = (
     "/api/v1/rates",
     "/api/v1/commitments",
     "/api/v1/incidents",
+    "/api/v1/rules",
+    "/api/v1/back-test?condition=job_idle",
     "/api/v1/budgets",
     "/api/v1/forecast",
     "/api/v1/anomalies",

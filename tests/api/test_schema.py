@@ -57,7 +57,9 @@ IDS = {
     "GET /api/v1/gpus": "listGpus",
     "GET /api/v1/gpus/{uuid}": "getGpu",
     "GET /api/v1/gpus/{uuid}/series": "getGpuSeries",
+    "GET /api/v1/back-test": "backTestRule",
     "GET /api/v1/incidents": "listIncidents",
+    "GET /api/v1/incidents/{number}": "getIncident",
     "GET /api/v1/invoices": "listInvoices",
     "GET /api/v1/invoices/{month}": "getInvoiceMonth",
     "GET /api/v1/jobs": "listJobs",
@@ -68,10 +70,12 @@ IDS = {
     "GET /api/v1/rates": "listRates",
     "GET /api/v1/reports": "listReports",
     "GET /api/v1/reports/{report_id}": "getReport",
+    "GET /api/v1/rules": "listRules",
+    "PUT /api/v1/rules/{number}": "setRule",
     "GET /api/v1/waste": "listWaste",
 }
 ASKS_FOR_ONE = {"explainGpu", "getForecast"}  # by a parameter
-DECIDES = {"decideFinding", "tryPolicy"}
+DECIDES = {"decideFinding", "tryPolicy", "setRule"}
 
 
 @pytest.fixture
@@ -136,7 +140,7 @@ def answered(api, case) -> Response:
     # what no JSON is at all comes as an empty body
     sent = (
         {"data": json.dumps(case.body, default=str), "content_type": "application/json"}
-        if case.method == "POST"
+        if case.method in ("POST", "PUT")
         else {}
     )
     answer = getattr(api, case.method.lower())(

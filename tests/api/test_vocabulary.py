@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from fleetwatch.alerts.models import Incident, Notification, Severity
 from fleetwatch.api import vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
@@ -28,6 +29,10 @@ from fleetwatch.reports import monthly, services
         (vocabulary.SeriesKind, budgets.KINDS),
         (vocabulary.AnomalyMetric, METRICS),
         (vocabulary.Risk, month_end.RISKS),
+        (vocabulary.IncidentState, Incident.State.values),
+        (vocabulary.NotificationState, Notification.State.values),
+        (vocabulary.Severity, Severity.values),
+        (vocabulary.Verdict, ("", *Incident.Verdict.values)),
         (vocabulary.ReportKind, (services.WEEKLY_DIGEST, monthly.STATEMENT, monthly.FLEET)),
         (
             vocabulary.DifferenceKind,

@@ -1,0 +1,168 @@
+"""Incidents in the API: what breached a rule, whose it is, what it costs, and who was told."""
+
+from datetime import datetime
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from fleetwatch.alerts import selectors
+from fleetwatch.alerts.models import Incident
+from fleetwatch.api.answer_types import (
+    Answer,
+    At,
+    AtOrNone,
+    Joined,
+    NameOf,
+    SlugOrNone,
+    TextOrNone,
+    UsdOrNone,
+    attribute,
+)
+from fleetwatch.api.request_period import asked, required
+from fleetwatch.api.schemas import Facts, ListedInPeriod, Name, Paging, PeriodAsked
+from fleetwatch.api.vocabulary import IncidentState, NotificationState, Severity, Verdict
+
+router = Router(tags=["alerts"])
+
+UsernameOrNone = Annotated[str | None, attribute("username")]
+
+
+class IncidentRow(Schema):
+    """One breach of one rule by one subject: `kind` and `subject` are its page (a job and its key).
+
+    `since`, `fired_at`, `until` and `ended_at` are the telemetry's time: when the breach began, had
+    lasted as long as the rule asks, was seen last and was over. `opened_at` and `resolved_at` are
+    when that was noticed. `owner` is whom the telemetry names, `person` the account that is his.
+    `muted` is why nobody is told, `note` what keeps us from knowing. `usd` are dollars so far.
+    """
+
+    id: int
+    rule: NameOf
+    condition: str = Field(alias="rule.condition")
+    severity: Severity = Field(alias="rule.severity")
+    state: IncidentState
+    kind: str
+    subject: str
+    title: str
+    since: At = Field(alias="since_ms")
+    fired_at: AtOrNone = Field(alias="fired_ms")
+    until: At = Field(alias="until_ms")
+    ended_at: AtOrNone = Field(alias="ended_ms")
+    opened_at: datetime
+    updated_at: datetime
+    acknowledged_at: datetime | None
+    snoozed_until: datetime | None
+    resolved_at: datetime | None
+    resolution: str
+    owner: TextOrNone
+    person: UsernameOrNone
+    assignee: UsernameOrNone
+    team: SlugOrNone
+    usd: UsdOrNone = Field(alias="cost_usd")
+    usd_per_hour: UsdOrNone
+    has_example_rates: bool
+    muted: str
+    note: str
+    verdict: Verdict
+    is_late: bool = Field(description="over 15 minutes old when it arrived: never told")
+    facts: Facts = Field(alias="of_condition")
+
+
+class IncidentPage(ListedInPeriod[IncidentRow]):
+    """Incidents that were open at some moment of the period, the newest first."""
+
+
+class TimelineLine(Schema):
+    """What happened, or who did what (`by` null: FleetWatch)."""
+
+    at: datetime
+    kind: str
+    text: str
+    by: UsernameOrNone
+
+
+class NotificationRow(Schema):
+    """Whom a message of it went to at `due_at`, or who was spared it, and why; `person` null: the
+    channel's own readers.
+    """
+
+    kind: str
+    step: int
+    channel: NameOf
+    person: UsernameOrNone
+    why: str
+    state: NotificationState
+    created_at: datetime
+    due_at: datetime
+
+
+class Measurement(Schema):
+    label: str
+    value: str
+
+
+class IncidentDetail(IncidentRow):
+    """An incident with what was measured, what to do, what happened to it and who was told."""
+
+    what: str
+    limit: str
+    labels: dict[str, list[str]]
+    measurements: list[Measurement]
+    advice: list[str]
+    timeline: list[TimelineLine]
+    notifications: list[NotificationRow]
+
+
+class Which(Schema):
+    """Which incidents: in a state (without one all but pending ones), of a rule by its name, of a
+    team, of a person by the user name.
+    """
+
+    state: IncidentState | None = None
+    rule: Name = None
+    team: Name = None
+    person: Name = None
+
+
+@router.get("/incidents", operation_id="listIncidents", response=IncidentPage)
+def incidents(
+    request: HttpRequest, period: PeriodAsked, which: Query[Which], paging: Paging
+) -> Answer:
+    """Incidents that were open at some moment of the period."""
+    wanted = asked(request)
+    rows = selectors.open_within(selectors.visible_incidents(), wanted.interval)
+    if which.state is None:
+        rows = rows.exclude(state=Incident.State.PENDING)
+    narrowed = {
+        "state": which.state,
+        "rule__name": which.rule,
+        "team__slug": which.team,
+        "person__username": which.person,
+    }
+    rows = rows.filter(**{name: value for name, value in narrowed.items() if value is not None})
+    return wanted.answer(**wanted.listed(rows, paging.limit, incident_row))
+
+
+@router.get("/incidents/{int:number}", operation_id="getIncident", response=IncidentDetail)
+def incident(request: HttpRequest, number: int) -> Joined:
+    """One incident with its timeline."""
+    seen = selectors.visible_incidents().filter(pk=number).first()
+    return incident_detail(required(seen, "incident", field="number"))
+
+
+def incident_row(incident: Incident) -> Joined:
+    """The incident with what was true when it was looked at last."""
+    return Joined(incident, selectors.view_of(incident).breach)
+
+
+def incident_detail(incident: Incident) -> Joined:
+    breach = selectors.view_of(incident).breach
+    return Joined(
+        incident_row(incident),
+        measurements=[Joined(label=label, value=value) for label, value in breach.lines],
+        advice=breach.actions,
+        timeline=selectors.timeline(incident),
+        notifications=selectors.notifications(incident),
+    )
