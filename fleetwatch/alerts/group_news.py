@@ -150,4 +150,5 @@ def _case(incident: Incident) -> Case:
         note=incident.note,
         resolution=incident.resolution,
         status=status_of(incident),
+        is_acknowledged=incident.state == State.ACKNOWLEDGED,
     )

@@ -15,6 +15,7 @@ from fleetwatch.notify.message import Button, Message, one_line
 
 HOURS_PER_MONTH = 730  # 8760 / 12
 SHOWN = 10  # of a group, a line each
+MAX_LABELS = 40  # a job may have any number of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Case:
     note: str
     resolution: str
     status: str = ""
+    is_acknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,39 @@ def several_groups(groups: Sequence[Sequence[Case]], setting: Setting) -> Messag
 
 def of_group(cases: Sequence[Case], setting: Setting) -> Message:
     """What goes on of the group; where nothing does, that it is over."""
+    return replace(
+        _in_words(cases, setting),
+        status=_status(cases),
+        labels=_labels([case.breach for case in cases], setting),
+        since_ms=min(case.breach.since_ms for case in cases),
+    )
+
+
+def _in_words(cases: Sequence[Case], setting: Setting) -> Message:
     going_on = [case for case in cases if not case.resolution]
     if not going_on:
         return _resolved(cases[-1], setting) if len(cases) == 1 else _all_resolved(cases, setting)
     return _opened(going_on[0], setting) if len(going_on) == 1 else _several(going_on, setting)
+
+
+def _status(cases: Sequence[Case]) -> str:
+    """Resolved once all are; acknowledged while what goes on is, all of it."""
+    going_on = [case for case in cases if not case.resolution]
+    if not going_on:
+        return "resolved"
+    return "acknowledged" if all(case.is_acknowledged for case in going_on) else "firing"
+
+
+def _labels(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:
+    """What programs route by: the rule, its severity, and the labels that all of them share."""
+    own = {"rule": setting.rule_name, "severity": setting.severity}
+    shared = {
+        name: breaches[0].label(name)
+        for name in sorted(breaches[0].labels)
+        if name not in own and len({breach.labels.get(name) for breach in breaches}) == 1
+    }
+    labels = [*own.items(), *((name, value) for name, value in shared.items() if value)]
+    return tuple((one_line(name, 100), one_line(value)) for name, value in labels[:MAX_LABELS])
 
 
 def _opened(case: Case, setting: Setting) -> Message:

@@ -8,7 +8,6 @@ is its secret.
 
 import http.client
 import ipaddress
-import json as json_module
 import socket
 import ssl
 import threading
@@ -16,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fleetwatch.lib import networks
@@ -172,12 +170,12 @@ class Deadline:
 def post(
     url: str,
     *,
-    json: Any,
+    body: bytes,
     headers: Mapping[str, str] | None = None,
     timeout_s: float = 10.0,
     allow_private: bool = True,
 ) -> Answer:
-    """The answer to a POST of `json`; the whole call takes at most about `timeout_s` after the name
+    """The answer to a POST of JSON; the whole call takes at most about `timeout_s` after the name
     is resolved. `headers` are sent beside our own.
 
     Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no
@@ -191,7 +189,7 @@ def post(
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     with Deadline(timeout_s) as deadline:
         connection = _Pinned(host, port, addresses=addresses, tls=is_tls, deadline=deadline)
-        sent = _Request(path, json_module.dumps(json).encode(), HEADERS | dict(headers or {}))
+        sent = _Request(path, body, HEADERS | dict(headers or {}))
         return _exchange(connection, sent, deadline)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 SEVERITIES = ("info", "warning", "critical", "resolved")
 ACTIONS = ("ack", "snooze", "not_waste", "fixed", "open")
 STYLES = ("", "primary", "danger")
+STATUSES = ("", "firing", "acknowledged", "resolved")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and
 # paragraph separators.
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -41,6 +42,8 @@ class Message:
     done about it. spark: a small series of shares of its full scale, 0 to 1, None where nothing
     was measured; spark_label: what it shows, with its unit. is_reply: it adds to what its thread
     has (a reminder), where any other message says how things stand now, instead of the last one.
+    status: of the incident that it is about; "" = it is about none (a report, a test). labels: what
+    programs route an incident by, by name. since_ms: when it began; None = of no incident.
     """
 
     title: str
@@ -54,9 +57,13 @@ class Message:
     spark: tuple[float | None, ...] = ()
     spark_label: str = ""
     is_reply: bool = False
+    status: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    since_ms: int | None = None
 
     def __post_init__(self) -> None:
         _of("severity", self.severity, SEVERITIES)
+        _of("status", self.status, STATUSES)
         if not all(share is None or math.isfinite(share) for share in self.spark):
             raise ValueError("a spark's values are numbers, or None where nothing was measured")
 

@@ -87,6 +87,63 @@ def test_what_looks_the_same_is_told_beside_the_fix(held, kind, memory_bytes, wo
     assert "".join(told).startswith(words)
 
 
+def cases(*ended_or_not: str, **changes) -> list[Case]:
+    """Of two jobs on one node, each with its resolution and whether it is acknowledged."""
+    return [
+        Case(
+            pk,
+            job_idle.breach(
+                facts(
+                    labels={"node": ("gpu-01",), "job": (f"j/{pk}",), "team": ("nlp", "cv")},
+                    gpus=(an_idle_gpu(pk, since_ms=ms(10 * pk)),),
+                )
+            ),
+            "",
+            resolution,
+            **changes,
+        )
+        for pk, resolution in enumerate(ended_or_not, start=3)
+    ]
+
+
+def in_words(several: list[Case]):
+    setting = {"rule_name": "Job idle", "severity": "warning", "zone": UTC, "now": at(211)}
+    return of_group(several, Setting(**setting, base="http://fleet"))
+
+
+def test_programs_route_a_group_by_the_labels_that_all_of_it_shares():
+    message = in_words(cases("", ""))
+
+    assert dict(message.labels) == {"rule": "Job idle", "severity": "warning", "node": "gpu-01"}
+    assert message.since_ms == ms(30)
+
+
+def test_a_job_with_labels_beyond_number_has_forty():
+    many = {f"label.{number:03}": ("x",) for number in range(500)}
+
+    assert len(opened(facts(labels=many)).labels) == 40
+
+
+@pytest.mark.parametrize(
+    ("ended", "is_acknowledged", "status"),
+    [
+        (("", ""), False, "firing"),
+        (("", ""), True, "acknowledged"),
+        (("", "it works again"), True, "acknowledged"),
+        (("", "it works again"), False, "firing"),
+        (("it works again", "it works again"), False, "resolved"),
+    ],
+)
+def test_a_group_is_over_once_all_of_it_is(ended, is_acknowledged, status):
+    assert in_words(cases(*ended, is_acknowledged=is_acknowledged)).status == status
+
+
+def test_a_group_of_which_one_is_not_acknowledged_fires():
+    [acknowledged] = cases("", is_acknowledged=True)
+
+    assert in_words([acknowledged, *cases("")]).status == "firing"
+
+
 def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     message = opened(facts())
 

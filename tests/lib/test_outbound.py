@@ -62,7 +62,7 @@ def test_json_is_posted_and_the_answer_comes_back():
         reply(200, b"ok", X_Kind="test")(handler)
 
     with serving(answer) as url:
-        got = outbound.post(f"{url}/hook?a=1", json={"n": 1})
+        got = outbound.post(f"{url}/hook?a=1", body=b'{"n": 1}')
 
     assert (got.status, got.text, got.headers["x-kind"]) == (200, "ok", "test")
     assert seen == [("/hook?a=1", "application/json; charset=utf-8", b'{"n": 1}')]
@@ -70,14 +70,14 @@ def test_json_is_posted_and_the_answer_comes_back():
 
 def test_a_redirect_is_an_answer_and_is_not_followed():
     with serving(reply(302, b"", Location="http://169.254.169.254/")) as url:
-        got = outbound.post(url, json={})
+        got = outbound.post(url, body=b"{}")
 
     assert got.status == 302
 
 
 def test_an_endless_answer_is_cut():
     with serving(reply(200, b"x" * 400_000)) as url:
-        got = outbound.post(url, json={})
+        got = outbound.post(url, body=b"{}")
 
     assert len(got.text) == outbound.MAX_ANSWER_BYTES
 
@@ -98,7 +98,7 @@ def test_one_byte_now_and_then_does_not_hold_the_caller():
     with serving(drip) as url:
         began = time.monotonic()
         with pytest.raises(outbound.OutboundError, match=r"127\.0\.0\.1: no answer within 0\.3 s"):
-            outbound.post(url, json={}, timeout_s=0.3)
+            outbound.post(url, body=b"{}", timeout_s=0.3)
         took_s = time.monotonic() - began
         done.set()
 
@@ -111,7 +111,7 @@ def test_a_refused_connection_names_the_host_but_not_the_secret_path():
         port = free.getsockname()[1]
 
     with pytest.raises(outbound.OutboundError) as caught:
-        outbound.post(f"http://127.0.0.1:{port}/services/s3cr3t", json={})
+        outbound.post(f"http://127.0.0.1:{port}/services/s3cr3t", body=b"{}")
 
     assert str(caught.value) == "127.0.0.1: refused the connection"
 
@@ -128,7 +128,7 @@ def test_metadata_and_link_local_addresses_are_never_called(monkeypatch, address
     resolving(monkeypatch, address)
 
     with pytest.raises(outbound.ForbiddenAddressError):
-        outbound.post("https://innocent.example/hook", json={})
+        outbound.post("https://innocent.example/hook", body=b"{}")
 
 
 def test_one_bad_address_among_good_ones_is_enough_to_refuse(monkeypatch):
@@ -193,6 +193,6 @@ def test_something_that_is_not_http_is_one_clear_error():
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     with pytest.raises(outbound.OutboundError, match="not HTTP"):
-        outbound.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", json={})
+        outbound.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", body=b"{}")
     thread.join(5)
     listener.close()

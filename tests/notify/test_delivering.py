@@ -112,7 +112,7 @@ def test_a_webhook_that_is_gone_switches_its_channel_off_visibly(slack):
     assert not status.channel.is_enabled
     assert (
         status.channel.disabled_reason
-        == "Slack says 404 no_service: the webhook is gone or not allowed; make a new one"
+        == "Slack says 404 no_service: the address is gone or not allowed; enter another"
     )
     assert status.last.state == "failed"
 

@@ -5,8 +5,9 @@ from fleetwatch.notify.transports.base import Transport
 from fleetwatch.notify.transports.email import EMAIL
 from fleetwatch.notify.transports.slack import SLACK
 from fleetwatch.notify.transports.slack_app import SLACK_APP
+from fleetwatch.notify.transports.webhook import WEBHOOK
 
-TRANSPORTS: tuple[Transport, ...] = (SLACK_APP, SLACK, EMAIL)
+TRANSPORTS: tuple[Transport, ...] = (SLACK_APP, SLACK, EMAIL, WEBHOOK)
 
 
 def transport(kind: str) -> Transport:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Protocol
 
 from fleetwatch.lib import outbound
@@ -143,7 +144,28 @@ def required(
     return values, errors
 
 
+def url_error(values: Mapping[str, str], name: str, label: str) -> dict[str, str]:
+    """What is wrong with the address in this field, nothing where it is empty; `label` begins the
+    sentence.
+    """
+    if not values[name]:
+        return {}
+    try:
+        outbound.check_url(values[name])
+    except ValueError as error:
+        return {name: f"{label} {error}"}
+    return {}
+
+
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the answer says; None when it does not say it in seconds."""
+    """Seconds to wait as the answer says, of a date those from the answer's own; None when it says
+    neither.
+    """
     value = headers.get("retry-after", "").strip()
-    return float(value) if value.isascii() and value.isdigit() and len(value) < 8 else None
+    if value.isascii() and value.isdigit() and len(value) < 8:
+        return float(value)
+    try:
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError):  # no date; one without a zone beside one with it
+        return None
+    return wait.total_seconds()

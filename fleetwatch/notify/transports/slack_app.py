@@ -23,10 +23,11 @@ from fleetwatch.notify.transports.base import (
     MessageRefusedError,
     Receipt,
     TransportError,
-    reaching,
     required,
     retry_after_s,
+    url_error,
 )
+from fleetwatch.notify.transports.posting import TIMEOUT_S, Service
 from fleetwatch.notify.transports.slack_blocks import (
     MAX_FALLBACK,
     MEMBER,
@@ -37,7 +38,6 @@ from fleetwatch.notify.transports.slack_blocks import (
     url_buttons,
 )
 
-TIMEOUT_S = 10
 SHAPES = (
     ("bot_token", re.compile(r"xoxb-[A-Za-z0-9-]{1,200}"), "A bot token begins with xoxb-"),
     (
@@ -130,14 +130,11 @@ class API:
 
     def call(self, method: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The method's answer. Raises NotOKError, TransportError."""
-        with reaching():
-            answer = outbound.post(
-                f"{self.config['api_url'].rstrip('/')}/{method}",
-                json=body,
-                headers={"Authorization": f"Bearer {self.config['bot_token']}"},
-                timeout_s=self.timeout_s,
-                allow_private=self.allow_private,
-            )
+        answer = Service("Slack", self.allow_private, self.timeout_s).post(
+            f"{self.config['api_url'].rstrip('/')}/{method}",
+            body,
+            headers={"Authorization": f"Bearer {self.config['bot_token']}"},
+        )
         content = _content(answer)
         code = str(content.get("error", ""))
         if answer.status != 200 or code in SLOW_DOWN:
@@ -185,10 +182,7 @@ class SlackApp:
             for name, shape, text in SHAPES
             if values[name] and not shape.fullmatch(values[name])
         }
-        try:
-            outbound.check_url(values["api_url"])
-        except ValueError as error:
-            errors["api_url"] = f"The address of the API {error}"
+        errors |= url_error(values, "api_url", "The address of the API")
         if errors:
             raise ConfigError(errors)
         return values
@@ -232,10 +226,7 @@ def answer_click(url: str, text: str, *, timeout_s: float, allow_private: bool) 
         "mrkdwn": False,
     }
     try:
-        with reaching():
-            answer = outbound.post(
-                url, json=content, timeout_s=timeout_s, allow_private=allow_private
-            )
+        answer = Service("Slack", allow_private, timeout_s).post(url, content)
     except ValueError as error:
         raise TransportError("the click came without an address for its answer") from error
     if answer.status != 200:
