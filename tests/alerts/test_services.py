@@ -415,7 +415,7 @@ def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
     for model in (Incident, IncidentGroup, Delivery):
         model.objects.all().delete()
 
-    services.set_rule(rule, services.settings_of(rule), is_enabled=True, channels=[chosen])
+    set_to(rule, channels=(chosen,))
     announcing.run(at(31))
 
     assert everyone == {chosen.pk, other.pk}
