@@ -131,7 +131,7 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
     """Several subjects at once: one line each, the longest first."""
     breaches = sorted((case.breach for case in cases), key=lambda breach: breach.since_ms)
     first = breaches[0]
-    count = f"{len(cases)} {first.kind}s"
+    count = f"{len(cases)} {_kind(first)}s"
     rest = len(cases) - SHOWN
     return Message(
         title=f"{first.word} · {count} of {_owner(first)} on {first.label('node')}",
@@ -192,7 +192,7 @@ def _dollars(breaches: Sequence[Breach]) -> tuple[Line, ...]:
 
 
 def _rows(breaches: Sequence[Breach], setting: Setting) -> tuple[tuple[str, ...], ...]:
-    head = (breaches[0].kind.capitalize(), "Since", "So far")
+    head = (_head(breaches[0]), "Since", "So far")
     return head, *(_row(breach, setting) for breach in breaches[:SHOWN])
 
 
@@ -208,7 +208,7 @@ def _resolved(case: Case, setting: Setting) -> Message:
     length = _length(breach)
     begin = setting.clock(breach.since_ms)
     end = setting.clock(breach.until_ms)
-    subject = f"{breach.kind.capitalize()} {named(breach.subject, breach.name)}"
+    subject = f"{_head(breach)} {named(breach.subject, breach.name)}"
     return Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
         summary=f"{subject}: {case.resolution}. {breach.had} for {length}.",
@@ -227,13 +227,13 @@ def _resolved(case: Case, setting: Setting) -> Message:
 def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
     breaches = [case.breach for case in cases]
     first = breaches[0]
-    count = f"{len(cases)} {first.kind}s"
+    count = f"{len(cases)} {_kind(first)}s"
     return Message(
         title=f"resolved · {count} of {_owner(first)}{_cost(breaches)}",
         summary=f"{count} that were {first.word} are no longer.",
         fields=(("Owner", _owner(first)), *_costs(breaches), _rule(first, setting)),
         rows=(
-            (first.kind.capitalize(), "Why", "Cost"),
+            (_head(first), "Why", "Cost"),
             *(
                 (
                     named(case.breach.subject, case.breach.name),
@@ -273,7 +273,18 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
 
 
 def _about(breach: Breach) -> tuple[Line, ...]:
-    return ("Owner", _owner(breach)), (breach.kind.capitalize(), named(breach.subject, breach.name))
+    return ("Owner", _owner(breach)), (_head(breach), named(breach.subject, breach.name))
+
+
+def _kind(breach: Breach) -> str:
+    """What its subject is, as people call it."""
+    return "GPU" if breach.kind == "gpu" else breach.kind
+
+
+def _head(breach: Breach) -> str:
+    """The same where a line begins."""
+    kind = _kind(breach)
+    return kind[:1].upper() + kind[1:]
 
 
 def _owner(breach: Breach) -> str:

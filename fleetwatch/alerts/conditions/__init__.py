@@ -1,12 +1,13 @@
 """Every condition, one file each; nothing else knows their names."""
 
 from fleetwatch.alerts.breach import Condition
-from fleetwatch.alerts.conditions import gpu_idle, job_idle, node_silent
+from fleetwatch.alerts.conditions import gpu_idle, held_by_no_job, job_idle, node_silent
 
 CONDITIONS: tuple[Condition, ...] = (
     job_idle.CONDITION,
     gpu_idle.CONDITION,
     node_silent.CONDITION,
+    held_by_no_job.CONDITION,
 )
 
 

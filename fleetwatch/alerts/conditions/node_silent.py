@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.gpu_costs import cost_of
+from fleetwatch.alerts.gpu_words import gpu_labels, model_of
 from fleetwatch.alerts.hub_door import Open, open_span
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.inventory import selectors as inventory
@@ -50,11 +51,6 @@ class SilentNode:
         kinds = ", ".join(one_line(model, 40) for model in self.models)
         count = len(self.gpus)
         return f"{count} × {kinds}" if kinds else f"{count} GPU{'s' * (count != 1)}"
-
-
-def model_of(gpu: GPU) -> str:
-    """As prices call it, else as the driver does."""
-    return gpu.model.name if gpu.model else gpu.model_name
 
 
 def measure(watch: Watch) -> Measured:
@@ -174,7 +170,7 @@ def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watc
             _fix(node),
             "Until then nobody knows what its jobs do, and it costs what it costs.",
         ),
-        labels=_labels(node),
+        labels=gpu_labels(node.gpus, node.clusters) | {"node": (node.name,)},
         facts={"gpus": len(node.gpus), "is_stopped": node.is_stopped},
     )
 
@@ -189,11 +185,6 @@ def _fix(node: SilentNode) -> str:
         "Fix: see on the node whether it is up and its agent runs (systemctl status"
         " fleetwatch-agent); remove the node on its page if it is gone for good."
     )
-
-
-def _labels(node: SilentNode) -> dict[str, tuple[str, ...]]:
-    labels = {"node": (node.name,), "model": node.models, "cluster": node.clusters}
-    return {name: values for name, values in labels.items() if values}
 
 
 CONDITION = Condition(

@@ -1,0 +1,36 @@
+"""How a GPU is called in messages, and what scopes, silences and routes match of it. Pure."""
+
+from collections.abc import Iterable
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.notify.message import one_line
+
+
+def model_of(gpu: GPU) -> str:
+    """As prices call it, else as the driver does; "" where nobody said."""
+    return gpu.model.name if gpu.model else gpu.model_name
+
+
+def place_of(gpu: GPU) -> str:
+    """Its node and its number there: "node-014 GPU 3"."""
+    number = one_line(gpu.uuid, 20) if gpu.index is None else str(gpu.index)
+    return f"{one_line(gpu.node.name, 60)} GPU {number}"
+
+
+def with_model(gpu: GPU) -> str:
+    """The same with its model, where that is known."""
+    model = one_line(model_of(gpu), 40)
+    return f"{place_of(gpu)} ({model})" if model else place_of(gpu)
+
+
+def gpu_labels(gpus: Iterable[GPU], clusters: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Their nodes and models, and the clusters that these belong to; what is not known is not
+    there.
+    """
+    several = list(gpus)
+    values = {
+        "node": {gpu.node.name for gpu in several},
+        "model": {model_of(gpu) for gpu in several},
+        "cluster": set(clusters),
+    }
+    return {name: tuple(sorted(each - {""})) for name, each in values.items() if each - {""}}
