@@ -14,7 +14,7 @@ from django.db.models import Q
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import evaluation, matchers, weekly_hours
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import MINUTE_MS, STALE_MS, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
@@ -32,6 +32,7 @@ RULE_OFF = "the rule was switched off"
 RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
 # evaluations may come late by so much and still read all that they need
 SLACK_MS = 60 * 60_000
+CLOCK_MS = 30_000  # by so much beat may be early: the fifth minute is not to become the sixth
 LONGEST_MINUTES = 30 * 24 * 60
 OPEN = Q(ended_ms=None)
 State = Incident.State
@@ -48,9 +49,19 @@ def evaluate(now: datetime) -> dict[str, int]:
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
     for rule in Rule.objects.order_by("pk"):
         with transaction.atomic():
-            if has_lock(f"alerts.rule.{rule.pk}"):
+            if _is_due(rule, now) and has_lock(f"alerts.rule.{rule.pk}"):
                 did.update(_evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
     return dict(did)
+
+
+def _is_due(rule: Rule, now: datetime) -> bool:
+    """What its condition measures changes each so many minutes; what is switched off, or was not
+    evaluated yet, is always due.
+    """
+    every_ms = condition(rule.condition).every_minutes * MINUTE_MS
+    if not rule.is_enabled or rule.evaluated_ms is None or every_ms == MINUTE_MS:
+        return True
+    return to_ms(now) >= rule.evaluated_ms + every_ms - CLOCK_MS
 
 
 def settings_of(rule: Rule) -> Settings:

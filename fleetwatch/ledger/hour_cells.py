@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import NAMES, Table
@@ -23,6 +24,8 @@ _NARROW = ("start_ms", *NAMES)
 _COLUMNS = (*_WIDE, *_NARROW)
 _START = _COLUMNS.index("start_ms")
 _ROW_BYTES = 8 * len(_WIDE) + 4 * len(_NARROW)
+_NO_WIDE = np.zeros((len(_WIDE), 0), dtype=np.int64)
+_NO_NARROW = np.zeros((len(_NARROW), 0), dtype=np.int32)
 _READ = (
     "SELECT node_id, hour, payload FROM ledger_hourcells WHERE node_id = ANY(%s) AND hour >= %s AND"
     " hour < %s ORDER BY node_id, hour"
@@ -66,6 +69,21 @@ def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table
     }
 
 
+def in_bulk(node_ids: Sequence[int], start_ms: int, end_ms: int) -> Table:
+    """The nodes' pieces in the clock hours of [start_ms, end_ms) as one table, in no order: ids and
+    start are 64 bits wide, milliseconds 32.
+    """
+    asked = [list(node_ids), from_ms(start_ms), from_ms(end_ms)]
+    rows = fetched(_READ, asked)
+    blocks = [_blocks(payload) for _, _, payload in rows]
+    wide = np.concatenate([_NO_WIDE, *(wide for wide, _ in blocks)], axis=1)
+    narrow = np.concatenate([_NO_NARROW, *(narrow for _, narrow in blocks)], axis=1)
+    hours = np.array([to_ms(hour) for _, hour, _ in rows], dtype=np.int64)
+    table = dict(zip(_COLUMNS, (*wide, *narrow), strict=True))
+    table["start_ms"] = table["start_ms"] + np.repeat(hours, [wide.shape[1] for wide, _ in blocks])
+    return table
+
+
 def forget(before: datetime) -> int:
     """How many hours of pieces were deleted: of hours whose windows are gone nothing is diagnosed
     any more.
@@ -97,10 +115,15 @@ def _packed(table: Table, hour: int) -> bytes:
 
 def _unpacked(payload: bytes, hour: int) -> Ints:
     """_COLUMNS x rows."""
+    columns: Ints = np.concatenate(_blocks(payload))
+    columns[_START] += hour
+    return columns
+
+
+def _blocks(payload: bytes) -> tuple[Ints, NDArray[np.int32]]:
+    """_WIDE and _NARROW columns, each x rows."""
     data = decompress(payload)
     count = len(data) // _ROW_BYTES
     wide = np.frombuffer(data, dtype="<i8", count=count * len(_WIDE))
     narrow = np.frombuffer(data, dtype="<i4", offset=wide.nbytes)
-    columns: Ints = np.concatenate([wide, narrow]).reshape(len(_COLUMNS), count)
-    columns[_START] += hour
-    return columns
+    return wide.reshape(len(_WIDE), count), narrow.reshape(len(_NARROW), count)

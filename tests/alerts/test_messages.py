@@ -6,6 +6,7 @@ import pytest
 
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
+from fleetwatch.alerts.gpu_places import places
 from fleetwatch.alerts.messages import Case, Setting, of_group
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
 from tests.alerts.factories import at, ms
@@ -309,15 +310,13 @@ def test_facts_of_an_older_incident_are_read():
 def test_mig_instances_and_gpus_without_an_index_are_named():
     gpus = (an_idle_gpu(1, mig_profile="1g.10gb"), an_idle_gpu(None, uuid="GPU-abc"))
 
-    assert job_idle.places(facts(gpus=gpus)) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
+    assert places(gpus) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
 
 
 def test_many_nodes_are_counted_not_listed():
     gpus = tuple(an_idle_gpu(0, node=f"n{number}") for number in range(6))
 
-    assert (
-        job_idle.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
-    )
+    assert places(gpus) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
 
 
 def test_hostile_names_of_a_thousand_gpus_still_fit_slack():

@@ -1,11 +1,18 @@
 """Every condition, one file each; nothing else knows their names."""
 
 from fleetwatch.alerts.breach import Condition
-from fleetwatch.alerts.conditions import gpu_idle, held_by_no_job, job_idle, node_silent
+from fleetwatch.alerts.conditions import (
+    gpu_idle,
+    held_by_no_job,
+    job_idle,
+    low_utilisation,
+    node_silent,
+)
 
 CONDITIONS: tuple[Condition, ...] = (
     job_idle.CONDITION,
     gpu_idle.CONDITION,
+    low_utilisation.CONDITION,
     node_silent.CONDITION,
     held_by_no_job.CONDITION,
 )

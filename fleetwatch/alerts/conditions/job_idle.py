@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 
 from fleetwatch.alerts import job_lanes
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
+from fleetwatch.alerts.gpu_places import amounts_sum, models, place_of, places
 from fleetwatch.alerts.job_labels import job_labels
 from fleetwatch.alerts.job_lanes import Counts, Ints
 from fleetwatch.costs.mapping.attribution import jobs_by_key
@@ -34,7 +34,6 @@ from fleetwatch.lib.intervals import from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
-from fleetwatch.notify.message import one_line
 
 _IDLE_GPUS = read_statement("alerts/sql/idle_gpus.sql")
 
@@ -46,7 +45,6 @@ DAY_MS = 24 * 60 * MINUTE_MS
 MONTH_MINUTES = 30 * 24 * 60
 
 EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
-NAMED_NODES = 4
 # What may stand in a command that people copy: nothing that a shell reads.
 PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,252}", re.ASCII)
 LOST = "What was not saved is lost: variables of a session, results since the last checkpoint."
@@ -130,13 +128,6 @@ class Facts:
         """Memory held on all of them; None when one was not read."""
         amounts = [gpu.memory_bytes for gpu in self.gpus]
         return None if None in amounts else sum(amount for amount in amounts if amount is not None)
-
-
-def _sum(amounts: list[str | None]) -> Decimal | None:
-    """None where one is not known."""
-    if None in amounts:
-        return None
-    return sum((Decimal(amount) for amount in amounts if amount is not None), Decimal(0))
 
 
 def measure(watch: Watch, levels: job_lanes.Levels) -> Measured:
@@ -278,7 +269,7 @@ def _facts(job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], watc
         external_id=ended_by(job.external_id, job.labels),
         job_gpus=max(len(nodes), granted_gpus(job.labels)),
         minutes=watch.settings.minutes,
-        gpus=tuple(sorted(gpus, key=_place)),
+        gpus=tuple(sorted(gpus, key=place_of)),
         labels=job_labels(job, gpus),
         kind=job.kind,
         pids=tuple(sorted(pids)[:MAX_PIDS]),
@@ -311,7 +302,7 @@ def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
 
 def breach(facts: Facts) -> Breach:
     """What is told of the idle job."""
-    where = places(facts)
+    where = places(facts.gpus)
     how_many = _how_many(facts)
     return Breach(
         subject=facts.job_key,
@@ -320,15 +311,15 @@ def breach(facts: Facts) -> Breach:
         until_ms=facts.until_ms,
         word="idle",
         tag="idle held",
-        title=f"idle · {where}{_models(facts)}",
+        title=f"idle · {where}{models(facts.gpus)}",
         where=where,
         what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",
         had=f"{how_many} had been idle",
         limit=f"idle ≥ {facts.minutes:g} min",
         name=facts.job_name,
         owner=facts.owner,
-        usd_per_hour=_sum([gpu.usd_per_hour for gpu in facts.gpus]),
-        cost_usd=_sum([gpu.cost_usd for gpu in facts.gpus]),
+        usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in facts.gpus),
+        cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         memory_bytes=facts.memory_bytes,
         lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
@@ -337,30 +328,6 @@ def breach(facts: Facts) -> Breach:
         labels=facts.labels,
         facts=asdict(facts),
     )
-
-
-def places(facts: Facts) -> str:
-    """The idle GPUs by node, e.g. "node-014 GPU 3, 4"; beyond four nodes only how many."""
-    by_node = groupby(sorted(facts.gpus, key=_place), key=lambda gpu: gpu.node)
-    named = [
-        f"{one_line(node, 60)} GPU {', '.join(_gpu(gpu) for gpu in gpus)}" for node, gpus in by_node
-    ]
-    rest = len(named) - NAMED_NODES
-    return "; ".join(named[:NAMED_NODES]) + (f"; {rest} more nodes" if rest > 0 else "")
-
-
-def _place(gpu: IdleGPU) -> tuple[str, int, str]:
-    return (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
-
-
-def _gpu(gpu: IdleGPU) -> str:
-    number = one_line(gpu.uuid, 20) if gpu.index is None else str(gpu.index)
-    return f"{number} ({one_line(gpu.mig_profile, 20)})" if gpu.mig_profile else number
-
-
-def _models(facts: Facts) -> str:
-    models = sorted({one_line(gpu.model, 40) for gpu in facts.gpus if gpu.model})
-    return f" ({', '.join(models)})" if models else ""
 
 
 def _how_many(facts: Facts) -> str:

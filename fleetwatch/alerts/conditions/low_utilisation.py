@@ -1,0 +1,61 @@
+"""The condition low_utilisation: a job that hardly uses its GPUs, by the ledger's five-minute
+pieces.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from fleetwatch.alerts.breach import Condition, Settings, Watch
+from fleetwatch.alerts.episodes import Level, Measured
+from fleetwatch.alerts.job_breaches import Telling, describe
+from fleetwatch.alerts.job_cells import JobCells, Share, job_cells, measured
+from fleetwatch.alerts.job_lanes import Ints
+
+MOSTLY_RESTS = 0.5  # of what was seen, idle or starting: idle time has rules of its own
+
+
+def measure(watch: Watch) -> Measured:
+    """How much of the time that its GPUs were not idle each batch job used them."""
+    settings = watch.settings
+    cells = job_cells(watch, lambda cells: levels(cells, settings) == Level.BREACH)
+    return measured(cells, levels(cells, settings), watch, cleared="its GPUs are used again")
+
+
+def levels(cells: JobCells, settings: Settings) -> Ints:
+    """In breach where the share in use is below the threshold (per cent), whatever those GPUs did
+    that nobody saw; neither where the job mostly rests.
+    """
+    used = cells.useful + cells.underused
+    seen = used + cells.stalled
+    rests = cells.resting > MOSTLY_RESTS * (seen + cells.resting)
+    return np.where(rests, Level.BETWEEN, Share.of(used, seen, cells.unseen).below(settings))
+
+
+CONDITION = Condition(
+    name="low_utilisation",
+    label="Low utilisation",
+    sentence=(
+        "Tells when a batch job has used its GPUs less than {threshold} % of the time for {minutes}"
+        " minutes."
+    ),
+    kind="job",
+    unit="%",
+    low=1,
+    high=90,
+    usual=Settings(threshold=15, minutes=120, clear=20, min_coverage=0.8, grace_minutes=30),
+    measure=measure,
+    describe=partial(
+        describe,
+        telling=Telling(
+            word="low utilisation",
+            tag="hardly used",
+            did="worked {rest} of the time",
+            had="worked {rest} of the time",
+            limit="used < {threshold} % of the time for {minutes} min",
+            states=("stalled",),
+        ),
+    ),
+    is_on=True,
+    every_minutes=5,
+)
