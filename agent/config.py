@@ -23,6 +23,7 @@ from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 SOURCES = ("auto", "nvml", "nvidia-smi")
 EXPORTER = "dcgm="
 JOB_SOURCES = ("slurm", "kubernetes", "docker", "process")
+ACTIONS = ("stop_job",)
 PREFIX = "FLEETWATCH_"
 TOKEN_FILE = PREFIX + "TOKEN_FILE"
 INSTALLED = Path("/etc/fleetwatch-agent/environment")  # the service's, root's
@@ -51,6 +52,7 @@ class Config:
     token_file: Optional[Path] = None  # the token came from it, and a new one may
     flush_s: int = 30
     release_min: int = 5
+    allow_actions: Tuple[str, ...] = ()  # of ACTIONS: what the hub may have done here
     spool: Path = Path()
     spool_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -239,6 +241,12 @@ _FLAGS = (
         "run",
     ),
     (
+        "--allow-actions",
+        "LIST",
+        "what the hub may have done on this host: none, or stop_job (none)",
+        "run",
+    ),
+    (
         "--spool",
         "DIR",
         "folder of the queue on disk (as root /var/lib/fleetwatch-agent)",
@@ -318,7 +326,7 @@ def _parser() -> _Parser:
 
 _VARIABLES = (
     "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "GPM", "FLUSH_S", "SPOOL", "SPOOL_MB",
-    "CA_FILE", "LABELS", "RELEASE_MIN",
+    "CA_FILE", "LABELS", "RELEASE_MIN", "ALLOW_ACTIONS",
     "JOBS", "CLUSTER", "PROC_ROOT", "DOCKER_ALL_COUNTS",
 )  # fmt: skip
 
@@ -363,6 +371,15 @@ def _job_sources(flag: str, text: str) -> Tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if names != ("auto",) and not set(names) <= set(JOB_SOURCES):
         raise _wrong(flag, text, "auto, or some of " + ",".join(JOB_SOURCES))
+    return names
+
+
+def _actions(flag: str, text: str) -> Tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if names == ("none",):
+        return ()
+    if not set(names) <= set(ACTIONS):
+        raise _wrong(flag, text, "none, or some of " + ",".join(ACTIONS))
     return names
 
 
@@ -427,6 +444,7 @@ _READ_BY: Mapping[str, Tuple[str, Callable[[str, str], Any]]] = {
     "spool_mb": ("512", _whole(1, 1_000_000)),
     "labels": ("", _labels),
     "jobs": ("auto", _job_sources),
+    "allow_actions": ("none", _actions),
     "cluster": ("", _cluster),
     "proc_root": ("", _proc_root),
     "docker_all_counts": ("no", _either("yes", "no")),

@@ -4,6 +4,7 @@ import logging
 import random
 import signal
 import threading
+from typing import TYPE_CHECKING, Optional
 
 from agent import batch, memory
 from agent.assembly import identity, source_of, workloads
@@ -18,6 +19,9 @@ from agent.restart import restart
 from agent.sampler import Recorder, Sampler
 from agent.sender import Pump
 from agent.spool import Spool
+
+if TYPE_CHECKING:
+    from agent.actions.runner import Runner
 
 WINDOW_MS = WINDOW_S * 1000
 MAX_PHASE_MS = 3000
@@ -74,15 +78,33 @@ def _settle_later() -> None:
 
 def _loop(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Loop:
     boot = spool.identity
+    sender = EnrollingSender(chosen)
+    runner = _runner(chosen, sender)
     return Loop(
         batch.Sender(chosen.node, boot.boot_id, boot.boot_start_ms, WINDOW_S, chosen.labels),
         sampler,
         spool,
-        Pump(spool, EnrollingSender(chosen).send, flush_s=chosen.flush_s),
+        Pump(spool, sender.send, flush_s=chosen.flush_s, obey=runner.take if runner else None),
         HostReader(chosen.proc_root),
         clock,
         phase_ms=random.randrange(MAX_PHASE_MS),
         release_s=chosen.release_min * 60,
+        runner=runner,
+    )
+
+
+def _runner(chosen: Config, sender: EnrollingSender) -> "Optional[Runner]":
+    """What carries out the hub's orders; None where the operator allows none."""
+    if not chosen.allow_actions:
+        return None
+    from agent.actions.runner import Runner
+
+    return Runner(
+        chosen.node,
+        frozenset(chosen.allow_actions),
+        chosen.spool,
+        token=lambda: sender.token,
+        window_ms=WINDOW_MS,
     )
 
 

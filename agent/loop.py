@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 from agent import __version__, batch, wire
 from agent.clock import Clock
@@ -22,6 +22,9 @@ from agent.sampler import KEPT_MS, Observed, Sampler
 from agent.sender import Pump
 from agent.spool import Maker, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
+
+if TYPE_CHECKING:
+    from agent.actions.runner import Runner
 
 log = logging.getLogger("agent.loop")
 
@@ -52,6 +55,7 @@ class Loop:
     # how much later than it could this node closes its windows: a fleet must not call at one moment
     phase_ms: int = 0
     release_s: float = 300.0  # how long the driver is let go of when that is asked for
+    runner: Optional["Runner"] = None  # of what the hub may have done here
 
     _drafted_events = 0
     _is_stuck = False
@@ -138,11 +142,19 @@ class Loop:
         self._gpus = observed.gpus
         until_ms = min(end_ms, max(start_ms, now_ms))
         self._closed.append(close_all(observed, self.host, start_ms=start_ms, end_ms=until_ms))
-        self._events = [*self._events, *self.sampler.take_events()][-MAX_EVENTS:]
+        self._events = [*self._events, *self._fresh_events()][-MAX_EVENTS:]
         if len(self._closed) * self.sender.window_s >= self.pump.flush_s:
             self.flush()
         else:
             self._draft()
+
+    def _fresh_events(self) -> List[Event]:
+        """Of the window that was closed last, and of what the hub had done here."""
+        events = list(self.sampler.take_events())
+        if self.runner is not None:
+            self.runner.note(self._closed[-1])
+            events += self.runner.events()
+        return events
 
     def flush(self) -> None:
         """Puts the closed windows into the spool as one batch."""

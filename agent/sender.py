@@ -77,6 +77,7 @@ class Outcome:
     status: Optional[int] = None
     wait_s: Optional[float] = None
     next_flush_s: Optional[int] = None
+    orders: Sequence[Object] = ()  # what the hub wants done
 
     @property
     def is_token_refused(self) -> bool:
@@ -274,6 +275,7 @@ def _accepted(status: int, content: Object) -> Outcome:
         _refused(parts(content, "refused")),
         status,
         next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))) if is_number else None,
+        orders=parts(content, "actions"),
     )
 
 
@@ -316,6 +318,7 @@ class Pump:
     batch.
 
     `ends_at_refusal` is for a command whose last words are the refusal: it is not logged before.
+    `obey` is given the orders of an answer, where this host lets the hub have something done.
     """
 
     def __init__(
@@ -325,7 +328,9 @@ class Pump:
         *,
         flush_s: int,
         ends_at_refusal: bool = False,
+        obey: Optional[Callable[[Sequence[Object]], None]] = None,
     ) -> None:
+        self._obey = obey
         self.flush_s = flush_s  # the hub may ask for another
         self.last: Optional[Outcome] = None
         self.rejected = 0
@@ -395,6 +400,8 @@ class Pump:
             self.last_refusal = outcome.text or self.last_refusal
             self.flush_s = outcome.next_flush_s or self.flush_s
             self._spool.ack(entry.sequence)
+            if outcome.orders and self._obey is not None:
+                self._obey(outcome.orders)
             return
         halves = split(entry) if outcome.verdict is Verdict.TOO_LARGE else None
         if halves is not None:

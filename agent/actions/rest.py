@@ -1,0 +1,60 @@
+"""Since when each GPU rests, by the windows that this agent itself closed: the last word on whether
+a job is ended. What was not read does not rest.
+"""
+
+from typing import Dict, NamedTuple, Optional
+
+from agent.batch import ClosedWindow
+from agent.readings import Workload
+from agent.window import GPUWindow
+
+# a GPU with more of it did something; as the ledger has it
+ACTIVE_ABOVE = 0.02
+# a window of which less was read says nothing of the rest of it
+LEAST_OBSERVED = 0.8
+# any of them says so; where none was read nobody knows
+SIGNALS = ("util_max", "sm_active_max", "sm_active", "gr_engine_active")
+FRESH_MS = 30_000  # what was read longer ago says nothing of now
+
+
+class Rest(NamedTuple):
+    """Since when the GPU was read without a gap and did nothing, and up to when."""
+
+    since_ms: int
+    until_ms: int
+
+
+class Rests:
+    """What the closed windows say; not for several threads."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._rests: Dict[str, Rest] = {}
+        self.workload: Optional[Workload] = None  # of the newest window
+
+    def note(self, closed: ClosedWindow) -> None:
+        """One more window, in their order."""
+        rests: Dict[str, Rest] = {}
+        for window in closed.windows:
+            if self._rests_in(window):
+                rests[window.uuid] = self._longer(window)
+        self._rests = rests
+        self.workload = closed.workload
+
+    def rested_ms(self, uuid: str, now_ms: int) -> int:
+        """For how long the GPU did nothing up to now; 0 where that is not known."""
+        rest = self._rests.get(uuid)
+        if rest is None or now_ms - rest.until_ms > FRESH_MS:
+            return 0
+        return rest.until_ms - rest.since_ms
+
+    def _longer(self, window: GPUWindow) -> Rest:
+        last = self._rests.get(window.uuid)
+        goes_on = last is not None and last.until_ms == window.start_ms
+        since_ms = last.since_ms if last is not None and goes_on else window.start_ms
+        return Rest(since_ms, window.start_ms + self._window_ms)
+
+    def _rests_in(self, window: GPUWindow) -> bool:
+        values = [window.columns[name] for name in SIGNALS if name in window.columns]
+        is_read = window.observed_ms >= LEAST_OBSERVED * self._window_ms
+        return is_read and bool(values) and max(values) <= ACTIVE_ABOVE

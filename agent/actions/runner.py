@@ -1,0 +1,118 @@
+"""Takes orders from answers, carries each out once, and says how it went as an event.
+
+A key is written down before its order is carried out: a process that dies in between does not do it
+again, and the hub hears nothing of that order, which expires.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Callable, Deque, Dict, FrozenSet, List, Sequence
+
+from agent.actions.orders import Order, OrderError, believed, signing_key
+from agent.actions.rest import Rests
+from agent.actions.stopping import check, stop
+from agent.batch import ClosedWindow
+from agent.json_parts import Object, object_of
+from agent.readings import Event, SchedulerError
+from agent.store import write_safely
+
+log = logging.getLogger("agent.actions")
+
+KEPT_MS = 24 * 60 * 60_000  # of a key: far longer than any order is good
+MAX_ORDERS = 16  # of one answer
+
+
+class Runner:
+    """The orders of one hub to one node. `take` is called by the pump's thread, `note` and `events`
+    by the loop's; what is carried out runs in the pump's, which then waits for a command.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        allowed: FrozenSet[str],
+        folder: Path,
+        *,
+        token: Callable[[], str],
+        window_ms: int,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self._node = node
+        self._allowed = allowed
+        self._file = folder / "orders.json"
+        self._token = token
+        self._now_ms = now_ms
+        self._rests = Rests(window_ms)
+        self._lock = threading.Lock()
+        self._events: List[Event] = []
+        self._done = _read(self._file)
+        # orders that were answered without being believed: once is enough
+        self._answered: Deque[str] = deque(maxlen=256)
+
+    def note(self, closed: ClosedWindow) -> None:
+        """A window that was closed."""
+        with self._lock:
+            self._rests.note(closed)
+
+    def events(self) -> List[Event]:
+        """What became of orders since this was asked last."""
+        with self._lock:
+            events = self._events
+            self._events = []
+        return events
+
+    def take(self, orders: Sequence[Object]) -> None:
+        """Carries out those that are new."""
+        for order in orders[:MAX_ORDERS]:
+            key = str(order.get("key"))[:64]
+            if key not in self._done and key not in self._answered:
+                self._answered.append(key)
+                self._tell(key, self._outcome(order))
+
+    def _outcome(self, raw: Object) -> str:
+        """What became of the order, in words."""
+        try:
+            now_ms = self._now_ms()
+            key = signing_key(self._token())
+            order = believed(raw, key=key, node=self._node, now_ms=now_ms)
+            self._note_done(order.key, order.expires_ms)
+            return self._carry_out(order, now_ms)
+        except (OrderError, SchedulerError, OSError) as error:
+            return "refused: %s" % error
+
+    def _carry_out(self, order: Order, now_ms: int) -> str:
+        if order.kind not in self._allowed:
+            raise OrderError("this host's operator does not allow %s" % order.kind)
+        with self._lock:
+            workload = check(order, self._rests, now_ms)
+        if order.is_dry_run:
+            return "would: %s %s" % (order.kind, order.job)
+        log.warning("carrying out kind=%s job=%s reason=%s", order.kind, order.job, order.reason)
+        stop(order, workload)
+        return "done: %s %s" % (order.kind, order.job)
+
+    def _note_done(self, key: str, until_ms: int) -> None:
+        """Raises OSError: what can't be written down is not carried out."""
+        now_ms = self._now_ms()
+        kept = {old: at_ms for old, at_ms in self._done.items() if at_ms > now_ms - KEPT_MS}
+        kept[key] = until_ms
+        write_safely(self._file, json.dumps(kept).encode("ascii"), mode=0o600)
+        self._done = kept
+
+    def _tell(self, key: str, text: str) -> None:
+        log.info("order key=%s %s", key, text)
+        event = Event(self._now_ms(), "action_result", text="%s %s" % (key, text))
+        with self._lock:
+            self._events.append(event)
+
+
+def _read(path: Path) -> Dict[str, int]:
+    try:
+        kept = object_of(path.read_bytes())
+    except OSError:
+        return {}
+    return {key: at_ms for key, at_ms in kept.items() if isinstance(at_ms, int)}

@@ -1,0 +1,85 @@
+"""Whether a job may be ended now, and how: by its scheduler's own command, or its processes."""
+
+import os
+import signal
+from typing import Callable, FrozenSet, List, Mapping
+
+from agent.actions.orders import Order, OrderError
+from agent.actions.rest import Rests
+from agent.readings import Job, Workload
+from agent.workloads.slurm.command import Commands
+
+Ending = Callable[[Order, Workload], None]
+
+
+def check(order: Order, rests: Rests, now_ms: int) -> Workload:
+    """What this host knows of the job, which holds the order's GPUs and no other and rested long
+    enough on all of them. Raises OrderError.
+    """
+    workload = rests.workload
+    if workload is None or not all(source.ok for source in workload.sources):
+        raise OrderError("it is not known who holds the GPUs")
+    if _held(order, workload) != frozenset(order.gpus):
+        raise OrderError("the job does not hold these GPUs, or others too")
+    for uuid in order.gpus:
+        if _others(uuid, order, workload):
+            raise OrderError("another job holds one of these GPUs too")
+        if rests.rested_ms(uuid, now_ms) < order.grace_ms:
+            raise OrderError("a GPU of the job did something, or was not read, within the grace")
+    if order.scheduler not in ENDINGS:
+        raise OrderError("this agent can't end a job of %s" % order.scheduler[:40])
+    return workload
+
+
+def stop(order: Order, workload: Workload) -> None:
+    """Ends the job. Raises OrderError, and SchedulerError of a command that failed."""
+    ENDINGS[order.scheduler](order, workload)
+
+
+def _jobs(order: Order, workload: Workload) -> List[Job]:
+    return [job for job in workload.jobs if (job.scheduler, job.id) == (order.scheduler, order.job)]
+
+
+def _held(order: Order, workload: Workload) -> FrozenSet[str]:
+    keys = {job.key for job in _jobs(order, workload)}
+    return frozenset(
+        each.uuid for each in workload.allocations if each.job_key in keys and each.end_ms is None
+    )
+
+
+def _others(uuid: str, order: Order, workload: Workload) -> bool:
+    keys = {job.key for job in _jobs(order, workload)}
+    return any(
+        each.uuid == uuid and each.job_key not in keys and each.end_ms is None
+        for each in workload.allocations
+    )
+
+
+def _by_slurm(order: Order, _: Workload) -> None:
+    Commands().run("scancel", "--", order.job)
+
+
+def _by_docker(order: Order, _: Workload) -> None:
+    Commands(folders=("/usr/bin", "/usr/local/bin")).run("docker", "stop", "--", order.job)
+
+
+def _by_podman(order: Order, _: Workload) -> None:
+    Commands(folders=("/usr/bin", "/usr/local/bin")).run("podman", "stop", "--", order.job)
+
+
+def _by_signal(order: Order, workload: Workload) -> None:
+    """SIGTERM to the processes that hold the job's GPUs: they may save what they have."""
+    keys = {job.key for job in _jobs(order, workload)}
+    pids = {each.pid for each in workload.processes if each.job_key in keys}
+    if not pids:
+        raise OrderError("no process of the job is known")
+    for pid in sorted(pids):
+        os.kill(pid, signal.SIGTERM)
+
+
+ENDINGS: Mapping[str, Ending] = {
+    "slurm": _by_slurm,
+    "docker": _by_docker,
+    "podman": _by_podman,
+    "process": _by_signal,
+}

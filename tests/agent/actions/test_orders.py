@@ -1,0 +1,296 @@
+"""Which orders an agent believes, and when it ends a job: whatever the hub believes of it."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.actions.orders import LONGEST_MS, OrderError, believed, signature, signing_key
+from agent.actions.rest import Rests
+from agent.actions.runner import Runner
+from agent.batch import ClosedWindow
+from agent.readings import Allocation, Job, Process, SourceStatus, Workload
+from agent.window import GPUWindow
+
+TOKEN = "fwa_secret"
+NOW = 1_800_000_000_000
+WINDOW = 10_000
+MINUTE = 60_000
+GPUS = ("GPU-a", "GPU-b")
+JOB = Job("slurm/della/7", scheduler="slurm", cluster="della", id="7")
+HELD = Workload(
+    jobs=[JOB],
+    allocations=[Allocation(uuid, JOB.key, "slurm") for uuid in GPUS],
+    sources=[SourceStatus("slurm", ok=True)],
+)
+
+
+def an_order(**fields) -> dict:
+    order = {
+        "key": "order-0001",
+        "kind": "stop_job",
+        "node": "gpu-07",
+        "scheduler": "slurm",
+        "job": "7",
+        "gpus": list(GPUS),
+        "grace_ms": 10 * MINUTE,
+        "expires_ms": NOW + 5 * MINUTE,
+        "reason": "idle since 09:10",
+        "is_dry_run": False,
+    } | fields
+    return order | {"signature": signature(order, signing_key(TOKEN))}
+
+
+def windows(minutes: float, *, workload=HELD, until_ms: int = NOW, **columns) -> list[ClosedWindow]:
+    """Windows of both GPUs up to then, quiet unless said otherwise."""
+    count = int(minutes * MINUTE / WINDOW)
+    quiet = {"util_max": 0.0} | columns
+    return [
+        ClosedWindow(
+            until_ms - (count - place) * WINDOW,
+            [
+                GPUWindow(uuid, until_ms - (count - place) * WINDOW, WINDOW, dict(quiet))
+                for uuid in GPUS
+            ],
+            workload,
+        )
+        for place in range(count)
+    ]
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A scancel that writes down what it was asked."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    asked = tmp_path / "asked"
+    script = folder / "scancel"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return lambda: asked.read_text().splitlines() if asked.exists() else []
+
+
+@pytest.fixture
+def runner(tmp_path, slurm) -> Runner:
+    return a_runner(tmp_path)
+
+
+def a_runner(folder, allowed=("stop_job",)) -> Runner:
+    return Runner(
+        "gpu-07",
+        frozenset(allowed),
+        folder,
+        token=lambda: TOKEN,
+        window_ms=WINDOW,
+        now_ms=lambda: NOW,
+    )
+
+
+def texts(runner: Runner) -> list[str]:
+    return [event.text for event in runner.events()]
+
+
+def after(runner: Runner, closed: list[ClosedWindow], order: dict) -> str:
+    for window in closed:
+        runner.note(window)
+    runner.take([order])
+    [text] = texts(runner)
+    return text
+
+
+def test_a_job_that_rested_through_its_grace_is_ended_once(runner, slurm):
+    assert after(runner, windows(10), an_order()) == "order-0001 done: stop_job 7"
+
+    runner.take([an_order()])
+
+    assert (texts(runner), slurm()) == ([], ["-- 7"])
+
+
+def test_a_restarted_agent_does_not_do_it_again(runner, slurm, tmp_path):
+    after(runner, windows(10), an_order())
+
+    again = a_runner(tmp_path)
+    for window in windows(10):
+        again.note(window)
+    again.take([an_order()])
+
+    assert (texts(again), slurm()) == ([], ["-- 7"])
+
+
+def test_a_dry_run_says_what_it_would(runner, slurm):
+    text = after(runner, windows(10), an_order(is_dry_run=True))
+
+    assert (text, slurm()) == ("order-0001 would: stop_job 7", [])
+
+
+def test_what_the_operator_did_not_allow_is_not_done(tmp_path, slurm):
+    text = after(a_runner(tmp_path, allowed=()), windows(10), an_order())
+
+    assert "operator does not allow" in text
+    assert slurm() == []
+
+
+@pytest.mark.parametrize(
+    ("closed", "why"),
+    [
+        ([], "not known who holds"),
+        (windows(9.5), "within the grace"),
+        ([*windows(1, until_ms=NOW - 9 * MINUTE, util_max=0.03), *windows(9)], "within the grace"),
+        ([*windows(6, until_ms=NOW - 6 * MINUTE), *windows(5)], "within the grace"),  # a gap
+        (windows(20, until_ms=NOW - MINUTE), "within the grace"),  # nothing new
+        ([*windows(20)[:-1], *windows(0.5, power_w=700.0, util_max=0.5)[-1:]], "within the grace"),
+        (windows(10, workload=HELD.unknown()), "not known who holds"),
+        (windows(10, workload=replace(HELD, allocations=HELD.allocations[:1])), "these GPUs"),
+        (
+            windows(
+                10,
+                workload=replace(
+                    HELD, allocations=[*HELD.allocations, Allocation("GPU-c", JOB.key, "slurm")]
+                ),
+            ),
+            "or others too",
+        ),
+        (
+            windows(
+                10,
+                workload=replace(
+                    HELD, allocations=[*HELD.allocations, Allocation("GPU-b", "slurm/x/8", "slurm")]
+                ),
+            ),
+            "another job",
+        ),
+    ],
+)
+def test_nothing_is_ended_that_did_something_or_was_not_read(runner, slurm, closed, why):
+    assert why in after(runner, closed, an_order())
+    assert slurm() == []
+
+
+def test_what_was_hardly_read_does_not_rest(runner, slurm):
+    closed = windows(20)
+    for window in closed[-3:]:
+        window.windows[0] = replace(window.windows[0], observed_ms=7_900)
+
+    assert "within the grace" in after(runner, closed, an_order())
+
+
+def test_a_gpu_whose_activity_can_not_be_read_does_not_rest(runner, slurm):
+    closed = [
+        ClosedWindow(
+            each.start_ms,
+            [replace(gpu, columns={"power_w": 60.0}) for gpu in each.windows],
+            HELD,
+        )
+        for each in windows(20)
+    ]
+
+    assert "within the grace" in after(runner, closed, an_order())
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"node": "gpu-08"}, "another node"),
+        ({"expires_ms": NOW}, "expired"),
+        ({"expires_ms": NOW + LONGEST_MS + 1}, "expired"),
+        ({"job": "7; reboot"}, "no plain name"),
+        ({"job": "-rf"}, "no plain name"),
+        ({"gpus": []}, "no GPU"),
+        ({"gpus": ["GPU-a", 7]}, "no plain name"),
+        ({"grace_ms": 0}, "a time that is none"),
+        ({"grace_ms": True}, "a time that is none"),
+        ({"kind": "format_disk"}, "can't do"),
+        ({"shell": "true"}, "not an order"),
+        ({"scheduler": "cron"}, "can't end a job of cron"),
+    ],
+)
+def test_an_order_that_is_not_whole_for_us_and_good_is_refused(runner, slurm, fields, why):
+    workload = replace(HELD, jobs=[replace(JOB, scheduler=fields.get("scheduler", "slurm"))])
+
+    assert why in after(runner, windows(10, workload=workload), an_order(**fields))
+    assert slurm() == []
+
+
+@pytest.mark.parametrize("change", [{"job": "8"}, {"grace_ms": 1}, {"is_dry_run": 0}])
+def test_a_changed_order_is_not_believed(change):
+    with pytest.raises(OrderError, match="signature"):
+        believed(an_order() | change, key=signing_key(TOKEN), node="gpu-07", now_ms=NOW)
+
+
+def test_another_nodes_token_signs_nothing_here():
+    with pytest.raises(OrderError, match="signature"):
+        believed(an_order(), key=signing_key("other"), node="gpu-07", now_ms=NOW)
+
+
+def test_an_order_that_is_not_believed_is_told_once(runner):
+    wrong = an_order() | {"signature": "0" * 64}
+
+    runner.take([wrong])
+    runner.take([wrong])
+
+    assert texts(runner) == ["order-0001 refused: its signature is not this node's hub's"]
+
+
+def test_what_can_not_be_written_down_is_not_done(runner, slurm, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("agent.actions.runner.write_safely", full)
+
+    assert "No space left" in after(runner, windows(10), an_order())
+    assert slurm() == []
+
+
+def test_processes_are_asked_to_end(runner, monkeypatch):
+    ended = []
+    monkeypatch.setattr("os.kill", lambda pid, number: ended.append((pid, number)))
+    workload = replace(
+        HELD,
+        jobs=[replace(JOB, scheduler="process")],
+        processes=[Process("GPU-a", 17, job_key=JOB.key), Process("GPU-b", 18, job_key="other")],
+    )
+
+    text = after(runner, windows(10, workload=workload), an_order(scheduler="process"))
+
+    assert (text, ended) == ("order-0001 done: stop_job 7", [(17, 15)])
+
+
+minutes = st.lists(
+    st.tuples(
+        st.sampled_from(["quiet", "active", "missing", "partly", "unread"]), st.integers(1, 8)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(minutes, st.integers(1, 30))
+def test_no_history_ends_a_job_that_did_something_or_was_not_seen_within_its_grace(story, grace):
+    """Told window by window: it rests only where each window of the grace was read and quiet."""
+    rests = Rests(WINDOW)
+    told = [what for what, count in story for _ in range(count)]
+    for place, what in enumerate(told):
+        start_ms = NOW - (len(told) - place) * WINDOW
+        columns = {"quiet": {"util_max": 0.02}, "active": {"util_max": 0.021}}.get(what, {})
+        columns = {"util_max": 0.0} if what == "partly" else columns
+        observed_ms = WINDOW // 2 if what == "partly" else WINDOW
+        gpus = [] if what == "missing" else [GPUWindow("GPU-a", start_ms, observed_ms, columns)]
+        rests.note(ClosedWindow(start_ms, gpus, HELD))
+
+    needed = told[-grace:]
+    may = rests.rested_ms("GPU-a", NOW) >= grace * WINDOW
+
+    assert may == (len(needed) == grace and set(needed) == {"quiet"})
+
+
+def test_the_file_of_done_orders_is_the_agents_alone(runner, tmp_path):
+    after(runner, windows(10), an_order())
+
+    file = tmp_path / "orders.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text()) == {"order-0001": NOW + 5 * MINUTE}
