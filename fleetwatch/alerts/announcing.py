@@ -12,6 +12,7 @@ from fleetwatch.alerts.group_news import GroupNews, Place, name_of, read_news
 from fleetwatch.alerts.grouping import group_key
 from fleetwatch.alerts.ladder import Due, Pace, due
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Rule
+from fleetwatch.alerts.muted_incidents import mute
 from fleetwatch.alerts.notifications import Telling, can_edit, notify, reached_before
 from fleetwatch.alerts.owners import holder_of
 from fleetwatch.alerts.routing import Destination, Matter, Rung, rung_after, rungs
@@ -33,9 +34,13 @@ def announce(now: datetime) -> dict[str, int]:
     """
     with transaction.atomic():
         wait_for_lock("alerts.announce")  # who evaluated last tells what all did
+        returned = mute(now)
         did = Counter(groups_opened=_group_new(now), groups_closed=0, told=0)
         for news, book in _open_groups():
-            did.update(_advance(news, book, now))
+            if news.group.pk in returned and news.is_pressing:
+                did["told"] += _return(news, book, now)
+            else:
+                did.update(_advance(news, book, now))
     return dict(did)
 
 
@@ -159,6 +164,18 @@ def _remind(news: GroupNews, book: AddressBook, now: datetime) -> int:
     news.group.reminded_at = now
     _save(news.group, "reminded_at")
     telling = Telling(news, "reminder", f"reminder/{news.group.messages}", again=True)
+    return notify(telling, reached_before(news), book, now)
+
+
+def _return(news: GroupNews, book: AddressBook, now: datetime) -> int:
+    """What was muted and goes on is told again to those who were told; the ladder's wait begins
+    anew.
+    """
+    if news.group.stepped_at is not None:
+        news.group.stepped_at = now
+    news.group.reminded_at = now
+    _save(news.group, "stepped_at", "reminded_at")
+    telling = Telling(news, "reminder", f"back/{news.group.messages}", again=True)
     return notify(telling, reached_before(news), book, now)
 
 

@@ -127,8 +127,8 @@ class Condition:
     each of some episodes that follow from it, None of a subject that is gone. `sentence` says what
     the rule does, its settings filled in ({threshold}, {minutes}). `unit` is its threshold's, which
     is from `low` to `high`; "": it has none. `usual` is how it ships, and `is_on` whether it is
-    switched on. `no_history`: why it can't be tried on history. `speaks_for`: labels; of what has
-    one of them in common with an incident of it that fires, other rules tell nobody.
+    switched on. `no_history`: why it can't be tried on history. `speaks_for`: labels; while
+    an incident of it fires other rules tell nobody of what has of such a label only values of its.
     """
 
     name: str

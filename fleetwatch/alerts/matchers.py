@@ -16,6 +16,7 @@ MAX_VALUES = 100
 MAX_LENGTH = 400
 # what a breach can have; beside them label.x, a job's own
 MATCHED = {
+    "subject": "Subject",
     "rule": "Rule",
     "severity": "Severity",
     "team": "Team",

@@ -93,6 +93,8 @@ def _had_today(person: Person, habits: Habits, now: datetime) -> int:
 
 
 def _note(telling: Telling, destination: Destination, where: Passage, now: datetime) -> None:
+    # a reply leaves the message above it as it was: that is edited next
+    last = telling.news.reached.get(destination.place) if telling.again else None
     Notification.objects.create(
         group=telling.news.group,
         step=telling.news.group.step,
@@ -102,7 +104,7 @@ def _note(telling: Telling, destination: Destination, where: Passage, now: datet
         address=destination.address,
         why=one_line(destination.why, 200),
         shown=telling.news.shown,
-        digest=telling.news.digest,
+        digest=last.digest if last else telling.news.digest,
         state=STATES.get(where.gate, Notification.State.SENT),
         due_at=where.due_at,
         created_at=now,

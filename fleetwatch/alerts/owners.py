@@ -2,7 +2,9 @@
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.names.holders import Holder, people
+from fleetwatch.accounts.visibility import sight_of
 from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.models import Incident
 
 
 def owners_of(breach: Breach) -> tuple[User | None, Team | None]:
@@ -20,3 +22,11 @@ def holder_of(breach: Breach) -> str:
     if not user:
         return ""
     return f"job user {user} on {cluster}" if cluster else f"job user {user}"
+
+
+def may_see(user: User, incident: Incident) -> bool:
+    """Whether the user may know of it: it is his or his team's, or he sees everything."""
+    seen = sight_of(user)
+    if seen is None or incident.person_id == user.pk:
+        return True
+    return incident.team_id in seen.team_ids

@@ -1,6 +1,6 @@
 """What a click in Slack does to the incidents that its message tells of."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from django.db import OperationalError, transaction
 from fleetwatch.accounts.models import Identity, User
 from fleetwatch.accounts.names.holders import person_named
 from fleetwatch.accounts.visibility import seeing, sight_of
+from fleetwatch.alerts.incident_actions import Action, act_on_all
 from fleetwatch.alerts.models import Incident
 from fleetwatch.lib.actor import SLACK, Actor, acting
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -33,9 +34,7 @@ NO_WINDOW = "The window did not open in time: click again, or open the incident'
 
 log = structlog.get_logger(__name__)
 
-# incidents of one group, who acts, why (what was typed, or ""), when
-Act = Callable[[Sequence[Incident], User, str, datetime], None]
-ACTS: Mapping[str, Act] = {}
+CLICKS = ("ack", "snooze", "not_waste", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +98,10 @@ def _did(person: User, click: Interaction, now: datetime) -> str:
             incidents = _going_on(click.value)
             if not incidents:
                 return OVER
-            if click.action not in ACTS:
+            if click.action not in CLICKS:
                 return f"Do that at {settings.PUBLIC_URL}/incidents/{incidents[0].pk}."
-            ACTS[click.action](incidents, person, click.reason or "", now)
+            action = Action(click.action, reason=click.reason or "")
+            act_on_all(incidents, action, by=person, now=now)
     except OperationalError:
         return BUSY
     except (RefusedFieldError, PermissionDenied) as error:

@@ -1,0 +1,115 @@
+"""Why nobody is told of an incident: the first of the reasons that hold, in their order. Pure.
+
+The rule's schedule, a snooze, a silence or maintenance window, an exemption, its owner's reason, an
+incident that speaks for it, telemetry that came late.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from fleetwatch.alerts.matchers import Labels, Matcher, matched
+from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.notify.message import one_line
+
+LATE = "its telemetry came over 15 min late: it is recorded only"
+# kinds of silences in the order in which they count
+KINDS = {
+    "silence": "silence",
+    "maintenance": "maintenance window",
+    "exemption": "exemption",
+    "justification": "its owner's reason",
+}
+ORDER = (("silence", "maintenance"), ("exemption",), ("justification",))
+LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """One that was set: for what matches, over [starts_at, ends_at), in these hours of the week
+    alone (None: always).
+    """
+
+    kind: str
+    matchers: tuple[Matcher, ...]
+    starts_at: datetime
+    ends_at: datetime
+    hours: Hours | None = None
+    reason: str = ""
+
+    def holds(self, labels: Labels, now: datetime) -> bool:
+        """Whether it is meant and it is its time."""
+        is_time = self.starts_at <= now < self.ends_at and (
+            self.hours is None or self.hours.hold(now)
+        )
+        return is_time and matched(self.matchers, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """An incident that fires and speaks for what lies within it: of its label these values."""
+
+    rule_id: int
+    label: str
+    values: frozenset[str]
+    text: str
+
+    def speaks_for(self, incident: "Subject") -> bool:
+        """Whether all that the incident has of the label is among its own; none is not."""
+        theirs = incident.labels.get(self.label, ())
+        return incident.rule_id != self.rule_id and bool(theirs) and self.values.issuperset(theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An incident, as far as it matters here; `speaks` for others, so none speaks for it."""
+
+    rule_id: int
+    labels: Labels
+    schedule: Hours | None = None
+    snoozed_until: datetime | None = None
+    is_late: bool = False
+    speaks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mutes:
+    """What holds an incident back at a moment; times are said in the zone."""
+
+    now: datetime
+    zone: ZoneInfo
+    mutes: Sequence[Mute] = ()
+    speakers: Sequence[Speaker] = ()
+
+    def reason(self, subject: Subject) -> str:
+        """Why nobody is told of it, in words; "" where people are."""
+        return one_line(next(filter(None, self._reasons(subject)), ""), LONGEST)
+
+    def _reasons(self, subject: Subject) -> Iterable[str]:
+        if subject.schedule is not None and not subject.schedule.hold(self.now):
+            yield f"its rule tells {subject.schedule.text} only"
+        if subject.snoozed_until is not None and self.now < subject.snoozed_until:
+            yield f"snoozed until {moment(subject.snoozed_until, self.zone)}"
+        for kinds in ORDER:
+            yield self._silenced(kinds, subject.labels)
+        if not subject.speaks:
+            speaking = (each.text for each in self.speakers if each.speaks_for(subject))
+            yield next(speaking, "")
+        yield LATE if subject.is_late else ""
+
+    def _silenced(self, kinds: Sequence[str], labels: Labels) -> str:
+        """By the one of these kinds that lasts longest."""
+        holding = [
+            each for each in self.mutes if each.kind in kinds and each.holds(labels, self.now)
+        ]
+        if not holding:
+            return ""
+        last = max(holding, key=lambda each: each.ends_at)
+        return f"{KINDS[last.kind]} until {moment(last.ends_at, self.zone)}: {last.reason}"
+
+
+def moment(at: datetime, zone: ZoneInfo) -> str:
+    """With its date always: the text stays the same from day to day."""
+    local = at.astimezone(zone)
+    return f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
