@@ -54,7 +54,7 @@ PAGES = {
 # of a token whose use was noted in the last minutes
 ROUTES = {
     "/healthz": 0,
-    "/metrics": 26,
+    "/metrics": 29,
     "/api/v1/fleet/summary": 6,
     "/api/v1/waste?group_by=job": 8,
     "/api/v1/jobs": 11,

@@ -15,6 +15,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from fleetwatch.api import alert_metrics
+from fleetwatch.api.alert_metrics import Metric
 from fleetwatch.api.readiness import WORKER, celery_queue_depth
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as costs
@@ -43,7 +45,6 @@ OUTCOMES = {
 }
 
 Sample = tuple[Any, ...]  # the labels' values, then the figure
-Metric = tuple[Any, ...]  # its name, what it is, its labels, then its samples
 
 
 def text(now: datetime) -> bytes:
@@ -60,7 +61,7 @@ class FleetCollector(Collector):
         self.now = now
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        for part in (_fleet, _spending, _pipeline, _queues, _schedulers, _waiting, _runs):
+        for part in PARTS:
             for name, described, *labels, samples in part(self.now):
                 family = GaugeMetricFamily(f"fleetwatch_{name}", described, labels=labels)
                 for *values, figure in samples:
@@ -222,7 +223,7 @@ def _schedulers(now: datetime) -> Iterator[Metric]:
         "ok",
         [
             (kind, "true" if is_ok else "false", answers[kind, is_ok])
-            for kind in sorted({kind for kind, _ in answers})
+            for kind in (*KINDS, "other")
             for is_ok in (True, False)
         ],
     )
@@ -302,3 +303,19 @@ def _runs(now: datetime) -> Iterator[Metric]:
             if run.finished_at is not None
         ],
     )
+
+
+PARTS = (
+    _fleet,
+    _spending,
+    _pipeline,
+    _queues,
+    _schedulers,
+    _waiting,
+    _runs,
+    alert_metrics.incidents,
+    alert_metrics.findings,
+    alert_metrics.spent_budgets,
+    alert_metrics.channels,
+    alert_metrics.build,
+)
