@@ -34,7 +34,7 @@ from fleetwatch.lib.refusal import RefusedFieldError, is_name
 INVITATION_TTL = timedelta(days=7)
 MAX_NAME = 255
 MAX_CLUSTER = 128
-MAX_NAMES = 50  # of one person: whoever is logged in may claim some
+MAX_CLAIMS = 50  # of one person: whoever is logged in may claim some
 IS_ADMIN = Q(role=User.Role.ADMIN) | Q(is_superuser=True)
 
 
@@ -286,8 +286,8 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
         raise RefusedFieldError(f"there is no system {name.system!r}", field="system")
     text = name.name.strip()
     _check_name(text, name.cluster.strip())
-    if user.identities.count() >= MAX_NAMES:
-        raise RefusedFieldError(f"a person has at most {MAX_NAMES} names", field="name")
+    if source == Identity.Source.CLAIM:
+        _check_claims(user)
     identity, is_new = Identity.objects.get_or_create(
         user=user,
         system=name.system,
@@ -301,6 +301,14 @@ def give_name(user: User, name: Name, *, source: str, now: datetime) -> Identity
         _vouch(identity, source)
         confirm_name(identity, now=now)
     return identity
+
+
+def _check_claims(user: User) -> None:
+    """Claims alone are bounded: what others say of a person can't be kept out by claiming much."""
+    if user.identities.filter(source=Identity.Source.CLAIM).count() >= MAX_CLAIMS:
+        raise RefusedFieldError(
+            f"a person claims at most {MAX_CLAIMS} names: remove one first", field="name"
+        )
 
 
 def _vouch(identity: Identity, source: str) -> None:

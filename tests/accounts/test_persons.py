@@ -16,7 +16,7 @@ from fleetwatch.accounts.models import (
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.accounts.people import (
     INVITATION_TTL,
-    MAX_NAMES,
+    MAX_CLAIMS,
     Invited,
     Name,
     NewPerson,
@@ -117,12 +117,16 @@ def test_what_is_no_cluster_is_said(ann, cluster):
     assert refusal.value.field == "cluster"
 
 
-def test_a_person_has_fifty_names_at_most(ann):
-    for number in range(MAX_NAMES):
+def test_a_person_claims_fifty_names_at_most_and_is_named_by_others_all_the_same(ann):
+    for number in range(MAX_CLAIMS):
         give_name(ann, Name("unix", f"a{number}"), source="claim", now=NOW)
 
     with pytest.raises(RefusedFieldError, match="at most 50 names"):
         give_name(ann, Name("unix", "one more"), source="claim", now=NOW)
+    for source in set(Identity.Source.values) - {"claim"}:
+        give_name(ann, Name("unix", f"by {source}"), source=source, now=NOW)
+
+    assert ann.identities.filter(name__startswith="by ", confirmed_at=NOW).count() == 5
 
 
 def test_where_nobody_is_admin_yet_other_roles_may_change():
