@@ -34,6 +34,7 @@ PAGES = {
     "/waste.csv?group_by=job": 10,
     "/findings": 18,
     "/alerts": 17,
+    "/alerts/rules": 9,
     "/causes": 8,
     "/causes/hung": 9,
     "/reports": 13,

@@ -27,6 +27,11 @@ class Trial:
     breach: Breach
     verdict: str
 
+    @property
+    def lasted_ms(self) -> int:
+        """For how long it was so."""
+        return self.episode.until_ms - self.episode.since_ms
+
 
 @dataclass(frozen=True, slots=True)
 class BackTest:
@@ -67,15 +72,27 @@ def back_test(
     measured = watched.measure(watch)
     fired = _fired(measured, watch, settings)
     loose = _fired(measured, watch, replace(settings, min_coverage=ANY_COVERAGE))
-    described = zip(fired, watched.describe(fired, watch) if fired else (), strict=True)
+    missing = _beside(loose, fired)
     verdicts = _verdicts(watched, interval)
     trials = [
         Trial(episode, breach, _verdict(episode, verdicts))
+        for episode, breach in _within(watched, watch, scope, fired)
+    ]
+    trials.sort(key=lambda trial: -trial.episode.since_ms)
+    unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
+    return BackTest(interval, tuple(trials), unseen)
+
+
+def _within(
+    watched: Condition, watch: Watch, scope: Sequence[Matcher], wanted: Sequence[Episode]
+) -> list[tuple[Episode, Breach]]:
+    """Those that the scope is about, each with what there is to say of it."""
+    described = zip(wanted, watched.describe(wanted, watch) if wanted else (), strict=True)
+    return [
+        (episode, breach)
         for episode, breach in described
         if breach is not None and matched(scope, breach.labels)
     ]
-    trials.sort(key=lambda trial: -trial.episode.since_ms)
-    return BackTest(interval, tuple(trials), _missing(loose, fired))
 
 
 def _fired(measured: Measured, watch: Watch, settings: Settings) -> list[Episode]:
@@ -83,18 +100,19 @@ def _fired(measured: Measured, watch: Watch, settings: Settings) -> list[Episode
     return [episode for episode in every if episode.fired_ms is not None]
 
 
-def _missing(loose: Sequence[Episode], fired: Sequence[Episode]) -> int:
-    """How many of the loose ones hold none of those that fired."""
+def _beside(loose: Sequence[Episode], fired: Sequence[Episode]) -> list[Episode]:
+    """The loose ones that hold none of those that fired."""
     spans: dict[str, list[Episode]] = {}
     for episode in fired:
         spans.setdefault(episode.subject, []).append(episode)
-    return sum(
-        not any(
+    return [
+        episode
+        for episode in loose
+        if not any(
             each.since_ms < episode.until_ms and each.until_ms > episode.since_ms
             for each in spans.get(episode.subject, ())
         )
-        for episode in loose
-    )
+    ]
 
 
 def _verdicts(watched: Condition, interval: Interval) -> dict[str, list[Incident]]:

@@ -4,7 +4,6 @@ A change gives back a sentence and, where a secret was made, the secret: it is s
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -16,9 +15,6 @@ from fleetwatch.accounts import visibility
 from fleetwatch.accounts.log_in import second_factor
 from fleetwatch.accounts.models import ApiToken, OthersShown
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts import services as alerts
-from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
@@ -177,39 +173,6 @@ def close_month(asked: Asked) -> Done:
     )
 
 
-def set_rule(asked: Asked) -> Done:
-    rule = asked.row(Rule)
-    watched = condition(rule.condition)
-    terms = alerts.terms_of(rule)
-    wanted = replace(
-        terms.settings,
-        minutes=asked.number("minutes", low=1, high=alerts.LONGEST_MINUTES),
-        threshold=_number(asked, "threshold") if watched.unit else rule.threshold,
-    )
-    is_enabled = asked.is_ticked("is_enabled")
-    channels = [
-        channel
-        for channel in Channel.objects.order_by("name")
-        if asked.is_ticked(f"channel-{channel.pk}")
-    ]
-    alerts.set_rule(
-        rule,
-        replace(terms, settings=wanted, is_enabled=is_enabled, channels=tuple(channels)),
-    )
-    if not is_enabled:
-        return Done(f"{rule.name} is switched off.")
-    whom = ", ".join(channel.name for channel in channels) or "every channel"
-    return Done(f"{watched.in_words(wanted)} It tells {whom}.")
-
-
-def _number(asked: Asked, name: str) -> float:
-    """Raises RefusedFieldError."""
-    try:
-        return float(asked.text(name))
-    except ValueError as error:
-        raise RefusedFieldError("A number is needed", field=name) from error
-
-
 def add_elastic_rule(asked: Asked) -> Done:
     pattern = asked.text("pattern", needed="A pattern, please.")
     try:
@@ -275,5 +238,4 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "organisation": set_organisation,
     "access": set_access,
     "free-capacity": choose_free_capacity,
-    "rule": set_rule,
 }

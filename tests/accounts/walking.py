@@ -20,9 +20,9 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard import changes
-from fleetwatch.dashboard.views import invoices, people
+from fleetwatch.dashboard.views import invoices, people, rules
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report
 from tests.accounts import world
@@ -67,6 +67,7 @@ CHANGED_BY = {
     "mappings_import": Right.MONEY,
     "rates_import": Right.MONEY,
     "rates_calculator": Right.MONEY,
+    "rule_change": Right.FLEET,
     "remove-node": Right.FLEET,
     "move-gpu": Right.FLEET,
     "set-idle-power": Right.FLEET,
@@ -89,7 +90,6 @@ SETTINGS_CHANGED_BY = {
     "agent": Right.FLEET,
     "elastic": Right.FLEET,
     "enrollment": Right.FLEET,
-    "rule": Right.FLEET,
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,
     "access": Right.PEOPLE,
@@ -149,6 +149,9 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("settings_change", "action"): list(changes.CHANGES),
         ("withdraw", "pk"): [1],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
+        ("rule", "pk"): [Rule.objects.get(condition="job_idle").pk],
+        ("rule_change", "pk"): [Rule.objects.get(condition="job_idle").pk],
+        ("rule_change", "action"): list(rules.CHANGES),
         ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],

@@ -53,7 +53,7 @@ def test_a_toy_in_one_file_opens_tells_and_resolves(rule):
 
 
 @pytest.mark.usefixtures("plain_static_files")
-def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, client):
+def test_a_toy_in_one_file_is_on_the_page_has_its_form_and_is_in_the_api(rule, client):
     fleet.make(nodes=1, gpus=1, hours=2)  # with an incident of an idle job, as stored before
     factories.node(NAME)
     with time_machine.travel(factories.NOW, tick=False):
@@ -63,23 +63,18 @@ def test_a_toy_in_one_file_is_on_the_page_in_settings_and_in_the_api(rule, clien
         overview = client.get("/").content.decode()
         address = f"/incidents/{rule.incidents.get().pk}"
         its_page = client.get(address).content.decode()
-        asked = client.get("/settings").content.decode()
-        refused = client.post(
-            "/settings/rule", {"id": rule.pk, "threshold": "301", "minutes": "30"}
-        )
-        saved = client.post(
-            "/settings/rule",
-            {"id": rule.pk, "threshold": "9", "minutes": "30", "is_enabled": "on"},
-            follow=True,
-        )
+        form = f"/alerts/rules/{rule.pk}"
+        asked = client.get(form).content.decode()
+        refused = client.post(f"{form}/watch", {"threshold": "301", "minutes": "30"})
+        saved = client.post(f"{form}/watch", {"threshold": "9", "minutes": "30"}, follow=True)
         rows = client.get("/api/v1/incidents").json()["rows"]
 
     assert f'href="{address}"' in overview
     assert 'href="/nodes/toy-%3Cscript%3E-a-long-name?from=' in its_page
     assert '<span class="tag idle-c">long name</span>' in tight(overview)
     assert "on toy-&lt;script&gt;-a-long-name</a><p>Names, since" in tight(overview)
-    assert ">Name longer than, letters</label>" in tight(asked)
+    assert ">Threshold, letters</label>" in tight(asked)
     assert "Name longer than: 1 to 300 letters" in refused.content.decode()
-    assert "is longer than 9 letters. It tells every channel." in saved.content.decode()
+    assert "is longer than 9 letters." in saved.content.decode()
     [row] = [row for row in rows if row["condition"] == "name_long"]
     assert (row["rule"], row["subject"], row["facts"]) == ("Names", NAME, {"letters": 24})

@@ -12,7 +12,7 @@ from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from fleetwatch.accounts.models import User
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.costs.models import Rate
 from tests.browser import narrow
 from tests.dashboard import factories, fleet
@@ -33,6 +33,7 @@ PAGES = {
     "waste": "/waste?group_by=user",
     "findings": "/findings",
     "alerts": "/alerts",
+    "rules": "/alerts/rules",
     "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",
@@ -156,6 +157,7 @@ def test_every_page_is_clean(browser: Browser, site):
     addresses = (
         *PAGES.values(),
         f"/reports/{reports.newest('nlp-research').pk}/print",
+        f"/alerts/rules/{Rule.objects.get(condition='job_idle').pk}?days=30",
         f"/incidents/{Incident.objects.latest('pk').pk}",
     )
 

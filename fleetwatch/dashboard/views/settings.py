@@ -14,7 +14,6 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import Right, check
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts.selectors import rules
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book
 from fleetwatch.costs.rates.subjects import subject_name
@@ -43,7 +42,6 @@ MAX_CHOICES = 200  # offered in a list; others are named
 REPEATED = {
     "channel": "kind",
     "channel-edit": "id",
-    "rule": "id",
     "commitment-end": "id",
     "agent-token-rights": "id",
 }
@@ -59,7 +57,6 @@ SECTIONS = {
     "enrollment": "agents",
     "elastic": "agents",
     "api": "api",
-    "rule": "rules",
     "month": "months",
     "free": "statements",
 }
@@ -69,7 +66,6 @@ RIGHTS = {
     "statements": Right.MONEY,
     "agents": Right.FLEET,
     "channels": Right.FLEET,
-    "rules": Right.FLEET,
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,
     "access": Right.PEOPLE,
@@ -143,7 +139,6 @@ def _page(request: HttpRequest, *, edited: str, outcome: Context | None = None) 
         "errors": {},
         "sent": {},
         "organisation": organisation(),
-        "rules": rules(),
         "closed_months": closed_months(),
         "free_capacity": statement_choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),

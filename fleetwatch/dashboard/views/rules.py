@@ -1,0 +1,214 @@
+"""Rules: what each does, how it is set, and what it would have opened in the last days."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.contrib import messages
+from django.db import OperationalError, transaction
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.alerts import matchers
+from fleetwatch.alerts.back_test import BackTest, back_test
+from fleetwatch.alerts.breach import Condition
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.models import Incident, Rule, Severity
+from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
+from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
+from fleetwatch.dashboard.asked import Asked, read_form
+from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.matcher_fields import NAMES, day_choices
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.rule_fields import (
+    NUMBERS,
+    number_fields,
+    read_telling,
+    read_watching,
+    scope_rows,
+)
+from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.sql import limit_waits
+from fleetwatch.notify import selectors as notify
+
+PERIODS = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
+LOOKS_BACK = timedelta(days=30)
+MAX_TRIALS = 200  # listed of a back-test; its figures are of all
+LONGEST_MS = 20_000  # of one statement of a back-test
+TOO_LONG = "That took longer than 20 s: try fewer days, or narrow what the rule watches."
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """A rule with what it does in words and how it does."""
+
+    rule: Rule
+    watched: Condition
+    terms: RuleTerms
+    open_count: int
+    recent_count: int
+
+    @property
+    def sentence(self) -> str:
+        """What it does."""
+        return self.watched.in_words(self.terms.settings)
+
+
+@shows("dashboard/rules.html", "alerts")
+def rules(_: HttpRequest, period: Period) -> Context:
+    return {"lines": _lines(period.now)}
+
+
+def _lines(now: datetime) -> list[RuleLine]:
+    """Every rule, those that are switched on first."""
+    is_open = Q(incidents__state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED))
+    is_recent = Q(incidents__opened_at__gte=now - LOOKS_BACK, incidents__fired_ms__isnull=False)
+    counted = Rule.objects.prefetch_related("channels").annotate(
+        open_count=Count("incidents", filter=is_open),
+        recent_count=Count("incidents", filter=is_recent),
+    )
+    return [
+        RuleLine(
+            rule, condition(rule.condition), terms_of(rule), rule.open_count, rule.recent_count
+        )
+        for rule in counted.order_by("-is_enabled", "name")
+    ]
+
+
+def _rule(pk: int) -> Rule:
+    return get_object_or_404(Rule.objects.prefetch_related("channels"), pk=pk)
+
+
+@shows("dashboard/rule.html", "alerts", "days", *NUMBERS, *NAMES, find=_rule)
+def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
+    """`?days=30` tries it on history, with what else the address says in the place of its own."""
+    days = chosen(request, "days", PERIODS)
+    sent = request.GET.dict()
+    if not days:
+        return _shown(rule, sent={})
+    try:
+        terms = read_watching(terms_of(rule), condition(rule.condition), sent)
+        tried = _tried(rule, terms, period.now - timedelta(days=int(days)), period.now)
+    except RefusedFieldError as error:
+        return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
+    return _shown(rule, sent=sent, terms=terms, days=days, **_trials(tried, days))
+
+
+def _tried(rule: Rule, terms: RuleTerms, start: datetime, end: datetime) -> BackTest:
+    """Raises RefusedFieldError where no history is kept, and where it would take too long."""
+    try:
+        with transaction.atomic():
+            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
+            watched = condition(rule.condition)
+            return back_test(watched, terms.settings, terms.scope, Interval(start, end))
+    except OperationalError as error:
+        raise RefusedFieldError(TOO_LONG) from error
+
+
+def _trials(tried: BackTest, days: str) -> Context:
+    return {
+        "tried": tried,
+        "tried_over": PERIODS[days],
+        "trials": tried.trials[:MAX_TRIALS],
+        "trials_left": max(0, len(tried.trials) - MAX_TRIALS),
+        "confirmed": sum(trial.verdict == Incident.Verdict.CONFIRMED for trial in tried.trials),
+        "rejected": sum(trial.verdict == Incident.Verdict.REJECTED for trial in tried.trials),
+    }
+
+
+@require_POST
+@needs(Right.FLEET)
+@never_cache
+def change(request: HttpRequest, pk: int, action: str) -> HttpResponse:
+    """One change of a rule."""
+    if action not in CHANGES:
+        raise Http404(action)
+    rule = _rule(pk)
+    asked = read_form(request)
+    try:
+        changed, text = CHANGES[action](rule, asked)
+    except RefusedFieldError as error:
+        context = _shown(rule, sent=asked.post, action=action, errors={error.field: str(error)})
+        return page(request, read_period(request), "dashboard/rule.html", "alerts", context)
+    messages.success(request, text)
+    return redirect("rule", changed.pk) if changed.pk else redirect("rules")
+
+
+def _set_watching(rule: Rule, asked: Asked) -> tuple[Rule, str]:
+    watched = condition(rule.condition)
+    terms = read_watching(terms_of(rule), watched, asked.post)
+    set_rule(rule, terms)
+    return rule, f"Saved. {watched.in_words(terms.settings)}"
+
+
+def _set_telling(rule: Rule, asked: Asked) -> tuple[Rule, str]:
+    terms = read_telling(terms_of(rule), asked, zone=organisation().time_zone)
+    with transaction.atomic():
+        rename_rule(rule, asked.text("name") or rule.name)
+        set_rule(rule, terms)
+    return rule, "Saved."
+
+
+def _switch(rule: Rule, _: Asked) -> tuple[Rule, str]:
+    set_rule(rule, replace(terms_of(rule), is_enabled=not rule.is_enabled))
+    if rule.is_enabled:
+        return rule, f"{rule.name} is switched on: what goes on now is looked at within a minute."
+    return rule, f"{rule.name} is switched off; what it opened is resolved."
+
+
+def _copy(rule: Rule, asked: Asked) -> tuple[Rule, str]:
+    copied = copy_rule(rule, now=asked.now)
+    return copied, f"{copied.name} is a copy of {rule.name}, switched off until you have set it."
+
+
+def _remove(rule: Rule, _: Asked) -> tuple[Rule, str]:
+    name = rule.name
+    count = remove_rule(rule)
+    rule.pk = None
+    return rule, f"{name} was removed, with {count} incident{'' if count == 1 else 's'}."
+
+
+CHANGES = {
+    "watch": _set_watching,
+    "tell": _set_telling,
+    "switch": _switch,
+    "copy": _copy,
+    "remove": _remove,
+}
+
+
+def _shown(
+    rule: Rule, *, sent: Mapping[str, str], terms: RuleTerms | None = None, **outcome: object
+) -> Context:
+    """The rule as it is set, or with what was sent in its forms."""
+    watched = condition(rule.condition)
+    own = terms_of(rule)
+    used = terms or own
+    action = outcome.get("action")
+    return {
+        "rule": rule,
+        "watched": watched,
+        "terms": own,
+        "sentence": watched.in_words(used.settings),
+        "is_changed": terms is not None and terms != own,
+        "fields": number_fields(watched, own.settings, {} if action == "tell" else sent),
+        "rows": scope_rows(own.scope, {} if action == "tell" else sent),
+        "matched": matchers.MATCHED.items(),
+        "days_of_week": day_choices(own.hours),
+        "severities": Severity.choices,
+        "channels": notify.channels(),
+        "periods": PERIODS.items(),
+        "days": "30",
+        "action": "",
+        "errors": {},
+        "sent": sent,
+        "incident_count": rule.incidents.count(),
+        **outcome,
+    }

@@ -1,0 +1,266 @@
+"""Rules on their pages: what each does, tried on history before it is saved, copied, removed."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.alerts import matchers
+from fleetwatch.alerts.matchers import Matcher
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.ledger.models import Run
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.models import Channel
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.test_incident_pages import incident
+
+
+@pytest.fixture
+def rule(db) -> Rule:
+    return Rule.objects.get(condition="gpu_idle")
+
+
+@pytest.fixture
+def job_rule(db) -> Rule:
+    return Rule.objects.get(condition="job_idle")
+
+
+@pytest.fixture
+def _idle_jobs(db):
+    """Ann's job was idle for 40 minutes, Bo's for an hour, at $2.00 an hour."""
+    factories.rate("2.00")
+    node = factories.node()
+    for index, (user, hours) in enumerate((("ann", 2 / 3), ("bo", 1.0))):
+        gpu = factories.gpu(node, index=index)
+        job = factories.job(f"slurm/della/{index + 1}", user=user, team="nlp")
+        idle_ms = int(hours * HOUR_MS)
+        idle = {"idle": idle_ms}
+        active = {"useful": HOUR_MS}
+        Run.objects.bulk_create(
+            [
+                factories.run(gpu, hours_ago=5, hours=hours, states=idle, held_by=job),
+                factories.run(gpu, hours_ago=5 - hours, hours=1, states=active, held_by=job),
+            ]
+        )
+
+
+def watch(rule: Rule) -> str:
+    return f"/alerts/rules/{rule.pk}"
+
+
+def text(answer) -> str:
+    assert answer.status_code == 200, answer.content[:500]
+    return " ".join(answer.content.decode().split())
+
+
+class TestList:
+    def test_each_rule_says_what_it_does_and_how_often_it_did(self, admin, job_rule):
+        incident()
+        incident("slurm/della/8", resolved_at=NOW)
+
+        shown = text(admin.get("/alerts/rules"))
+
+        assert "Tells when every GPU of a job has been idle for 30 minutes." in shown
+        assert ">1 open</a>" in shown
+        assert "2 in 30 days" in shown
+
+    def test_is_switched_off_and_on(self, admin, job_rule):
+        admin.post(f"{watch(job_rule)}/switch")
+        job_rule.refresh_from_db()
+        assert job_rule.is_enabled is False
+
+        admin.post(f"{watch(job_rule)}/switch")
+        job_rule.refresh_from_db()
+        assert job_rule.is_enabled is True
+        assert AuditEntry.objects.filter(action="rule.set").count() == 2
+
+    def test_an_engineer_reads_and_changes_nothing(self, viewer, job_rule):
+        shown = text(viewer.get(watch(job_rule)))
+
+        assert "Back-test" in shown
+        assert ">Save<" not in shown
+        assert viewer.post(f"{watch(job_rule)}/switch").status_code == 403
+
+
+@pytest.mark.usefixtures("_idle_jobs")
+class TestBackTest:
+    def test_says_how_many_of_whom_and_what_they_cost(self, admin, job_rule):
+        shown = text(admin.get(f"{watch(job_rule)}?days=30"))
+
+        assert "In the last 30 days: 2 incidents, 2 people," in shown
+        assert "$3.33" in shown
+        assert "nothing was left out for missing telemetry" in shown
+
+    def test_is_of_the_values_in_the_form_and_saves_nothing(self, admin, job_rule):
+        shown = text(admin.get(f"{watch(job_rule)}?days=30&minutes=50"))
+
+        job_rule.refresh_from_db()
+        assert "In the last 30 days: 1 incident, 1 person," in shown
+        assert "idle for 50 minutes." in shown
+        assert "not saved yet" in shown
+        assert job_rule.minutes == 30
+
+    def test_is_narrowed_by_the_matchers_in_the_form(self, admin, job_rule):
+        only_bo = "label-0=user&values-0=bo, cem"
+        but_bo = "label-0=user&is-0=not&values-0=bo"
+
+        for asked, cost in ((only_bo, "$2.00"), (but_bo, "$1.33")):
+            shown = text(admin.get(f"{watch(job_rule)}?days=30&{asked}"))
+            assert "1 incident, 1 person," in shown
+            assert cost in shown
+
+    def test_looks_no_further_back_than_asked(self, admin, job_rule):
+        Run.objects.update(
+            start_ms=to_ms(NOW - timedelta(days=8)), end_ms=to_ms(NOW) - 7 * 86_400_000
+        )
+
+        shown = text(admin.get(f"{watch(job_rule)}?days=1"))
+
+        assert "In the last day: 0 incidents" in shown
+        assert "It would have told nobody" in shown
+
+    def test_marks_what_people_said_of_those_that_were(self, admin, job_rule):
+        since_ms = to_ms(NOW) - 5 * HOUR_MS
+        incident(
+            "slurm/della/1",
+            opened_at=NOW - timedelta(hours=4.5),
+            resolved_at=NOW - timedelta(hours=4),
+            verdict="rejected",
+            since_ms=since_ms,
+            until_ms=since_ms + HOUR_MS // 2,
+        )
+
+        shown = text(admin.get(f"{watch(job_rule)}?days=30"))
+
+        assert "0 confirmed and 1 rejected by people" in shown
+
+    def test_a_wrong_value_is_said_beside_its_field(self, admin, job_rule):
+        for asked in ("minutes=soon", "minutes=0", "coverage=101", "label-0=colour&values-0=red"):
+            answer = admin.get(f"{watch(job_rule)}?days=30&{asked}")
+            assert answer.status_code == 422, asked
+            assert 'role="alert"' in answer.content.decode()
+
+    def test_a_form_carries_no_token_into_the_address(self, admin, job_rule):
+        page = admin.get(watch(job_rule)).content.decode()
+        form = page[page.index('id="watch"') : page.index('id="tell"')]
+
+        assert '<input type="hidden" name="csrfmiddlewaretoken"' not in form
+
+
+class TestForm:
+    def test_what_it_watches_is_saved_whole(self, admin, rule):
+        admin.post(
+            f"{watch(rule)}/watch",
+            {
+                "threshold": "2",
+                "clear": "1",
+                "minutes": "45",
+                "coverage": "80",
+                "grace_minutes": "10",
+                "clear_minutes": "5",
+                "label-0": "team",
+                "values-0": "nlp, vision",
+                "label-1": "node",
+                "is-1": "not",
+                "values-1": "test-*",
+            },
+        )
+
+        rule.refresh_from_db()
+        assert (rule.threshold, rule.clear, rule.minutes) == (2, 1, 45)
+        assert (rule.min_coverage, rule.grace_minutes, rule.clear_minutes) == (0.8, 10, 5)
+        assert matchers.stored(rule.matchers) == [
+            Matcher("team", ("nlp", "vision")),
+            Matcher("node", ("test-*",), is_not=True),
+        ]
+
+    def test_without_a_clear_value_it_is_over_below_the_threshold(self, admin, rule):
+        Rule.objects.filter(pk=rule.pk).update(clear=1)
+
+        admin.post(f"{watch(rule)}/watch", {"threshold": "2", "clear": "", "minutes": "45"})
+
+        rule.refresh_from_db()
+        assert rule.clear is None
+
+    def test_whom_it_tells_is_saved_whole(self, admin, rule):
+        channel = Channel.objects.create(kind="slack", name="ml", config=b"", created_at=NOW)
+        Channel.objects.create(kind="slack", name="ops", config=b"", created_at=NOW)
+
+        admin.post(
+            f"{watch(rule)}/tell",
+            {
+                "name": "Idle GPUs",
+                "severity": "critical",
+                "remind_minutes": "0",
+                "escalate_minutes": "60",
+                f"channel-{channel.pk}": "on",
+                "day-0": "on",
+                "day-4": "on",
+                "starts": "08:00",
+                "ends": "18:00",
+            },
+        )
+
+        rule.refresh_from_db()
+        assert (rule.name, rule.severity, rule.tells_owner) == ("Idle GPUs", "critical", False)
+        assert (rule.remind_minutes, rule.escalate_minutes) == (0, 60)
+        assert [each.name for each in rule.channels.all()] == ["ml"]
+        assert msgspec.convert(rule.schedule, Hours).days == (0, 4)
+        assert rule.schedule["zone"] == "UTC"
+
+    def test_hours_with_one_end_alone_are_refused(self, admin, rule):
+        sent = {"name": "x", "severity": "info", "remind_minutes": "0", "escalate_minutes": "0"}
+
+        answer = admin.post(f"{watch(rule)}/tell", sent | {"starts": "08:00"})
+
+        assert answer.status_code == 422
+        assert "one of the two is missing" in answer.content.decode().lower()
+
+    def test_two_rules_have_two_names(self, admin, rule, job_rule):
+        sent = {"severity": "info", "remind_minutes": "0", "escalate_minutes": "0"}
+
+        answer = admin.post(f"{watch(rule)}/tell", sent | {"name": job_rule.name})
+
+        rule.refresh_from_db()
+        assert answer.status_code == 422
+        assert rule.severity == "warning"
+
+
+class TestCopy:
+    def test_a_copy_is_set_the_same_and_off(self, admin, rule):
+        Rule.objects.filter(pk=rule.pk).update(minutes=77, evaluated_ms=1)
+
+        admin.post(f"{watch(rule)}/copy")
+        admin.post(f"{watch(rule)}/copy")
+
+        first, second = Rule.objects.filter(is_shipped=False).order_by("pk")
+        assert (first.name, second.name) == (f"{rule.name} (2)", f"{rule.name} (3)")
+        assert (first.minutes, first.is_enabled, first.evaluated_ms) == (77, False, None)
+
+    def test_a_copy_that_is_off_is_removed_with_what_it_opened(self, admin, rule):
+        admin.post(f"{watch(rule)}/copy")
+        copy = Rule.objects.get(is_shipped=False)
+        incident(rule=copy, resolved_at=NOW)
+
+        answer = admin.post(f"{watch(copy)}/remove")
+
+        assert answer["Location"] == "/alerts/rules"
+        assert not Rule.objects.filter(pk=copy.pk).exists()
+        assert not Incident.objects.exists()
+        assert AuditEntry.objects.get(action="rule.remove").detail["incidents"] == 1
+
+    def test_one_that_ships_is_on_or_still_has_something_open_stays(self, admin, rule):
+        admin.post(f"{watch(rule)}/copy")
+        copy = Rule.objects.get(is_shipped=False)
+        open_one = incident(rule=copy)
+
+        refused = [admin.post(f"{watch(each)}/remove").status_code for each in (rule, copy)]
+        open_one.delete()
+        admin.post(f"{watch(copy)}/switch")
+        refused.append(admin.post(f"{watch(copy)}/remove").status_code)
+
+        assert refused == [422, 422, 422]
+        assert Rule.objects.filter(pk=copy.pk).exists()
