@@ -10,6 +10,7 @@ from fleetwatch.alerts.address_book import AddressBook, read_address_book
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.group_news import GroupNews, Place, name_of, read_news
 from fleetwatch.alerts.grouping import group_key
+from fleetwatch.alerts.held_messages import send_due
 from fleetwatch.alerts.ladder import Due, Pace, due
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Rule
 from fleetwatch.alerts.muted_incidents import mute
@@ -41,6 +42,7 @@ def announce(now: datetime) -> dict[str, int]:
                 did["told"] += _return(news, book, now)
             else:
                 did.update(_advance(news, book, now))
+        did["told"] += send_due(now)
     return dict(did)
 
 

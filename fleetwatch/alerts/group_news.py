@@ -56,8 +56,9 @@ class GroupNews:
 
     @property
     def standing(self) -> Standing:
-        """How far it was told."""
-        return Standing(self.is_pressing, self.group.stepped_at, self.group.reminded_at)
+        """How far it was told; what is kept for somebody is waited for."""
+        presses = self.is_pressing and not self.kept
+        return Standing(presses, self.group.stepped_at, self.group.reminded_at)
 
     @property
     def shown(self) -> list[int]:

@@ -67,7 +67,7 @@ def webhook(name: str = "hook") -> Channel:
 
 def idle_job(minutes: float = 31, *, key: str = KEY, user: str = "ana", index: int = 0, **fields):
     """The run of a job whose only GPU, on node-014, is idle from nine on."""
-    gpu = a_gpu(node="node-014", index=index)
+    gpu = a_gpu(node=fields.pop("node", "node-014"), index=index)
     usual = {"scheduler": "slurm", "cluster": "della", "team": "nlp"}
     job = a_job(key=key, user=user, **(usual | fields))
     return ran(gpu, "quiet", 0, minutes, job=job)
