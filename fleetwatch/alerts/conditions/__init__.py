@@ -2,6 +2,8 @@
 
 from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import (
+    budget_spent,
+    gpu_cannot_work,
     gpu_idle,
     held_by_no_job,
     job_idle,
@@ -15,6 +17,8 @@ CONDITIONS: tuple[Condition, ...] = (
     low_utilisation.CONDITION,
     node_silent.CONDITION,
     held_by_no_job.CONDITION,
+    gpu_cannot_work.CONDITION,
+    budget_spent.CONDITION,
 )
 
 

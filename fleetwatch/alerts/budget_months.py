@@ -1,0 +1,143 @@
+"""What was spent of each budget by when: what conditions of budgets measure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+from django.db.models import Q
+from numpy.typing import NDArray
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import budgets, calendar, daily_dollars
+from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
+from fleetwatch.budgets.models import SpendDay
+from fleetwatch.figures import boundaries
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.notify.message import one_line
+
+FLEET = "fleet"
+FLEET_LABEL = "the whole fleet"
+DAY_MS = 24 * 60 * 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Dollars of a month that were spent by the end of each hour on the wall, ascending."""
+
+    ends_ms: NDArray[np.int64]
+    usd: NDArray[np.float64]
+
+    def by(self, moment_ms: int) -> float:
+        """Dollars that were spent by then, as far as hours are over."""
+        place = int(np.searchsorted(self.ends_ms, moment_ms, side="right"))
+        return float(self.usd[place - 1]) if place else 0.0
+
+    def reached_ms(self, usd: float) -> int | None:
+        """When so many dollars were spent; None: they were not."""
+        place = int(np.searchsorted(self.usd, usd))
+        return int(self.ends_ms[place]) if place < len(self.usd) else None
+
+    def usd_per_hour(self, moment_ms: int) -> Decimal:
+        """Over the day before."""
+        return usd_of((self.by(moment_ms) - self.by(moment_ms - DAY_MS)) / 24)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetMonth:
+    """A budget in a month: its dollars (above 0) and what was spent of it; `subject` is its page
+    below /budgets/.
+    """
+
+    subject: str
+    interval: Interval
+    usd: float
+    spending: Spending
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """The team, of a team's budget."""
+        slug = slug_of(self.subject)
+        return {"team": (slug,)} if slug else {}
+
+
+NOTHING = Spending(np.zeros(0, np.int64), np.zeros(0))
+
+
+def usd_of(amount: float) -> Decimal:
+    """As money is told: in cents."""
+    return Decimal(repr(round(amount, 2)))
+
+
+def subject_of(slug: str) -> str:
+    """The budget's page below /budgets/."""
+    return FLEET if slug == WHOLE_FLEET else f"teams/{slug}"
+
+
+def slug_of(subject: str) -> str:
+    """The team's slug, or WHOLE_FLEET."""
+    return WHOLE_FLEET if subject == FLEET else subject.removeprefix("teams/")
+
+
+def budget_months(start_ms: int, end_ms: int) -> Iterator[BudgetMonth]:
+    """Every budget of every month that the period touches, in order of time; without those in a
+    currency whose worth nobody said.
+    """
+    first = calendar.month_of(from_ms(start_ms), zone())
+    while (interval := calendar.month(first, zone())).start_ms < end_ms:
+        yield from _of_month(first, interval)
+        first = calendar.following(first)
+
+
+def known_ms(now_ms: int) -> int:
+    """All dollars before it are known, but for data that comes late."""
+    return to_ms(daily_dollars.known_until(from_ms(now_ms)))
+
+
+def labels_of(slugs: set[str]) -> dict[str, str]:
+    """What budgets are called, by slug, on one line."""
+    teams = Team.objects.filter(slug__in=slugs).values_list("slug", "name")
+    names = {slug: one_line(name or slug, 60) for slug, name in teams}
+    return {slug: names.get(slug) or one_line(slug, 60) or FLEET_LABEL for slug in slugs}
+
+
+def _of_month(first: date, interval: Interval) -> Iterator[BudgetMonth]:
+    limits = {slug: usd for slug, each in budgets.limits(first).items() if (usd := _usd(each))}
+    spent = _spending(interval) if limits else {}
+    for slug, usd in limits.items():
+        yield BudgetMonth(subject_of(slug), interval, usd, spent.get(slug, NOTHING))
+
+
+def _usd(limit: Limit) -> float:
+    return float(limit.usd or 0)
+
+
+def _spending(month: Interval) -> dict[str, Spending]:
+    """By slug, from the days that are kept; what no team held is in the fleet's alone."""
+    kept = SpendDay.objects.filter(start__gte=month.start, start__lt=month.end)
+    rows = kept.filter(Q(kind="team") & ~Q(key="") | Q(kind=daily_dollars.FLEET))
+    ends = {day.start: _hour_ends(day) for day in boundaries.days(month, zone())}
+    parts: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for slug, start, hours in rows.values_list("key", "start", "hours"):
+        parts[slug].extend(_known(ends.get(start, {}), hours))
+    return {slug: _summed(each) for slug, each in parts.items()}
+
+
+def _hour_ends(day: Interval) -> Mapping[int, int]:
+    """By hour on the wall when it ends."""
+    return {cut.hour: cut.interval.end_ms for cut in calendar.cuts_of(day, zone())}
+
+
+def _known(ends: Mapping[int, int], hours: list[float | None]) -> Iterator[tuple[int, float]]:
+    for hour, end_ms in ends.items():
+        usd = hours[hour]
+        if usd is not None:
+            yield end_ms, usd
+
+
+def _summed(parts: list[tuple[int, float]]) -> Spending:
+    ends_ms, usd = zip(*sorted(parts), strict=True) if parts else ((), ())
+    return Spending(np.array(ends_ms, dtype=np.int64), np.cumsum(usd))

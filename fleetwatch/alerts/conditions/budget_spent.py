@@ -1,0 +1,122 @@
+"""The condition budget_spent: a share of a month's budget is spent."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.budget_months import (
+    BudgetMonth,
+    budget_months,
+    known_ms,
+    labels_of,
+    slug_of,
+    usd_of,
+)
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.notify import wording
+
+NEW_MONTH = "a new month began, or the budget was raised"
+NO_BUDGET = "there is no budget any more"
+ACTION = (
+    "Fix: see on its page where the dollars went; give back GPUs that are held for nothing, or"
+    " agree on another budget."
+)
+
+
+def measure(watch: Watch) -> Measured:
+    """From when on each budget's share was spent, until its month ends."""
+    spans: dict[str, list[Span]] = {}
+    running = set()
+    for month in budget_months(watch.start_ms, watch.end_ms):
+        spans.setdefault(month.subject, []).extend(_spans(month, watch))
+        if month.interval.end_ms > watch.end_ms:
+            running.add(month.subject)
+    ends = {name: End(watch.end_ms, NO_BUDGET) for name in watch.firing if name not in running}
+    return Measured(spans, ends, cleared=NEW_MONTH)
+
+
+def _spans(month: BudgetMonth, watch: Watch) -> list[Span]:
+    """Clear up to where the share was reached, as far as dollars are known, and in breach from
+    there on: what is spent stays spent.
+    """
+    start_ms = month.interval.start_ms
+    end_ms = min(month.interval.end_ms, watch.end_ms)
+    reached_ms = month.spending.reached_ms(month.usd * watch.settings.threshold / 100)
+    spans = []
+    if reached_ms is None or reached_ms >= end_ms:
+        known_until_ms = min(known_ms(watch.end_ms), end_ms)
+        return [Span(start_ms, known_until_ms, Level.CLEAR)] if known_until_ms > start_ms else []
+    if reached_ms > start_ms:
+        spans.append(Span(start_ms, reached_ms, Level.CLEAR))
+    return [*spans, Span(reached_ms, end_ms, Level.BREACH)]
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode what was spent of which budget; None where there is none any more."""
+    first_ms = min(each.since_ms for each in episodes)
+    months: dict[str, list[BudgetMonth]] = {}
+    for each_month in budget_months(first_ms, watch.end_ms):
+        months.setdefault(each_month.subject, []).append(each_month)
+    labels = labels_of({slug_of(each.subject) for each in episodes})
+    of_episodes = [(each, _month_of(each, months.get(each.subject, ()))) for each in episodes]
+    return [
+        None if month is None else _breach(each, month, labels[slug_of(each.subject)], watch)
+        for each, month in of_episodes
+    ]
+
+
+def _month_of(episode: Episode, months: Sequence[BudgetMonth]) -> BudgetMonth | None:
+    """The month in which the episode was seen last."""
+    last_ms = max(episode.until_ms - 1, episode.since_ms)
+    holding = [
+        month for month in months if month.interval.start_ms <= last_ms < month.interval.end_ms
+    ]
+    return holding[0] if holding else None
+
+
+def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> Breach:
+    limit = f"{watch.settings.threshold:g} %"
+    spent_usd = usd_of(month.spending.by(episode.until_ms))
+    amounts = _amounts(month, spent_usd)
+    return Breach(
+        subject=month.subject,
+        kind="budget",
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
+        word=f"over {limit}",
+        tag="budget",
+        title=f"budget · {label} spent {amounts}",
+        where=f"budget of {label}",
+        what=f"The budget of {label} was over {limit}",
+        had="It had been over it",
+        limit=f"spent ≥ {limit}",
+        name=label,
+        usd_per_hour=month.spending.usd_per_hour(episode.until_ms),
+        cost_usd=spent_usd - usd_of(month.spending.by(episode.since_ms)),
+        lines=(("Spent", f"{wording.usd(spent_usd)}, {amounts}"),),
+        actions=(ACTION,),
+        labels=month.labels,
+        facts={"spent_usd": str(spent_usd), "budget_usd": str(usd_of(month.usd))},
+    )
+
+
+def _amounts(month: BudgetMonth, spent_usd: Decimal) -> str:
+    """The share and the whole: "84 % of $600.00"."""
+    share = wording.share(float(spent_usd) / month.usd)
+    return f"{share} of {wording.usd(usd_of(month.usd))}"
+
+
+CONDITION = Condition(
+    name="budget_spent",
+    label="Budget spent",
+    sentence="Tells when {threshold} % of a month's budget are spent.",
+    kind="budget",
+    unit="% of the budget",
+    low=1,
+    high=1000,
+    usual=Settings(threshold=80, minutes=1),
+    measure=measure,
+    describe=describe,
+    is_on=True,
+    every_minutes=15,
+)

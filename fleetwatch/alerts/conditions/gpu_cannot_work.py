@@ -1,0 +1,175 @@
+"""The condition gpu_fault: a GPU that can't work, by what its driver or platform said of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.alerts.gpu_costs import Cost, cost_of
+from fleetwatch.alerts.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.job_lanes import RETIRED
+from fleetwatch.alerts.merged_spans import clear_between
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.selectors import clusters_of
+from fleetwatch.ledger.judgement.observations import Outage
+from fleetwatch.ledger.judgement_inputs import posted_outages
+from fleetwatch.ledger.models import Posted
+from fleetwatch.notify.message import one_line
+
+WORKS_AGAIN = "it works again"
+# by reason, what is wrong and what helps; XIDs are told by their number
+LOST = "the driver lost it"
+WRONG = {
+    "gpu_lost": LOST,
+    "recovery_action": "the driver asks for its recovery",
+    "driver_missing": "its node has no driver loaded",
+    "driver_mismatch": "its node's driver and libraries are of different versions",
+}
+DRIVER = "Fix: load the driver that matches the installed libraries, or restart the node."
+XID_PREFIX = "xid_"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A GPU, why it can't work, and what that costs."""
+
+    gpu: GPU
+    reason: str
+    cost: Cost
+    clusters: tuple[str, ...]
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong, in words."""
+        code = self.reason.removeprefix(XID_PREFIX)
+        if code != self.reason:
+            return f"the driver reported XID {one_line(code, 12)}"
+        return WRONG.get(self.reason, one_line(self.reason.replace("_", " "), 60) or LOST)
+
+    @property
+    def fix(self) -> str:
+        """What to do."""
+        if self.reason.startswith("driver_"):
+            return DRIVER
+        index = "INDEX" if self.gpu.index is None else str(self.gpu.index)
+        return (
+            "Fix: give its node no new jobs, reset the GPU when nothing runs on it (nvidia-smi"
+            f" --gpu-reset -i {index}), or restart the node; have it replaced if this comes back."
+        )
+
+
+def measure(watch: Watch) -> Measured:
+    """When each GPU could not work, by the outages that the ledger judged by; a drained node is no
+    fault. Where its node was not heard nobody knows.
+    """
+    faults: dict[str, list[Outage]] = defaultdict(list)
+    heard_ms: dict[str, int] = {}
+    for row in _posted(watch.firing):
+        uuid = row.gpu.uuid
+        faults[uuid] += [each for each in _faults(row) if each.end_ms > watch.start_ms]
+        heard_ms[uuid] = min(row.gpu.node.last_ms or 0, watch.end_ms)
+    spans = {
+        uuid: clear_between(_breaches(outages, heard_ms[uuid]), watch.start_ms, heard_ms[uuid])
+        for uuid, outages in faults.items()
+    }
+    ends = {uuid: End(watch.end_ms, RETIRED) for uuid in watch.firing if uuid not in spans}
+    return Measured(spans, ends, cleared=WORKS_AGAIN)
+
+
+def _posted(subjects: Iterable[str]) -> Iterable[Posted]:
+    """Of the GPUs that are there, those with outages and those that are asked for."""
+    wanted = ~Q(outages=[]) | Q(gpu__uuid__in=list(subjects))
+    rows = Posted.objects.filter(wanted, gpu__retired_ms=None)
+    return rows.select_related("gpu__node").order_by("pk")
+
+
+def _faults(row: Posted) -> list[Outage]:
+    return [outage for outage in posted_outages(row) if not outage.is_drain]
+
+
+def _breaches(outages: Iterable[Outage], heard_ms: int) -> list[Span]:
+    return [
+        Span(outage.start_ms, min(outage.end_ms, heard_ms), Level.BREACH)
+        for outage in outages
+        if outage.start_ms < heard_ms
+    ]
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode what is wrong with the GPU, and what that costs; None of one that nobody
+    knows any more.
+    """
+    gpus = inventory.newest_rows({each.subject for each in episodes})
+    faults = {row.gpu.uuid: _faults(row) for row in _posted(gpus)}
+    rates = RatesInForce(gpu.pk for gpu in gpus.values())
+    clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
+    there = [(each, gpus.get(each.subject)) for each in episodes]
+    return [
+        None if gpu is None else _breach(each, _fault(each, gpu, faults, rates, clusters), watch)
+        for each, gpu in there
+    ]
+
+
+def _fault(
+    episode: Episode,
+    gpu: GPU,
+    faults: Mapping[str, Sequence[Outage]],
+    rates: RatesInForce,
+    clusters: Mapping[int, set[str]],
+) -> Fault:
+    during = [
+        outage.reason
+        for outage in faults.get(gpu.uuid, ())
+        if outage.start_ms < episode.until_ms and outage.end_ms > episode.since_ms
+    ]
+    cost = cost_of([gpu.pk], rates, episode.since_ms, episode.until_ms)
+    return Fault(gpu, during[-1] if during else "", cost, tuple(clusters.get(gpu.node_id, ())))
+
+
+def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
+    where = place_of(fault.gpu)
+    return Breach(
+        subject=episode.subject,
+        kind="gpu",
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
+        word="faulty",
+        tag="GPU fault",
+        title=f"GPU fault · {with_model(fault.gpu)}",
+        where=where,
+        what=f"{where} can't work ({fault.wrong})",
+        had="It could not work",
+        limit=f"can't work ≥ {watch.settings.minutes:g} min",
+        name=where,
+        usd_per_hour=fault.cost.usd_per_hour,
+        cost_usd=fault.cost.usd,
+        has_example_rates=fault.cost.has_example_rates,
+        lines=(("What is wrong", fault.wrong),),
+        actions=(fault.fix,),
+        labels=gpu_labels([fault.gpu], fault.clusters),
+        facts={"reason": fault.reason},
+    )
+
+
+CONDITION = Condition(
+    name="gpu_fault",
+    label="GPU fault",
+    sentence=(
+        "Tells when a GPU has been unable to work for {minutes} minutes: a hardware XID, lost by"
+        " the driver, in need of recovery, or without a driver."
+    ),
+    kind="gpu",
+    unit="",
+    low=0,
+    high=0,
+    usual=Settings(threshold=0, minutes=2),
+    measure=measure,
+    describe=describe,
+    is_on=True,
+    severity="critical",
+)

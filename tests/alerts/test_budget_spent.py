@@ -1,0 +1,178 @@
+"""Budgets of which a share is spent: one incident a month, from the hour in which it was reached."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.alerts import announcing
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.services import settings_of
+from fleetwatch.budgets.models import Budget, SpendDay
+from fleetwatch.lib.intervals import Interval, to_ms
+from tests.alerts.factories import a_rule
+
+pytestmark = pytest.mark.django_db
+FIRST = datetime(2026, 11, 1, tzinfo=UTC)
+NOVEMBER = date(2026, 11, 1)
+
+
+def day(number: float) -> datetime:
+    """So many days after the first of November began."""
+    return FIRST + timedelta(days=number)
+
+
+@pytest.fixture
+def rule() -> Rule:
+    return a_rule(
+        name="Budget spent",
+        condition="budget_spent",
+        threshold=80,
+        minutes=1,
+        evaluated_ms=to_ms(day(0)),
+    )
+
+
+def a_budget(amount: str, *, team: str = "nlp", **fields) -> Budget:
+    payer = Team.objects.get_or_create(slug=team, defaults={"name": "NLP"})[0] if team else None
+    usual = {"month": NOVEMBER, "repeats": True, "created_at": FIRST, "created_by": "ann"}
+    return Budget.objects.create(team=payer, amount=Decimal(amount), **(usual | fields))
+
+
+def spent(usd_per_hour: float, *days: int, team: str = "nlp") -> None:
+    """The team (all of the fleet's) spent that in each hour of these days."""
+    for number in days:
+        for kind, key in (("team", team), ("fleet", "")):
+            SpendDay.objects.create(
+                kind=kind,
+                key=key,
+                start=day(number),
+                usd=Decimal(24 * usd_per_hour),
+                wasted_usd=0,
+                hours=[usd_per_hour] * 24,
+                wasted_hours=[0.0] * 24,
+            )
+
+
+def states(number: float) -> list[tuple[str, str]]:
+    announcing.run(day(number))
+    return list(Incident.objects.order_by("pk").values_list("subject", "state"))
+
+
+def newest():
+    return stored_breach(Incident.objects.latest("pk").facts)
+
+
+@pytest.mark.parametrize(
+    ("budget", "state"),
+    [("300.01", []), ("300", [("teams/nlp", "firing")]), ("299.99", [("teams/nlp", "firing")])],
+)
+def test_it_fires_at_the_share_that_the_rule_says(rule, budget, state):
+    a_budget(budget)
+    spent(10, 0)  # 240, which is 80 % of 300
+
+    assert states(1.5) == states(1.5) == state
+
+
+def test_it_says_when_how_much_of_what_and_what_to_do(rule):
+    a_budget("600")
+    spent(10, 0, 1)
+
+    states(2.5)
+
+    incident = Incident.objects.get()
+    assert incident.since_ms == to_ms(day(2))
+    breach = newest()
+    assert breach.title == "budget · NLP spent 80 % of $600.00"
+    assert breach.lines == (("Spent", "$480.00, 80 % of $600.00"),)
+    assert (breach.cost_usd, breach.usd_per_hour) == (Decimal(0), Decimal(5))
+    assert breach.path == "/budgets/teams/nlp"
+    assert breach.labels == {"team": ("nlp",)}
+    assert incident.team.slug == "nlp"
+
+
+def test_the_fleets_budget_has_its_own_page(rule):
+    a_budget("300", team="")
+    spent(10, 0)
+
+    assert states(1.5) == [("fleet", "firing")]
+    assert newest().path == "/budgets/fleet"
+    assert newest().labels == {}
+
+
+def test_a_budget_of_nobody_known_or_in_no_dollars_fires_not(rule):
+    a_budget("300", currency="EUR")
+    spent(10, 0)
+
+    assert states(1.5) == []
+
+
+def test_nothing_known_of_dollars_fires_nothing_and_ends_nothing(rule):
+    a_budget("300")
+    assert states(1.5) == []
+
+    spent(10, 0)
+    states(1.6)
+    assert states(3) == [("teams/nlp", "firing")]
+
+
+def test_a_higher_budget_ends_it(rule):
+    a_budget("300")
+    spent(10, 0)
+    states(1.5)
+
+    a_budget("500", created_at=day(1.6))
+
+    assert states(1.7) == [("teams/nlp", "resolved")]
+
+
+def test_without_a_budget_it_is_over(rule):
+    a_budget("300")
+    spent(10, 0)
+    states(1.5)
+
+    Budget.objects.all().delete()
+
+    assert states(1.7) == [("teams/nlp", "resolved")]
+    assert Incident.objects.get().resolution == "there is no budget any more"
+
+
+def test_a_new_month_begins_anew(rule):
+    a_budget("300")
+    spent(10, 0)
+    states(29)
+
+    assert states(30 + 1 / 12) == [("teams/nlp", "resolved")]
+    assert Incident.objects.get().ended_ms == to_ms(day(30))
+
+
+def test_a_teams_hostile_name_is_one_line(rule):
+    a_budget("300")
+    Team.objects.update(name="<!channel>\n*x*")
+    spent(10, 0)
+
+    states(1.5)
+
+    assert newest().title.startswith("budget · <!channel> *x* spent 80 % of")
+
+
+def test_what_was_evaluated_each_hour_is_what_the_back_test_says(rule):
+    a_budget("1000")
+    for number in range(5):
+        spent(10, number)
+    for hour in range(24 * 6):
+        states(hour / 24)
+
+    trials = back_test(
+        condition("budget_spent"), settings_of(rule), (), Interval(day(0), day(6))
+    ).trials
+
+    live = Incident.objects.order_by("-since_ms")
+    assert [(each.subject, each.since_ms, each.fired_ms) for each in live] == [
+        (trial.episode.subject, trial.episode.since_ms, trial.episode.fired_ms) for trial in trials
+    ]
+    assert [each.subject for each in live] == ["teams/nlp"]

@@ -1,0 +1,151 @@
+"""GPUs that can't work: told by their driver, judged by the ledger, never by silence."""
+
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.alerts import announcing
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.services import settings_of
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import Interval
+from tests.alerts.factories import a_rule, at, ms
+from tests.costs.factories import a_gpu, a_rate
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def rule():
+    return a_rule(name="GPU fault", condition="gpu_fault", minutes=2)
+
+
+def broken(gpu: GPU, *outages: tuple) -> None:
+    """From minute to minute (None: until now), why, and whether its activity ended it."""
+    rows = [
+        [ms(start), None if end is None else ms(end), reason, False]
+        for start, end, reason in outages
+    ]
+    Posted.objects.update_or_create(gpu=gpu, defaults={"spans": [], "outages": rows})
+
+
+def states(minute: float, *, heard: float | None = None) -> list[str]:
+    """What is open, the nodes being heard until that minute."""
+    Node.objects.update(last_ms=ms(minute if heard is None else heard))
+    announcing.run(at(minute))
+    return list(Incident.objects.order_by("pk").values_list("state", flat=True))
+
+
+def newest():
+    return stored_breach(Incident.objects.latest("pk").facts)
+
+
+def test_it_fires_at_the_minute_that_the_rule_says(rule):
+    broken(a_gpu(), (0, None, "xid_79"))
+
+    assert states(1.9) == ["pending"]
+    assert states(2) == states(2) == ["firing"]
+
+
+def test_it_is_over_when_the_gpu_works_again(rule):
+    gpu = a_gpu()
+    broken(gpu, (0, None, "gpu_lost"))
+    states(5)
+
+    broken(gpu, (0, 6, "gpu_lost"))
+
+    assert states(8) == ["resolved"]
+    incident = Incident.objects.get()
+    assert (incident.resolution, incident.ended_ms) == ("it works again", ms(6))
+
+
+def test_a_drained_node_is_no_fault(rule):
+    broken(a_gpu(), (0, None, "drained"))
+
+    assert states(30) == []
+
+
+def test_an_outage_that_is_over_for_long_opens_nothing(rule):
+    broken(a_gpu(), (-3000, -2990, "xid_79"))
+
+    assert states(30) == []
+
+
+def test_of_a_silent_node_nobody_knows(rule):
+    broken(a_gpu(), (10, None, "xid_79"))
+
+    assert states(60, heard=11) == ["pending"]
+
+
+def test_two_reasons_at_once_are_one_incident(rule):
+    broken(a_gpu(), (0, 10, "driver_missing"), (4, None, "xid_79"))
+
+    assert states(20) == ["firing"]
+    assert Incident.objects.get().since_ms == ms(0)
+
+
+def test_a_retired_gpu_is_no_longer_seen(rule):
+    broken(a_gpu(), (0, None, "xid_79"))
+    states(5)
+
+    GPU.objects.update(retired_ms=ms(5))
+
+    assert states(6) == ["resolved"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "wrong", "fix"),
+    [
+        ("xid_79", "the driver reported XID 79", "--gpu-reset -i 3"),
+        ("gpu_lost", "the driver lost it", "--gpu-reset -i 3"),
+        ("driver_mismatch", "its node's driver and libraries are of different versions", "load"),
+        ("new_<!here>\nreason", "new <!here> reason", "--gpu-reset -i 3"),
+    ],
+)
+def test_it_says_what_is_wrong_what_it_costs_and_what_to_do(rule, reason, wrong, fix):
+    gpu = a_gpu(index=3)
+    a_rate("4", gpu=gpu)
+    broken(gpu, (0, None, reason))
+
+    states(30)
+
+    breach = newest()
+    assert dict(breach.lines) == {"What is wrong": wrong}
+    assert breach.what == f"gpu-01 GPU 3 can't work ({wrong})"
+    assert fix in breach.actions[0]
+    assert breach.cost_usd == Decimal(2)
+    assert breach.labels == {"node": ("gpu-01",), "model": ("H100 SXM",)}
+
+
+def test_without_a_rate_its_cost_is_unknown(rule):
+    broken(a_gpu(), (0, None, "xid_79"))
+
+    states(30)
+
+    assert newest().cost_usd is None
+
+
+def test_what_was_evaluated_each_minute_is_what_the_back_test_says(rule):
+    gpu = a_gpu()
+    spans = [(3, 4, "xid_95"), (10, 17, "gpu_lost"), (15, 25, "xid_79"), (40, None, "xid_79")]
+    for minute in range(61):
+        begun = [each for each in spans if each[0] <= minute]
+        broken(
+            gpu,
+            *((start, end if end and end <= minute else None, why) for start, end, why in begun),
+        )
+        states(minute)
+
+    trials = back_test(
+        condition("gpu_fault"), settings_of(rule), (), Interval(at(0), at(60))
+    ).trials
+
+    live = Incident.objects.order_by("-since_ms")
+    assert [(each.since_ms, each.fired_ms) for each in live] == [
+        (trial.episode.since_ms, trial.episode.fired_ms) for trial in trials
+    ]
+    assert [each.since_ms for each in live] == [ms(40), ms(10)]
