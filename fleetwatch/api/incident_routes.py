@@ -1,13 +1,18 @@
-"""Incidents in the API: what breached a rule, whose it is, what it costs, and who was told."""
+"""Incidents in the API: what breached a rule, whose it is, what it costs, who was told; and what
+people do about them.
+"""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import Field
+from ninja.security import django_auth
+from pydantic import AwareDatetime, Field
 
-from fleetwatch.alerts import selectors
+from fleetwatch.accounts.models import User
+from fleetwatch.alerts import incident_actions, selectors
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.answer_types import (
     Answer,
@@ -20,9 +25,11 @@ from fleetwatch.api.answer_types import (
     UsdOrNone,
     attribute,
 )
-from fleetwatch.api.request_period import asked, required
-from fleetwatch.api.schemas import Facts, ListedInPeriod, Name, Paging, PeriodAsked
+from fleetwatch.api.auth import WriteToken
+from fleetwatch.api.request_period import RequestError, asked, required
+from fleetwatch.api.schemas import Facts, ListedInPeriod, Name, NameGiven, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import IncidentState, NotificationState, Severity, Verdict
+from fleetwatch.diagnosis.findings import deciding
 
 router = Router(tags=["alerts"])
 
@@ -115,6 +122,19 @@ class IncidentDetail(IncidentRow):
     notifications: list[NotificationRow]
 
 
+class Asked(Schema):
+    """`reason` is needed for not_waste; `until` (with a zone) ends a snooze (without it 4 hours) or
+    a justification (7 days), `assignee` is a user name ("" = nobody).
+    """
+
+    reason: Annotated[NameGiven, Field(max_length=incident_actions.MAX_REASON)] = ""
+    until: AwareDatetime | None = None
+    assignee: Annotated[NameGiven, Field(max_length=150)] = ""
+
+
+Action = Literal["acknowledge", "snooze", "resolve", "assign", "not_waste", "fixed"]
+
+
 class Which(Schema):
     """Which incidents: in a state (without one all but pending ones), of a rule by its name, of a
     team, of a person by the user name.
@@ -148,8 +168,43 @@ def incidents(
 @router.get("/incidents/{int:number}", operation_id="getIncident", response=IncidentDetail)
 def incident(request: HttpRequest, number: int) -> Joined:
     """One incident with its timeline."""
+    return incident_detail(_incident(number))
+
+
+@router.post(
+    "/incidents/{int:number}/{action}",
+    operation_id="actOnIncident",
+    response=IncidentDetail,
+    auth=[WriteToken(), django_auth],
+)
+def act_on_incident(
+    request: HttpRequest, number: int, action: Action, wanted: Asked | None = None
+) -> Joined:
+    """Acknowledge, snooze, resolve, assign, not_waste (this rule tells nobody of it until a day),
+    fixed: for operators, whose it is, whom it was given to, and who leads the team. A body may be
+    left out.
+    """
+    user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
+    incident = _incident(number)
+    meant = _meant(action, wanted or Asked())
+    incident_actions.act(incident.pk, meant, by=user, now=timezone.now())
+    return incident_detail(_incident(number))
+
+
+def _meant(action: Action, wanted: Asked) -> incident_actions.Action:
+    """Raises RequestError."""
+    kind = "ack" if action == "acknowledge" else action  # the button's short word
+    try:
+        whose = deciding.assignee(wanted.assignee) if action == "assign" else None
+    except deciding.DecisionError as error:
+        raise RequestError(str(error), field=error.field) from error
+    return incident_actions.Action(kind, wanted.reason, wanted.until, whose)
+
+
+def _incident(number: int) -> Incident:
+    """The one that the reader may see. Raises RequestError."""
     seen = selectors.visible_incidents().filter(pk=number).first()
-    return incident_detail(required(seen, "incident", field="number"))
+    return required(seen, "incident", field="number")
 
 
 def incident_row(incident: Incident) -> Joined:

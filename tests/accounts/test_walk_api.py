@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import product
+from typing import get_args
 
 import pytest
 from django.http import HttpResponse
 
 from fleetwatch.accounts.permissions import Right
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.api import incident_routes
 from fleetwatch.api.v1 import api
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report
@@ -18,11 +20,14 @@ from tests.accounts.world import ROLES, World
 from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db
+DECISION = {"note": "because", "until": (NOW + timedelta(days=1)).isoformat()}
+ACTION = {"reason": "because", "until": DECISION["until"], "assignee": "walker-operator"}
 RULE = {
     "threshold": 0, "minutes": 31, "clear": None, "min_coverage": 0.5, "grace_minutes": 0,
     "clear_minutes": 0, "is_enabled": True, "severity": "info", "matchers": [], "schedule": None,
     "tells_owner": True, "remind_minutes": 0, "escalate_minutes": 0, "channels": [],
 }  # fmt: skip
+CHANGES = {"/api/v1/rules/": RULE, "/api/v1/incidents/": ACTION}
 
 
 def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
@@ -40,10 +45,14 @@ def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
     }
     for route, described in api.get_openapi_schema(path_prefix="/api/v1/")["paths"].items():
         methods = {method.upper() for method in described}
-        of_findings = product((there.finding.pk, there.others.pk), deciding.KINDS)
-        alone = [(numbers.get(route.split("/")[3]), "")]
-        for number, action in of_findings if "{action}" in route else alone:
-            yield route.format(**fields, number=number, action=action), action, methods
+        about = route.split("/")[3]
+        number = numbers.get(about, 0)
+        acted_on = {
+            "findings": product((there.finding.pk, there.others.pk), deciding.KINDS),
+            "incidents": product((number,), get_args(incident_routes.Action)),
+        }
+        for of, action in acted_on[about] if "{action}" in route else [(number, "")]:
+            yield route.format(**fields, number=of, action=action), action, methods
     yield "/api/v1/back-test?condition=job_idle", "", {"GET"}
     yield from [("/api/v1/openapi.json", "", {"GET"}), ("/metrics", "", {"GET"})]
 
@@ -116,14 +125,14 @@ def test_a_token_decides_as_its_scope_its_role_and_its_user_may(there):
 
 
 def changes(path: str) -> bool:
-    """Whether a route without an action changes something all the same."""
-    return path.startswith("/api/v1/rules/")
+    """Whether a route changes something beside findings."""
+    return path.startswith(tuple(CHANGES))
 
 
 def writes(role: str, path: str, action: str, there: World) -> bool:
     """Whether the role may write there."""
     if changes(path):
-        return may(role, Right.FLEET)
+        return may(role, Right.FLEET)  # the incident is nobody's
     return decides(role, address(path, action), there)
 
 
@@ -134,8 +143,7 @@ def address(path: str, action: str) -> Address:
 
 def decided(by: Walker, method: str, path: str, token: str) -> HttpResponse:
     """The answer to what says all that is needed there."""
-    until = (NOW + timedelta(days=1)).isoformat()
-    sent = RULE if changes(path) else {"note": "because", "until": until}
+    sent = next((body for about, body in CHANGES.items() if path.startswith(about)), DECISION)
     headers = {"Authorization": f"Bearer {token}"}
     return by.ask(method, path, json=sent, **headers)
 

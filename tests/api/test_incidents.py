@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
 from fleetwatch.accounts import people
-from fleetwatch.accounts.models import OthersShown, Team
+from fleetwatch.accounts.models import AuditEntry, OthersShown, Team, User
+from fleetwatch.accounts.services import create_api_token
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification
 from tests.accounts.others import shown
 from tests.alerts.factories import a_rule, an_incident
@@ -198,3 +200,111 @@ def test_who_sees_everything_sees_the_incidents_of_all(api, user):
     an_incident(a_rule(), "others", opened_at=NOW - HOUR)
 
     assert subjects(api, "") == ["others"]
+
+
+def writing(user, scope: str = "write") -> Client:
+    token = create_api_token(user, scope=scope, now=NOW)
+    return Client(headers={"Authorization": f"Bearer {token}"})
+
+
+def post(client, incident, action: str, **body):
+    path = f"/api/v1/incidents/{incident.pk}/{action}"
+    return client.post(path, body, content_type="application/json")
+
+
+@pytest.fixture
+def fires(user):
+    """One of this engineer's jobs."""
+    return an_incident(a_rule(), "a/b/1", opened_at=NOW - HOUR, person=user)
+
+
+def test_whose_it_is_acknowledges_it_and_the_answer_says_so(user, fires):
+    answer = post(writing(user), fires, "acknowledge", reason="known").json()
+
+    assert (answer["state"], answer["acknowledged_at"]) == ("acknowledged", "2026-11-03T00:00:00Z")
+    assert [(line["kind"], line["by"]) for line in answer["timeline"]] == [("ack", "ann")]
+    assert AuditEntry.objects.filter(action="incident.ack", name="ann").exists()
+
+
+def test_nothing_need_be_sent(user, fires):
+    answer = writing(user).generic("POST", f"/api/v1/incidents/{fires.pk}/acknowledge")
+
+    assert (answer.status_code, answer.json()["state"]) == (200, "acknowledged")
+
+
+def test_twice_is_once(user, fires):
+    by = writing(user)
+    post(by, fires, "acknowledge")
+
+    answer = post(by, fires, "acknowledge")
+
+    assert answer.status_code == 200
+    assert len(answer.json()["timeline"]) == 1
+
+
+def test_a_snooze_ends_when_it_is_said_or_after_four_hours(user, fires):
+    by = writing(user)
+
+    usual = post(by, fires, "snooze").json()["snoozed_until"]
+    said = post(by, fires, "snooze", until="2026-11-04T09:00:00+01:00").json()["snoozed_until"]
+
+    assert (usual, said) == ("2026-11-03T04:00:00Z", "2026-11-04T08:00:00Z")
+
+
+def test_what_was_resolved_is_over_and_a_second_time_is_refused(user, fires):
+    by = writing(user)
+
+    answer = post(by, fires, "resolve", reason="stopped it")
+    again = post(by, fires, "resolve")
+
+    assert (answer.json()["state"], answer.json()["resolved_at"]) == (
+        "resolved",
+        "2026-11-03T00:00:00Z",
+    )
+    assert (again.status_code, again.json()["field"]) == (422, "action")
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "field"),
+    [
+        ("snooze", {"until": "2026-11-03T00:00:00Z"}, "until"),
+        ("snooze", {"until": "2026-12-03T00:00:01Z"}, "until"),
+        ("snooze", {"until": "2026-11-04T00:00:00"}, "until"),
+        ("snooze", {"until": "tomorrow"}, "until"),
+        ("acknowledge", {"reason": "x" * 301}, "reason"),
+        ("acknowledge", {"reason": "\x00"}, "reason"),
+        ("not_waste", {}, "reason"),
+        ("assign", {"assignee": "nobody at all"}, "assignee"),
+        ("ack", {}, "action"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name_and_nothing_is_done(
+    user, fires, action, body, field
+):
+    answer = post(writing(user), fires, action, **body)
+
+    fires.refresh_from_db()
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert (fires.state, fires.snoozed_until) == ("firing", None)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"),
+    [("engineer", 403), ("lead", 403), ("finance", 403), ("operator", 200), ("admin", 200)],
+)
+def test_of_whom_it_is_not_only_operators_act(fires, role, status):
+    someone = User.objects.create(username="someone", role=role)
+
+    assert post(writing(someone), fires, "acknowledge").status_code == status
+
+
+def test_a_token_that_only_reads_acts_on_nothing(user, fires):
+    assert post(writing(user, "read"), fires, "acknowledge").status_code == 403
+
+
+def test_who_does_not_see_it_is_not_told_that_it_is_there(user, fires):
+    shown(OthersShown.OWN_TEAMS)
+    someone = User.objects.create(username="someone", role=User.Role.ENGINEER)
+
+    assert post(writing(someone), fires, "acknowledge").status_code == 404
+    assert post(writing(user), fires, "acknowledge").status_code == 200

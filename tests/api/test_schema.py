@@ -60,6 +60,7 @@ IDS = {
     "GET /api/v1/back-test": "backTestRule",
     "GET /api/v1/incidents": "listIncidents",
     "GET /api/v1/incidents/{number}": "getIncident",
+    "POST /api/v1/incidents/{number}/{action}": "actOnIncident",
     "GET /api/v1/invoices": "listInvoices",
     "GET /api/v1/invoices/{month}": "getInvoiceMonth",
     "GET /api/v1/jobs": "listJobs",
@@ -75,7 +76,7 @@ IDS = {
     "GET /api/v1/waste": "listWaste",
 }
 ASKS_FOR_ONE = {"explainGpu", "getForecast"}  # by a parameter
-DECIDES = {"decideFinding", "tryPolicy", "setRule"}
+DECIDES = {"decideFinding", "tryPolicy", "setRule", "actOnIncident"}
 
 
 @pytest.fixture
