@@ -1,0 +1,52 @@
+"""Where a team's incidents go, those that nobody acknowledges, and those that nobody owns: set by
+operators, a team's own also by who leads it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.people import teams_of
+from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.alerts.models import Route
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.models import Channel
+
+Kind = Route.Kind
+NOT_YOURS = "routes are the operators', and a team's the one's who leads it"
+
+
+@transaction.atomic
+def set_route(
+    kind: str, channels: Sequence[Channel], *, by: User, now: datetime, team: Team | None = None
+) -> Route | None:
+    """The route to these channels; None, and none there is any more, where there are none.
+
+    Raises RefusedFieldError, and PermissionDenied for whose it is not to set.
+    """
+    if kind not in Kind.values:
+        raise RefusedFieldError(f"a route is one of {', '.join(Kind.values)}", field="kind")
+    if (kind == Kind.TEAM) != (team is not None):
+        raise RefusedFieldError("a team's route, and no other, names a team", field="team")
+    if not may_route(by, team, now=now):
+        raise PermissionDenied(NOT_YOURS)
+    names = [channel.name for channel in channels]
+    record("route.set", team.slug if team else kind, channels=names)
+    if not channels:
+        Route.objects.filter(kind=kind, team=team).delete()
+        return None
+    route, _ = Route.objects.get_or_create(kind=kind, team=team)
+    route.channels.set(channels)
+    return route
+
+
+def may_route(user: User, team: Team | None, *, now: datetime) -> bool:
+    """Whether the user may say where the team's incidents go; None: the fleet's."""
+    if may(user, Right.FLEET):
+        return True
+    is_lead = user.is_active and role_of(user) == User.Role.LEAD
+    return is_lead and team is not None and team in teams_of(user, now)
