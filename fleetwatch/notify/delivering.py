@@ -39,6 +39,9 @@ BUDGET = timedelta(minutes=2)  # of one call; then the clock starts the next one
 # of one channel in one call: what can't be reached costs a time-out each time
 MAX_FAILURES = 2
 MAX_ANSWER = 300
+REPEAT_FAILED_AFTER = timedelta(minutes=10)
+
+DID = ("sent", "retry", "failed", "disabled")  # what becomes of deliveries, and of channels
 
 State = Delivery.State
 # not done with; a claim that ran out is waiting again
@@ -57,6 +60,7 @@ class Outcome:
     text: str
     at: datetime
     remote_id: str = ""
+    repeat_after_s: float | None = None
 
 
 def deliver_due(
@@ -75,7 +79,7 @@ def deliver_due(
     worker's claim ends by itself. A worker that dies between the send and its note sends again: at
     least once, never silently not at all.
     """
-    did = {"sent": 0, "retry": 0, "failed": 0, "disabled": 0, "expired": _expire(now)}
+    did = dict.fromkeys(DID, 0) | _sort_out(now)
     failures: Counter[int] = Counter()
     started = clock()
 
@@ -104,7 +108,9 @@ def prune_deliveries(now: datetime) -> dict[str, int]:
     which nothing was sent in that time.
     """
     old = now - KEEP
-    deleted, _ = Delivery.objects.filter(created_at__lt=old).exclude(state__in=WAITING).delete()
+    standing = RemoteMessage.objects.filter(delivery=OuterRef("pk"), repeat_at__isnull=False)
+    past = Delivery.objects.filter(~Exists(standing), created_at__lt=old)
+    deleted, _ = past.exclude(state__in=WAITING).delete()
     RemoteMessage.objects.filter(updated_at__lt=old).delete()
     return {"deleted": deleted}
 
@@ -248,7 +254,8 @@ def _attempt(delivery: Delivery, moment: Callable[[], datetime], *, jitter: floa
         now = moment()
         heed(delivery.channel, error, now)
         return _note(delivery, _failure(delivery, error, now, jitter=jitter))
-    return _note(delivery, Outcome(State.SENT, receipt.answer, moment(), receipt.remote_id))
+    sent = Outcome(State.SENT, receipt.answer, moment(), receipt.remote_id, receipt.repeat_after_s)
+    return _note(delivery, sent)
 
 
 def _envelope(delivery: Delivery) -> Envelope:
@@ -269,7 +276,8 @@ def _failure(delivery: Delivery, error: TransportError, now: datetime, *, jitter
         return Outcome(State.FAILED, str(error), now)
     seconds = wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter)
     again_at = now + timedelta(seconds=seconds)
-    if again_at > delivery.created_at + GIVE_UP_AFTER:
+    waits_since = delivery.sent_at or delivery.created_at  # it may be a repetition
+    if again_at > waits_since + GIVE_UP_AFTER:
         reason = f"gave up after {delivery.attempts} tries: {error}"
         return Outcome(State.FAILED, reason, now)
     return Outcome(State.PENDING, str(error), again_at)
@@ -278,14 +286,14 @@ def _failure(delivery: Delivery, error: TransportError, now: datetime, *, jitter
 @transaction.atomic
 def _note(delivery: Delivery, outcome: Outcome) -> str:
     """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
-    is_sent = outcome.state == State.SENT
+    sent_at = {"sent_at": outcome.at} if outcome.state == State.SENT else {}
     is_ours = Delivery.objects.filter(
         pk=delivery.pk, attempts=delivery.attempts, state=State.SENDING
     ).update(
         state=outcome.state,
         last_answer=one_line(outcome.text, MAX_ANSWER),
         next_attempt_at=outcome.at,
-        sent_at=outcome.at if is_sent else None,
+        **sent_at,
     )
     if is_ours and outcome.remote_id:
         _remember(delivery, outcome)
@@ -302,19 +310,49 @@ def _note(delivery: Delivery, outcome: Outcome) -> str:
 
 def _remember(delivery: Delivery, outcome: Outcome) -> None:
     """Where later messages of its thread find what they edit."""
+    after_s = outcome.repeat_after_s
     standing = RemoteMessage(
         channel=delivery.channel,
         address=delivery.address,
         thread=delivery.thread,
         remote_id=outcome.remote_id,
+        delivery=delivery,
+        repeat_at=None if after_s is None else outcome.at + timedelta(seconds=after_s),
         updated_at=outcome.at,
     )
     RemoteMessage.objects.bulk_create(
         [standing],
         update_conflicts=True,
         unique_fields=["channel", "address", "thread"],
-        update_fields=["remote_id", "updated_at"],
+        update_fields=["remote_id", "delivery", "repeat_at", "updated_at"],
     )
+
+
+def _sort_out(now: datetime) -> dict[str, int]:
+    """What no longer waits, and what waits again."""
+    return {"expired": _expire(now), "repeated": _repeat(now)}
+
+
+@transaction.atomic
+def _repeat(now: datetime) -> int:
+    """How many messages wait again because the other side would forget them. Nothing of a thread
+    that has a newer one waiting: that one says how it stands. What fails for good is tried again
+    after a while: it stands as long as nothing else was sent.
+    """
+    waiting = Delivery.objects.filter(
+        channel=OuterRef("channel"),
+        address=OuterRef("address"),
+        thread=OuterRef("thread"),
+        state__in=WAITING,
+    )
+    standing = RemoteMessage.objects.filter(
+        ~Exists(waiting), repeat_at__lte=now, channel__is_enabled=True
+    ).select_for_update(skip_locked=True, of=("self",))
+    due = dict(standing.values_list("pk", "delivery"))
+    RemoteMessage.objects.filter(pk__in=due).update(repeat_at=now + REPEAT_FAILED_AFTER)
+    return Delivery.objects.filter(
+        pk__in=[pk for pk in due.values() if pk], state__in=[State.SENT, State.FAILED]
+    ).update(state=State.PENDING, attempts=0, next_attempt_at=now)
 
 
 def _expire(now: datetime) -> int:

@@ -11,6 +11,7 @@ STATUSES = ("", "firing", "acknowledged", "resolved")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and
 # paragraph separators.
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+SIGNS = {"info": "🔵", "warning": "🟠", "critical": "🔴", "resolved": "🟢"}
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -66,6 +67,17 @@ class Message:
         _of("status", self.status, STATUSES)
         if not all(share is None or math.isfinite(share) for share in self.spark):
             raise ValueError("a spark's values are numbers, or None where nothing was measured")
+
+    @property
+    def links(self) -> list[Button]:
+        """The buttons that have an address, then the message's own page."""
+        every = [*self.buttons, Button("Open in FleetWatch", "open", self.url)]
+        return [button for button in every if button.url]
+
+    @property
+    def has_spark(self) -> bool:
+        """Whether anything of its series was measured."""
+        return any(share is not None for share in self.spark)
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -83,7 +83,13 @@ class RemoteMessage(models.Model):
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="remote_messages")
     address = text(LONGEST_ADDRESS)
     thread = models.CharField(max_length=200)
-    remote_id = models.CharField(max_length=300, help_text="as the transport wrote it")
+    remote_id = models.TextField(help_text="as the transport wrote it")
+    delivery = models.ForeignKey(
+        Delivery, on_delete=models.SET_NULL, null=True, related_name="+", help_text="its last state"
+    )
+    repeat_at = models.DateTimeField(
+        null=True, help_text="when it is sent again, or the other side forgets it; empty: never"
+    )
     updated_at = models.DateTimeField()
 
     class Meta:

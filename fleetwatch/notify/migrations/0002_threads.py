@@ -17,7 +17,8 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('address', models.CharField(blank=True, default='', max_length=320)),
                 ('thread', models.CharField(max_length=200)),
-                ('remote_id', models.CharField(help_text='as the transport wrote it', max_length=300)),
+                ('remote_id', models.TextField(help_text='as the transport wrote it')),
+                ('repeat_at', models.DateTimeField(help_text='when it is sent again, or the other side forgets it; empty: never', null=True)),
                 ('updated_at', models.DateTimeField()),
             ],
         ),
@@ -57,6 +58,11 @@ class Migration(migrations.Migration):
             model_name='remotemessage',
             name='channel',
             field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='remote_messages', to='notify.channel'),
+        ),
+        migrations.AddField(
+            model_name='remotemessage',
+            name='delivery',
+            field=models.ForeignKey(help_text='its last state', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='notify.delivery'),
         ),
         migrations.AddConstraint(
             model_name='remotemessage',

@@ -1,13 +1,24 @@
 """The ways to reach people: one file per kind, all of them in one tuple."""
 
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.transports.alertmanager import ALERTMANAGER
 from fleetwatch.notify.transports.base import Transport
 from fleetwatch.notify.transports.email import EMAIL
+from fleetwatch.notify.transports.microsoft_teams import TEAMS
+from fleetwatch.notify.transports.pagerduty import PAGERDUTY
 from fleetwatch.notify.transports.slack import SLACK
 from fleetwatch.notify.transports.slack_app import SLACK_APP
 from fleetwatch.notify.transports.webhook import WEBHOOK
 
-TRANSPORTS: tuple[Transport, ...] = (SLACK_APP, SLACK, EMAIL, WEBHOOK)
+TRANSPORTS: tuple[Transport, ...] = (
+    SLACK_APP,
+    SLACK,
+    TEAMS,
+    EMAIL,
+    PAGERDUTY,
+    ALERTMANAGER,
+    WEBHOOK,
+)
 
 
 def transport(kind: str) -> Transport:

@@ -1,15 +1,17 @@
 """What every transport offers, and how it says that a message did not arrive."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Protocol
+from itertools import accumulate
+from typing import Any, Protocol
 
 from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message
 
 Config = dict[str, str]
+Block = dict[str, Any]  # of a chat's message, as its JSON
 
 
 class TransportError(Exception):
@@ -77,11 +79,13 @@ class Envelope:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What the other side answered, and what the message is called there: "" = it can't be edited,
-    or what stands of its thread is what stood before.
+    or what stands of its thread is what stood before. repeat_after_s: what stands has to be said
+    again by then, or the other side forgets it; None = it does not.
     """
 
     answer: str
     remote_id: str = ""
+    repeat_after_s: float | None = None
 
 
 class Transport(Protocol):
@@ -142,6 +146,12 @@ def required(
         if allowed and values[field.name] and values[field.name] not in allowed:
             errors[field.name] = f"{field.label} must be one of {', '.join(allowed)}"
     return values, errors
+
+
+def fitting(blocks: Sequence[Block], room: int, length: Callable[[Block], int]) -> list[Block]:
+    """The first of the blocks, as many as are no longer than `room` together."""
+    ends = accumulate(map(length, blocks))
+    return [block for block, end in zip(blocks, ends, strict=True) if end <= room]
 
 
 def url_error(values: Mapping[str, str], name: str, label: str) -> dict[str, str]:

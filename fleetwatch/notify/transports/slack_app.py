@@ -16,6 +16,7 @@ from fleetwatch.lib import outbound
 from fleetwatch.notify.message import one_line
 from fleetwatch.notify.transports.base import (
     AddressRefusedError,
+    Block,
     Config,
     ConfigError,
     ConfigField,
@@ -31,7 +32,6 @@ from fleetwatch.notify.transports.posting import TIMEOUT_S, Service
 from fleetwatch.notify.transports.slack_blocks import (
     MAX_FALLBACK,
     MEMBER,
-    Block,
     click_buttons,
     fit,
     payload,

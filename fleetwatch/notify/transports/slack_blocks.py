@@ -13,9 +13,9 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
 
-from fleetwatch.notify.message import Button, Message, one_line, sparkline
+from fleetwatch.notify.message import SIGNS, Button, Message, one_line, sparkline
+from fleetwatch.notify.transports.base import Block, fitting
 
 MAX_BLOCKS = 50
 # All blocks together; documented nowhere: msg_blocks_too_long came from 13,172 characters on.
@@ -30,10 +30,8 @@ MAX_BUTTON_TEXT = 75
 MAX_BUTTON_URL = 3000
 MAX_CELL = 48  # a table row must fit a chat window
 MAX_SPARK = 60  # and so must a sparkline
-SIGNS = {"info": "🔵", "warning": "🟠", "critical": "🔴", "resolved": "🟢"}
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 MEMBER = re.compile(r"[UW][A-Z0-9]{2,30}")  # a member's id
-Block = dict[str, Any]
 
 
 def payload(message: Message, buttons: Sequence[Block]) -> Block:
@@ -43,10 +41,12 @@ def payload(message: Message, buttons: Sequence[Block]) -> Block:
     """
     title = f"{SIGNS[message.severity]} {one_line(message.title)}"
     closing = _actions(buttons)
+    content = _content(message, title)[: MAX_BLOCKS - len(closing)]
+    room = MAX_TOTAL - sum(map(_length, closing))
     return {
         "text": fit(f"{title}: {one_line(message.summary, MAX_FALLBACK)}", MAX_FALLBACK),
         "mrkdwn": False,
-        "blocks": _fitting(_content(message, title), closing) + closing,
+        "blocks": fitting(content, room, _length) + closing,
     }
 
 
@@ -54,10 +54,7 @@ def url_buttons(message: Message) -> list[Block]:
     """The message's buttons as links, then its own; what has no address that Slack takes is left
     out.
     """
-    every = [*message.buttons, Button("Open in FleetWatch", "open", message.url)]
-    return [
-        button(each, url=each.url) for each in every if each.url and len(each.url) <= MAX_BUTTON_URL
-    ]
+    return [button(each, url=each.url) for each in message.links if len(each.url) <= MAX_BUTTON_URL]
 
 
 def click_buttons(message: Message, value: str) -> list[Block]:
@@ -107,18 +104,6 @@ def _actions(buttons: Sequence[Block]) -> list[Block]:
     distinct = {each["action_id"]: each for each in reversed(buttons)}
     elements = list(reversed(distinct.values()))
     return [{"type": "actions", "elements": elements}] if elements else []
-
-
-def _fitting(blocks: list[Block], closing: list[Block]) -> list[Block]:
-    """As many of the blocks as fit beside the closing ones."""
-    left = MAX_TOTAL - sum(map(_length, closing))
-    fitting: list[Block] = []
-    for block in blocks[: MAX_BLOCKS - len(closing)]:
-        left -= _length(block)
-        if left < 0:
-            break
-        fitting.append(block)
-    return fitting
 
 
 def _length(block: Block) -> int:
@@ -184,7 +169,7 @@ def _sparks(message: Message) -> list[str]:
     """The sparkline under its label, of a longer series the newest values; nothing where nothing
     was measured.
     """
-    if all(share is None for share in message.spark):
+    if not message.has_spark:
         return []
     label = fit(_cell(message.spark_label), MAX_FIELD)
     return ["\n".join(filter(None, (label, sparkline(message.spark[-MAX_SPARK:]))))]
