@@ -3,20 +3,18 @@ their time measure.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from django.db.models import Q
 
 from fleetwatch.alerts.breach import MINUTE_MS, Settings, Watch
-from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span
-from fleetwatch.alerts.job_lanes import ALLOCATION_ENDED, UNKNOWN, Ints, Mask
-from fleetwatch.diagnosis import lane_facts
+from fleetwatch.alerts.episodes import Level, Measured, Span
+from fleetwatch.alerts.job_lanes import UNKNOWN, Ints, Mask
+from fleetwatch.alerts.judged_jobs import begun_ms, ends, judged_jobs
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import hour_cells
-from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, Table
 from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.models import Run
@@ -27,8 +25,7 @@ SETTLED_MS = 3 * MINUTE_MS
 # read at once: 0.3 million pieces, some 30 MB
 NODES_AT_ONCE = 125
 HOURS_AT_ONCE = 24
-# a service waits for requests, and who works by hand thinks: of these little work is no waste
-JUDGED_KIND = Job.Kind.BATCH
+MOSTLY = 0.5
 
 # what is counted, as JobCells has it: the ledger's labels that it is made of
 _LABELS = (
@@ -54,6 +51,16 @@ class JobCells:
     stalled: Ints
     resting: Ints
     unseen: Ints
+
+    @property
+    def seen(self) -> Ints:
+        """The time in which the GPUs worked or were stalled."""
+        return self.useful + self.underused + self.stalled
+
+    @property
+    def rests(self) -> Mask:
+        """Where most of what was seen was idle or starting: idle time has rules of its own."""
+        return self.resting > MOSTLY * (self.seen + self.resting)
 
     def where(self, keep: Mask) -> "JobCells":
         """These rows alone."""
@@ -188,29 +195,19 @@ def _bounds(settings: Settings) -> tuple[float, float]:
 
 
 def measured(cells: JobCells, levels: Ints, watch: Watch, *, cleared: str) -> Measured:
-    """The spans of each job that breaches somewhere, or fires already: batch jobs alone, and no
-    model servers. Where a GPU spins, the job is neither in breach nor clear: other rules tell it.
+    """The spans of each job that breaches somewhere, or fires already. Where a GPU spins, its job
+    is neither in breach nor clear: other rules tell it.
     """
-    jobs = _jobs(np.unique(cells.job_id[levels == Level.BREACH]), watch)
+    jobs = judged_jobs(np.unique(cells.job_id[levels == Level.BREACH]).tolist(), watch)
     keep = np.isin(cells.job_id, list(jobs)) & (cells.start_ms + CELL_MS > watch.start_ms)
     ours = cells.where(keep)
+    last_ms = dict(zip(ours.job_id.tolist(), (ours.start_ms + CELL_MS).tolist(), strict=True))
     return Measured(
         spans=_spans(ours, _spared(ours, levels[keep]), jobs),
-        ends=_ends(ours, jobs, watch),
-        begun_ms={job.key: job.start_ms for job in jobs.values() if job.start_ms is not None},
+        ends=ends(last_ms, jobs, watch),
+        begun_ms=begun_ms(jobs),
         cleared=cleared,
     )
-
-
-def _jobs(breaching: Ints, watch: Watch) -> dict[int, Job]:
-    """Those that are judged, of these and of what fires."""
-    wanted = Q(pk__in=breaching.tolist()) | Q(key__in=watch.firing)
-    rows = Job.objects.filter(wanted, kind=JUDGED_KIND).only("pk", "key", "start_ms", "end_ms")
-    jobs = {job.pk: job for job in rows}
-    facts = lane_facts.jobs(np.array(list(jobs), dtype=np.int64))
-    return {
-        pk: job for (pk, job), fact in zip(jobs.items(), facts, strict=True) if not fact.is_serving
-    }
 
 
 def _spared(cells: JobCells, levels: Ints) -> Ints:
@@ -241,32 +238,3 @@ def _firsts(cells: JobCells, levels: Ints) -> Ints:
     is_next = np.diff(cells.start_ms) == CELL_MS
     goes_on = is_next & (np.diff(cells.job_id) == 0) & (np.diff(levels) == 0)
     return np.flatnonzero(np.append(True, ~goes_on)[: len(levels)])
-
-
-def _ends(cells: JobCells, jobs: dict[int, Job], watch: Watch) -> dict[str, End]:
-    """The jobs that are over: by their scheduler's word, or because their GPUs were seen without
-    them since.
-    """
-    over = {
-        job.key: End(job.end_ms, ALLOCATION_ENDED)
-        for job in jobs.values()
-        if job.end_ms is not None and job.end_ms <= watch.end_ms
-    }
-    last_ms = dict(zip(cells.job_id.tolist(), (cells.start_ms + CELL_MS).tolist(), strict=True))
-    recent = [
-        job_id
-        for job_id, end_ms in last_ms.items()
-        if end_ms > watch.end_ms - FORGET_MS and jobs[job_id].key not in over
-    ]
-    return over | _left(recent, last_ms, jobs, watch)
-
-
-def _left(
-    job_ids: Collection[int], last_ms: dict[int, int], jobs: dict[int, Job], watch: Watch
-) -> dict[str, End]:
-    held = ledger.still_held(job_ids, since_ms=watch.end_ms - FORGET_MS)
-    return {
-        jobs[job_id].key: End(last_ms[job_id], ALLOCATION_ENDED)
-        for job_id in job_ids
-        if job_id not in held
-    }

@@ -19,16 +19,22 @@ from django.db.models import F, Sum
 from agent import config, wire
 from agent.replay import replay
 from agent.sender import Outcome, Verdict
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import Settings
+from fleetwatch.alerts.conditions import CONDITIONS, condition
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.services import post
+from fleetwatch.lib.intervals import Interval
 
 DATA = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "/nowhere")) / "genai_pods" / "pods.csv"
 HEADER = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB]"
 START = datetime(2026, 11, 19, tzinfo=UTC)
 NOW = START + timedelta(days=1, hours=6)
+WORK = ("job_hung", "job_spinning", "job_stalled", "job_underused", "low_utilisation")
 
 needs_recordings = pytest.mark.skipif(
     not DATA.exists(), reason="FLEETWATCH_EXTERNAL_DATA names no folder with genai_pods"
@@ -124,3 +130,17 @@ def test_a_service_that_waits_is_told_so_and_one_that_never_worked_is_idle(diagn
     assert CauseEntry.objects.filter(
         cause="bursty_service", high_ms__gt=0, low_ms__lt=F("high_ms")
     ).exists()
+
+
+def test_no_rule_of_how_jobs_work_accuses_a_service_that_waits(diagnosed):
+    rules = [each for each in CONDITIONS if each.name in WORK]
+    day = Interval(START, START + timedelta(days=1))
+
+    told = {each.name: len(back_test(each, each.usual, (), day).trials) for each in rules}
+
+    assert told == dict.fromkeys(WORK, 0)
+    # the same readings of batch jobs would be
+    Job.objects.update(kind="batch")
+    assert back_test(
+        condition("low_utilisation"), Settings(threshold=15, minutes=60), (), day
+    ).trials

@@ -6,15 +6,23 @@ from fleetwatch.alerts.conditions import (
     gpu_cannot_work,
     gpu_idle,
     held_by_no_job,
+    job_hung,
     job_idle,
     low_utilisation,
     node_silent,
+    spinning,
+    stalled,
+    underused,
 )
 
 CONDITIONS: tuple[Condition, ...] = (
     job_idle.CONDITION,
     gpu_idle.CONDITION,
+    job_hung.CONDITION,
     low_utilisation.CONDITION,
+    stalled.CONDITION,
+    spinning.CONDITION,
+    underused.CONDITION,
     node_silent.CONDITION,
     held_by_no_job.CONDITION,
     gpu_cannot_work.CONDITION,

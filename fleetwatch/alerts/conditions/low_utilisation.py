@@ -12,8 +12,6 @@ from fleetwatch.alerts.job_breaches import Telling, describe
 from fleetwatch.alerts.job_cells import JobCells, Share, job_cells, measured
 from fleetwatch.alerts.job_lanes import Ints
 
-MOSTLY_RESTS = 0.5  # of what was seen, idle or starting: idle time has rules of its own
-
 
 def measure(watch: Watch) -> Measured:
     """How much of the time that its GPUs were not idle each batch job used them."""
@@ -26,10 +24,8 @@ def levels(cells: JobCells, settings: Settings) -> Ints:
     """In breach where the share in use is below the threshold (per cent), whatever those GPUs did
     that nobody saw; neither where the job mostly rests.
     """
-    used = cells.useful + cells.underused
-    seen = used + cells.stalled
-    rests = cells.resting > MOSTLY_RESTS * (seen + cells.resting)
-    return np.where(rests, Level.BETWEEN, Share.of(used, seen, cells.unseen).below(settings))
+    used = Share.of(cells.useful + cells.underused, cells.seen, cells.unseen)
+    return np.where(cells.rests, Level.BETWEEN, used.below(settings))
 
 
 CONDITION = Condition(
