@@ -19,7 +19,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "jobs": {"accounts", "inventory", "operations", "agent.wire"},
     "telemetry": {"accounts", "inventory", "operations", "agent.wire"},
     "notify": {"accounts", "operations"},
-    "ingest": {"accounts", "inventory", "jobs", "telemetry", "operations", "agent.wire"},
+    "ingest": {
+        *("accounts", "inventory", "jobs", "telemetry", "operations"),
+        *("agent.wire", "agent.actions.orders"),
+    },
     "ledger": {"accounts", "inventory", "jobs", "telemetry", "operations"},
     "figures": {"accounts", "inventory", "jobs", "ledger"},
     "costs": {"accounts", "inventory", "jobs", "ledger", "figures", "operations"},

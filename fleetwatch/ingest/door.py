@@ -26,6 +26,7 @@ from fleetwatch.ingest.continued import (
     arrived,
     store_together,
 )
+from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
@@ -100,7 +101,8 @@ class Door:
         if offered.is_use_due:
             self._noted[offered.sender.token_id] = offered.received_at
         received.count(batches=1, windows=windows)
-        return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
+        orders = open_orders.of(offered.sender.token_id)
+        return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0, orders=orders))
 
     def long_way(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Django's view, from which the door learns what the sender's next batches are compared
@@ -176,6 +178,7 @@ def _stored(group: Sequence[Arrived]) -> list[bool]:
         return []
     try:
         pressure.measure(group[0].received.at)
+        open_orders.look(group[0].received.at)
         return [False] * len(group) if pressure.is_refusing else store_together(group)
     except Error:
         return [False] * len(group)  # the long way says what is wrong

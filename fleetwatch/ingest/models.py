@@ -86,3 +86,23 @@ class Enrollment(models.Model):
     is_new_network = models.BooleanField(
         help_text="nobody had enrolled from there before, and somebody from elsewhere"
     )
+
+
+class NodeOrder(models.Model):
+    """One thing that the agent of a node is asked to do, until it expires (node_orders.py)."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="orders")
+    key = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=32)
+    scheduler = models.CharField(max_length=64)
+    job = models.CharField(max_length=200, help_text="its id at its scheduler")
+    gpus = models.JSONField(help_text="UUIDs that it holds on the node")
+    grace_ms = models.BigIntegerField()
+    reason = models.CharField(max_length=200)
+    is_dry_run = models.BooleanField()
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        # read by: the door, every few seconds
+        indexes = [models.Index(fields=["expires_at"], name="order_by_expiry")]

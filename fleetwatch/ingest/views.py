@@ -14,6 +14,7 @@ from fleetwatch.accounts.clients import client_of
 from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
 from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.reach import Reached, within_reach
 from fleetwatch.ingest.received_log import received
@@ -33,27 +34,37 @@ def batches(request: HttpRequest) -> JsonResponse:
     """Stores one batch. 200 means committed: the agent may forget it."""
     received_at = timezone.now()
     token = tokens.agent_token(requests.bearer(request), received_at)
-    pressure.measure(received_at)
-    pressure.check()
+    _look(received_at)
     encoding = requests.encoding(request)
     clock = requests.clock_bounds(request, received_at)
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
     batch = _read(expanded, token, received_at)
     reached = within_reach(batch, token, clock=clock, received_at=received_at)
-    stored = NOTHING_STORED
-    if not reached.is_void:
-        payload = _payload(reached, packed, encoding)
-        stored = _stored(token, reached.batch, payload, clock=clock, received_at=received_at)
-        if not stored.duplicate:
-            request.META[LESSON] = Lesson(token, batch, expanded, received_at)
-    return _accepted(stored, reached)
+    if reached.is_void:
+        return _accepted(NOTHING_STORED, reached, token)
+    payload = _payload(reached, packed, encoding)
+    stored = _stored(token, reached.batch, payload, clock=clock, received_at=received_at)
+    if not stored.duplicate:
+        request.META[LESSON] = Lesson(token, batch, expanded, received_at)
+    return _accepted(stored, reached, token)
 
 
-def _accepted(stored: Stored, reached: Reached) -> JsonResponse:
-    refused = {**stored.refused, **reached.refused}
+def _look(now: datetime) -> None:
+    """At what waits, here and for agents. Raises OverloadedError."""
+    pressure.measure(now)
+    pressure.check()
+    open_orders.look(now)
+
+
+def _accepted(stored: Stored, reached: Reached, token: AgentToken) -> JsonResponse:
     return JsonResponse(
-        answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=refused)
+        answers.accepted(
+            stored=stored.stored,
+            duplicate=stored.duplicate,
+            orders=open_orders.of(token.pk),
+            refused={**stored.refused, **reached.refused},
+        )
     )
 
 
