@@ -33,7 +33,7 @@ OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
-        *("alerts", "incident"),
+        *("alerts", "incident", "incident_act", "incidents_act"),
         *("causes", "cause", "definitions"),  # what words mean
         # of the own jobs and teams
         *("explain", "budget", "reports", "report", "report_print", "report_file"),

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard.period import read_period
@@ -81,6 +82,12 @@ class Asked:
     def by(self) -> str:
         """Who sent it."""
         return self.user.get_username()
+
+
+def local_path(request: HttpRequest, path: str) -> str:
+    """The path that a form says to go back to; "" where it is none of ours."""
+    is_ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, {request.get_host()})
+    return path if is_ours else ""
 
 
 def read_form(request: HttpRequest) -> Asked:

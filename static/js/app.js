@@ -10,7 +10,34 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (chord === "g") document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
+  else inInbox(event.key);
   chord = event.key;
+});
+
+// An inbox: j and k go from row to row, x ticks it, o opens it; a button with this key acts on what is ticked, else on the row.
+function inInbox(key) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
+  const tick = rows[at]?.querySelector("input[type=checkbox]");
+  if (key === "j" || key === "k") {
+    const next = rows[Math.min(Math.max(at + (key === "j" ? 1 : -1), 0), rows.length - 1)];
+    rows[at]?.removeAttribute("aria-current");
+    next?.setAttribute("aria-current", "true");
+    next?.scrollIntoView({ block: "nearest" });
+  } else if (key === "x") tick?.click();
+  else if (key === "o") rows[at]?.querySelector("a")?.click();
+  else if (key.length === 1) {
+    const button = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (button && rows.length && !document.querySelector("[data-row] input:checked")) {
+      if (!tick) return;
+      tick.checked = true;
+    }
+    button?.click();
+  }
+}
+
+document.querySelector("[data-tick-all]")?.addEventListener("change", (event) => {
+  for (const tick of document.querySelectorAll("[data-row] input[type=checkbox]")) tick.checked = event.target.checked;
 });
 
 function isDark() {

@@ -20,6 +20,7 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
+from fleetwatch.alerts import incident_actions
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.views import invoices, people, rules
@@ -67,6 +68,8 @@ CHANGED_BY = {
     "mappings_import": Right.MONEY,
     "rates_import": Right.MONEY,
     "rates_calculator": Right.MONEY,
+    "incidents_act": EVERYBODY,
+    "incident_act": Right.FLEET,  # and whose it is: here nobody's who walks
     "rule_change": Right.FLEET,
     "remove-node": Right.FLEET,
     "move-gpu": Right.FLEET,
@@ -152,6 +155,8 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("rule", "pk"): [Rule.objects.get(condition="job_idle").pk],
         ("rule_change", "pk"): [Rule.objects.get(condition="job_idle").pk],
         ("rule_change", "action"): list(rules.CHANGES),
+        ("incident_act", "pk"): list(Incident.objects.values_list("pk", flat=True)),
+        ("incident_act", "action"): list(incident_actions.KINDS),
         ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],

@@ -241,6 +241,16 @@ def test_a_slash_goes_to_the_search_and_g_j_to_the_jobs(opened: Page, small_site
     opened.wait_for_url(f"{small_site}/jobs*")
 
 
+def test_j_goes_to_an_incident_and_a_acknowledges_it(opened: Page, small_site):
+    opened.goto(f"{small_site}/alerts")
+
+    opened.keyboard.press("j")
+    opened.keyboard.press("a")
+
+    opened.wait_for_selector("text=1 acknowledged.")
+    assert Incident.objects.latest("pk").state == "acknowledged"
+
+
 def test_the_theme_switch_turns_dark_and_stays_dark(opened: Page, small_site):
     light = opened.evaluate("getComputedStyle(document.body).backgroundColor")
 

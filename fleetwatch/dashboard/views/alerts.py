@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts import incident_inbox as inbox
+from fleetwatch.alerts.incident_actions import actable
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -27,6 +28,7 @@ TABS = {
     "pending": "Pending",
     "resolved": "Resolved",
 }
+ACTED_ON = ("firing", "acknowledged", "snoozed")
 SORTS = {"newest": "newest first", "dearest": "dearest first"}
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
 
@@ -97,8 +99,12 @@ def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort:
         rows.filter(inbox.in_state(state, period.now)), sort=sort, after=after, size=PAGE_SIZE
     )
     is_first = inbox.read_cursor(after) is None
+    incidents = [line.incident for line in shown.lines]
     return {
         "state": state,
         "lines": shown.lines,
+        "actable": actable(cast("User", request.user), incidents, now=period.now)
+        if state in ACTED_ON
+        else set(),
         "pager": Pager(shown.after, len(shown.lines), is_first),
     }

@@ -13,7 +13,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -22,6 +21,7 @@ from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
+from fleetwatch.dashboard.asked import local_path
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -223,14 +223,9 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     except Finding.DoesNotExist:
         raise Http404(pk) from None  # its hours were judged anew meanwhile
     messages.success(request, _DONE[action])
-    return redirect(_back(request) or reverse("finding", args=[finding.pk]))
-
-
-def _back(request: HttpRequest) -> str:
-    """The path that the form says to go back to; "" where it is none of ours."""
-    back = request.POST.get("back", "")
-    is_ours = back.startswith("/") and url_has_allowed_host_and_scheme(back, {request.get_host()})
-    return back if is_ours else ""
+    return redirect(
+        local_path(request, request.POST.get("back", "")) or reverse("finding", args=[finding.pk])
+    )
 
 
 def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:

@@ -1,27 +1,61 @@
-"""One incident: what is wrong, whose it is, what it costs and what to do; what happened so far."""
+"""One incident: what is wrong, whose it is, what it costs and what to do; what happened so far, and
+what people do about it.
+"""
 
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import cast
+from zoneinfo import ZoneInfo
 
-from django.http import HttpRequest
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import Resolver404, resolve
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open
-from fleetwatch.alerts import matchers
+from fleetwatch.alerts import incident_actions, matchers
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.incident_actions import Action
 from fleetwatch.alerts.incident_history import before, sends
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.showing import Context, existing, shows
+from fleetwatch.dashboard.asked import Asked, local_path, read_form
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.diagnosis.findings import deciding
+from fleetwatch.diagnosis.findings.deciding import DecisionError
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
 
 AROUND_MS = 2 * HOUR_MS  # shown of its subject before it began
 HOURS_PER_MONTH = 730  # 8760 / 12
 MAX_EVENTS = 200
+MAX_CHOICES = 200
+MAX_TICKED = 100
+NEXT_WORKDAY = "workday"
+SNOOZES = {"1": "1 hour", "4": "4 hours", "24": "1 day", "168": "1 week"}
+JUSTIFIED = {"1": "for a day", "7": "for a week", "30": "for 30 days"}
+DONE = {
+    "ack": "Acknowledged: nobody else is told.",
+    "snooze": "Snoozed; it comes back by itself.",
+    "resolve": "Resolved by hand: nobody hears more of it.",
+    "assign": "Assigned.",
+    "not_waste": "Thank you: it is not told until then, and the reason is written down.",
+    "fixed": "Thank you: fixed, and the rule was right.",
+}
+# what can be done to several at once, as it is called once it is done
+BULK = {"ack": "acknowledged", "snooze": "snoozed", "resolve": "resolved"}
 MAX_LABELS = 40
 
 
@@ -29,22 +63,136 @@ def _incident(pk: int) -> Incident:
     return existing(visible_incidents().filter(pk=pk).first())
 
 
-@shows("dashboard/incident.html", "alerts", find=_incident)
-def incident(request: HttpRequest, period: Period, incident: Incident) -> Context:
+@require_GET
+@login_required
+@never_cache
+@takes()
+def incident(request: HttpRequest, pk: int) -> HttpResponse:
+    return _page(request, _incident(pk))
+
+
+@require_POST
+@login_required
+@never_cache
+def act(request: HttpRequest, pk: int, action: str) -> HttpResponse:
+    """One action, then back to where it was taken."""
+    if action not in incident_actions.KINDS:
+        raise Http404(action)
+    incident = _incident(pk)
+    asked = read_form(request)
+    try:
+        wanted = _wanted(action, asked)
+        incident_actions.act(incident.pk, wanted, by=asked.user, now=asked.now)
+    except (RefusedFieldError, DecisionError) as error:
+        return _page(request, incident, action=action, error=str(error), sent=asked.post)
+    messages.success(request, DONE[action])
+    return redirect("incident", incident.pk)
+
+
+@require_POST
+@login_required
+@never_cache
+def act_on_several(request: HttpRequest) -> HttpResponse:
+    """The same action on those that are ticked; which of them it could not be done to is said."""
+    asked = read_form(request)
+    action = asked.text("action")
+    if action not in BULK:
+        raise Http404(action)
+    ids = [int(pk) for pk in request.POST.getlist("id")[:MAX_TICKED] if pk.isdecimal()]
+    every = list(visible_incidents().filter(pk__in=ids))
+    if not every:
+        messages.error(request, "Nothing was ticked.")
+    done = [incident for incident in every if _is_done(request, incident, action, asked)]
+    if done:
+        messages.success(request, f"{len(done)} {BULK[action]}.")
+    return redirect(local_path(request, asked.text("back")) or "alerts")
+
+
+def _is_done(request: HttpRequest, incident: Incident, action: str, asked: Asked) -> bool:
+    try:
+        wanted = _wanted(action, asked)
+        incident_actions.act(incident.pk, wanted, by=asked.user, now=asked.now)
+    except (RefusedFieldError, PermissionDenied) as error:
+        title = view_of(incident).breach.title
+        messages.error(request, f"{title}: {error}.")
+        return False
+    return True
+
+
+def _wanted(action: str, asked: Asked) -> Action:
+    """What the form says. Raises RefusedFieldError and DecisionError."""
+    whom = deciding.assignee(asked.text("assignee")) if action == "assign" else None
+    until = UNTIL.get(action, _no_end)(asked)
+    return Action(action, asked.text("reason"), until, whom)
+
+
+def _no_end(_: Asked) -> None:
+    return None
+
+
+def _snoozed_until(asked: Asked) -> datetime | None:
+    """None, as long as usual, where the form names no length."""
+    length = asked.text("length")
+    if length == NEXT_WORKDAY:
+        return next_workday(asked.now, zone())
+    return asked.now + timedelta(hours=int(length)) if length in SNOOZES else None
+
+
+def _justified_until(asked: Asked) -> datetime | None:
+    days = asked.text("days")
+    return asked.now + timedelta(days=int(days)) if days in JUSTIFIED else None
+
+
+UNTIL: dict[str, Callable[[Asked], datetime | None]] = {
+    "snooze": _snoozed_until,
+    "not_waste": _justified_until,
+}
+
+
+def next_workday(now: datetime, zone: ZoneInfo) -> datetime:
+    """Nine o'clock on the next day from Monday to Friday."""
+    local = now.astimezone(zone)
+    days = next(days for days in (1, 2, 3) if (local + timedelta(days=days)).weekday() < 5)
+    day = local.date() + timedelta(days=days)
+    return datetime.combine(day, time(9), zone)
+
+
+def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpResponse:
+    period = read_period(request)
+    user = cast("User", request.user)
     view = view_of(incident)
     breach = view.breach
-    return {
+    context: Context = {
         "incident": incident,
         "breach": breach,
         "lasted_ms": view.lasted_ms,
         "who": breach.label("user") or breach.label("team"),
-        "subject_url": _subject_url(cast("User", request.user), breach, period),
+        "subject_url": _subject_url(user, breach, period),
         "usd_per_month": _month(breach),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "labels": _labels(breach),
         "events": timeline(incident).reverse()[:MAX_EVENTS],
         "sends": sends(incident),
         "before": before(incident, period.now),
+        **_rights(user, incident, period.now),
+        "action": "",
+        "error": "",
+        "sent": {},
+        **outcome,
+    }
+    return page(request, period, "dashboard/incident.html", "alerts", context)
+
+
+def _rights(user: User, incident: Incident, now: datetime) -> Context:
+    """Whether the user may act on it, for how long, and whom it may be given to."""
+    runs_fleet = may(user, Right.FLEET)
+    people = deciding.candidates() if runs_fleet else deciding.colleagues(user, now)
+    return {
+        "may_act": bool(incident_actions.actable(user, [incident], now=now)),
+        "not_yours": incident_actions.NOT_YOURS,
+        "people": people[:MAX_CHOICES],
+        "snoozes": (SNOOZES | {NEXT_WORKDAY: "until 9:00 of the next working day"}).items(),
+        "justified": JUSTIFIED.items(),
     }
 
 
