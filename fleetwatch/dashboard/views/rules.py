@@ -1,5 +1,6 @@
 """Rules: what each does, how it is set, and what it would have opened in the last days."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -40,7 +41,9 @@ from fleetwatch.notify import selectors as notify
 
 PERIODS = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
 LOOKS_BACK = timedelta(days=30)
-MAX_TRIALS = 200  # listed of a back-test; its figures are of all
+MAX_TRIALS = 100  # listed of a back-test; its figures are of all
+SHOWN_TRIALS = 10  # before the others are asked for
+MAX_OWNERS = 5  # named, those with most incidents
 LONGEST_MS = 20_000  # of one statement of a back-test
 TOO_LONG = "That took longer than 20 s: try fewer days, or narrow what the rule watches."
 
@@ -116,7 +119,9 @@ def _trials(tried: BackTest, days: str) -> Context:
     return {
         "tried": tried,
         "tried_over": PERIODS[days],
-        "trials": tried.trials[:MAX_TRIALS],
+        "trials": tried.trials[:SHOWN_TRIALS],
+        "more_trials": tried.trials[SHOWN_TRIALS:MAX_TRIALS],
+        "owners": Counter(trial.breach.owner for trial in tried.trials).most_common(MAX_OWNERS),
         "trials_left": max(0, len(tried.trials) - MAX_TRIALS),
         "confirmed": sum(trial.verdict == Incident.Verdict.CONFIRMED for trial in tried.trials),
         "rejected": sum(trial.verdict == Incident.Verdict.REJECTED for trial in tried.trials),
