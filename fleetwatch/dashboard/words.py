@@ -137,6 +137,25 @@ def event(kind: str) -> str:
     return EVENTS.get(kind, kind.replace("_", " "))
 
 
+# what happened to an incident; what people do says itself whole
+INCIDENT_EVENTS = {
+    "fired": "Fired",
+    "resolved": "Over",
+    "muted": "Muted",
+    "unmuted": "Told again",
+    "told_opened": "Told",
+    "told_step": "Told",
+    "told_reminder": "Reminded",
+    "told_later": "Told later",
+    "told_resolved": "Told that it is over",
+}
+
+
+def incident_event(kind: str) -> str:
+    """What happened, before its text; "" where the text says it."""
+    return INCIDENT_EVENTS.get(kind, "")
+
+
 def quarter(start: datetime) -> str:
     """Q4 2026, of a moment of that quarter in the organisation's zone."""
     return f"Q{(start.month + 2) // 3} {start.year}"

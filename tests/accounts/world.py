@@ -30,7 +30,7 @@ MONTH = "2026-10"
 OTHERS_ADDRESS = "bo-her-own@people.example"
 INVITED_ADDRESS = "invited@people.example"
 AUDITED = "only-the-audit-log-says-this"
-WEBHOOK_SECRET = "webhook-secret"
+WEBHOOK_SECRET = "an-address-that-is-a-secret"
 
 
 @dataclass(frozen=True, slots=True)

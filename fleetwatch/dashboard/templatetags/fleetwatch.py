@@ -50,6 +50,7 @@ for text_of in (
     numbers.watts,
     numbers.kilowatt_hours,
     words.event,
+    words.incident_event,
 ):
     register.filter(text_of)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import cast
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
@@ -20,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.accounts.visibility import may_open
+from fleetwatch.accounts.visibility import may_open, sight
 from fleetwatch.alerts import incident_actions, matchers
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
@@ -168,6 +169,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "lasted_ms": view.lasted_ms,
         "who": breach.label("user") or breach.label("team"),
         "subject_url": _subject_url(user, breach, period),
+        "curve": _curve(breach, period),
         "usd_per_month": _month(breach),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "labels": _labels(breach),
@@ -206,8 +208,23 @@ def _subject_url(user: User, breach: Breach, period: Period) -> str:
         return ""
     if not may_open(user, match):
         return ""
+    return f"{breach.path}?{_around(breach, period)}"
+
+
+def _around(breach: Breach, period: Period) -> str:
+    """The time around it, as an address names it."""
     end_ms = min(breach.until_ms + AROUND_MS, to_ms(period.now))
-    return f"{breach.path}?from={breach.since_ms - AROUND_MS}&to={end_ms}"
+    return f"from={breach.since_ms - AROUND_MS}&to={end_ms}"
+
+
+def _curve(breach: Breach, period: Period) -> str:
+    """What the chart of its first GPU is asked; "" where it is of none, or the reader sees no
+    machines.
+    """
+    gpus = [gpu["uuid"] for gpu in breach.facts.get("gpus", ()) if "uuid" in gpu]
+    uuid = breach.subject if breach.kind == "gpu" else next(iter(gpus), "")
+    is_shown = uuid and sight() is None
+    return f"{urlencode({'gpu': uuid})}&{_around(breach, period)}" if is_shown else ""
 
 
 def _month(breach: Breach) -> Decimal | None:
