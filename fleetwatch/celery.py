@@ -54,7 +54,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "alerts.evaluate": (60, 120),
     "notify.deliver_due": (15, 60),
     "notify.prune_deliveries": (3600, None),
-    "reports.weekly_digest": (3600, None),
+    "reports.weekly_digest": (900, 900),
     "reports.ask_for_last_month": (3600, None),
     "reports.compute": (15, 60),
 }

@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "reports": {
         "accounts",
+        "alerts",
         "inventory",
         "jobs",
         "ledger",

@@ -34,8 +34,6 @@ NO_WINDOW = "The window did not open in time: click again, or open the incident'
 
 log = structlog.get_logger(__name__)
 
-CLICKS = ("ack", "snooze", "not_waste", "fixed")
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -98,8 +96,6 @@ def _did(person: User, click: Interaction, now: datetime) -> str:
             incidents = _going_on(click.value)
             if not incidents:
                 return OVER
-            if click.action not in CLICKS:
-                return f"Do that at {settings.PUBLIC_URL}/incidents/{incidents[0].pk}."
             action = Action(click.action, reason=click.reason or "")
             act_on_all(incidents, action, by=person, now=now)
     except OperationalError:

@@ -18,7 +18,7 @@ from fleetwatch.notify.message import ACTIONS, one_line
 from fleetwatch.notify.transports.slack_blocks import MEMBER
 
 WINDOW_S = 300  # Slack's own advice: what is older, or that far ahead, is a replay
-MAX_REASON = 500
+MAX_REASON = 300  # as an incident's history takes it
 MAX_VALUE = 200  # a thread's name
 REASON = "reason"
 

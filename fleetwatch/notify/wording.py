@@ -15,6 +15,17 @@ def usd(amount: Decimal | None) -> str:
     return f"${amount:,.0f}" if abs(amount) >= 1000 else f"${amount:,.2f}"
 
 
+def between(low: Decimal, high: Decimal) -> str:
+    """A range of dollars; one amount where both ends read the same."""
+    ends = usd(low), usd(high)
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def counted(count: int, singular: str, plural: str) -> str:
+    """The number with its noun."""
+    return f"{count:,} {singular if count == 1 else plural}"
+
+
 def share(ratio: float | None) -> str:
     """A ratio of 0 to 1 as per cent; small ones keep two digits, so that 0.035 % is not "0 %"."""
     if ratio is None:

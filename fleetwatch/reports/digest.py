@@ -1,22 +1,38 @@
-"""The weekly digest: which week, what it says, and the message. Pure."""
+"""The weekly digest of the fleet, a team or a person: which week, whether there is anything to say,
+and the message. Pure.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from fleetwatch.budgets import month_end
 from fleetwatch.figures import boundaries, pricing
-from fleetwatch.figures.totals import Group, Totals, nothing
+from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.reports.statement import Shape
 
-SEND_AT = time(9)  # Monday, the organisation's clock
-TOP_ITEMS = 5
-UNALLOCATED = "GPUs that no job held"
-HEAD = ("Wasted", "GPU time", "Job", "Owner")
+FLEET = "weekly_digest"  # the kinds of their Reports
+TEAM = "team_digest"
+PERSON = "person_digest"
+KINDS = (FLEET, TEAM, PERSON)
+SEND_AT = time(9)  # Monday, by the clock of who gets it
+TOP_CAUSES = 5
+NEWS = 0.01  # of the week before: what changed by no more is no news
+FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
+HEAD = ("Could save", "Cause", "Job or node", "Owner", "First step")
+OWNER = HEAD.index("Owner")
+RISKS = {
+    month_end.OVER: "it is passed",
+    month_end.WILL_EXCEED: "it will be passed",
+    month_end.MAY_EXCEED: "it may be passed",
+    month_end.WITHIN: "within it",
+    month_end.UNKNOWN: "no forecast yet",
+}
 # of a week's totals, as they are
 KEPT = (
     "wasted_ms",
@@ -33,22 +49,50 @@ Fields = tuple[tuple[str, str], ...]  # what is told, and how much it is
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What is stored of a week and said about it."""
+    """What is stored of a week and said about it.
 
+    `kind` is one of KINDS, `name` of whom it is, "" for the fleet's. `before` None: no GPU was
+    capacity. `causes` are what could save most, with owner and first step; `budget` is the running
+    month's, None without one; `won` what the quarter's fixes saved, None without a fix; `incidents`
+    those that fired in the week.
+    """
+
+    kind: str
+    name: str
     week: str
     zone: str
     this: Totals
-    before: Totals | None  # None = no GPU was capacity
-    top: list[Shape]  # the biggest wasters
+    before: Totals | None
+    causes: list[Shape]
+    budget: Shape | None
+    won: Shape | None
+    incidents: Shape
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything is other than the week before: GPU time, dollars spent or wasted by more
+        than 1 %, or spend efficiency by more than a point.
+        """
+        if self.before is None:
+            return True
+        both = zip(_amounts(self.this), _amounts(self.before), strict=True)
+        return any(_differs(*pair) for pair in both) or _is_other_share(
+            self.this.spend_efficiency, self.before.spend_efficiency
+        )
 
     def content(self) -> Shape:
-        """What the Report says."""
+        """What the Report says, but for the message."""
         return {
             "week": self.week,
             "zone": self.zone,
+            "name": self.name,
+            "has_news": self.has_news,
             "this": _figures(self.this),
             "before": self.before and _figures(self.before),
-            "top": self.top,
+            "causes": self.causes,
+            "budget": self.budget,
+            "won": self.won,
+            "incidents": self.incidents,
         }
 
 
@@ -74,6 +118,46 @@ def week_name(week: Interval, zone: ZoneInfo) -> str:
     return f"{week.start.astimezone(zone):%G-W%V}"
 
 
+def message(digest: Digest, *, url: str) -> Message:
+    """The digest for people: what it cost, what was wasted and why, what to do first, and how much
+    of it was seen.
+    """
+    this = digest.this
+    return Message(
+        title=(
+            f"{_whose(digest)} {digest.week}: {wording.usd(pricing.usd(this.wasted_usd))} wasted of"
+            f" {wording.usd(pricing.usd(this.cost_usd))}"
+        ),
+        summary=(
+            f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
+            " (certain and probable)."
+        ),
+        fields=_fields(digest),
+        rows=_table(digest),
+        url=url,
+        text="\n".join(_notes(digest)),
+    )
+
+
+def _whose(digest: Digest) -> str:
+    name = one_line(digest.name, 60)
+    return {FLEET: "GPU week", TEAM: f"GPU week of {name}", PERSON: "Your GPU week"}[digest.kind]
+
+
+def _amounts(totals: Totals) -> tuple[Decimal, ...]:
+    return Decimal(totals.capacity_ms), totals.cost_usd, totals.wasted_usd
+
+
+def _differs(this: Decimal, before: Decimal) -> bool:
+    return abs(this - before) > abs(before) * Decimal(str(NEWS))
+
+
+def _is_other_share(this: float | None, before: float | None) -> bool:
+    if this is None or before is None:
+        return this is not before
+    return round(abs(this - before), 9) > NEWS  # of floats: 0.51 - 0.5 is a point
+
+
 def _figures(totals: Totals) -> Shape:
     """The totals as they are kept; None = not known."""
     dollars = {
@@ -88,65 +172,58 @@ def _figures(totals: Totals) -> Shape:
     }
 
 
-def top_items(groups: Sequence[Group], owners: Mapping[str, str]) -> list[Shape]:
-    """The biggest wasters of `groups` (by job, biggest first); `owners` by job key."""
-    return [
-        {
-            "key": group.key,
-            "name": group.label if group.key else UNALLOCATED,
-            "owner": owners.get(group.key) or ("nobody known" if group.key else "platform"),
-            "wasted_usd": pricing.usd(group.totals.wasted_usd),
-            "wasted_ms": group.totals.wasted_ms,
-        }
-        for group in groups[:TOP_ITEMS]
-        if group.totals.wasted_ms > 0
-    ]
-
-
-def message(digest: Digest, *, url: str) -> Message:
-    """The digest for people: what it cost, what was wasted, by whom, and how much of it was
-    seen.
-    """
+def _fields(digest: Digest) -> Fields:
     this = digest.this
-    return Message(
-        title=(
-            f"GPU week {digest.week}: {wording.usd(pricing.usd(this.wasted_usd))} wasted of"
-            f" {wording.usd(pricing.usd(this.cost_usd))}"
-        ),
-        summary=(
-            f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
-            " (certain and probable)."
-        ),
-        # with nothing there is nothing to compare
-        fields=_fields(this, digest.before or nothing()),
-        rows=(HEAD, *map(_row, digest.top)) if digest.top else (),
-        url=url,
-        text="\n".join(_notes(digest)),
-    )
-
-
-def _fields(this: Totals, before: Totals) -> Fields:
+    before = digest.before or nothing()  # with nothing there is nothing to compare
     cost = pricing.usd(this.cost_usd)
     wasted = pricing.usd(this.wasted_usd)
     cost_change = wording.change(cost, pricing.usd(before.cost_usd))
     waste_change = wording.change(wasted, pricing.usd(before.wasted_usd))
-    efficiency_change = wording.points(this.spend_efficiency, before.spend_efficiency)
     return (
         ("Spend", f"{wording.usd(cost)} ({cost_change})"),
+        *_budget(digest.budget),
         ("Wasted", f"{_amount(wasted, this.wasted_ms)} ({waste_change})"),
-        ("Spend efficiency", f"{wording.share(this.spend_efficiency)} ({efficiency_change})"),
+        ("Spend efficiency", _efficiency(this, before)),
         *_unverified(this),
+        *_won(digest.won),
+        ("Incidents", _incidents(digest.incidents)),
         ("Telemetry coverage", wording.share(this.coverage)),
     )
 
 
-def _row(item: Shape) -> tuple[str, ...]:
-    return (
-        wording.usd(item["wasted_usd"]),
-        wording.gpu_hours(item["wasted_ms"]),
-        one_line(item["name"], 40),
-        one_line(item["owner"], 40),
-    )
+def _efficiency(this: Totals, before: Totals) -> str:
+    change = wording.points(this.spend_efficiency, before.spend_efficiency)
+    return f"{wording.share(this.spend_efficiency)} ({change})"
+
+
+def _budget(budget: Shape | None) -> Fields:
+    if budget is None:
+        return ()
+    spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
+    expected = budget["expected_usd"]
+    ahead = "" if expected is None else f"{wording.usd(expected)} expected, "
+    return ((f"Budget {budget['month']}", f"{spent} so far: {ahead}{RISKS[budget['risk']]}"),)
+
+
+def _won(won: Shape | None) -> Fields:
+    if won is None:
+        return ()
+    fixes = wording.counted(won["fixes"], "fix", "fixes")
+    if not won["high_ms"]:
+        return (("Savings won", f"utilisation improved by {fixes} of {won['quarter']}"),)
+    saved = wording.between(won["low_usd"], won["high_usd"])
+    hours = wording.gpu_hours(won["high_ms"])
+    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']}"),)
+
+
+def _incidents(incidents: Shape) -> str:
+    count = incidents["count"]
+    if not count:
+        return "none"
+    if not incidents["acknowledged"]:
+        return f"{count}, none acknowledged"
+    mean = wording.duration(incidents["acknowledge_ms"] // incidents["acknowledged"])
+    return f"{count}, {incidents['acknowledged']} acknowledged after {mean} on average"
 
 
 def _unverified(this: Totals) -> Fields:
@@ -166,12 +243,47 @@ def _amount(usd: Decimal, gpu_ms: int) -> str:
     return f"{wording.usd(usd)}, {wording.gpu_hours(gpu_ms)}"
 
 
+def _table(digest: Digest) -> tuple[tuple[str, ...], ...]:
+    """The causes; a person's are all his own."""
+    rows = [HEAD, *map(_row, digest.causes)]
+    if digest.kind == PERSON:
+        rows = [(*row[:OWNER], *row[OWNER + 1 :]) for row in rows]
+    return tuple(rows) if digest.causes else ()
+
+
+def _row(cause: Shape) -> tuple[str, ...]:
+    return (
+        wording.between(cause["low_usd"], cause["high_usd"]),
+        cause["title"],
+        one_line(cause["name"], 40),
+        one_line(cause["owner"], 40),
+        one_line(cause["step"], 120),
+    )
+
+
 def _notes(digest: Digest) -> list[str]:
-    notes = [f"Compared with the week before. Weeks begin on Monday, {digest.zone}."]
-    if digest.this.has_example_rates:
-        notes.append("Dollars rest on example list prices: set your own under settings.")
-    if digest.this.unpriced_ms:
+    this = digest.this
+    notes = [
+        _suggestion(digest.causes),
+        f"Compared with the week before. Weeks begin on Monday, {digest.zone}.",
+    ]
+    if this.coverage is not None and this.coverage < FULL_COVERAGE:
         notes.append(
-            f"{wording.gpu_hours(digest.this.unpriced_ms)} had no rate and are in no dollar figure."
+            f"{wording.share(1 - this.coverage)} of the GPU time nobody saw: it is in what was"
+            " spent, and in no waste."
         )
-    return notes
+    if this.has_example_rates:
+        notes.append("Dollars rest on example list prices: set your own under settings.")
+    if this.unpriced_ms:
+        notes.append(f"{wording.gpu_hours(this.unpriced_ms)} had no rate: in no dollar figure.")
+    return list(filter(None, notes))
+
+
+def _suggestion(causes: Sequence[Shape]) -> str:
+    """What to do first; "" where nothing is known that could save anything."""
+    if not causes:
+        return ""
+    first = causes[0]
+    typed = f" Type: {one_line(first['command'], 120)}" if first["command"] else ""
+    name = one_line(first["name"], 40)
+    return f"Begin with {name} ({first['title']}). {one_line(first['step'], 300)}{typed}"

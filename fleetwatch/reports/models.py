@@ -21,8 +21,10 @@ class Report(models.Model):
     What changed is a new version; the old one stays.
     """
 
-    kind = models.CharField(max_length=32, help_text="weekly_digest, statement, fleet")
-    subject = text(100, "the team's slug, (none) for jobs without one; fleet: empty")
+    kind = models.CharField(max_length=32, help_text="digest.KINDS, statement, fleet")
+    subject = text(
+        100, "the team's slug, (none) for jobs without one; fleet: empty; a person's digest: its id"
+    )
     start = models.DateTimeField()
     end = models.DateTimeField()
     version = models.PositiveIntegerField(default=1)

@@ -6,9 +6,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import BooleanField, Count, Min, Q, QuerySet
+from django.db.models.fields.json import KT, KeyTextTransform
+from django.db.models.functions import Cast
+from django.utils import timezone
 
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.diagnosis.cause_totals import rest
@@ -17,9 +21,10 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.actor import actor
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
-from fleetwatch.reports import months
+from fleetwatch.reports import digest, months
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
 from fleetwatch.reports.waste import GROUPS, WasteReport
@@ -96,25 +101,53 @@ def _newest_runs(names: list[str]) -> Iterable[Any]:
 
 
 def visible() -> QuerySet[Report]:
-    """Every report that the reader sees; who does not see everything, the statements of his own
-    teams.
+    """Every report that who asks sees: statements, of who does not see everything those of his own
+    teams; and digests.
     """
+    is_ours = Q(kind__in=(digest.TEAM, digest.PERSON))
     if sight() is None:
-        return Report.objects.all()
-    return Report.objects.filter(kind=STATEMENT, subject__in=visible_teams().values("slug"))
+        return Report.objects.filter(~is_ours | _own_digests())
+    statements = Q(kind=STATEMENT, subject__in=visible_teams().values("slug"))
+    return Report.objects.filter(statements | _own_digests())
+
+
+def _own_digests() -> Q:
+    """A person's digest is his, and a team's its members', whatever else they see."""
+    user_id = actor().user_id
+    user = None if user_id is None else User.objects.filter(pk=user_id).first()
+    if user is None:
+        return Q(pk__in=())
+    slugs = [team.slug for team in teams_of(user, timezone.now())]
+    return Q(kind=digest.PERSON, subject=str(user.pk)) | Q(kind=digest.TEAM, subject__in=slugs)
+
+
+def digests(limit: int) -> list[Report]:
+    """The newest weekly digests that the reader sees."""
+    rows = visible().filter(kind__in=digest.KINDS).order_by("-end", "kind", "subject")
+    shown = {
+        "title": KT("content__message__title"),
+        "has_news": Cast(KT("content__has_news"), BooleanField()),
+    }
+    return list(rows.annotate(**shown).defer("content")[:limit])
 
 
 def own_statements() -> list[Report]:
     """The newest version of each month's statement of the reader's teams, the newest month first;
     without what they say.
     """
-    newest = visible().order_by("-start", "subject", "-version").distinct("start", "subject")
+    statements = visible().filter(kind=STATEMENT)
+    newest = statements.order_by("-start", "subject", "-version").distinct("start", "subject")
     return list(newest.only("subject", "start", "end", "version", "computed_at", "cost_usd"))
 
 
 def report(pk: int) -> Report | None:
     """A statement or a fleet's report by its number, of those that the reader sees."""
     return visible().filter(pk=pk, kind__in=(FLEET, STATEMENT)).first()
+
+
+def weekly_digest(pk: int) -> Report | None:
+    """A digest by its number, of those that the reader sees."""
+    return visible().filter(pk=pk, kind__in=digest.KINDS).first()
 
 
 def versions(of: Report) -> list[Report]:

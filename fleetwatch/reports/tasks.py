@@ -9,9 +9,11 @@ from fleetwatch.reports import monthly, services
 
 @shared_task(ignore_result=True)
 def weekly_digest() -> None:
-    """Computes and queues the weekly digest when it is due. Safe in parallel: one row per week."""
+    """Computes and queues the weekly digests that are due. Safe in parallel: one row per week and
+    audience.
+    """
     with record_run("reports.weekly_digest") as did:
-        did.update(services.compute_weekly_digest(timezone.now()))
+        did.update(services.compute_weekly_digests(timezone.now()))
 
 
 @shared_task(ignore_result=True)

@@ -2,13 +2,15 @@
 
 import time
 
+import psycopg
 import pytest
+from django.db import connection
 from django.test import Client
 from slack_sdk.signature import SignatureVerifier
 from structlog.testing import capture_logs
 
-from fleetwatch.accounts.models import Identity
-from fleetwatch.alerts.models import IncidentGroup
+from fleetwatch.accounts.models import AuditEntry, Identity
+from fleetwatch.alerts.models import Incident, IncidentGroup, Silence
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import Recipient, enqueue
 from tests.alerts.factories import a_rule, an_incident, at
@@ -51,7 +53,7 @@ def tell(channel: Channel, group: IncidentGroup) -> None:
 
 def ann(**fields):
     """Somebody whose Slack member id is known."""
-    person = user(username="ann", **fields)
+    person = user(**({"username": "ann", "role": "engineer"} | fields))
     Identity.objects.create(
         user=person, system="slack", name=MEMBER, source="admin", created_at=NOW, confirmed_at=NOW
     )
@@ -165,6 +167,97 @@ def test_of_what_was_not_told_nothing_is_known(slack_api, group, value):
 
     assert answer.status_code == 200
     assert said(slack_api) == ["FleetWatch does not know what this message is about any more."]
+
+
+def incident(group) -> Incident:
+    return group.incidents.get()
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "history"),
+    [
+        ("ack", "acknowledged", "acknowledged by ann"),
+        ("snooze", "firing", "snoozed until 2026-11-20 14:00 UTC by ann"),
+        ("fixed", "resolved", "fixed by ann"),
+    ],
+)
+def test_the_owner_does_it_as_himself(slack_api, group, action, state, history):
+    person = ann()
+    group.incidents.update(person=person)
+
+    answer = clicked(slack_api, group, action)
+
+    assert (answer.status_code, answer.content, said(slack_api)) == (200, b"", [])
+    assert incident(group).state == state
+    event = incident(group).events.get(kind=action)
+    assert (event.text, event.by) == (history, person)
+    entry = AuditEntry.objects.get(action=f"incident.{action}")
+    assert (entry.user_id, entry.via, entry.name) == (person.pk, "slack", "ann")
+
+
+def test_the_windows_reason_says_that_it_is_no_waste(slack_api, group):
+    group.incidents.update(person=ann())
+
+    answer = post(submission("nightly benchmark", private_metadata=f"group/{group.pk}"))
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    silence = Silence.objects.get()
+    assert (silence.kind, silence.reason) == ("justification", "nightly benchmark")
+    assert incident(group).verdict == "rejected"
+
+
+def test_a_click_is_about_all_that_goes_on_of_the_group(slack_api, group):
+    person = ann(role="operator")
+    an_incident(group.rule, "slurm/della/2", opened_at=at(31), group=group)
+    over = an_incident(
+        group.rule, "slurm/della/3", opened_at=at(31), resolved_at=at(32), group=group
+    )
+
+    clicked(slack_api, group)
+
+    states = dict(group.incidents.values_list("subject", "state"))
+    assert states.pop(over.subject) == "resolved"
+    assert set(states.values()) == {"acknowledged"}
+    assert {each.acknowledged_by for each in group.incidents.exclude(pk=over.pk)} == {person}
+
+
+def test_whose_it_is_not_is_told_so_and_nothing_happens(slack_api, group):
+    """One of the group is his, the other is not: all or nothing."""
+    an_incident(group.rule, "slurm/della/2", opened_at=at(31), group=group, person=ann())
+
+    clicked(slack_api, group)
+    window = post(submission("mine, surely", private_metadata=f"group/{group.pk}"))
+
+    [text] = said(slack_api)
+    assert "operators" in text
+    assert window.json() == {"response_action": "errors", "errors": {"reason": text}}
+    assert set(group.incidents.values_list("state", flat=True)) == {"firing"}
+    assert not Silence.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_that_somebody_holds_is_not_waited_for_long(slack_api, group):
+    group.incidents.update(person=ann())
+    begin = time.perf_counter()
+
+    with another_connection() as other:
+        other.execute("SELECT 1 FROM alerts_incident FOR UPDATE")
+        answer = clicked(slack_api, group)
+        lasted_s = time.perf_counter() - begin
+        other.rollback()
+
+    assert answer.status_code == 200
+    assert lasted_s < 3
+    assert said(slack_api) == [
+        "FleetWatch is just looking at this incident: click again in a moment."
+    ]
+    clicked(slack_api, group, trigger_id="1.2.3")
+    assert incident(group).state == "acknowledged"
+
+
+def another_connection() -> psycopg.Connection:
+    given = connection.get_connection_params() | {"context": None}
+    return psycopg.connect(**given | {"cursor_factory": psycopg.Cursor})
 
 
 def test_what_is_over_is_over(slack_api, group):

@@ -266,7 +266,13 @@ def test_parameters_have_their_bounds_words_and_forms():
     ]
     assert parameter("/explain", "state")["enum"][:2] == ["useful", "underused"]
     assert parameter("/anomalies", "kind")["enum"] == ["fleet", "team", "gpu_model", "node"]
-    assert parameter("/reports", "kind")["enum"] == ["weekly_digest", "statement", "fleet"]
+    assert parameter("/reports", "kind")["enum"] == [
+        "weekly_digest",
+        "team_digest",
+        "person_digest",
+        "statement",
+        "fleet",
+    ]
     assert parameter("/findings", "status")["enum"] == [
         "open",
         "accepted",

@@ -14,7 +14,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.finance import reconciling
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES, TIERS
-from fleetwatch.reports import monthly, services
+from fleetwatch.reports import digest, monthly
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from fleetwatch.reports import monthly, services
         (vocabulary.NotificationState, Notification.State.values),
         (vocabulary.Severity, Severity.values),
         (vocabulary.Verdict, ("", *Incident.Verdict.values)),
-        (vocabulary.ReportKind, (services.WEEKLY_DIGEST, monthly.STATEMENT, monthly.FLEET)),
+        (vocabulary.ReportKind, (*digest.KINDS, monthly.STATEMENT, monthly.FLEET)),
         (
             vocabulary.DifferenceKind,
             (

@@ -128,7 +128,7 @@ def test_a_long_reason_is_cut_and_a_hostile_one_is_text():
     interaction = parse(submission("<!channel>\u202e " + "x" * 3000))
 
     assert interaction.reason.startswith("<!channel> x")
-    assert len(interaction.reason) == 500
+    assert len(interaction.reason) == 300
 
 
 @pytest.mark.parametrize(

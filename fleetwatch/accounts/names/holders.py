@@ -1,11 +1,13 @@
 """Whose a name in another system is. A job's user without an account stays a name."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from fleetwatch.accounts.models import Identity, User
 
 KUBERNETES = "kubernetes"  # a job's scheduler
+OF_JOBS = (Identity.System.UNIX, Identity.System.KUBERNETES)
 
 
 class Holder(NamedTuple):
@@ -52,5 +54,15 @@ def person_named(system: str, name: str) -> User | None:
 
 def holders_of(user: User) -> list[Identity]:
     """The names that jobs of this person's run under, as far as they are confirmed."""
-    of_jobs = (Identity.System.UNIX, Identity.System.KUBERNETES)
-    return list(user.identities.filter(system__in=of_jobs, confirmed_at__isnull=False))
+    return list(user.identities.filter(system__in=OF_JOBS, confirmed_at__isnull=False))
+
+
+def names_of_jobs() -> dict[int, list[Identity]]:
+    """The same of everybody who may log in, by the person's id."""
+    rows = Identity.objects.filter(
+        system__in=OF_JOBS, confirmed_at__isnull=False, user__is_active=True
+    )
+    names: dict[int, list[Identity]] = defaultdict(list)
+    for row in rows.order_by("pk"):
+        names[row.user_id].append(row)
+    return dict(names)

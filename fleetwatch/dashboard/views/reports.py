@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -19,12 +20,13 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.showing import CSV, existing, file
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import name_at
 
 MAX_SAVINGS = 15
+MAX_DIGESTS = 12
 MAX_LINES = 200  # on the page; all of them are in the files
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # name in the address -> how its content is made, and what it is
@@ -44,9 +46,9 @@ SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over th
 def reports(request: HttpRequest) -> HttpResponse:
     """Each month's reports; to who does not see everything, the statements of his teams."""
     if sight() is None:
-        return render(request, "dashboard/reports.html", _months(request))
+        return render(request, "dashboard/reports.html", _months(request) | _digests())
     statements = [(name_at(each.start, zone()), each) for each in selectors.own_statements()]
-    own = {"page": "reports", "zone": zone(), "statements": statements}
+    own = {"page": "reports", "zone": zone(), "statements": statements, **_digests()}
     return render(request, "dashboard/own_statements.html", own)
 
 
@@ -81,7 +83,10 @@ def moved_waste(request: HttpRequest) -> HttpResponse:
 @login_required
 @takes()
 def report(request: HttpRequest, pk: int) -> HttpResponse:
-    """A team's statement, or the fleet's report."""
+    """A team's statement, the fleet's report, or a weekly digest."""
+    digest = selectors.weekly_digest(pk)
+    if digest is not None:
+        return render(request, "dashboard/digest.html", _digest(digest))
     return render(
         request, "dashboard/report.html", _context(existing(selectors.report(pk)), lines=MAX_LINES)
     )
@@ -108,6 +113,27 @@ def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     return file(request, make(report), name, of=of, content_type=content_type)
 
 
+def _digests() -> dict[str, Any]:
+    return {"digests": selectors.digests(MAX_DIGESTS)}
+
+
+def _digest(report: Report) -> dict[str, Any]:
+    """A digest as it was sent."""
+    content = report.content
+    message = content["message"]
+    local = ZoneInfo(content["zone"])
+    return {
+        "page": "reports",
+        "report": report,
+        "content": content,
+        "message": message,
+        "head": message["rows"][:1],
+        "rows": message["rows"][1:],
+        "days": _days(report.start, report.end, local),
+        "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
+    }
+
+
 def _months(request: HttpRequest) -> dict[str, Any]:
     lines = selectors.month_lines(timezone.now())
     return {
@@ -127,7 +153,7 @@ def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
         "report": report,
         "content": content,
         "title": content["team"]["name"] if "team" in content else "Fleet",
-        "days": _days(report.start, report.end),
+        "days": _days(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
         # older reports have neither
@@ -147,7 +173,8 @@ def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
 
 
 def _compared_days(compared: Mapping[str, str]) -> str:
-    return _days(*(datetime.fromisoformat(compared[end]) for end in ("from", "to")))
+    start, end = (datetime.fromisoformat(compared[end]) for end in ("from", "to"))
+    return _days(start, end, zone())
 
 
 def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
@@ -163,9 +190,9 @@ def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
     }
 
 
-def _days(start: datetime, end: datetime) -> str:
-    """From its first to its last day."""
-    first = start.astimezone(zone())
-    last = end.astimezone(zone()) - timedelta(seconds=1)
+def _days(start: datetime, end: datetime, local: ZoneInfo) -> str:
+    """From its first to its last day there."""
+    first = start.astimezone(local)
+    last = end.astimezone(local) - timedelta(seconds=1)
     month = "" if first.month == last.month else " %B"
     return f"{first:%-d{month}} to {last:%-d %B %Y}"

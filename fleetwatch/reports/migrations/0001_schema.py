@@ -106,8 +106,8 @@ class Migration(migrations.Migration):
             name='Report',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(help_text='weekly_digest, statement, fleet', max_length=32)),
-                ('subject', models.CharField(blank=True, default='', help_text="the team's slug, (none) for jobs without one; fleet: empty", max_length=100)),
+                ('kind', models.CharField(help_text='digest.KINDS, statement, fleet', max_length=32)),
+                ('subject', models.CharField(blank=True, default='', help_text="the team's slug, (none) for jobs without one; fleet: empty; a person's digest: its id", max_length=100)),
                 ('start', models.DateTimeField()),
                 ('end', models.DateTimeField()),
                 ('version', models.PositiveIntegerField(default=1)),

@@ -1,0 +1,174 @@
+"""Reads what a weekly digest says: the same for the fleet, a team and a person, each of its own
+time.
+"""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import Count, F, Q, Sum
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import seeing
+from fleetwatch.alerts.models import Incident
+from fleetwatch.budgets import selectors as budgets
+from fleetwatch.diagnosis.cause import Step
+from fleetwatch.diagnosis.cause_totals import Caused
+from fleetwatch.diagnosis.causes import OF_CAPACITY, of_kind
+from fleetwatch.diagnosis.findings import advice, fixes, inbox
+from fleetwatch.diagnosis.findings.evidence import place_of
+from fleetwatch.diagnosis.findings.inbox import UNDECIDED
+from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.realised import Outcome
+from fleetwatch.diagnosis.selectors import with_jobs
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import digest
+from fleetwatch.reports.audiences import Audience
+from fleetwatch.reports.digest import TOP_CAUSES, Digest
+from fleetwatch.reports.statement import Shape, rounded
+
+OPERATORS = "operators"
+MS = timedelta(milliseconds=1)
+
+
+def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
+    """The week's digest; None when no GPU was capacity in it."""
+    with seeing(lambda: audience.sight):
+        this = costs.totals(week)
+        if not this.capacity_ms:
+            return None
+        before = costs.totals(digest.last_week(week.start, audience.zone))
+        causes = _causes(week, now)
+    return Digest(
+        kind=audience.kind,
+        name=audience.name,
+        week=digest.week_name(week, audience.zone),
+        zone=str(audience.zone),
+        this=this,
+        before=before if before.capacity_ms else None,
+        causes=causes,
+        budget=_budget(audience, now) if audience.has_budget else None,
+        won=_won(audience, week),
+        incidents=_incidents(audience, week),
+    )
+
+
+def with_time(week: Interval) -> dict[str, set[str]]:
+    """Which teams (slugs) and users held GPUs in the week."""
+    seen = costs.look(week, "team", "user")
+    return {group: {line.key for line in seen.by(group)} for group in ("team", "user")}
+
+
+def _causes(week: Interval, now: datetime) -> list[Shape]:
+    """What could save most and nobody decided against, of jobs and machines."""
+    every = inbox.inbox(week, now=now)
+    jobs = every.of_jobs.of_status(*UNDECIDED)[:TOP_CAUSES]
+    places = [
+        line
+        for line in every.of_places
+        if line.status in UNDECIDED and line.finding.cause not in OF_CAPACITY
+    ]
+    several = [*with_jobs(jobs, before=week.end), *places]
+    several.sort(key=lambda line: line.caused.order)
+    return [
+        _of_job(line) if line.finding.job else _of_place(line, week, now)
+        for line in several[:TOP_CAUSES]
+    ]
+
+
+def _of_job(line: Line) -> Shape:
+    job = line.job
+    cause = of_kind(line.finding.cause, job.kind)
+    step = advice.first_step(cause, place_of(job, may_work=line.may_work))
+    return _shape(line.caused, job.name or job.key, _owner(job), cause.title, step) | {
+        "job": job.key
+    }
+
+
+def _of_place(line: Line, week: Interval, now: datetime) -> Shape:
+    finding = line.finding
+    advised = inbox.explained(finding, week, now=now).advice
+    steps = (*advised.steps, Step(""))
+    name = finding.node.name if finding.node else finding.cluster
+    step = Step(steps[0].text, advised.command)
+    return _shape(line.caused, name, OPERATORS, advised.cause.title, step)
+
+
+def _shape(caused: Caused, name: str, owner: str, title: str, step: Step) -> Shape:
+    return {
+        "cause": caused.cause,
+        "title": title,
+        "name": name,
+        "owner": owner,
+        "low_usd": pricing.usd(caused.saving.low_usd),
+        "high_usd": pricing.usd(caused.saving.high_usd),
+        "step": step.text,
+        "command": step.code,
+    }
+
+
+def _owner(job: Job) -> str:
+    """User and team, as far as there are any."""
+    team = (job.team.name or job.team.slug) if job.team else ""
+    if job.user and team:
+        return f"{job.user} ({team})"
+    return job.user or team or "nobody known"
+
+
+def _budget(audience: Audience, now: datetime) -> Shape | None:
+    """The running month's, so far."""
+    line = budgets.line(audience.team, now)
+    if line.budget_usd is None:
+        return None
+    expected = None if line.end is None else line.end.end.expected_usd
+    return {
+        "month": f"{budgets.running_month(now).first:%Y-%m}",
+        "spent_usd": pricing.usd(line.spent_usd),
+        "budget_usd": rounded(line.budget_usd),
+        "expected_usd": None if expected is None else pricing.usd(Decimal(expected), pricing.CENT),
+        "risk": line.risk,
+    }
+
+
+def _won(audience: Audience, week: Interval) -> Shape | None:
+    """What the fixes of the week's quarter brought until now; None without one that helped."""
+    quarter = fixes.quarter(week.end - MS, zone())
+    if audience.names:
+        several = fixes.own(fixes.top_fixes(quarter), audience.names)
+    else:
+        with seeing(lambda: audience.sight):
+            several = fixes.top_fixes(quarter)
+    improved = [each for each in several if each.fix.outcome == Outcome.IMPROVED]
+    saving = fixes.realised(improved)
+    if not improved:
+        return None
+    return {
+        "fixes": len(improved),
+        "quarter": f"Q{(quarter.start.astimezone(zone()).month + 2) // 3}",
+        "low_usd": pricing.usd(saving.low_usd),
+        "high_usd": pricing.usd(saving.high_usd),
+        "low_ms": saving.low_ms,
+        "high_ms": saving.high_ms,
+    }
+
+
+def _incidents(audience: Audience, week: Interval) -> Shape:
+    """Those that fired in the week and were told: how many, how many of them somebody
+    acknowledged, and after how long in sum.
+    """
+    fired = Incident.objects.filter(
+        audience.incidents, fired_ms__gte=week.start_ms, fired_ms__lt=week.end_ms, is_late=False
+    )
+    sums = fired.aggregate(
+        count=Count("pk"),
+        acknowledged=Count("pk", filter=Q(acknowledged_at__isnull=False)),
+        after=Sum(F("acknowledged_at") - F("opened_at")),
+    )
+    after = sums["after"] or timedelta()
+    return {
+        "count": sums["count"],
+        "acknowledged": sums["acknowledged"],
+        "acknowledge_ms": after // MS,
+    }

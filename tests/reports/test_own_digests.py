@@ -1,0 +1,399 @@
+"""Digests of teams and people: each of its own time alone, to its own people, when it is Monday
+there. Every GPU costs $10 an hour.
+"""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import OthersShown, Team, User
+from fleetwatch.accounts.services import create_api_token
+from fleetwatch.diagnosis.models import Fix
+from fleetwatch.figures.totals import nothing
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.notify.models import Delivery
+from fleetwatch.reports import digest, services
+from fleetwatch.reports.digest import Digest
+from fleetwatch.reports.models import Report
+from tests.accounts.others import shown
+from tests.alerts.factories import a_rule, an_incident
+from tests.alerts.people import app, mail, person, prefers, route, team, webhook
+from tests.costs.factories import a_gpu, a_job, a_rate, an_entry, set_budget
+from tests.diagnosis import told
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
+
+HOUR_MS = 3_600_000
+HOUR = timedelta(hours=1)
+WEEK_47 = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday
+WEEK_46 = WEEK_47 - timedelta(days=7)
+MONDAY_NINE = datetime(2026, 11, 23, 9, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def gpu(time_machine) -> GPU:
+    """ann of nlp: $20, of them $10 wasted, after $10. bob of nlp: $20, after nothing. eve of
+    vision: $10, after $10. What nobody holds: $10.
+    """
+    time_machine.move_to(MONDAY_NINE, tick=False)
+    gpu = a_gpu()
+    a_rate("10", gpu=gpu)
+    anns = a_job(key="slurm/della/1", user="ann", team="nlp", name="sweep-7")
+    bobs = a_job(key="slurm/della/2", user="bob", team="nlp", name="train")
+    eves = a_job(key="slurm/della/3", user="eve", team="vision", name="serve")
+    for start, job in (
+        (WEEK_46, anns),
+        (WEEK_46 + HOUR, eves),
+        (WEEK_47, anns),
+        (WEEK_47 + 2 * HOUR, bobs),
+        (WEEK_47 + 3 * HOUR, bobs),
+        (WEEK_47 + 4 * HOUR, eves),
+    ):
+        an_entry(gpu, job=job, start=start)
+    an_entry(gpu, "idle", job=anns, start=WEEK_47 + HOUR, tier="certain")
+    an_entry(gpu, "orphaned", start=WEEK_47 + 5 * HOUR)
+    return gpu
+
+
+def compute(now: datetime = MONDAY_NINE, **changes) -> dict[str, int]:
+    return services.compute_weekly_digests(now, **changes)
+
+
+def of(kind: str, subject: str | User = "") -> Report:
+    name = str(subject.pk) if isinstance(subject, User) else subject
+    return Report.objects.get(kind=kind, subject=name)
+
+
+def fields(report: Report) -> dict[str, str]:
+    return dict(report.content["message"]["fields"])
+
+
+def test_a_person_is_told_of_his_own_jobs_alone():
+    app()
+    ann = person("ann")
+
+    compute()
+
+    message = of(digest.PERSON, ann).content["message"]
+    assert message["title"] == "Your GPU week 2026-W47: $10.00 wasted of $20.00"
+    assert message["fields"] == [
+        ["Spend", "$20.00 (+100 %)"],
+        ["Wasted", "$10.00, 1.0 GPU-h (nothing to compare with)"],
+        ["Spend efficiency", "50 % (-50.0 points)"],
+        ["Incidents", "none"],
+        ["Telemetry coverage", "100 %"],
+    ]
+    [delivery] = Delivery.objects.all()
+    assert (delivery.address, delivery.message["title"]) == ("U0ANN", message["title"])
+
+
+def test_a_team_is_told_of_its_time_in_its_channel():
+    hook = webhook()
+    route("team", hook, of=team("nlp"))
+
+    compute()
+
+    message = of(digest.TEAM, "nlp").content["message"]
+    assert message["title"] == "GPU week of NLP 2026-W47: $10.00 wasted of $40.00"
+    assert dict(message["fields"])["Spend"] == "$40.00 (+300 %)"
+    assert Delivery.objects.values_list("channel", "address").get() == (hook.pk, "")
+
+
+def test_a_team_hears_how_its_budget_stands():
+    nlp = team("nlp")
+    set_budget(nlp, date(2026, 11, 1), Decimal(1000), now=WEEK_46, by="finance")
+
+    compute()
+
+    # $10 of the week before and $40 are spent of November
+    assert fields(of(digest.TEAM, "nlp"))["Budget 2026-11"] == (
+        "$50.00 of $1,000 so far: no forecast yet"
+    )
+    assert "Budget 2026-11" not in fields(of(digest.TEAM, "vision")) | fields(of(digest.FLEET))
+
+
+def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu):
+    ann, bob = person("ann"), person("bob")
+    job = Job.objects.get(key="slurm/della/1")
+    Job.objects.update(scheduler="slurm", external_id="48213")
+    told.cause(of=job, on=gpu, start=WEEK_47 + HOUR)
+    told.finding(job, first_ms=to_ms(WEEK_47 + HOUR), last_ms=to_ms(WEEK_47 + 2 * HOUR))
+
+    compute()
+
+    step = "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+    row = ["$5.00 to $10.00", "Idle, still held", "sweep-7"]
+    assert of(digest.TEAM, "nlp").content["message"]["rows"] == [
+        ["Could save", "Cause", "Job or node", "Owner", "First step"],
+        [*row, "ann (NLP)", step],
+    ]
+    assert of(digest.PERSON, ann).content["message"]["rows"][1] == [*row, step]
+    assert of(digest.PERSON, bob).content["message"]["rows"] == []
+    assert (
+        of(digest.FLEET)
+        .content["message"]["text"]
+        .startswith(f"Begin with sweep-7 (Idle, still held). {step} Type: scancel 48213")
+    )
+
+
+def test_savings_that_fixes_of_the_quarter_won_are_told_to_whose_they_are():
+    ann, bob = person("ann"), person("bob")
+    job = Job.objects.get(key="slurm/della/1")
+    Fix.objects.create(
+        user="ann",
+        job_name="sweep-7",
+        gpus=1,
+        cause="idle_held",
+        finding=told.finding(job),
+        at=WEEK_46 - timedelta(days=20),
+        was_noticed=False,
+        outcome="improved",
+        runs_before=5,
+        runs_after=5,
+        saved_low_ms=2 * HOUR_MS,
+        saved_high_ms=3 * HOUR_MS,
+    )
+
+    compute()
+
+    won = "up to 3.0 GPU-h, by 1 fix of Q4"
+    assert fields(of(digest.PERSON, ann))["Savings won"].endswith(won)
+    assert fields(of(digest.TEAM, "nlp"))["Savings won"].endswith(won)
+    assert fields(of(digest.FLEET))["Savings won"].endswith(won)
+    assert "Savings won" not in fields(of(digest.PERSON, bob)) | fields(of(digest.TEAM, "vision"))
+
+
+def test_incidents_of_the_week_are_counted_with_how_soon_somebody_took_them():
+    ann, bob = person("ann"), person("bob")
+    rule, nlp = a_rule(), team("nlp")
+
+    def incident(subject: str, opened_at: datetime, after_min: int | None, **changes) -> None:
+        taken_at = None if after_min is None else opened_at + timedelta(minutes=after_min)
+        facts = {"person": ann, "team": nlp, "acknowledged_at": taken_at}
+        an_incident(rule, subject, opened_at=opened_at, **(facts | changes))
+
+    incident("a", WEEK_47, 30)
+    incident("b", WEEK_47 + HOUR, 60)
+    incident("c", WEEK_47 + 2 * HOUR, None, person=bob)
+    incident("before", WEEK_47 - timedelta(milliseconds=1), 5)
+    incident("after", WEEK_47 + timedelta(days=7), 5)
+    incident("late", WEEK_47 + HOUR, 5, is_late=True)
+
+    compute()
+
+    assert fields(of(digest.PERSON, ann))["Incidents"] == "2, 2 acknowledged after 45 m on average"
+    assert fields(of(digest.PERSON, bob))["Incidents"] == "1, none acknowledged"
+    assert fields(of(digest.TEAM, "nlp"))["Incidents"] == "3, 2 acknowledged after 45 m on average"
+    assert fields(of(digest.TEAM, "vision"))["Incidents"] == "none"
+
+
+def test_where_nothing_changed_nothing_is_sent_and_the_digest_is_kept():
+    app()
+    eve = person("eve")
+
+    did = compute()
+
+    assert of(digest.PERSON, eve).content["has_news"] is False
+    assert did == {"computed": 4, "queued": 0}
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_news"),
+    [
+        ({}, False),
+        ({"cost_usd": Decimal(101)}, False),  # at 1 %
+        ({"cost_usd": Decimal("101.01")}, True),
+        ({"cost_usd": Decimal("98.99")}, True),
+        ({"capacity_ms": 1_010}, False),
+        ({"capacity_ms": 1_011}, True),
+        ({"waste_usd": {"certain": Decimal("10.10"), "probable": Decimal(0)}}, False),
+        ({"waste_usd": {"certain": Decimal("10.11"), "probable": Decimal(0)}}, True),
+        ({"useful": Decimal("51")}, False),  # a point of efficiency
+        ({"useful": Decimal("51.01")}, True),
+    ],
+)
+def test_news_is_what_changed_by_more_than_one_per_cent(changes, has_news):
+    before = replace(
+        nothing(),
+        capacity_ms=1_000,
+        cost_usd=Decimal(100),
+        cost_by_state=nothing().cost_by_state | {"useful": Decimal(50)},
+        waste_usd={"certain": Decimal(10), "probable": Decimal(0)},
+    )
+    useful = changes.pop("useful", None)
+    if "cost_usd" in changes:  # the same share of it
+        useful = changes["cost_usd"] / 2
+    by_state = before.cost_by_state | ({} if useful is None else {"useful": useful})
+    this = replace(before, cost_by_state=by_state, **changes)
+
+    assert weekly(this=this, before=before).has_news is has_news
+
+
+def test_a_first_week_is_news():
+    assert weekly(this=nothing(), before=None).has_news
+
+
+def weekly(**changes) -> Digest:
+    facts = {"kind": digest.FLEET, "name": "", "week": "2026-W47", "zone": "UTC", "causes": []}
+    none = {"budget": None, "won": None, "incidents": {"count": 0, "acknowledged": 0}}
+    return Digest(**(facts | none | changes))
+
+
+def test_each_is_sent_once_however_often_it_is_due():
+    app()
+    person("ann")
+    route("team", webhook(), of=team("nlp"))
+
+    did = [compute(MONDAY_NINE + timedelta(hours=hours)) for hours in (0, 0, 1, 100)]
+
+    # ann's, eve has no account, both teams' and the fleet's
+    assert [each["computed"] for each in did] == [4, 0, 0, 0]
+    assert Delivery.objects.count() == 2
+
+
+def test_what_a_run_leaves_the_next_one_does():
+    person("ann")
+
+    assert [compute(limit=3)["computed"] for _ in range(3)] == [3, 1, 0]
+
+
+def test_nine_is_nine_where_the_person_is(gpu):
+    ann = person("ann")
+    job = Job.objects.get(key="slurm/della/1")
+    an_entry(gpu, job=job, start=WEEK_47 + 30 * HOUR)
+    prefers(ann, time_zone="America/New_York")
+    compute()
+    in_utc = Report.objects.filter(kind=digest.PERSON).count()
+
+    compute(MONDAY_NINE + 4 * HOUR + timedelta(minutes=59))
+    too_early = Report.objects.filter(kind=digest.PERSON).count()
+    compute(MONDAY_NINE + 5 * HOUR)
+
+    report = of(digest.PERSON, ann)
+    assert (in_utc, too_early) == (0, 0)
+    assert report.start == WEEK_47 + 5 * HOUR
+    assert report.content["zone"] == "America/New_York"
+    # what began the week in UTC was Sunday evening there
+    assert fields(report)["Spend"] == "$10.00 (-50 %)"
+
+
+def test_who_moves_to_another_zone_gets_no_second_digest_of_the_week():
+    ann = person("ann")
+    compute()
+
+    prefers(ann, time_zone="Europe/Berlin")
+
+    assert compute(MONDAY_NINE + HOUR)["computed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("preference", "computed", "addresses"),
+    [
+        ({}, 1, ["U0ANN"]),
+        ({"way": "email"}, 1, ["ann@people.example"]),
+        ({"way": "none"}, 1, []),
+        ({"gets_digest": False}, 0, []),
+    ],
+)
+def test_a_person_says_whether_and_how(preference, computed, addresses):
+    app()
+    mail()
+    ann = person("ann")
+    prefers(ann, **preference)
+
+    compute()
+
+    assert Report.objects.filter(kind=digest.PERSON).count() == computed
+    assert list(Delivery.objects.values_list("address", flat=True)) == addresses
+
+
+def test_who_left_and_who_claims_only_gets_none():
+    person("ann", is_active=False)
+    bob = person("bob")
+    bob.identities.update(confirmed_at=None)
+
+    compute()
+
+    assert not Report.objects.filter(kind=digest.PERSON).exists()
+
+
+def test_a_week_that_was_not_seen_whole_says_so(gpu):
+    ann = person("ann")
+    job = Job.objects.get(key="slurm/della/1")
+    an_entry(gpu, "unobserved", job=job, start=WEEK_47 + 6 * HOUR)
+
+    compute()
+
+    report = of(digest.PERSON, ann)
+    assert fields(report)["Telemetry coverage"] == "67 %"  # 2 of 3 hours
+    assert (
+        "33 % of the GPU time nobody saw: it is in what was spent, and in no waste."
+        in report.content["message"]["text"]
+    )
+
+
+@pytest.fixture(params=OthersShown.values)
+def readers(request) -> dict[str, User]:
+    """ann and bob are in nlp, eve is in vision; the boss sees everything."""
+    people = {name: person(name) for name in ("ann", "bob", "eve")}
+    team("nlp", people["ann"], people["bob"])
+    team("vision", people["eve"])
+    compute()
+    shown(request.param)
+    return people | {"boss": person("boss", role="admin")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "allowed"),
+    [
+        (digest.PERSON, "ann", {"ann"}),
+        (digest.TEAM, "nlp", {"ann", "bob"}),
+        (digest.TEAM, "vision", {"eve"}),
+    ],
+)
+def test_a_digest_is_read_by_whose_it_is(readers, client, kind, subject, allowed):
+    report = of(kind, readers.get(subject, subject))
+    paths = (f"/reports/{report.pk}", f"/api/v1/reports/{report.pk}")
+
+    for name, reader in readers.items():
+        client.force_login(reader)
+        token = create_api_token(reader, scope="read", now=MONDAY_NINE)
+        answers = [
+            client.get(paths[0]),
+            client.get(paths[1], headers={"Authorization": f"Bearer {token}"}),
+        ]
+        expected = 200 if name in allowed else 404
+        assert [answer.status_code for answer in answers] == [expected] * 2, name
+        listed = client.get("/reports").content.decode()
+        assert (f'href="/reports/{report.pk}"' in listed) is (name in allowed), name
+    assert client.get(f"/reports/{report.pk}/print").status_code == 404
+    client.logout()
+    assert client.get(paths[0]).status_code == 302
+
+
+def test_the_page_says_what_the_message_said(readers, client):
+    client.force_login(readers["ann"])
+    report = of(digest.PERSON, readers["ann"])
+
+    page = client.get(f"/reports/{report.pk}").content.decode()
+
+    assert "Your GPU week 2026-W47: $10.00 wasted of $20.00" in page
+    assert "$20.00 (+100 %)" in page
+    assert "16 to 22 November 2026" in page
+
+
+def test_names_are_text(client):
+    ann = person("ann", name="<b>Ann</b> *x*")
+    Team.objects.filter(slug="nlp").update(name="<script>nlp\n")
+    team("nlp", ann)
+    compute()
+    client.force_login(ann)
+
+    page = client.get(f"/reports/{of(digest.TEAM, 'nlp').pk}").content.decode()
+
+    assert "GPU week of &lt;script&gt;nlp 2026-W47" in page
