@@ -67,6 +67,7 @@ ROUTES = {
     "/api/v1/findings": 7,
     "/api/v1/incidents": 5,
     "/api/v1/rules": 6,
+    "/api/v1/silences": 5,
     "/api/v1/back-test?condition=job_idle": 17,
     "/api/v1/anomalies": 5,
     "/api/v1/budgets": 21,

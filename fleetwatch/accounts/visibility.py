@@ -39,7 +39,7 @@ OPEN = frozenset(
         *("explain", "budget", "reports", "report", "report_print", "report_file"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),
-        "api-1:act_on_incident",
+        *("api-1:act_on_incident", "api-1:list_silences", "api-1:end_silence"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )

@@ -117,19 +117,19 @@ def set_rule(request: HttpRequest, number: int, wanted: Body[RuleTerms]) -> Join
     given = wanted.dict()
     terms = services.RuleTerms(
         settings=breach.Settings(**{name: given.pop(name) for name in SETTINGS}),
-        scope=tuple(Matcher(**each) for each in _tuples(given.pop("matchers"), "values")),
-        hours=_hours(given.pop("schedule")),
+        scope=matchers_of(given.pop("matchers")),
+        hours=hours_of(given.pop("schedule")),
         channels=_channels(given.pop("channels")),
         **given,
     )
     return rule_row(services.set_rule(rule, terms), condition(rule.condition))
 
 
-def _tuples(rows: list[Answer], name: str) -> list[Answer]:
-    return [row | {name: tuple(row[name])} for row in rows]
+def matchers_of(rows: list[Answer]) -> tuple[Matcher, ...]:
+    return tuple(Matcher(**row | {"values": tuple(row["values"])}) for row in rows)
 
 
-def _hours(row: Answer | None) -> Hours | None:
+def hours_of(row: Answer | None) -> Hours | None:
     return Hours(**row | {"days": tuple(row["days"])}) if row else None
 
 

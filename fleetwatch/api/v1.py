@@ -18,6 +18,7 @@ from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.routes import router
 from fleetwatch.api.rule_routes import router as rules
+from fleetwatch.api.silence_routes import router as silences
 from fleetwatch.api.trial_routes import router as trials
 from fleetwatch.lib.refusal import RefusedFieldError
 
@@ -30,7 +31,8 @@ dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. 
 known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
 is refused. Each error is `{"error", "field"}`, one of another method (405) too.
 
-A token reads; with the scope `write` it decides about findings too. It may what both its user and
+A token reads; with the scope `write` it decides about findings, acts on incidents, and sets rules
+and silences too. It may what both its user and
 its role, where it has one, may. People make theirs on the page "My jobs"."""
 
 api = DescribedAPI(
@@ -51,6 +53,7 @@ for each in (
     budgets,
     incidents,
     rules,
+    silences,
 ):
     api.add_router("", each)
 

@@ -27,7 +27,15 @@ RULE = {
     "clear_minutes": 0, "is_enabled": True, "severity": "info", "matchers": [], "schedule": None,
     "tells_owner": True, "remind_minutes": 0, "escalate_minutes": 0, "channels": [],
 }  # fmt: skip
-CHANGES = {"/api/v1/rules/": RULE, "/api/v1/incidents/": ACTION}
+SILENCE = {
+    "matchers": [{"label": "node", "values": ["node-001"], "is_not": False}],
+    "ends_at": DECISION["until"], "reason": "because",
+}  # fmt: skip
+CHANGES = {
+    "/api/v1/rules/": RULE,
+    "/api/v1/incidents/": ACTION,
+    "/api/v1/silences": SILENCE,
+}
 
 
 def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
@@ -42,6 +50,7 @@ def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
         "findings": there.finding.pk,
         "incidents": Incident.objects.latest("pk").pk,
         "rules": Rule.objects.earliest("pk").pk,
+        "silences": there.silence.pk,
     }
     for route, described in api.get_openapi_schema(path_prefix="/api/v1/")["paths"].items():
         methods = {method.upper() for method in described}
@@ -132,7 +141,7 @@ def changes(path: str) -> bool:
 def writes(role: str, path: str, action: str, there: World) -> bool:
     """Whether the role may write there."""
     if changes(path):
-        return may(role, Right.FLEET)  # the incident is nobody's
+        return may(role, Right.FLEET)  # the incident is nobody's, the silence of no team
     return decides(role, address(path, action), there)
 
 

@@ -11,6 +11,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
+from fleetwatch.alerts.models import Silence
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
@@ -41,6 +42,7 @@ class World:
     tokens: dict[str, str]
     finding: Finding
     others: Finding
+    silence: Silence
     invitation: str
     secrets: tuple[str, ...]
 
@@ -61,6 +63,7 @@ def make(slack_url: str, smtp_port: int) -> World:
         tokens,
         finding,
         others,
+        _silence(),
         invitation,
         (WEBHOOK_SECRET, invitation, *tokens.values(), *hashes),
     )
@@ -91,6 +94,17 @@ def _findings() -> tuple[Finding, Finding]:
     span = {"first_ms": to_ms(start), "last_ms": to_ms(start) + HOUR_MS}
     told.capacity("orphaned", on=gpu, start=start)
     return told.finding(job, **span), told.place("orphaned", node=gpu.node, **span)
+
+
+def _silence() -> Silence:
+    """Of a node, by nobody who is still there."""
+    return Silence.objects.create(
+        matchers=[{"label": "node", "values": ["node-001"], "is_not": False}],
+        starts_at=NOW - timedelta(hours=1),
+        ends_at=NOW + timedelta(days=1),
+        reason="moved to another rack",
+        created_at=NOW,
+    )
 
 
 def _money(smtp_port: int, slack_url: str) -> None:

@@ -25,6 +25,7 @@ ENDPOINTS = (
     "/api/v1/commitments",
     "/api/v1/incidents",
     "/api/v1/rules",
+    "/api/v1/silences",
     "/api/v1/back-test?condition=job_idle",
     "/api/v1/budgets",
     "/api/v1/forecast",

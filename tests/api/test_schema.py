@@ -73,10 +73,13 @@ IDS = {
     "GET /api/v1/reports/{report_id}": "getReport",
     "GET /api/v1/rules": "listRules",
     "PUT /api/v1/rules/{number}": "setRule",
+    "GET /api/v1/silences": "listSilences",
+    "POST /api/v1/silences": "addSilence",
+    "DELETE /api/v1/silences/{number}": "endSilence",
     "GET /api/v1/waste": "listWaste",
 }
 ASKS_FOR_ONE = {"explainGpu", "getForecast"}  # by a parameter
-DECIDES = {"decideFinding", "tryPolicy", "setRule", "actOnIncident"}
+DECIDES = {"decideFinding", "tryPolicy", "setRule", "actOnIncident", "addSilence", "endSilence"}
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from fleetwatch.alerts.models import Incident, Notification, Severity
-from fleetwatch.api import vocabulary
+from fleetwatch.alerts.models import Incident, Notification, Severity, Silence
+from fleetwatch.api import silence_routes, vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
 from fleetwatch.budgets.daily_dollars import METRICS
@@ -31,6 +31,11 @@ from fleetwatch.reports import digest, monthly
         (vocabulary.Risk, month_end.RISKS),
         (vocabulary.IncidentState, Incident.State.values),
         (vocabulary.NotificationState, Notification.State.values),
+        (vocabulary.SilenceKind, Silence.Kind.values),
+        (
+            vocabulary.SilenceState,
+            (silence_routes.ACTIVE, silence_routes.PENDING, silence_routes.EXPIRED),
+        ),
         (vocabulary.Severity, Severity.values),
         (vocabulary.Verdict, ("", *Incident.Verdict.values)),
         (vocabulary.ReportKind, (*digest.KINDS, monthly.STATEMENT, monthly.FLEET)),
