@@ -24,3 +24,11 @@ def open_span(now_ms: int) -> Open | None:
     if door is None or to_ms(door.at) < now_ms - FRESH_MS:
         return None
     return Open(to_ms(door.since), min(to_ms(door.at), now_ms))
+
+
+def shut_since_ms(now_ms: int) -> int | None:
+    """Since when the door is shut; None while it is open, or where it never was."""
+    door = heartbeat(DOOR)
+    if door is None or to_ms(door.at) >= now_ms - FRESH_MS:
+        return None
+    return to_ms(door.at)

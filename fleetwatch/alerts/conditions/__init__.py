@@ -2,10 +2,13 @@
 
 from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import (
+    budget_forecast,
     budget_spent,
+    channel_dead,
     gpu_cannot_work,
     gpu_idle,
     held_by_no_job,
+    hub_behind,
     job_hung,
     job_idle,
     low_utilisation,
@@ -13,6 +16,9 @@ from fleetwatch.alerts.conditions import (
     spinning,
     stalled,
     underused,
+    unusual_spending,
+    waste_of_person,
+    waste_of_team,
 )
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -27,6 +33,12 @@ CONDITIONS: tuple[Condition, ...] = (
     held_by_no_job.CONDITION,
     gpu_cannot_work.CONDITION,
     budget_spent.CONDITION,
+    budget_forecast.CONDITION,
+    unusual_spending.CONDITION,
+    waste_of_person.CONDITION,
+    waste_of_team.CONDITION,
+    hub_behind.CONDITION,
+    channel_dead.CONDITION,
 )
 
 

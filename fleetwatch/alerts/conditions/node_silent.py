@@ -58,7 +58,7 @@ def measure(watch: Watch) -> Measured:
     firing.
     """
     door = open_span(watch.end_ms)
-    nodes = _nodes()
+    nodes = reporting_nodes()
     names = {node.name for node in nodes}
     ends = {name: End(watch.end_ms, GONE) for name in watch.firing if name not in names}
     if door is None:
@@ -89,15 +89,16 @@ def unheard(nodes: Collection[Node], door: Open) -> dict[str, Span]:
     return {node.name: spans[node.name] for node in quiet if node.pk not in elastic}
 
 
-def live_nodes() -> QuerySet[Node]:
+def _live_nodes() -> QuerySet[Node]:
     """The nodes with GPUs that are capacity."""
     living = GPU.objects.filter(node=OuterRef("pk"), first_ms__isnull=False, retired_ms=None)
     return Node.objects.filter(Exists(living))
 
 
-def _nodes() -> list[Node]:
+def reporting_nodes() -> list[Node]:
+    """Those of which the hub expects to hear: that were live once."""
     fields = ("name", "labels", "last_ms", "silent_ms", "last_received_at")
-    return [node for node in live_nodes().only(*fields) if node.is_live]
+    return [node for node in _live_nodes().only(*fields) if node.is_live]
 
 
 def _heard_ms(node: Node) -> int:

@@ -1,0 +1,143 @@
+"""The condition budget_forecast: what is expected of the month is above its budget."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.budget_months import (
+    BudgetMonth,
+    budget_months,
+    known_ms,
+    labels_of,
+    slug_of,
+    usd_of,
+)
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.budgets import outlooks
+from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.budgets.models import Outlook
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.notify import wording
+
+BELOW = "the forecast is within the budget again"
+NO_BUDGET = "there is no budget any more"
+# a forecast is made each day: an older one is none
+FRESH_MS = timedelta(days=2) // timedelta(milliseconds=1)
+ACTION = (
+    "Fix: see on its page what grows; give back GPUs that are held for nothing, move what can wait,"
+    " or agree on another budget."
+)
+
+
+def measure(watch: Watch) -> Measured:
+    """Since its newest forecast how each budget of the running month stands to it."""
+    spans = {}
+    months = _running(watch)
+    forecasts = _forecasts()
+    for subject, month in months.items():
+        outlook = forecasts.get(slug_of(subject))
+        share = None if outlook is None else _share(month, outlook, watch)
+        if outlook is None or share is None:
+            continue
+        made_ms = to_ms(outlook.made_at)
+        level = Level.BREACH if share * 100 >= watch.settings.threshold else Level.CLEAR
+        if watch.end_ms - FRESH_MS < made_ms < watch.end_ms:
+            spans[subject] = [Span(max(made_ms, month.interval.start_ms), watch.end_ms, level)]
+    ends = {name: End(watch.end_ms, NO_BUDGET) for name in watch.firing if name not in months}
+    return Measured(spans, ends, cleared=BELOW)
+
+
+def _running(watch: Watch) -> dict[str, BudgetMonth]:
+    months = budget_months(watch.end_ms - 1, watch.end_ms)
+    return {month.subject: month for month in months}
+
+
+def _forecasts() -> dict[str, Outlook]:
+    """By the team's slug, or WHOLE_FLEET."""
+    fleet = outlooks.all_of("fleet").get("")
+    teams = {slug: each for slug, each in outlooks.all_of("team").items() if slug != WHOLE_FLEET}
+    return teams if fleet is None else {**teams, WHOLE_FLEET: fleet}
+
+
+def _share(month: BudgetMonth, outlook: Outlook, watch: Watch) -> float | None:
+    """Expected at the month's end ÷ budget, 0 and more; None where nothing can be said."""
+    posted = from_ms(max(known_ms(watch.end_ms), month.interval.start_ms))
+    if posted >= month.interval.end:
+        return None
+    spent_usd = usd_of(month.spending.by(to_ms(posted)))
+    rest = Interval(posted, month.interval.end)
+    end = outlooks.until_month_end(outlook, rest, spent_usd, budget_usd=usd_of(month.usd))
+    return None if end is None else end.end.expected_usd / month.usd
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode what is expected of which budget; None where there is none any more."""
+    months = _running(watch)
+    labels = labels_of({slug_of(each.subject) for each in episodes})
+    forecasts = _forecasts()
+    expected = [
+        _expected(months.get(each.subject), forecasts.get(slug_of(each.subject)), watch)
+        for each in episodes
+    ]
+    return [
+        None if of is None else _breach(each, of, labels[slug_of(each.subject)], watch)
+        for each, of in zip(episodes, expected, strict=True)
+    ]
+
+
+def _expected(
+    month: BudgetMonth | None, outlook: Outlook | None, watch: Watch
+) -> tuple[BudgetMonth, float] | None:
+    """The month, and the share of its budget that is expected at its end."""
+    share = _share(month, outlook, watch) if month and outlook else None
+    return None if month is None or share is None else (month, share)
+
+
+def _breach(
+    episode: Episode, expected: tuple[BudgetMonth, float], label: str, watch: Watch
+) -> Breach:
+    month, share = expected
+    whole = wording.usd(usd_of(month.usd))
+    amount = wording.usd(usd_of(share * month.usd))
+    return Breach(
+        subject=month.subject,
+        kind="budget",
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
+        word="forecast above",
+        tag="budget",
+        title=f"budget · {label} is expected to spend {amount} of {whole}",
+        where=f"budget of {label}",
+        what=f"{wording.share(share)} of the budget of {label} are expected at the month's end",
+        had="The forecast had been above the budget",
+        limit=f"forecast ≥ {watch.settings.threshold:g} %",
+        name=label,
+        has_cost=False,
+        lines=(("Expected", f"{amount} of {whole} ({wording.share(share)})"),),
+        actions=(ACTION,),
+        labels=month.labels,
+        facts={
+            "expected_usd": str(usd_of(share * month.usd)),
+            "budget_usd": str(usd_of(month.usd)),
+        },
+    )
+
+
+CONDITION = Condition(
+    name="budget_forecast",
+    label="Budget forecast",
+    sentence=(
+        "Tells when the forecast for the month's end has been at {threshold} % of the budget or"
+        " more for {minutes} minutes."
+    ),
+    kind="budget",
+    unit="% of the budget",
+    low=1,
+    high=1000,
+    usual=Settings(threshold=100, minutes=60),
+    measure=measure,
+    describe=describe,
+    is_on=True,
+    every_minutes=15,
+    no_history="Of forecasts the newest alone is kept.",
+)

@@ -1,0 +1,46 @@
+"""The condition waste_of_person: a user's jobs waste so many dollars an hour, hour after hour."""
+
+from collections.abc import Sequence
+from functools import partial
+from urllib.parse import urlencode
+
+from fleetwatch.alerts import waste_rates
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.waste_rates import Waster
+from fleetwatch.notify.message import one_line
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode whose jobs they are and what they wasted; None of who has no time in it."""
+    return [_breach(each, watch) for each in episodes]
+
+
+def _breach(episode: Episode, watch: Watch) -> Breach | None:
+    wasted = waste_rates.wasted_in(episode, "user", watch)
+    if wasted is None:
+        return None
+    waster = Waster(
+        one_line(episode.subject, 60),
+        wasted.totals,
+        waste_rates.holder_labels(episode.subject, watch),
+        f"/waste?{urlencode({'user': episode.subject, 'group_by': 'job'})}",
+    )
+    return waste_rates.breach(episode, waster, watch, kind="person")
+
+
+CONDITION = Condition(
+    name="waste_of_person",
+    label="Waste of a person",
+    sentence=(
+        "Tells when a person's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+    ),
+    kind="person",
+    unit="dollars an hour",
+    low=0.01,
+    high=100_000,
+    usual=Settings(threshold=20, minutes=120),
+    measure=partial(waste_rates.measured, group_by="user"),
+    describe=describe,
+    every_minutes=15,
+)

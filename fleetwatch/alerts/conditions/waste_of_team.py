@@ -1,0 +1,47 @@
+"""The condition waste_of_team: a team's jobs waste so many dollars an hour, hour after hour."""
+
+from collections.abc import Sequence
+from functools import partial
+from urllib.parse import urlencode
+
+from fleetwatch.alerts import waste_rates
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.waste_rates import Waster
+from fleetwatch.notify.message import one_line
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode which team it is and what it wasted; None of one that has no time in it."""
+    names = waste_rates.team_names({each.subject for each in episodes})
+    return [_breach(each, names.get(each.subject, ""), watch) for each in episodes]
+
+
+def _breach(episode: Episode, name: str, watch: Watch) -> Breach | None:
+    wasted = waste_rates.wasted_in(episode, "team", watch)
+    if wasted is None:
+        return None
+    waster = Waster(
+        name or one_line(episode.subject, 60),
+        wasted.totals,
+        {"team": (episode.subject,)},
+        f"/waste?{urlencode({'team': episode.subject, 'group_by': 'user'})}",
+    )
+    return waste_rates.breach(episode, waster, watch, kind="team")
+
+
+CONDITION = Condition(
+    name="waste_of_team",
+    label="Waste of a team",
+    sentence=(
+        "Tells when a team's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+    ),
+    kind="team",
+    unit="dollars an hour",
+    low=0.01,
+    high=100_000,
+    usual=Settings(threshold=100, minutes=120),
+    measure=partial(waste_rates.measured, group_by="team"),
+    describe=describe,
+    every_minutes=15,
+)

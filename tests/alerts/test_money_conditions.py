@@ -1,0 +1,255 @@
+"""What is expected of a budget, what is unusual, and who wastes how much an hour."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.alerts import announcing
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.services import settings_of
+from fleetwatch.budgets.models import Anomaly, Outlook
+from fleetwatch.costs.models import Rate
+from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.refusal import RefusedFieldError
+from tests.alerts.factories import a_rule
+from tests.alerts.test_budget_spent import a_budget, spent
+from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
+
+pytestmark = pytest.mark.django_db
+FIRST = datetime(2026, 11, 1, tzinfo=UTC)
+HOUR_MS = 3_600_000
+
+
+def hour(number: float) -> datetime:
+    """So many hours after the first of November began."""
+    return FIRST + timedelta(hours=number)
+
+
+def a_money_rule(name: str, threshold: float, minutes: float = 60):
+    began_ms = to_ms(hour(0))
+    return a_rule(
+        name=name, condition=name, threshold=threshold, minutes=minutes, evaluated_ms=began_ms
+    )
+
+
+def states(number: float) -> list[tuple[str, str]]:
+    announcing.run(hour(number))
+    return list(Incident.objects.order_by("pk").values_list("subject", "state"))
+
+
+def newest():
+    return stored_breach(Incident.objects.latest("pk").facts)
+
+
+def tried(rule, start: float, end: float):
+    interval = Interval(hour(start), hour(end))
+    return back_test(condition(rule.condition), settings_of(rule), (), interval).trials
+
+
+def an_outlook(usd_per_hour: float, *, made: float, kind: str = "team", key: str = "nlp") -> None:
+    Outlook.objects.all().delete()
+    Outlook.objects.create(
+        kind=kind,
+        key=key,
+        origin=hour(24),
+        made_at=hour(made),
+        days=30,
+        has_shifted=False,
+        usd_per_hour=[[usd_per_hour] * 24] * 7,
+        low=[-0.1] * 31,
+        high=[0.1] * 31,
+        median_error=[None] * 31,
+        tries=[0] * 31,
+        is_whole=True,
+    )
+
+
+# 240 are spent, nothing in the 25th hour; 695 hours at 1 are to come
+@pytest.mark.parametrize(("budget", "fires"), [("935.01", False), ("935", True), ("900", True)])
+def test_a_forecast_that_reaches_the_budget(budget, fires):
+    a_money_rule("budget_forecast", 100)
+    a_budget(budget)
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+
+    assert ("teams/nlp", "firing") not in states(24.5)
+    assert states(25.2) == ([("teams/nlp", "firing")] if fires else [])
+
+
+def test_an_old_forecast_is_none():
+    a_money_rule("budget_forecast", 100)
+    a_budget("300")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+
+    assert states(24 + 49) == []
+
+
+def test_a_forecast_within_the_budget_ends_it_and_it_says_what_is_expected():
+    a_money_rule("budget_forecast", 100)
+    a_budget("900")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+    states(25.2)
+    breach = newest()
+    assert breach.title == "budget · NLP is expected to spend $935.00 of $900.00"
+    assert breach.path == "/budgets/teams/nlp"
+
+    an_outlook(0.5, made=48)
+
+    assert states(48.5) == [("teams/nlp", "resolved")]
+
+
+def test_a_forecast_has_no_history():
+    rule = a_money_rule("budget_forecast", 100)
+
+    with pytest.raises(RefusedFieldError, match="newest alone"):
+        tried(rule, 0, 24)
+
+
+def an_anomaly(start: float, end: float, usd: str, usual: str, **fields) -> Anomaly:
+    usual_fields = {"kind": "team", "key": "nlp", "metric": "cost", "spreads": 7.0}
+    return Anomaly.objects.create(
+        start=hour(start),
+        end=hour(end),
+        usd=Decimal(usd),
+        usual_usd=Decimal(usual),
+        found_at=hour(end + 1),
+        **(usual_fields | fields),
+    )
+
+
+@pytest.mark.parametrize(("usd", "fires"), [("199.99", False), ("200", True), ("500", True)])
+def test_so_many_dollars_more_than_usual(usd, fires):
+    a_money_rule("unusual_spending", 100)
+    an_anomaly(3, 5, usd, "100")
+
+    assert states(6.2) == ([("team/nlp/cost", "firing")] if fires else [])
+
+
+def test_less_than_usual_is_no_alarm_nor_are_models_and_nodes():
+    a_money_rule("unusual_spending", 0)
+    an_anomaly(3, 5, "0", "500")
+    an_anomaly(3, 5, "900", "500", kind="node", key="node-1")
+
+    assert states(6.2) == []
+
+
+def test_it_names_what_moved_most_and_is_over_when_it_is_usual_again():
+    a_money_rule("unusual_spending", 100)
+    movers = [{"kind": "user", "key": "ana", "label": "ana\n<!here>", "usd": "300"}]
+    an_anomaly(3, 5, "500", "100", movers=movers)
+    states(6.2)
+    breach = newest()
+    assert dict(breach.lines)["Users that moved most"] == "ana <!here> $300.00"
+    assert (breach.cost_usd, breach.usd_per_hour) == (Decimal(400), Decimal(200))
+    assert breach.path == "/budgets/teams/nlp"
+
+    assert states(8.3) == [("team/nlp/cost", "resolved")]
+
+
+def test_what_was_evaluated_each_quarter_is_what_the_back_test_says_of_anomalies():
+    rule = a_money_rule("unusual_spending", 100)
+    an_anomaly(3, 5, "500", "100")
+    an_anomaly(10, 11, "500", "100", kind="fleet", key="")
+    for quarter in range(5 * 4, 15 * 4):
+        states(quarter / 4)
+
+    live = Incident.objects.order_by("-since_ms")
+    assert [(each.subject, each.since_ms, each.fired_ms) for each in live] == [
+        (trial.episode.subject, trial.episode.since_ms, trial.episode.fired_ms)
+        for trial in tried(rule, 0, 15)
+    ]
+    assert live.count() == 2
+
+
+def wasted(user: str, *hours: int, usd: str = "10", state: str = "idle", **fields) -> None:
+    """The user's GPU was idle in these hours, at such a price."""
+    gpu = a_gpu(model=f"model of {user}", node=f"node-{user}")
+    if usd and not Rate.objects.filter(gpu_model=gpu.model).exists():
+        a_rate(usd, gpu=gpu)
+    job = a_job(user=user, team="nlp", scheduler="slurm", cluster="della", start_ms=to_ms(hour(0)))
+    for number in hours:
+        tier = {"idle": "certain"}.get(state, "")
+        an_entry(gpu, state, HOUR_MS, start=hour(number), job=job, tier=tier, **fields)
+
+
+@pytest.mark.parametrize(("usd", "fires"), [("9.99", False), ("10", True), ("11", True)])
+def test_a_person_who_wastes_so_much_an_hour(usd, fires):
+    a_money_rule("waste_of_person", 10, minutes=120)
+    wasted("ana", 1, 2, usd=usd)
+
+    assert states(3.2) == ([("ana", "firing")] if fires else [])
+
+
+def test_it_says_who_and_how_much():
+    a_money_rule("waste_of_person", 10, minutes=120)
+    wasted("ana", 1, 2)
+
+    states(3.2)
+
+    breach = newest()
+    assert (breach.cost_usd, breach.usd_per_hour) == (Decimal(20), Decimal(10))
+    assert breach.path == "/waste?user=ana&group_by=job"
+    assert (breach.label("user"), breach.label("team")) == ("ana", "nlp")
+    assert (breach.label("scheduler"), breach.label("cluster")) == ("slurm", "della")
+
+
+def test_what_nobody_saw_or_has_no_rate_neither_fires_nor_ends_it():
+    a_money_rule("waste_of_person", 10, minutes=60)
+    wasted("ana", 1, 2, 3)
+    wasted("ben", 4, usd="")
+    states(4.2)
+
+    wasted("ana", 4, state="unobserved")
+
+    assert states(5.2) == [("ana", "firing")]
+
+
+def test_who_wastes_less_ends_it():
+    a_money_rule("waste_of_person", 10, minutes=60)
+    wasted("ana", 1, 2)
+    states(3.2)
+
+    wasted("ben", 3, state="useful")
+
+    assert states(4.2) == [("ana", "resolved")]
+
+
+def test_an_hour_that_is_not_posted_says_nothing():
+    a_money_rule("waste_of_person", 10, minutes=60)
+    wasted("ana", 1, 2)
+    states(3.2)
+
+    assert states(6.2) == [("ana", "firing")]
+
+
+def test_a_team_is_told_as_a_team():
+    a_money_rule("waste_of_team", 15, minutes=60)
+    wasted("ana", 1, 2)
+    wasted("ben", 1, 2)
+
+    assert states(3.2) == [("nlp", "firing")]
+    breach = newest()
+    assert (breach.title, breach.path) == ("waste · NLP $20.00/h", "/waste?team=nlp&group_by=user")
+    assert Incident.objects.get().team.slug == "nlp"
+
+
+def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_of_waste():
+    rule = a_money_rule("waste_of_person", 10, minutes=120)
+    wasted("ana", 1, 2, 3, 6, 7, 8, 9)
+    wasted("ben", 2, 4, 6)
+    wasted("eve", *range(12), state="useful")
+    for half in range(24):
+        states(half / 2)
+
+    live = Incident.objects.order_by("-since_ms")
+    assert [(each.subject, each.since_ms, each.fired_ms) for each in live] == [
+        (trial.episode.subject, trial.episode.since_ms, trial.episode.fired_ms)
+        for trial in tried(rule, 0, 11.2)
+    ]
+    assert live.count() == 2
