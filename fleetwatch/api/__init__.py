@@ -2,5 +2,5 @@
 
 In:   token or session.
 Out:  JSON with units in names, coverage beside every total.
-Rule: nothing here writes but what people decide about findings.
+Rule: nothing here writes but what people decide: about findings, incidents, rules and silences.
 """
