@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Line, Settings, Watch, named
+from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, named
+from fleetwatch.alerts.cause_words import likely, what_to_do
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.gpu_places import amounts_sum, models, place_of, places
-from fleetwatch.alerts.job_labels import job_labels
+from fleetwatch.alerts.job_labels import job_labels, owner_words
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import UNFIT
@@ -26,14 +27,12 @@ from fleetwatch.lib.intervals import floor_hour_ms, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
-from fleetwatch.notify.message import one_line
 
 _HELD_TIME = read_statement("alerts/sql/held_time.sql")
 _CAUSES = read_statement("alerts/sql/episode_causes.sql")
 
 # a GPU's newest run may lie this far behind its job's newest five minutes
 EDGE_MS = 10 * MINUTE_MS
-NO_CAUSE = "Diagnosis names no cause yet: the job's page shows what its GPUs do."
 # what a job's GPUs do beside idling, which has rules of its own
 JUDGED = ("useful", "underused", "stalled")
 
@@ -93,7 +92,7 @@ class Facts:
     @property
     def owner(self) -> str:
         """User and team, as far as they are known; "" when neither is."""
-        return f"{self.user} ({self.team})" if self.user and self.team else self.user or self.team
+        return owner_words(self.user, self.team)
 
 
 def describe(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> list[Breach | None]:
@@ -250,25 +249,6 @@ class _Words:
             threshold=f"{self.settings.threshold:g}", minutes=f"{self.settings.minutes:g}"
         )
 
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The cause, where there is one."""
-        if self.advice is None:
-            return ()
-        cause = self.advice.cause
-        return (("Likely", f"{cause.title}: {cause.sentence}"),)
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        """What to do, and what looks the same and how to tell it apart."""
-        if self.advice is None:
-            return (NO_CAUSE,)
-        fix = self.advice.steps[0]
-        typed = self.advice.command or fix.code
-        shown = "" if "\n" in typed else one_line(typed, 300)
-        alike = " ".join([self.advice.cause.alike, *(step.text for step in self.advice.tell)])
-        return (f"Fix: {fix.text} {shown}".strip(), alike.strip())
-
 
 def _with_shares(words: str, facts: Facts) -> str:
     return words.format(
@@ -276,10 +256,14 @@ def _with_shares(words: str, facts: Facts) -> str:
     )
 
 
+def _labels(job: Job, facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    cause = {"cause": (facts.cause,)} if facts.cause else {}
+    return {**job_labels(job, facts.gpus), **cause}
+
+
 def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
     where = places(facts.gpus)
     word = words.telling.word
-    cause = {"cause": (facts.cause,)} if facts.cause else {}
     held = [gpu for gpu in facts.gpus if gpu.end_ms > episode.until_ms - EDGE_MS]
     return Breach(
         subject=facts.job_key,
@@ -298,8 +282,8 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
         cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
-        lines=words.lines,
-        actions=words.actions,
-        labels={**job_labels(job, facts.gpus), **cause},
+        lines=likely(words.advice),
+        actions=what_to_do(words.advice),
+        labels=_labels(job, facts),
         facts=asdict(facts),
     )

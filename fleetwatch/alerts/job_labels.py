@@ -35,3 +35,8 @@ def job_labels(job: Job, gpus: Iterable[Card]) -> Mapping[str, tuple[str, ...]]:
     return {
         name: tuple(sorted(several - {""})) for name, several in values.items() if several - {""}
     }
+
+
+def owner_words(user: str, team: str) -> str:
+    """User and team, as far as they are known; "" when neither is."""
+    return f"{user} ({team})" if user and team else user or team

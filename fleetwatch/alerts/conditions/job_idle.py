@@ -15,7 +15,7 @@ from fleetwatch.alerts import job_lanes
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.gpu_places import amounts_sum, models, place_of, places
-from fleetwatch.alerts.job_labels import job_labels
+from fleetwatch.alerts.job_labels import job_labels, owner_words
 from fleetwatch.alerts.job_lanes import Counts, Ints
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
@@ -121,7 +121,7 @@ class Facts:
     @property
     def owner(self) -> str:
         """User and team, as far as they are known; "" when neither is."""
-        return f"{self.user} ({self.team})" if self.user and self.team else self.user or self.team
+        return owner_words(self.user, self.team)
 
     @property
     def memory_bytes(self) -> float | None:

@@ -1,0 +1,28 @@
+"""A cause of diagnosis and its advice as messages say them. Pure."""
+
+from fleetwatch.alerts.breach import Line
+from fleetwatch.diagnosis.findings.advice import Advice
+from fleetwatch.notify.message import one_line
+
+NO_CAUSE = "Diagnosis names no cause yet: the job's page shows what its GPUs do."
+MAX_COMMAND = 300
+
+
+def likely(advice: Advice | None) -> tuple[Line, ...]:
+    """What it likely is; nothing where diagnosis has no cause."""
+    if advice is None:
+        return ()
+    return (("Likely", f"{advice.cause.title}: {advice.cause.sentence}"),)
+
+
+def what_to_do(advice: Advice | None) -> tuple[str, ...]:
+    """The first step, with what to type where that is a line; and what looks the same, and how to
+    tell it apart.
+    """
+    if advice is None:
+        return (NO_CAUSE,)
+    fix = advice.steps[0]
+    typed = advice.command or fix.code
+    shown = "" if "\n" in typed else one_line(typed, MAX_COMMAND)
+    alike = " ".join([advice.cause.alike, *(step.text for step in advice.tell)])
+    return (f"Fix: {fix.text} {shown}".strip(), alike.strip())
