@@ -3,7 +3,7 @@ message itself waits in notify. What a person has not to hear now is a row that 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from fleetwatch.alerts.group_news import REACHED, GroupNews
 from fleetwatch.alerts.models import IncidentEvent, Notification, Severity
 from fleetwatch.alerts.quiet_hours import Gate, Habits, Passage, day_start, passage
 from fleetwatch.alerts.routing import Destination
+from fleetwatch.alerts.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.message import one_line
 from fleetwatch.notify.models import Channel
@@ -115,6 +116,8 @@ def _queue(telling: Telling, destination: Destination, book: AddressBook, now: d
     person = book.people.get(destination.person_id or 0)
     zone = person.zone if person else book.zone
     message = telling.news.message(zone, now, again=telling.again)
+    if person:
+        message = replace(message, unsubscribe_url=unsubscribe_url(person.user, "alerts"))
     thread = telling.news.thread
     channel = book.channels[destination.channel_id]
     recipient = Recipient(channel, destination.address)

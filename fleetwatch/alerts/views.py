@@ -1,14 +1,15 @@
-"""The door for Slack: POST /slack/interactivity."""
+"""The doors that need no session: Slack's clicks, and the links in mails that stop them."""
 
 from functools import partial
 
 import structlog
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
-from fleetwatch.alerts import slack_clicks
+from fleetwatch.alerts import slack_clicks, unsubscribing
 from fleetwatch.lib.aside import aside
 from fleetwatch.notify.selectors import slack_signers
 from fleetwatch.notify.slack_interaction import (
@@ -55,6 +56,27 @@ def slack_interactivity(request: HttpRequest) -> HttpResponse:
     except InteractionError:
         return _refused(400)
     return _answered(slack_clicks.act(signers, click, now), click)
+
+
+@csrf_exempt
+@require_http_methods(["GET", "POST"])
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """The link's page; what POSTs it (a person, or his mail program by one click: RFC 8058) does
+    it. A GET changes nothing: scanners of mail follow links.
+    """
+    link = unsubscribing.read_token(token)
+    if link is None:
+        raise Http404
+    user, what = link
+    is_done = request.method == "POST"
+    if is_done:
+        unsubscribing.unsubscribe(user, what)
+    shown = {
+        "user_name": user.get_full_name() or user.get_username(),
+        "what": unsubscribing.STOPS[what],
+        "is_done": is_done,
+    }
+    return render(request, "notify/unsubscribe.html", shown)
 
 
 def _answered(answer: slack_clicks.Answer, click: Interaction) -> HttpResponse:

@@ -45,6 +45,7 @@ class Message:
     has (a reminder), where any other message says how things stand now, instead of the last one.
     status: of the incident that it is about; "" = it is about none (a report, a test). labels: what
     programs route an incident by, by name. since_ms: when it began; None = of no incident.
+    unsubscribe_url: where the person who gets it can stop such; "" = it is for no person.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Message:
     status: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     since_ms: int | None = None
+    unsubscribe_url: str = ""
 
     def __post_init__(self) -> None:
         _of("severity", self.severity, SEVERITIES)
@@ -70,9 +72,9 @@ class Message:
 
     @property
     def links(self) -> list[Button]:
-        """The buttons that have an address, then the message's own page."""
+        """What leads to a page, of each action the first, at last the message's own page."""
         every = [*self.buttons, Button("Open in FleetWatch", "open", self.url)]
-        return [button for button in every if button.url]
+        return list({link.action: link for link in reversed(every) if link.url}.values())[::-1]
 
     @property
     def has_spark(self) -> bool:

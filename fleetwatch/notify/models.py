@@ -76,6 +76,11 @@ class Delivery(models.Model):
             ),
         ]
 
+    @property
+    def title(self) -> str:
+        """What it says, in a line."""
+        return str(self.message.get("title", ""))
+
 
 class RemoteMessage(models.Model):
     """What stands of a thread on the other side: a later message of it edits that."""

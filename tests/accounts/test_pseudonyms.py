@@ -83,7 +83,7 @@ def test_no_page_names_others_or_links_to_what_is_closed(role, split, others):
         name for name in opened_names if name.startswith(("account", "mfa", "social", "openid"))
     }
     assert opened_names - of_logins - OPEN - OPEN_WITH_PSEUDONYMS - {
-        "", "chart", "invitation", "agent_package", "agent_checksum", "agent_install_script"
+        "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
 
 

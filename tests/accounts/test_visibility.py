@@ -69,7 +69,7 @@ def test_no_page_shows_what_is_others(role, split, others):
     assert {"me", "jobs", "job", "waste", "waste_csv", "findings", "finding", "chart"} <= opened
     of_logins = {name for name in opened if name.startswith(("account", "mfa", "social", "openid"))}
     assert opened - of_logins - OPEN - {
-        "", "chart", "invitation", "agent_package", "agent_checksum", "agent_install_script"
+        "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
 
 

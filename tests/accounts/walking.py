@@ -22,6 +22,7 @@ from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
 from fleetwatch.alerts import incident_actions
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.unsubscribing import unsubscribe_url
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.views import invoices, people, rules
 from fleetwatch.diagnosis.findings import deciding
@@ -35,6 +36,7 @@ OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
     "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
+    "unsubscribe",
 }  # fmt: skip
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}
@@ -61,6 +63,7 @@ CHANGED_BY = {
     "make_token": EVERYBODY,
     "revoke_token": EVERYBODY,
     "theme": EVERYBODY,
+    "unsubscribe": EVERYBODY,
     "report_compute": Right.MONEY,
     "invoice_change": Right.MONEY,
     "budget_set": Right.MONEY,
@@ -170,6 +173,7 @@ def values(name: str, field: str, there: World) -> list[Any]:
         "code": ["idle_held"],
         "month": [world.MONTH],
         "secret": [there.invitation],
+        "token": [unsubscribe_url(there.users["lead"], "digest").rpartition("/")[2]],
         "provider_id": ["sso"],
         "pk": [
             Report.objects.latest("pk").pk if name.startswith("report") else there.users["lead"].pk

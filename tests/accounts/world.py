@@ -11,7 +11,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
-from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.models import Preference, Silence
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
@@ -70,7 +70,10 @@ def make(slack_url: str, smtp_port: int) -> World:
 
 
 def _people(users: dict[str, User]) -> str:
-    """The secret of an invitation; everybody has a claim that waits."""
+    """The secret of an invitation; everybody has a claim that waits. The lead gets no digest, so
+    that a stranger with a link that stops it changes nothing.
+    """
+    Preference.objects.create(user=users["lead"], gets_digest=False)
     people.give_name(
         users["engineer"], people.Name("unix", "ann"), source=Identity.Source.ADMIN, now=NOW
     )

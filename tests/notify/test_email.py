@@ -42,6 +42,69 @@ def test_a_mail_arrives_as_text_and_html(smtp):
             assert expected in part
 
 
+def test_its_series_is_a_picture_within_it_and_characters_for_who_sees_none(smtp):
+    send(smtp_config(smtp.port), message(spark=(0.0, None, 1.0), spark_label="<b>active</b>"))
+
+    (mail,) = smtp.script.mails
+    html = mail.get_body(("html",)).get_content()
+    [picture] = [part for part in mail.walk() if part.get_content_type() == "image/png"]
+    assert [part.get_content_type() for part in mail.walk()] == [
+        "multipart/related",
+        "multipart/alternative",
+        "text/plain",
+        "text/html",
+        "image/png",
+    ]
+    assert f'src="cid:{picture["Content-ID"].strip("<>")}"' in html
+    assert picture.get_content().startswith(b"\x89PNG")
+    assert 'alt="▁ █"' in html
+    assert "&lt;b&gt;active&lt;/b&gt;" in html
+    assert "<b>active</b>: ▁ █" in mail.get_body(("plain",)).get_content()
+
+
+def test_a_series_of_nothing_is_no_picture(smtp):
+    send(smtp_config(smtp.port), message(spark=(None, None)))
+
+    (mail,) = smtp.script.mails
+    assert "<img" not in mail.get_body(("html",)).get_content()
+    assert mail.get_content_type() == "multipart/alternative"
+
+
+def test_who_gets_it_can_stop_it_by_one_click_of_the_mail_program(smtp):
+    send(smtp_config(smtp.port), message(unsubscribe_url="http://fleet.example/u/t0ken"))
+
+    (mail,) = smtp.script.mails
+    assert mail["List-Unsubscribe"] == "<http://fleet.example/u/t0ken>"
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    for part in ("html", "plain"):
+        assert "http://fleet.example/u/t0ken" in mail.get_body((part,)).get_content()
+
+
+def test_what_goes_to_no_person_is_stopped_by_no_link(smtp):
+    send(smtp_config(smtp.port))
+
+    (mail,) = smtp.script.mails
+    assert mail["List-Unsubscribe"] is None
+    assert "No more of these" not in mail.get_body(("html",)).get_content()
+
+
+def test_it_has_other_colours_where_it_is_dark(smtp):
+    send(smtp_config(smtp.port))
+
+    html = smtp.script.mails[0].get_body(("html",)).get_content()
+    assert '<meta name="color-scheme" content="light dark">' in html
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_each_action_has_one_link(smtp):
+    acts = (Button("Ack", "ack", "http://f/7"), Button("The job", "open", "http://f/job"))
+    send(smtp_config(smtp.port), message(buttons=acts))
+
+    text = smtp.script.mails[0].get_body(("plain",)).get_content()
+    assert text.split("\r\n\r\n")[-3].splitlines() == ["Ack: http://f/7", "The job: http://f/job"]
+    assert "Open in FleetWatch" not in text
+
+
 def test_log_in_works(smtp):
     smtp.script.login = ("fleet", "pass word")
 

@@ -4,6 +4,8 @@ import hashlib
 import smtplib
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.mime.image import MIMEImage
 from email.utils import formatdate
 from functools import partial
 from typing import Any
@@ -15,7 +17,8 @@ from django.core.validators import validate_email
 from django.template.loader import render_to_string
 
 from fleetwatch.lib import outbound
-from fleetwatch.notify.message import one_line
+from fleetwatch.notify.message import Message, one_line, sparkline
+from fleetwatch.notify.spark_png import MAX_BARS, spark_png
 from fleetwatch.notify.transports.base import (
     AddressRefusedError,
     Config,
@@ -37,6 +40,12 @@ SECURITY = (
     ("tls", "TLS from the start"),
     ("none", "none (readable on the way)"),
 )
+COLOURS = {
+    "info": "#2563eb",
+    "warning": "#d97706",
+    "critical": "#dc2626",
+    "resolved": "#15803d",
+}
 CREDENTIALS = {"username": "User name", "password": "Password"}
 Connect = Callable[[int], socket.socket]  # to a port
 
@@ -100,6 +109,26 @@ class Email:
                 raise _judged(error, host, envelope.address, is_late=deadline.is_over) from error
         missed = _refusals(refused, ", ")
         return Receipt(f"accepted, but not for {missed}" if missed else "accepted")
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A message's series as a picture in its mail."""
+
+    cid: str
+    message: Message
+
+    @property
+    def alt(self) -> str:
+        """The same in characters, a gap as a blank one."""
+        return sparkline(self.message.spark[-MAX_BARS:])
+
+    def picture(self) -> MIMEImage:
+        """The mail's part."""
+        part = MIMEImage(spark_png(self.message.spark), "png")
+        part.add_header("Content-ID", f"<{self.cid}>")
+        part.add_header("Content-Disposition", "inline", filename="chart.png")
+        return part
 
 
 class _PinnedSMTP(smtplib.SMTP):
@@ -189,24 +218,51 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
     the same one, by which mail programs show them together (RFC 5322 3.6.4: it need not exist).
     """
     message = envelope.message
-    shown = {"message": message, "head": message.rows[:1], "rows": message.rows[1:]}
     domain = sender.rpartition("@")[2]
-    thread = hashlib.sha256(f"thread/{envelope.thread}".encode()).hexdigest()[:32]
+    chart = Chart(f"chart.{envelope.identity}@{domain}", message) if message.has_spark else None
+    shown = {
+        "message": message,
+        "colour": COLOURS[message.severity],
+        "chart": chart,
+        "links": message.links,
+        "head": message.rows[:1],
+        "rows": message.rows[1:],
+    }
     mail = EmailMultiAlternatives(
         subject=one_line(message.title, MAX_SUBJECT),
         body=render_to_string("notify/message.txt", shown),
         from_email=f"FleetWatch <{sender}>",
         to=recipients,
-        headers={
-            "Message-ID": f"<{envelope.identity}@{domain}>",
-            "References": f"<{thread}@{domain}>",
-            "Date": formatdate(),
-            "Auto-Submitted": "auto-generated",  # RFC 3834: no out-of-office answers, please
-            "X-Auto-Response-Suppress": "All",
-        },
+        headers=_headers(envelope, domain),
     )
     mail.attach_alternative(render_to_string("notify/message.html", shown), "text/html")
+    if chart:
+        # the picture belongs into the text: RFC 2387
+        mail.mixed_subtype = "related"  # type: ignore[attr-defined]  # Django has it
+        mail.attach(chart.picture())
     return mail
+
+
+def _headers(envelope: Envelope, domain: str) -> dict[str, str]:
+    thread = hashlib.sha256(f"thread/{envelope.thread}".encode()).hexdigest()[:32]
+    return {
+        "Message-ID": f"<{envelope.identity}@{domain}>",
+        "References": f"<{thread}@{domain}>",
+        "Date": formatdate(),
+        "Auto-Submitted": "auto-generated",  # RFC 3834: no out-of-office answers, please
+        "X-Auto-Response-Suppress": "All",
+        **_unsubscribing(envelope.message.unsubscribe_url),
+    }
+
+
+def _unsubscribing(url: str) -> dict[str, str]:
+    """What mail programs make a button of: RFC 2369, and RFC 8058 by one click of theirs."""
+    if not url:
+        return {}
+    return {
+        "List-Unsubscribe": f"<{url}>",
+        "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+    }
 
 
 def _deliver(

@@ -109,7 +109,7 @@ def _actions(message: Message) -> list[Block]:
     return [
         {"type": "Action.OpenUrl", "title": one_line(link.label, 75), "url": link.url}
         | STYLES[link.style]
-        for link in message.links[-MAX_ACTIONS:]
+        for link in message.links
     ]
 
 
