@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import structlog
@@ -117,19 +118,21 @@ def set_rule(rule: Rule, terms: RuleTerms) -> Rule:
     weekly_hours.check(terms.hours)
     _check_waits(terms)
     scope = matchers.checked(terms.scope)
+    hours = msgspec.to_builtins(terms.hours) if terms.hours else {}
+    columns = _numbers(terms) | {"matchers": scope, "schedule": hours}
     if terms.is_enabled and not rule.is_enabled:
-        rule.evaluated_ms = None
-    for name, value in (_numbers(terms) | {"matchers": scope}).items():
+        columns["evaluated_ms"] = None
+    for name, value in columns.items():
         setattr(rule, name, value)
-    rule.schedule = msgspec.to_builtins(terms.hours) if terms.hours else {}
     with transaction.atomic():
-        rule.save()
+        # no more than these: a name and an evaluation of meanwhile stay
+        rule.save(update_fields=columns)
         rule.channels.set(terms.channels)
         _record(rule, terms)
     return rule
 
 
-def _numbers(terms: RuleTerms) -> dict[str, str | float | bool]:
+def _numbers(terms: RuleTerms) -> dict[str, Any]:
     """The terms that are columns of the rule as they are."""
     return asdict(terms.settings) | {
         "is_enabled": terms.is_enabled,

@@ -1,5 +1,6 @@
 """Rules in the API: how they are set, by whom they may be, and tried on history."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.alerts.conditions import CONDITIONS
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.services import set_rule, terms_of
 from fleetwatch.costs.models import Rate
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import to_ms
@@ -144,6 +146,16 @@ def test_an_operator_sets_every_term_and_the_log_says_so(operator):
     assert entry.detail["scope"] == ["label.project is a or b"]
     assert entry.detail["hours"] == "Mon, Tue, Wed 08:00 to 18:00 Europe/Berlin"
     assert entry.detail["channels"] == ["ops"]
+
+
+def test_what_was_renamed_and_evaluated_meanwhile_stays_so():
+    rule = a_rule()
+    Rule.objects.update(name="Idle job", evaluated_ms=7)
+
+    set_rule(rule, replace(terms_of(rule), severity="info"))
+
+    rule.refresh_from_db()
+    assert (rule.name, rule.evaluated_ms, rule.severity) == ("Idle job", 7, "info")
 
 
 @pytest.mark.parametrize(
