@@ -1,15 +1,11 @@
 """What a node's newest batch told of its agent, for people. Pure."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from fleetwatch.lib.intervals import to_ms
-
-_VERSION = re.compile(r"\d{1,6}\.\d{1,6}\.\d{1,6}")
 
 # agent.readings.GPUInfo.unread, in words; a reason that a newer agent gives is shown as it is
 REASONS = {
@@ -41,15 +37,6 @@ def lag_ms(received_at: datetime | None, last_ms: int | None) -> int | None:
     return max(0, to_ms(received_at) - last_ms)
 
 
-def is_older(version: Any, than: str) -> bool:
-    """True for a lower version number; False for one that can't be compared (another sender's, a
-    build's).
-    """
-    numbers = _numbers(version)
-    others = _numbers(than)
-    return numbers is not None and others is not None and numbers < others
-
-
 def unread_of(gpus: Iterable[tuple[str, Mapping[str, str]]]) -> list[Unread]:
     """The refusals of a node, from each GPU's name and unread metrics; the ones that concern most
     metrics first.
@@ -73,9 +60,3 @@ def _refused(named: Iterable[tuple[str, Mapping[str, str]]]) -> dict[tuple[str, 
         for metric, reason in unread.items():
             refused[reason, metric].append(name)
     return refused
-
-
-def _numbers(version: Any) -> tuple[int, ...] | None:
-    if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        return None
-    return tuple(map(int, version.split(".")))

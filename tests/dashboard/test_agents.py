@@ -5,6 +5,7 @@ import pytest
 from fleetwatch.dashboard import agents
 from fleetwatch.dashboard.agents import Unread
 from fleetwatch.ingest import agent_package
+from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.markup import tight
@@ -40,7 +41,7 @@ def test_the_lag_is_from_a_windows_end_to_its_arrival(received_at, last_ms, lag_
     ],
 )
 def test_an_older_version_is_told_by_its_numbers(version, than, older):
-    assert agents.is_older(version, than) is older
+    assert is_older(version, than) is older
 
 
 def test_metrics_refused_alike_are_one_row():

@@ -2,9 +2,11 @@
 
 from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import (
+    agent_old,
     budget_forecast,
     budget_spent,
     channel_dead,
+    clock_off,
     finding_saving,
     gpu_cannot_work,
     gpu_idle,
@@ -32,6 +34,8 @@ CONDITIONS: tuple[Condition, ...] = (
     underused.CONDITION,
     finding_saving.CONDITION,
     node_silent.CONDITION,
+    clock_off.CONDITION,
+    agent_old.CONDITION,
     held_by_no_job.CONDITION,
     gpu_cannot_work.CONDITION,
     budget_spent.CONDITION,

@@ -31,6 +31,7 @@ from fleetwatch.figures.totals import nothing
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
+from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import SourceOutage, job_sources, source_outages
 from fleetwatch.ledger import idle_power
@@ -156,7 +157,7 @@ def _agent(node: Node, gpus: Sequence[GPU]) -> Context:
     hub = install.agent_version()
     return {
         "lag_ms": agents.lag_ms(node.last_received_at, node.last_ms),
-        "is_older": agents.is_older(node.agent.get("version"), hub),
+        "is_older": is_older(node.agent.get("version"), hub),
         "hub_version": hub,
         "sources": job_sources([node.pk]).get(node.pk, []),
         "drain": telemetry.drains([node.pk]).get(node.pk),
