@@ -16,12 +16,15 @@ def owners_of(breach: Breach) -> tuple[User | None, Team | None]:
 
 
 def holder_of(breach: Breach) -> str:
-    """Who holds it as its scheduler names him: "job user ana on della"; "" where nobody does."""
+    """Who holds it as the scheduler or the node names him: "job user ana on della"; "" where nobody
+    does.
+    """
     user = breach.label("user")
-    cluster = breach.label("cluster")
     if not user:
         return ""
-    return f"job user {user} on {cluster}" if cluster else f"job user {user}"
+    name = f"job user {user}" if breach.kind == "job" else f"user {user}"
+    cluster = breach.label("cluster")
+    return f"{name} on {cluster}" if cluster else name
 
 
 def may_see(user: User, incident: Incident) -> bool:
