@@ -244,7 +244,7 @@ class _Writing:
 
 
 def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident]) -> Counter[str]:
-    did = _open_all(writing, changes.opened)
+    did: Counter[str] = Counter()
     for episode, breach in writing.breaches(changes.kept):
         did[_keep(writing, incidents[episode.subject], episode, breach)] += 1
     for episode, breach in writing.breaches(changes.ended):
@@ -254,7 +254,8 @@ def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident
     did["resolved"] += len(changes.ended) + len(changes.withdrawn)
     dropped = [incidents[subject].pk for subject in changes.dropped]
     Incident.objects.filter(pk__in=dropped).delete()
-    return did
+    # last: within one period a breach can end and another one of its subject begin
+    return did + _open_all(writing, changes.opened)
 
 
 def _open_all(writing: _Writing, opened: Sequence[Episode]) -> Counter[str]:

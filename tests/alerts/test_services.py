@@ -449,6 +449,21 @@ def test_the_schema_itself_allows_one_open_incident_per_subject():
         Incident.objects.create(**row)
 
 
+@pytest.mark.django_db
+def test_one_evaluation_may_end_a_breach_and_begin_the_next_of_its_subject():
+    """As after a time in which nothing was evaluated, or came."""
+    a_rule()
+    gpu, run = an_idle_job(60)
+    announcing.run(at(60))
+
+    ran(gpu, "active", 60, 75, job=run.job)
+    ran(gpu, "quiet", 75, 90, job=run.job)
+    announcing.run(at(90))
+
+    rows = Incident.objects.order_by("pk").values_list("state", "since_ms", "ended_ms")
+    assert list(rows) == [("resolved", ms(0), ms(60)), ("pending", ms(75), None)]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_at_once_open_one_incident():
     a_rule()
