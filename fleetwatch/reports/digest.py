@@ -24,8 +24,7 @@ SEND_AT = time(9)  # Monday, by the clock of who gets it
 TOP_CAUSES = 5
 NEWS = 0.01  # of the week before: what changed by no more is no news
 FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
-HEAD = ("Could save", "Cause", "Job or node", "Owner", "First step")
-OWNER = HEAD.index("Owner")
+HEAD = ("Could save", "Cause", "Job or node", "Owner")
 RISKS = {
     month_end.OVER: "it is passed",
     month_end.WILL_EXCEED: "it will be passed",
@@ -247,7 +246,7 @@ def _table(digest: Digest) -> tuple[tuple[str, ...], ...]:
     """The causes; a person's are all his own."""
     rows = [HEAD, *map(_row, digest.causes)]
     if digest.kind == PERSON:
-        rows = [(*row[:OWNER], *row[OWNER + 1 :]) for row in rows]
+        rows = [row[:-1] for row in rows]
     return tuple(rows) if digest.causes else ()
 
 
@@ -257,14 +256,13 @@ def _row(cause: Shape) -> tuple[str, ...]:
         cause["title"],
         one_line(cause["name"], 40),
         one_line(cause["owner"], 40),
-        one_line(cause["step"], 120),
     )
 
 
 def _notes(digest: Digest) -> list[str]:
     this = digest.this
     notes = [
-        _suggestion(digest.causes),
+        *_suggestions(digest.causes),
         f"Compared with the week before. Weeks begin on Monday, {digest.zone}.",
     ]
     if this.coverage is not None and this.coverage < FULL_COVERAGE:
@@ -279,11 +277,13 @@ def _notes(digest: Digest) -> list[str]:
     return list(filter(None, notes))
 
 
-def _suggestion(causes: Sequence[Shape]) -> str:
-    """What to do first; "" where nothing is known that could save anything."""
+def _suggestions(causes: Sequence[Shape]) -> list[str]:
+    """What to do first, with what to type, and what then; a step that helps several once."""
     if not causes:
-        return ""
-    first = causes[0]
-    typed = f" Type: {one_line(first['command'], 120)}" if first["command"] else ""
-    name = one_line(first["name"], 40)
-    return f"Begin with {name} ({first['title']}). {one_line(first['step'], 300)}{typed}"
+        return []
+    first, *others = causes
+    steps = {one_line(each["step"], 300): one_line(each["name"], 40) for each in reversed(others)}
+    steps.pop(one_line(first["step"], 300), None)
+    begin = f"Begin with {one_line(first['name'], 40)}: {one_line(first['step'], 300)}"
+    typed = one_line(first["command"], 120)
+    return [begin, typed, *(f"Then {name}: {step}" for step, name in reversed(steps.items()))]

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import BooleanField, Count, Min, Q, QuerySet
+from django.db.models import BooleanField, Count, IntegerField, Min, Q, QuerySet
 from django.db.models.fields.json import KT, KeyTextTransform
 from django.db.models.functions import Cast
 from django.utils import timezone
@@ -127,6 +127,7 @@ def digests(limit: int) -> list[Report]:
     shown = {
         "title": KT("content__message__title"),
         "has_news": Cast(KT("content__has_news"), BooleanField()),
+        "sent": Cast(KT("content__sent"), IntegerField()),
     }
     return list(rows.annotate(**shown).defer("content")[:limit])
 

@@ -79,12 +79,17 @@ def _kept_and_sent(
     )
     if not is_new:
         return {}
-    message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/{report.pk}")
-    report.content |= {"message": stored(asdict(message))}
-    report.save(update_fields=["content"])
-    queued = 0
-    if made.has_news:
-        key = f"digest/{made.week}/{audience.kind}/{audience.subject}"
-        queued = enqueue(audience.recipients, message, key=key, now=now)
+    queued = _send(audience, made, report, now)
     log.info("digest computed", week=made.week, kind=audience.kind, queued=queued)
     return {"computed": 1, "queued": queued}
+
+
+def _send(audience: Audience, made: Digest, report: Report, now: datetime) -> int:
+    """How many deliveries were queued; the Report says that, and the message."""
+    message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/{report.pk}")
+    key = f"digest/{made.week}/{audience.kind}/{audience.subject}"
+    recipients = audience.recipients if made.has_news else ()
+    queued = enqueue(recipients, message, key=key, now=now)
+    report.content |= {"message": stored(asdict(message)), "sent": queued}
+    report.save(update_fields=["content"])
+    return queued

@@ -128,16 +128,30 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
     step = "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
     row = ["$5.00 to $10.00", "Idle, still held", "sweep-7"]
     assert of(digest.TEAM, "nlp").content["message"]["rows"] == [
-        ["Could save", "Cause", "Job or node", "Owner", "First step"],
-        [*row, "ann (NLP)", step],
+        ["Could save", "Cause", "Job or node", "Owner"],
+        [*row, "ann (NLP)"],
     ]
-    assert of(digest.PERSON, ann).content["message"]["rows"][1] == [*row, step]
+    assert of(digest.PERSON, ann).content["message"]["rows"][1] == row
     assert of(digest.PERSON, bob).content["message"]["rows"] == []
     assert (
         of(digest.FLEET)
         .content["message"]["text"]
-        .startswith(f"Begin with sweep-7 (Idle, still held). {step} Type: scancel 48213")
+        .startswith(f"Begin with sweep-7: {step}\nscancel 48213\nCompared")
     )
+
+
+def test_a_step_that_helps_several_is_said_once():
+    def cause(name: str, step: str) -> dict:
+        dollars = {"low_usd": Decimal(1), "high_usd": Decimal(1)}
+        return dollars | {"name": name, "step": step, "command": "", "title": "t", "owner": "o"}
+
+    causes = [cause("a", "Stop."), cause("b", "Load."), cause("c", "Load."), cause("d", "Stop.")]
+    made = weekly(this=nothing(), before=None, causes=causes)
+
+    text = digest.message(made, url="").text
+
+    assert text.splitlines()[:2] == ["Begin with a: Stop.", "Then b: Load."]
+    assert "c: Load" not in text
 
 
 def test_savings_that_fixes_of_the_quarter_won_are_told_to_whose_they_are():
@@ -197,7 +211,8 @@ def test_where_nothing_changed_nothing_is_sent_and_the_digest_is_kept():
 
     did = compute()
 
-    assert of(digest.PERSON, eve).content["has_news"] is False
+    kept = of(digest.PERSON, eve).content
+    assert (kept["has_news"], kept["sent"]) == (False, 0)
     assert did == {"computed": 4, "queued": 0}
     assert not Delivery.objects.exists()
 
@@ -385,6 +400,7 @@ def test_the_page_says_what_the_message_said(readers, client):
     assert "Your GPU week 2026-W47: $10.00 wasted of $20.00" in page
     assert "$20.00 (+100 %)" in page
     assert "16 to 22 November 2026" in page
+    assert "no channel or address" in page
 
 
 def test_names_are_text(client):
