@@ -35,6 +35,8 @@ PAGES = {
     "/findings": 18,
     "/alerts": 17,
     "/alerts/rules": 9,
+    "/alerts/silences": 8,
+    "/alerts/routes": 8,
     "/causes": 8,
     "/causes/hung": 9,
     "/reports": 13,
@@ -47,7 +49,7 @@ PAGES = {
     "/settings/mappings": 10,
     "/settings/people": 10,
     "/settings/audit": 6,
-    "/me": 40,
+    "/me": 47,  # its incidents, and how the reader is reached
     "/charts/spend": 12,
     "/charts/fleet": 8,
     "/charts/gpu-power?gpu=GPU-node-001-0": 12,

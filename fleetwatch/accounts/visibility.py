@@ -32,6 +32,7 @@ ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
 OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
+        "set_notifications",
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
         *("alerts", "incident", "incident_act", "incidents_act"),
         *("causes", "cause", "definitions"),  # what words mean

@@ -74,6 +74,10 @@ CHANGED_BY = {
     "incidents_act": EVERYBODY,
     "incident_act": Right.FLEET,  # and whose it is: here nobody's who walks
     "rule_change": Right.FLEET,
+    "silence_add": Right.FLEET,  # and of leads, for their teams
+    "silence_end": Right.FLEET,
+    "route_set": Right.FLEET,
+    "set_notifications": EVERYBODY,
     "remove-node": Right.FLEET,
     "move-gpu": Right.FLEET,
     "set-idle-power": Right.FLEET,
@@ -155,6 +159,7 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("settings_change", "action"): list(changes.CHANGES),
         ("withdraw", "pk"): [1],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
+        ("silence_end", "pk"): [there.silence.pk],
         ("rule", "pk"): [Rule.objects.get(condition="job_idle").pk],
         ("rule_change", "pk"): [Rule.objects.get(condition="job_idle").pk],
         ("rule_change", "action"): list(rules.CHANGES),

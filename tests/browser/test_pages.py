@@ -34,6 +34,8 @@ PAGES = {
     "findings": "/findings",
     "alerts": "/alerts",
     "rules": "/alerts/rules",
+    "silences": "/alerts/silences",
+    "routes": "/alerts/routes",
     "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",

@@ -28,7 +28,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incident_actions import Action
 from fleetwatch.alerts.incident_history import before, sends
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import timeline, view_of, visible_incidents
+from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard.asked import Asked, local_path, read_form
 from fleetwatch.dashboard.parameters import takes
@@ -161,18 +161,10 @@ def next_workday(now: datetime, zone: ZoneInfo) -> datetime:
 def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = cast("User", request.user)
-    view = view_of(incident)
-    breach = view.breach
     context: Context = {
         "incident": incident,
-        "breach": breach,
-        "lasted_ms": view.lasted_ms,
-        "who": breach.label("user") or breach.label("team"),
-        "subject_url": _subject_url(user, breach, period),
-        "curve": _curve(breach, period),
-        "usd_per_month": _month(breach),
+        **_of_breach(user, view_of(incident), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
-        "labels": _labels(breach),
         "events": timeline(incident).reverse()[:MAX_EVENTS],
         "sends": sends(incident),
         "before": before(incident, period.now),
@@ -183,6 +175,27 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, "dashboard/incident.html", "alerts", context)
+
+
+def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
+    """What is wrong, of whom, and where more of it is to be seen."""
+    breach = view.breach
+    return {
+        "breach": breach,
+        "lasted_ms": view.lasted_ms,
+        "who": breach.label("user") or breach.label("team"),
+        "subject_url": _subject_url(user, breach, period),
+        "silence_query": _silence_query(view),
+        "curve": _curve(breach, period),
+        "usd_per_month": _month(breach),
+        "labels": _labels(breach),
+    }
+
+
+def _silence_query(view: IncidentView) -> str:
+    """What fills in the form of a silence of it."""
+    rule = {"label-0": "rule", "values-0": view.incident.rule.name}
+    return urlencode(rule | {"label-1": "subject", "values-1": view.breach.subject})
 
 
 def _rights(user: User, incident: Incident, now: datetime) -> Context:

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -18,7 +19,7 @@ from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import revoke_api_token
-from fleetwatch.dashboard import api_tokens, finding_rows, words
+from fleetwatch.dashboard import api_tokens, finding_rows, notification_form, words
 from fleetwatch.dashboard.asked import read_form
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
@@ -77,6 +78,19 @@ def claim(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 @never_cache
+def set_notifications(request: HttpRequest) -> HttpResponse:
+    """How the reader hears of incidents from now on."""
+    try:
+        notification_form.save(read_form(request))
+    except RefusedFieldError as error:
+        return _page(request, action="hear", errors={error.field: str(error)})
+    messages.success(request, "Saved: that is how you hear of things from now on.")
+    return redirect(f"{reverse('me')}#notifications")
+
+
+@require_POST
+@login_required
+@never_cache
 def drop_name(request: HttpRequest, pk: int) -> HttpResponse:
     """A name that the reader claimed himself. Others' word stays: by the directory's name it is
     told who is gone from there (directory_look.py).
@@ -122,11 +136,9 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         "names": user.identities.order_by("system", "cluster", "name"),
         "has_names": bool(names),
         "guess": _guess(user) if not names else "",
-        "systems": [(each.value, each.label) for each in CLAIMED],
         "teams": teams_of(user, period.now),
-        "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "given": _given(user, period),
-        **api_tokens.choices(user),
+        **(_own(user, period) if whose is None else {}),
         "action": "",
         "errors": {},
         "sent": request.POST,
@@ -134,6 +146,16 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         **outcome,
     }
     return page(request, period, "dashboard/me.html", "me", context)
+
+
+def _own(user: User, period: Period) -> Context:
+    """What nobody else is shown: the own tokens, and how the reader hears of things."""
+    return {
+        "systems": [(each.value, each.label) for each in CLAIMED],
+        "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
+        **api_tokens.choices(user),
+        **notification_form.context(user, period.now),
+    }
 
 
 def _guess(user: User) -> str:

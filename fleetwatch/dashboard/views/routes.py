@@ -1,0 +1,111 @@
+"""Routes: to which channels a team's incidents go, those that nobody answers, those of nobody."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.people import teams_of
+from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.alerts.models import Route
+from fleetwatch.alerts.team_routes import set_route
+from fleetwatch.dashboard.asked import read_form
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.models import Channel
+
+MAX_TEAMS = 500
+TEAM = Route.Kind.TEAM
+OF_FLEET = {
+    Route.Kind.OPERATORS: ("Operators", "what nobody before them acknowledged"),
+    Route.Kind.UNOWNED: ("Nobody’s", "what somebody holds whom nobody knows here"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLine:
+    """Where something goes: its name, what it is for, the channels (none: nowhere of its own)."""
+
+    kind: str
+    slug: str
+    name: str
+    about: str
+    channels: tuple[Channel, ...]
+    may_set: bool
+
+    @property
+    def form(self) -> str:
+        """What its fields' ids begin with."""
+        return f"route-{self.slug or self.kind}"
+
+
+@require_GET
+@login_required
+@never_cache
+@takes()
+def routes(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@require_POST
+@login_required
+@never_cache
+def change(request: HttpRequest) -> HttpResponse:
+    """One route, as it is from now on."""
+    asked = read_form(request)
+    slug = asked.text("team")
+    team = get_object_or_404(Team, slug=slug) if slug else None
+    every = Channel.objects.order_by("name")
+    channels = [channel for channel in every if asked.is_ticked(f"channel-{channel.pk}")]
+    kind = asked.text("kind")
+    try:
+        set_route(kind, channels, by=asked.user, now=asked.now, team=team)
+    except RefusedFieldError as error:
+        return _page(request, errors={error.field: str(error)})
+    names = ", ".join(channel.name for channel in channels) or "no channel of its own"
+    messages.success(request, f"{team.name if team else kind.capitalize()}: {names}.")
+    return redirect("routes")
+
+
+def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
+    period = read_period(request)
+    teams = list(Team.objects.order_by("slug")[: MAX_TEAMS + 1])
+    context: Context = {
+        "lines": _lines(cast("User", request.user), teams[:MAX_TEAMS], period.now),
+        "has_more_teams": len(teams) > MAX_TEAMS,
+        "channels": list(Channel.objects.order_by("name")),
+        "is_set": Route.objects.exists(),
+        "errors": {},
+        **outcome,
+    }
+    return page(request, period, "dashboard/routes.html", "alerts", context)
+
+
+def _lines(user: User, teams: Sequence[Team], now: datetime) -> list[RouteLine]:
+    """The fleet's two, then each team's."""
+    every = Route.objects.prefetch_related("channels")
+    channels = {(row.kind, row.team_id): tuple(row.channels.all()) for row in every}
+    runs_fleet = may(user, Right.FLEET)
+    led = {team.pk for team in teams_of(user, now)} if role_of(user) == User.Role.LEAD else set()
+    fleet = [
+        RouteLine(kind, "", name, about, channels.get((kind, None), ()), runs_fleet)
+        for kind, (name, about) in OF_FLEET.items()
+    ]
+    return fleet + [
+        _of_team(team, channels.get((TEAM, team.pk), ()), runs_fleet or team.pk in led)
+        for team in teams
+    ]
+
+
+def _of_team(team: Team, channels: tuple[Channel, ...], may_set: bool) -> RouteLine:
+    return RouteLine(TEAM, team.slug, team.name or team.slug, "", channels, may_set)

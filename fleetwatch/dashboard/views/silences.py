@@ -1,0 +1,159 @@
+"""Silences, maintenance windows, exemptions and owners' reasons: what is not told, until when."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import cast
+from zoneinfo import ZoneInfo
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.alerts import matchers, weekly_hours
+from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.silences import SilenceTerms, add_silence, end_silence, endable
+from fleetwatch.dashboard.asked import Asked, read_form
+from fleetwatch.dashboard.matcher_fields import (
+    NAMES,
+    day_choices,
+    read_hours,
+    read_scope,
+    sent_rows,
+)
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.lib.refusal import RefusedFieldError
+
+LOOKS_BACK = timedelta(days=30)  # for those that are over
+MAX_SHOWN = 200
+USUAL = timedelta(hours=4)
+KINDS = {
+    Silence.Kind.SILENCE: "Silence: nobody is told",
+    Silence.Kind.MAINTENANCE: "Maintenance window: nobody is told",
+    Silence.Kind.EXEMPTION: "Exemption: it may be so, an operator approved",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceLine:
+    """A silence as the page shows it."""
+
+    silence: Silence
+    texts: tuple[str, ...]
+    hours: str
+    may_end: bool
+
+
+@require_GET
+@login_required
+@never_cache
+@takes("kind", *NAMES)
+def silences(request: HttpRequest) -> HttpResponse:
+    """`?label-0=node&values-0=gpu-01` fills the form in."""
+    return _page(request, sent=request.GET.dict())
+
+
+@require_POST
+@login_required
+@never_cache
+def add(request: HttpRequest) -> HttpResponse:
+    asked = read_form(request)
+    try:
+        silence = add_silence(_terms(asked), by=asked.user, now=asked.now)
+    except RefusedFieldError as error:
+        return _page(request, sent=asked.post, errors={error.field: str(error)})
+    messages.success(request, f"The {silence.get_kind_display()} was added.")
+    return redirect("silences")
+
+
+@require_POST
+@login_required
+@never_cache
+def end(request: HttpRequest, pk: int) -> HttpResponse:
+    asked = read_form(request)
+    silence = get_object_or_404(Silence, pk=pk)
+    end_silence(silence.pk, by=asked.user, now=asked.now)
+    messages.success(request, "It is over: what it muted is told again.")
+    return redirect("silences")
+
+
+def _terms(asked: Asked) -> SilenceTerms:
+    """What the form says. Raises RefusedFieldError."""
+    here = zone()
+    name = asked.text("approved_by")
+    return SilenceTerms(
+        kind=asked.text("kind"),
+        matchers=read_scope(asked.post),
+        starts_at=_moment(asked, "starts_at", here) or asked.now,
+        ends_at=_moment(asked, "ends_at", here) or asked.now + USUAL,
+        reason=asked.text("reason"),
+        hours=read_hours(asked.post, zone=str(here)),
+        approved_by=User.objects.filter(username=name, is_active=True).first() if name else None,
+    )
+
+
+def _moment(asked: Asked, name: str, here: ZoneInfo) -> datetime | None:
+    """None where nothing was sent. Raises RefusedFieldError."""
+    text = asked.text(name)
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=here)
+    except ValueError as error:
+        raise RefusedFieldError("A day and a time, please.", field=name) from error
+
+
+def _page(request: HttpRequest, *, sent: Mapping[str, str], **outcome: object) -> HttpResponse:
+    period = read_period(request)
+    user = cast("User", request.user)
+    context: Context = {
+        **_listed(user, period.now),
+        "may_add": may(user, Right.FLEET) or role_of(user) == User.Role.LEAD,
+        "kinds": [(str(kind), label) for kind, label in KINDS.items()],
+        "rows": sent_rows(sent),
+        "matched": matchers.MATCHED.items(),
+        "days_of_week": day_choices(None),
+        "approvers": _approvers(),
+        "action": "silence",
+        "sent": sent,
+        "errors": {},
+        **outcome,
+    }
+    return page(request, period, "dashboard/silences.html", "alerts", context)
+
+
+def _listed(user: User, now: datetime) -> Context:
+    """Those that hold or will, the first to end first, and those that were over lately."""
+    rows = Silence.objects.select_related("by", "approved_by")
+    holding = rows.filter(ends_at__gt=now).order_by("ends_at")
+    over = rows.filter(ends_at__lte=now, ends_at__gt=now - LOOKS_BACK).order_by("-ends_at")
+    return {
+        "lines": _lines(holding[:MAX_SHOWN], user, now),
+        "over": _lines(over[:MAX_SHOWN], user, now),
+    }
+
+
+def _approvers() -> list[tuple[str, str]]:
+    """Who may approve of an exemption."""
+    users = User.objects.filter(is_active=True).order_by("username")
+    return [(user.username, user.username) for user in users if may(user, Right.FLEET)][:MAX_SHOWN]
+
+
+def _lines(silences: Iterable[Silence], user: User, now: datetime) -> list[SilenceLine]:
+    rows = list(silences)
+    may_end = endable(user, rows, now=now)
+    return [_line(silence, silence.pk in may_end) for silence in rows]
+
+
+def _line(silence: Silence, may_end: bool) -> SilenceLine:
+    hours = weekly_hours.stored(silence.weekly)
+    texts = tuple(matcher.text for matcher in matchers.stored(silence.matchers))
+    return SilenceLine(silence, texts, hours.text if hours else "", may_end)
