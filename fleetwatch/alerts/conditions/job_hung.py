@@ -37,4 +37,5 @@ CONDITION = Condition(
     ),
     is_on=True,
     severity="critical",
+    every_minutes=5,  # as diagnosis looks at the hour that goes on
 )

@@ -51,4 +51,5 @@ CONDITION = Condition(
             states=("stalled",),
         ),
     ),
+    every_minutes=5,
 )
