@@ -13,6 +13,7 @@ from fleetwatch.accounts.models import Identity, Team
 from fleetwatch.accounts.names.holders import names_of_jobs
 from fleetwatch.accounts.visibility import Sight
 from fleetwatch.alerts.address_book import AddressBook, Person, read_address_book
+from fleetwatch.alerts.unsubscribing import unsubscribe_url
 from fleetwatch.notify.selectors import digest_channels
 from fleetwatch.notify.services import Recipient
 from fleetwatch.reports import digest
@@ -24,7 +25,8 @@ NOBODY = 0  # an id that no user has: what was given to somebody is not his own
 class Audience:
     """Whose digest it is. `kind` and `subject` are its Report's. `sight` is what of the fleet it is
     about (None: all), as for a reader who sees no more; `incidents` says which are its own. Its
-    time is that of the `group` (user or team) with one of the `keys`. `names` are a person's.
+    time is that of the `group` (user or team) with one of the `keys`. `names` are a person's, and
+    so is `unsubscribe_url`.
     """
 
     kind: str
@@ -38,6 +40,7 @@ class Audience:
     keys: frozenset[str] = frozenset()
     names: tuple[Identity, ...] = ()
     team: Team | None = None
+    unsubscribe_url: str = ""
 
     @property
     def has_budget(self) -> bool:
@@ -85,6 +88,7 @@ def _person(person: Person, names: list[Identity], book: AddressBook) -> Audienc
         group="user",
         keys=frozenset(name.name for name in names),
         names=tuple(names),
+        unsubscribe_url=unsubscribe_url(person.user, "digest"),
     )
 
 

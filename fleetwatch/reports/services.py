@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 
 import structlog
@@ -89,7 +89,8 @@ def _send(audience: Audience, made: Digest, report: Report, now: datetime) -> in
     message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/{report.pk}")
     key = f"digest/{made.week}/{audience.kind}/{audience.subject}"
     recipients = audience.recipients if made.has_news else ()
-    queued = enqueue(recipients, message, key=key, now=now)
+    sent = replace(message, unsubscribe_url=audience.unsubscribe_url)
+    queued = enqueue(recipients, sent, key=key, now=now)
     report.content |= {"message": stored(asdict(message)), "sent": queued}
     report.save(update_fields=["content"])
     return queued

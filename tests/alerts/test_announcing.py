@@ -7,6 +7,7 @@ from django.db import connection
 
 from fleetwatch.alerts import announcing
 from fleetwatch.alerts.models import Incident, IncidentEvent, IncidentGroup, Notification
+from fleetwatch.alerts.unsubscribing import read_token
 from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
@@ -45,6 +46,8 @@ def test_a_job_users_person_hears_of_it_in_slack_and_the_incident_says_why():
         IncidentEvent.objects.get(kind="told_opened").text
         == "Ana Diaz by Slack app: because job user ana on della is Ana Diaz"
     )
+    link = Delivery.objects.get().message["unsubscribe_url"]
+    assert read_token(link.rpartition("/")[2]) == (ana, "alerts")
 
 
 @pytest.mark.django_db

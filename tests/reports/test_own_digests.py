@@ -10,6 +10,7 @@ import pytest
 
 from fleetwatch.accounts.models import OthersShown, Team, User
 from fleetwatch.accounts.services import create_api_token
+from fleetwatch.alerts.unsubscribing import read_token
 from fleetwatch.diagnosis.models import Fix
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
@@ -89,6 +90,9 @@ def test_a_person_is_told_of_his_own_jobs_alone():
     ]
     [delivery] = Delivery.objects.all()
     assert (delivery.address, delivery.message["title"]) == ("U0ANN", message["title"])
+    link = delivery.message["unsubscribe_url"]
+    assert read_token(link.rpartition("/")[2]) == (ann, "digest")
+    assert message["unsubscribe_url"] == ""  # its page is not read by the person alone
 
 
 def test_a_team_is_told_of_its_time_in_its_channel():
