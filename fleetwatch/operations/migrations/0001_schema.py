@@ -16,7 +16,6 @@ class Migration(migrations.Migration):
             fields=[
                 ('name', models.CharField(max_length=64, primary_key=True, serialize=False)),
                 ('at', models.DateTimeField()),
-                ('since', models.DateTimeField(help_text='without a pause of 90 s since then')),
             ],
         ),
         migrations.CreateModel(
