@@ -15,12 +15,12 @@ from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span, extend
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 _JOB_RUNS = read_statement("alerts/sql/job_runs.sql")
+_SILENT_LANES = read_statement("alerts/sql/silent_lanes.sql")
 _NEXT_RUNS = read_statement("alerts/sql/next_runs.sql")
 
 AGAIN_ACTIVE = "the GPUs are active again"
@@ -144,11 +144,9 @@ def _parts(rows: Sequence[tuple[int, ...]]) -> Parts:
 
 def _silent(parts: Parts, lanes: _Lanes, watch: Watch) -> Parts:
     """What nobody saw of the jobs' GPUs: since they were seen last, or over the whole period."""
-    held = ledger.still_held(np.unique(parts.job_id).tolist(), since_ms=watch.start_ms - FORGET_MS)
-    ends_ms = {
-        **{(job_id, gpu_id): watch.start_ms for job_id in held for gpu_id in held[job_id]},
-        **lanes.ends_ms,
-    }
+    job_ids = np.unique(parts.job_id)
+    unheard = silent_lanes(job_ids, watch.start_ms - FORGET_MS, unheard_ms=watch.start_ms)
+    ends_ms = {**dict.fromkeys(unheard, watch.start_ms), **lanes.ends_ms}
     unseen = CONDITIONS.index("unobserved")
     return _parts(
         [
@@ -157,6 +155,16 @@ def _silent(parts: Parts, lanes: _Lanes, watch: Watch) -> Parts:
             if end_ms < watch.end_ms and (job_id, gpu_id) not in lanes.reasons
         ]
     )
+
+
+def silent_lanes(job_ids: Ints, since_ms: int, *, unheard_ms: int) -> set[Lane]:
+    """The GPUs that these jobs held since, on nodes that nobody heard from that moment on, and
+    that were not seen without them: what they do is not known.
+    """
+    asked = {"job_ids": job_ids, "since_ms": since_ms, "unheard_ms": unheard_ms}
+    rows = fetched(_SILENT_LANES, asked)
+    ends_ms = {(job_id, gpu_id): end_ms for job_id, gpu_id, end_ms in rows}
+    return ends_ms.keys() - _reasons(ends_ms).keys()
 
 
 def counted(parts: Parts) -> Counts:

@@ -27,8 +27,6 @@ from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
-from fleetwatch.ledger import selectors as ledger
-from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.policy import FIGURES, STATES
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.lib.rows import fetched
@@ -36,6 +34,7 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
 
 _IDLE_GPUS = read_statement("alerts/sql/idle_gpus.sql")
+_HELD_GPUS = read_statement("alerts/sql/held_gpus.sql")
 
 MINUTE_MS = 60_000
 MAX_PIDS = 8
@@ -173,7 +172,7 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     idle = _idle_gpus(episodes, jobs)
     by_job = {jobs[episodes[place].subject].pk: gpus for place, gpus in idle.items()}
-    nodes = _held_nodes(by_job)
+    nodes = _held_nodes(by_job, watch)
     pids = _pids(by_job)
     breaches: list[Breach | None] = [None] * len(episodes)
     for place, gpus in idle.items():
@@ -182,9 +181,9 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     return breaches
 
 
-def _held_nodes(idle: Mapping[int, list[IdleGPU]]) -> dict[int, list[int]]:
+def _held_nodes(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, list[int]]:
     """By job, of each GPU that it holds, its node."""
-    held = _held_gpus(idle)
+    held = _held_gpus(idle, watch)
     gpus = GPU.objects.filter(pk__in=set().union(*held.values()))
     node_of = dict(gpus.values_list("pk", "node_id"))
     return {job_id: [node_of[gpu_id] for gpu_id in gpu_ids] for job_id, gpu_ids in held.items()}
@@ -228,21 +227,18 @@ def _id(job: Job | None) -> int | None:
     return job.pk if job else None
 
 
-def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
-    """By job, the GPUs that it held when its idle ones were last seen, those that nobody sees since
-    among them.
+def _held_gpus(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, set[int]]:
+    """By job, the GPUs that it held when its idle ones were last seen, and those on nodes that
+    nobody heard since.
     """
-    until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
     held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
-    first_ms = min(until_ms.values(), default=0)
-    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=first_ms - DAY_MS).items():
-        held[job_id] |= gpu_ids
-    recent = Run.objects.filter(job_id__in=idle, end_ms__gt=first_ms - STALE_MS)
-    for job_id, gpu_id, start_ms, end_ms in recent.values_list(
-        "job_id", "gpu_id", "start_ms", "end_ms"
-    ):
-        if job_id and start_ms < until_ms[job_id] < end_ms + STALE_MS:
-            held[job_id].add(gpu_id)
+    job_ids = np.array(list(idle), dtype=np.int64)
+    until_ms = [max(gpu.until_ms for gpu in gpus) for gpus in idle.values()]
+    asked = {"job_ids": job_ids, "until_ms": until_ms, "stale_ms": STALE_MS}
+    unheard_ms = watch.end_ms - STALE_MS
+    silent = job_lanes.silent_lanes(job_ids, watch.end_ms - DAY_MS, unheard_ms=unheard_ms)
+    for job_id, gpu_id in (*fetched(_HELD_GPUS, asked), *silent):
+        held[job_id].add(gpu_id)
     return held
 
 

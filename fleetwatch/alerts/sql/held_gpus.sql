@@ -1,0 +1,11 @@
+-- One row: a job and a GPU that it held at a moment, or shortly before it.
+-- In:  job_ids, until_ms (bigint[]): as long as each other; stale_ms (bigint): how shortly.
+-- Again: safe, it only reads.
+SELECT DISTINCT
+    asked.job_id,
+    run.gpu_id
+FROM unnest(%(job_ids)s::bigint[], %(until_ms)s::bigint[]) AS asked (job_id, until_ms)
+JOIN ledger_run AS run
+    ON run.job_id = asked.job_id
+    AND run.end_ms > asked.until_ms - %(stale_ms)s
+    AND run.start_ms < asked.until_ms
