@@ -13,6 +13,7 @@ from agent import wire
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
 from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.shipped_rules import add_missing
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import GPUProcess
@@ -187,6 +188,7 @@ def _incident(now: datetime) -> None:
         labels={"user": ("ann",), "cluster": ("della",), "node": ("node-001",)},
     )
     stored = msgspec.to_builtins(job_idle.breach(facts))
+    add_missing(now)
     rule = Rule.objects.get(condition="job_idle")
     an_incident(rule, facts.job_key, opened_at=now, facts=stored)
 

@@ -19,7 +19,8 @@ FORMS = {
     "move-gpu", "remove-node", "set-idle-power",
     "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
     "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change",
-    "drop_name_rule",
+    "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
+    "silence_add", "silence_end", "route_set",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from fleetwatch.accounts.models import AuditEntry, User
+from fleetwatch.alerts.shipped_rules import add_missing
 from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Allocation, Job
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def filled():
+    add_missing(NOW)
     node = Node.objects.create(name="gpu-07", labels={"pool": "a"}, last_ms=1_794_000_000_000)
     gpu = GPU.objects.create(
         uuid="GPU-1", node=node, model=GPUModel.objects.create(name="H100 SXM")
