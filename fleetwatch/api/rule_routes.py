@@ -30,6 +30,7 @@ from fleetwatch.api.answer_types import (
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.request_period import RequestError, asked, required
 from fleetwatch.api.schemas import (
+    MAY_BE_MISSING,
     Listed,
     ListedInPeriod,
     Name,
@@ -222,7 +223,12 @@ class BackTested(ListedInPeriod[TrialRow]):
     missing: int
 
 
-@router.get("/back-test", operation_id="backTestRule", response=BackTested)
+@router.get(
+    "/back-test",
+    operation_id="backTestRule",
+    response=BackTested,
+    openapi_extra=MAY_BE_MISSING,
+)
 def tried(request: HttpRequest, period: PeriodAsked, tried: Query[Tried], paging: Paging) -> Answer:
     """A rule tried on history, of the last 30 days unless asked otherwise: the live evaluator over
     a longer period. Nothing is written, nobody is told.
