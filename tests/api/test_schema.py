@@ -78,7 +78,7 @@ IDS = {
     "DELETE /api/v1/silences/{number}": "endSilence",
     "GET /api/v1/waste": "listWaste",
 }
-ASKS_FOR_ONE = {"explainGpu", "getForecast"}  # by a parameter
+ASKS_FOR_ONE = {"backTestRule", "explainGpu", "getForecast"}  # by a parameter
 DECIDES = {"decideFinding", "tryPolicy", "setRule", "actOnIncident", "addSilence", "endSilence"}
 
 
