@@ -19,8 +19,8 @@ BAD_ARGUMENTS = 2
 # large again.
 COMMANDS = {
     "run": ("agent.daemon", "run"),
-    "once": ("agent.look", "once"),
-    "check": ("agent.look", "check"),
+    "once": ("agent.check.look", "once"),
+    "check": ("agent.check.look", "check"),
     "replay": ("agent.replay", "send"),
     "history": ("agent.history", "send"),
 }

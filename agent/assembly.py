@@ -8,8 +8,8 @@ from typing import Callable, List
 from agent.config import Config
 from agent.host import boot_start_ms, kernel_boot_id
 from agent.readings import HolderSource, Source, Workloads
+from agent.sending.spool import Identity
 from agent.sources.factory import open_source
-from agent.spool import Identity
 from agent.workloads import Resolver
 from agent.workloads.finder import Finder
 from agent.workloads.scheduler_door import Place

@@ -19,7 +19,7 @@ from agent.readings import (
     Workload,
     unanswered,
 )
-from agent.store import Entry
+from agent.sending.store import Entry
 from agent.window import GPUWindow
 from agent.wire_values import Labels, clipped
 

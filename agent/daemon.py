@@ -10,15 +10,15 @@ from agent import batch, memory
 from agent.assembly import identity, source_of, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
-from agent.enrolment import EnrollingSender
 from agent.host import HostReader
 from agent.kmsg import Kmsg
 from agent.loop import INTERVAL_MS, WINDOW_S, Loop
 from agent.recording import FileRecorder
 from agent.restart import restart
 from agent.sampler import Recorder, Sampler
-from agent.sender import Pump
-from agent.spool import Spool
+from agent.sending.enrolment import EnrollingSender
+from agent.sending.sender import Pump
+from agent.sending.spool import Spool
 
 if TYPE_CHECKING:
     from agent.actions.runner import Runner

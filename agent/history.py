@@ -12,13 +12,13 @@ from typing import Sequence
 
 from agent import __version__, batch, replay, wire
 from agent.config import Config
-from agent.enrolment import EnrollingSender
 from agent.readings import Job, Workload
 from agent.replay import ReplayError
-from agent.sacct import HistoryError, Reader
-from agent.sender import Send
+from agent.sending.enrolment import EnrollingSender
+from agent.sending.sender import Send
+from agent.sending.spool import Identity
 from agent.sources.recorded_logs import zone
-from agent.spool import Identity
+from agent.workloads.slurm.sacct import HistoryError, Reader
 
 JOBS_PER_BATCH = 2000  # about 1 MB of JSON
 MAX_BYTES = 512 * 1024 * 1024

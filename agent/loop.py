@@ -19,8 +19,8 @@ from agent.host import HostReader, own_rss_bytes
 from agent.readings import Event, Events, GPUInfo, GPUs, Values
 from agent.restart import ALIVE_S
 from agent.sampler import KEPT_MS, Observed, Sampler
-from agent.sender import Pump
-from agent.spool import Maker, Spool
+from agent.sending.sender import Pump
+from agent.sending.spool import Maker, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
 
 if TYPE_CHECKING:

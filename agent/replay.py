@@ -18,12 +18,12 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, 
 
 from agent import __version__, batch, wire
 from agent.config import Config
-from agent.enrolment import EnrollingSender
 from agent.errors import AgentError
 from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Workload
-from agent.sender import Pump, Send
+from agent.sending.enrolment import EnrollingSender
+from agent.sending.sender import Pump, Send
+from agent.sending.spool import Identity, Spool
 from agent.sources.recorded_logs import Log, LogError, Options, moment_ms, scan
-from agent.spool import Identity, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
 
 log = logging.getLogger("agent.replay")

@@ -7,7 +7,7 @@ import structlog
 from csp.constants import NONCE, NONE, SELF
 
 from fleetwatch.lib import env
-from fleetwatch.lib.ldap_directory import read_directory
+from fleetwatch.lib.ldap.ldap_directory import read_directory
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.data_dir()

@@ -18,7 +18,7 @@ from agent.actions.stopping import check, stop
 from agent.batch import ClosedWindow
 from agent.json_parts import Object, object_of
 from agent.readings import Event, SchedulerError
-from agent.store import write_safely
+from agent.sending.store import write_safely
 
 log = logging.getLogger("agent.actions")
 

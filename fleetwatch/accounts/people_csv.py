@@ -8,8 +8,8 @@ every one), an address, a role, a team. What is empty stays as it is.
 from dataclasses import dataclass, fields
 
 from fleetwatch.accounts.models import Identity
-from fleetwatch.lib import csv_cells, csv_rows
-from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
+from fleetwatch.lib.csv_files import csv_cells, csv_rows
+from fleetwatch.lib.csv_files.csv_rows import Cells, Fault, FieldError, Form
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from django.db import transaction
 from fleetwatch.accounts import people, people_csv
 from fleetwatch.accounts.models import Identity, Membership, Team, User
 from fleetwatch.accounts.people_csv import Row
-from fleetwatch.lib.csv_rows import Fault, refuse
+from fleetwatch.lib.csv_files.csv_rows import Fault, refuse
 from fleetwatch.lib.refusal import RefusedFieldError
 
 Key = tuple[int, str, str, str]  # user, system, cluster, name

@@ -19,9 +19,9 @@ from fleetwatch.alerts.breach import MINUTE_MS, STALE_MS, Breach, Condition, Set
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
+from fleetwatch.alerts.incidents.owners import owners_of
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
-from fleetwatch.alerts.owners import owners_of
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError

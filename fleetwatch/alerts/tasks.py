@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.alerts import announcing
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.operations.services import record_run
 
 

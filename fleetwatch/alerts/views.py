@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
-from fleetwatch.alerts import slack_clicks, unsubscribing
+from fleetwatch.alerts.messaging import slack_clicks, unsubscribing
 from fleetwatch.lib.aside import aside
 from fleetwatch.notify.selectors import slack_signers
 from fleetwatch.notify.slack_interaction import (

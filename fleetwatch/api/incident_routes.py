@@ -12,7 +12,8 @@ from ninja.security import django_auth
 from pydantic import AwareDatetime, Field
 
 from fleetwatch.accounts.models import User
-from fleetwatch.alerts import incident_actions, selectors
+from fleetwatch.alerts import selectors
+from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.answer_types import (
     Answer,

@@ -11,7 +11,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, selectors
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import ZERO
-from fleetwatch.lib.csv_rows import Fault
+from fleetwatch.lib.csv_files.csv_rows import Fault
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
 

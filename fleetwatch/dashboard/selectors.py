@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams, seen_spans
-from fleetwatch.dashboard import bars, words
-from fleetwatch.dashboard.bars import Ints, Segment, Stretches
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.drawing import bars
+from fleetwatch.dashboard.drawing.bars import Ints, Segment, Stretches
 from fleetwatch.diagnosis.judgement.array_tools import rows_among
 from fleetwatch.figures.packed_spans import Bools
 from fleetwatch.figures.totals import Totals, nothing

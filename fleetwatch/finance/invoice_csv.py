@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.totals import ZERO
-from fleetwatch.lib import amounts, csv_rows
-from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
+from fleetwatch.lib.csv_files import amounts, csv_rows
+from fleetwatch.lib.csv_files.csv_rows import Cells, Fault, FieldError, Form
 from fleetwatch.reports.models import Invoice, InvoiceLine
 
 MAX_BYTES = 20_000_000

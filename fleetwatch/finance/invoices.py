@@ -13,7 +13,7 @@ from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.figures.pricing import EXACT, exact_sum
 from fleetwatch.finance import invoice_csv
 from fleetwatch.inventory.models import GPUModel
-from fleetwatch.lib.csv_rows import Fault, RefusedError
+from fleetwatch.lib.csv_files.csv_rows import Fault, RefusedError
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.reports import months

@@ -12,8 +12,8 @@ from django.db.models import Q
 from fleetwatch.accounts.models import Identity, Team
 from fleetwatch.accounts.names.holders import names_of_jobs
 from fleetwatch.accounts.visibility import Sight
-from fleetwatch.alerts.address_book import AddressBook, Person, read_address_book
-from fleetwatch.alerts.unsubscribing import unsubscribe_url
+from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
+from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.notify.selectors import digest_channels
 from fleetwatch.notify.services import Recipient
 from fleetwatch.reports import digest

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO, Group, Totals, nothing
 from fleetwatch.ledger.policy import TIERS
-from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.exports.files import written
 from fleetwatch.reports.exports.tables import OF_STATES, OF_TIERS

@@ -15,7 +15,7 @@ import numpy as np
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.array_types import Array, Ints
-from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import kept_ms

@@ -13,7 +13,7 @@ from fleetwatch.accounts.people import (
     teams_of,
 )
 from fleetwatch.accounts.people_imports import dry_run, import_people
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db

@@ -20,10 +20,10 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
-from fleetwatch.alerts import incident_actions
+from fleetwatch.alerts.incidents import incident_actions
+from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.alerts.unsubscribing import unsubscribe_url
-from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.forms import changes
 from fleetwatch.dashboard.views import invoices, people, rules
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report

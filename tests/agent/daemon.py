@@ -18,8 +18,8 @@ from agent.readings import (
     Workload,
 )
 from agent.sampler import Recorder, Sampler
-from agent.sender import Outcome, Pump, Verdict
-from agent.spool import Identity, Spool
+from agent.sending.sender import Outcome, Pump, Verdict
+from agent.sending.spool import Identity, Spool
 from tests.agent.factories import START, gpu
 
 ACCEPTED = Outcome(Verdict.ACCEPTED, status=200)

@@ -1,8 +1,8 @@
 """Small agent objects with everything defaulted; a test names only what it is about."""
 
 from agent.config import Config
-from agent.enrolment import EnrollingSender
 from agent.readings import GPUInfo, Reading
+from agent.sending.enrolment import EnrollingSender
 
 START = 1_794_000_000_000  # a multiple of 10 s
 H100 = "NVIDIA H100 80GB HBM3"

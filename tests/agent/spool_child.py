@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent import wire
 from agent.batch import entry
-from agent.sender import Pump, Sender, Verdict
-from agent.spool import Identity, Spool
+from agent.sending.sender import Pump, Sender, Verdict
+from agent.sending.spool import Identity, Spool
 from tests.agent.factories import START, mapping
 
 

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from agent import wire
-from agent.sender import Verdict
+from agent.sending.sender import Verdict
 from tests.agent.factories import enrolling, mapping
 
 REFUSED = (401, {}, {"error": "unknown, revoked or expired token", "field": ""})

@@ -27,7 +27,7 @@ test_store: a_disk_that, the_memory |
 damaged; test_store: passed_over |
 | kill -9 of the daemon | loses the open window only, doubles nothing | here: kill_9; test_store:
 draft; test_spool: kill_9 |
-| power cut | loses what is not yet a batch: fsync before append returns | told in agent/spool.py |
+| power cut | loses what is not yet a batch: fsync before append returns | told in agent/sending/spool.py |
 | reboot | a new boot_id, with its own start | test_spool: a_reboot; test_store: after_a_reboot |
 | clock set an hour ahead or back, drifting | nothing mixed, no batch over hours, no window lost |
 clock: the_clock, an_allocation |

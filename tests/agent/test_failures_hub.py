@@ -12,9 +12,9 @@ import time
 import pytest
 
 from agent import wire
-from agent.sender import TIMEOUT_S, Outcome, Pump, Sender, Verdict
-from agent.spool import Identity, Spool
-from agent.store import Entry
+from agent.sending.sender import TIMEOUT_S, Outcome, Pump, Sender, Verdict
+from agent.sending.spool import Identity, Spool
+from agent.sending.store import Entry
 from tests.agent.daemon import ACCEPTED, Daemon
 from tests.agent.factories import START, enrolling, mapping
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent import wire
 from agent.__main__ import main
-from agent.sacct import HistoryError, Reader
+from agent.workloads.slurm.sacct import HistoryError, Reader
 from tests.agent.fake_slurm import NOT_SET, number
 
 NINE = 1_793_696_400  # 2026-11-03T09:00:00Z

@@ -3,8 +3,8 @@ import socket
 
 import pytest
 
-from agent import host_probe
-from agent.host_probe import (
+from agent.check import host_probe
+from agent.check.host_probe import (
     INITIAL_PID_NAMESPACE,
     look_at_host,
     look_for_driver,

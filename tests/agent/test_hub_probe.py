@@ -4,8 +4,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from agent import hub_probe
-from agent.hub_probe import Hub
+from agent.check import hub_probe
+from agent.check.hub_probe import Hub
 
 GOOD, ENROLMENT = "agent-token", "enrolment-token"
 

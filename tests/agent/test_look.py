@@ -4,8 +4,8 @@ import logging
 import pytest
 
 from agent.__main__ import main
-from agent.look import _job_sources
-from agent.report import Finding
+from agent.check.look import _job_sources
+from agent.check.report import Finding
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent import config, look, wire
+from agent import config, wire
 from agent.__main__ import OneLine, main
+from agent.check import look
 
 ROOT = Path(__file__).resolve().parents[2]
 

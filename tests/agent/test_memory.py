@@ -58,8 +58,8 @@ def test_the_daemon_loads_no_source_no_command_and_no_books_that_it_was_not_aske
     assert "agent.loop" in loaded
     unwanted = {
         "agent.replay",
-        "agent.look",
-        "agent.report",
+        "agent.check.look",
+        "agent.check.report",
         "agent.sources.simulated",
         "agent.sources.nvidia_smi",
         "agent.sources.dcgm",

@@ -9,7 +9,7 @@ from agent.__main__ import main
 from agent.readings import GPUInfo, ProcessReading, Reading
 from agent.recording import FileRecorder
 from agent.replay import replay
-from agent.sender import Sender
+from agent.sending.sender import Sender
 from agent.sources.recorded_logs import (
     LogError,
     Options,

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from agent import check_advice, report
+from agent.check import check_advice, report
+from agent.check.report import WIDTH, Finding, Look
 from agent.readings import GPUInfo
-from agent.report import WIDTH, Finding, Look
 from agent.window import GPUWindow
 from tests.agent.factories import H100, START, gpu
 

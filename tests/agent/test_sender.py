@@ -8,12 +8,13 @@ from functools import partial
 
 import pytest
 
-from agent import sender, wire
+from agent import wire
 from agent.batch import entry as entry_of
-from agent.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
-from agent.split import split
-from agent.spool import Identity, Spool
-from agent.store import Entry
+from agent.sending import sender
+from agent.sending.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
+from agent.sending.split import split
+from agent.sending.spool import Identity, Spool
+from agent.sending.store import Entry
 from tests.agent.factories import START, mapping
 
 ACCEPTED = (200, {}, {"stored": 1, "duplicate": 0, "next_flush_s": 30, "actions": []})

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.spool import Identity, Spool, SpoolError
-from agent.store import Entry
+from agent.sending.spool import Identity, Spool, SpoolError
+from agent.sending.store import Entry
 from tests.agent.hub import Hub
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,10 +10,11 @@ from functools import partial
 
 import pytest
 
-from agent import split, store, wire
+from agent import wire
 from agent.batch import entry as entry_of
-from agent.spool import JUMP, SpoolError
-from agent.store import Entry
+from agent.sending import split, store
+from agent.sending.spool import JUMP, SpoolError
+from agent.sending.store import Entry
 from tests.agent.factories import START, mapping
 from tests.agent.test_spool import drain, open_spool, put
 

@@ -5,9 +5,9 @@ import threading
 import pytest
 from django.db import connection
 
-from fleetwatch.alerts import announcing
+from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentEvent, IncidentGroup, Notification
-from fleetwatch.alerts.unsubscribing import read_token
 from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people

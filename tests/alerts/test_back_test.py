@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.ledger.models import Run

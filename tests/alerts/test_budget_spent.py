@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.budgets.models import Budget, SpendDay

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.services import create_channel

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from fleetwatch.alerts import announcing, conditions
+from fleetwatch.alerts import conditions
 from fleetwatch.alerts.conditions import CONDITIONS
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import Node
 from fleetwatch.notify.models import Delivery

@@ -5,7 +5,8 @@ faked in between.
 import pytest
 
 from agent import wire
-from fleetwatch.alerts import announcing, selectors
+from fleetwatch.alerts import selectors
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.inventory.models import GPU, Node

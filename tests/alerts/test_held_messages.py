@@ -6,7 +6,7 @@ from datetime import time
 
 import pytest
 
-from fleetwatch.alerts.incident_actions import Action, act
+from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people

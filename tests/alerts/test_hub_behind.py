@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.inventory.models import Node
 from fleetwatch.notify.models import Delivery

@@ -7,10 +7,10 @@ from django.core.exceptions import PermissionDenied
 
 from fleetwatch.accounts.models import AuditEntry, Organisation, User
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts.incident_actions import Action, act, act_on_all, actable
+from fleetwatch.alerts.incidents.incident_actions import Action, act, act_on_all, actable
+from fleetwatch.alerts.incidents.muted_incidents import read_mutes
 from fleetwatch.alerts.matchers import stored
 from fleetwatch.alerts.models import Incident, Silence
-from fleetwatch.alerts.muted_incidents import read_mutes
 from fleetwatch.lib.refusal import RefusedFieldError
 from tests.alerts import people
 from tests.alerts.factories import a_rule, an_incident, at

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.diagnosis.cause import WELL

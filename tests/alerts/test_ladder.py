@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.alerts.ladder import Due, Pace, Standing, due
+from fleetwatch.alerts.messaging.ladder import Due, Pace, Standing, due
 from tests.alerts.factories import at
 
 PACE = Pace(escalate_minutes=60, remind_minutes=240)

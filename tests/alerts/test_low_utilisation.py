@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.jobs.models import GPUProcess
 from tests.alerts.factories import a_rule, at, ms, ran

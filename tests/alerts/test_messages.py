@@ -6,8 +6,8 @@ import pytest
 
 from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.conditions.job_idle import Facts, IdleGPU
-from fleetwatch.alerts.gpu_places import places
-from fleetwatch.alerts.messages import Case, Setting, of_group
+from fleetwatch.alerts.measuring.gpu_places import places
+from fleetwatch.alerts.messaging.messages import Case, Setting, of_group
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits

@@ -5,7 +5,7 @@ from datetime import time
 import msgspec
 import pytest
 
-from fleetwatch.alerts import announcing
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 from fleetwatch.alerts.weekly_hours import Hours
 from tests.alerts import people

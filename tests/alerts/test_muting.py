@@ -4,8 +4,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from fleetwatch.alerts.incidents.muting import LATE, Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.muting import LATE, Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.weekly_hours import Hours
 from tests.alerts.factories import at
 

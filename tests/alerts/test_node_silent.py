@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts import announcing
 from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.inventory.models import GPU, ElasticRule, Node
 from fleetwatch.notify.models import Delivery

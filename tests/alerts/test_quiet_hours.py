@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from fleetwatch.alerts.quiet_hours import Gate, Habits, day_start, next_morning, passage
+from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, day_start, next_morning, passage
 from fleetwatch.alerts.weekly_hours import Hours
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwatch.alerts.routing import Destination, Matter, Routes, Step, rung_after, rungs
+from fleetwatch.alerts.messaging.routing import Destination, Matter, Routes, Step, rung_after, rungs
 
 CHAT, TEAM, OPERATORS, UNOWNED, RULE = 1, 2, 3, 4, 5
 ANA = Destination(CHAT, "U1", person_id=7, why="because job user ana on della is Ana Diaz")

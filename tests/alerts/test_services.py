@@ -4,9 +4,10 @@ from dataclasses import replace
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from fleetwatch.alerts import announcing, selectors, services, shipped_rules
+from fleetwatch.alerts import selectors, services, shipped_rules
 from fleetwatch.alerts.breach import Settings
 from fleetwatch.alerts.conditions import CONDITIONS
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, IncidentGroup, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job

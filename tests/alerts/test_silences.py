@@ -6,13 +6,13 @@ import pytest
 from django.core.exceptions import PermissionDenied
 
 from fleetwatch.accounts.models import AuditEntry, User
-from fleetwatch.alerts.incident_actions import Action, act
+from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.incidents.muted_incidents import read_mutes
 from fleetwatch.alerts.matchers import Matcher
+from fleetwatch.alerts.messaging.preferences import PreferenceTerms, set_preference
+from fleetwatch.alerts.messaging.team_routes import set_route
 from fleetwatch.alerts.models import Preference, Route, Silence
-from fleetwatch.alerts.muted_incidents import read_mutes
-from fleetwatch.alerts.preferences import PreferenceTerms, set_preference
 from fleetwatch.alerts.silences import SilenceTerms, add_silence, end_silence, endable
-from fleetwatch.alerts.team_routes import set_route
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.refusal import RefusedFieldError
 from tests.alerts import people

@@ -10,8 +10,8 @@ from django.db import transaction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetwatch.alerts import announcing
-from fleetwatch.alerts.incident_actions import Action, act
+from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people

@@ -3,9 +3,9 @@ from django.conf import settings
 from django.core import signing
 
 from fleetwatch.accounts.models import AuditEntry, User
-from fleetwatch.alerts.address_book import preference_of
+from fleetwatch.alerts.messaging.address_book import preference_of
+from fleetwatch.alerts.messaging.unsubscribing import SALT, unsubscribe_url
 from fleetwatch.alerts.models import Preference
-from fleetwatch.alerts.unsubscribing import SALT, unsubscribe_url
 from tests.dashboard import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]

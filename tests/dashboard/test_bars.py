@@ -2,8 +2,9 @@ from decimal import Decimal
 
 import numpy as np
 
-from fleetwatch.dashboard import bars, words
-from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.drawing import bars
+from fleetwatch.dashboard.drawing.bars import Segment, Stretches, band, state_bar
 from fleetwatch.figures.cells import Cell, summed
 from fleetwatch.figures.priced_columns import Price
 from fleetwatch.figures.state_spans import Kind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.dashboard.charts import curves
+from fleetwatch.dashboard.drawing.charts import curves
 from fleetwatch.inventory.models import GPU, GPUModel
 
 H100 = GPUModel(name="H100 SXM", idle_w=100, limit_w=700)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import plotly.graph_objects as go
 import pytest
 
-from fleetwatch.dashboard import figures, words
-from fleetwatch.dashboard.figures import BAR_SHARE, Bar, HeatMap, Line
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.drawing import figures
+from fleetwatch.dashboard.drawing.figures import BAR_SHARE, Bar, HeatMap, Line
 from fleetwatch.ledger.policy import SHOWN_STATES
 
 START = datetime(2026, 11, 20, tzinfo=UTC)

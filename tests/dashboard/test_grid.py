@@ -1,4 +1,4 @@
-"""fleetwatch/dashboard/grid.py: the JSON of a map is that of its rows."""
+"""fleetwatch/dashboard/drawing/grid.py: the JSON of a map is that of its rows."""
 
 import json
 
@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fleetwatch.dashboard import grid, maps
-from fleetwatch.dashboard.grid import Grid
+from fleetwatch.dashboard.drawing import grid, maps
+from fleetwatch.dashboard.drawing.grid import Grid
 
 
 def test_rows_are_the_values_of_their_numbers():

@@ -7,7 +7,8 @@ from html import unescape
 import pytest
 from django.urls import get_resolver
 
-from fleetwatch.dashboard import charts, urls
+from fleetwatch.dashboard import urls
+from fleetwatch.dashboard.drawing import charts
 from tests.costs.factories import a_gpu, a_job, an_entry
 from tests.dashboard import fleet
 from tests.markup import tight

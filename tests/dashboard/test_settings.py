@@ -8,7 +8,7 @@ from django.test import Client
 from fleetwatch.accounts.models import ApiToken, Organisation
 from fleetwatch.accounts.services import authenticate_api_token
 from fleetwatch.costs.models import ExchangeRate, Rate
-from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.forms import changes
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
 from fleetwatch.lib.intervals import HOUR_MS, to_ms

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleetwatch.dashboard import charts, words
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.drawing import charts
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Run

@@ -18,7 +18,7 @@ from django.db.models import F, Sum
 
 from agent import config, wire
 from agent.replay import replay
-from agent.sender import Outcome, Verdict
+from agent.sending.sender import Outcome, Verdict
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import Settings
 from fleetwatch.alerts.conditions import CONDITIONS, condition

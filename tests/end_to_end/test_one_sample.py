@@ -18,7 +18,7 @@ from agent.batch import ClosedWindow
 from agent.readings import Allocation, GPUInfo, Job, Reading, SourceStatus, Workload
 from agent.window import close_window
 from fleetwatch.accounts.models import User
-from fleetwatch.alerts import announcing
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import services as ledger

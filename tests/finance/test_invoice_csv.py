@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.finance.invoice_csv import CSV, FOCUS, MAX_BYTES, MAX_LINES, read
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from fleetwatch.reports.exports import focus
 from fleetwatch.reports.exports.files import to_csv
 

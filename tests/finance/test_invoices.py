@@ -16,7 +16,7 @@ from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoices import InvoiceError, StandsError, import_invoice, set_sku
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Policy
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_place
 from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 from fleetwatch.accounts.log_in.second_factor import set_required
 from fleetwatch.accounts.models import AuditEntry, Identity, Team, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, deactivate, give_name
-from fleetwatch.lib import ldap_client
-from fleetwatch.lib.ldap_directory import Directory, DirectoryError
+from fleetwatch.lib.ldap import ldap_client
+from fleetwatch.lib.ldap.ldap_directory import Directory, DirectoryError
 from tests.browser.conftest import browser, static_root
 from tests.browser.test_pages import live_server
 from tests.dashboard import factories

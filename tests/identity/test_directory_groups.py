@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from fleetwatch.lib import ldap_client, ldap_groups
-from fleetwatch.lib.ldap_directory import Directory, Entry
+from fleetwatch.lib.ldap import ldap_client, ldap_groups
+from fleetwatch.lib.ldap.ldap_directory import Directory, Entry
 from tests.identity.slapd import (
     BASE,
     PASSWORD,

@@ -12,7 +12,7 @@ from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, deactivate, give_name
 from fleetwatch.accounts.services import authenticate_api_token, create_api_token
 from fleetwatch.accounts.tasks import ask_directory
-from fleetwatch.lib.ldap_directory import DirectoryError
+from fleetwatch.lib.ldap.ldap_directory import DirectoryError
 from fleetwatch.operations.models import JobRun
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW

@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 from django.core.management import CommandError, call_command
 
-from agent import sender
+from agent.sending import sender
 from fleetwatch.accounts.models import Team
 from fleetwatch.ingest import door, tokens
 from fleetwatch.ingest.models import AgentToken, Rights

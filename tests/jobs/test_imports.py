@@ -8,7 +8,7 @@ import pytest
 
 from agent import config, wire
 from agent.history import import_file
-from agent.sender import Outcome, Verdict
+from agent.sending.sender import Outcome, Verdict
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Job, JobRecord

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.lib.amounts import number, typed
+from fleetwatch.lib.csv_files.amounts import number, typed
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwatch.lib.env import ConfigurationError
-from fleetwatch.lib.ldap_directory import Directory, read_directory
+from fleetwatch.lib.ldap.ldap_directory import Directory, read_directory
 
 NEEDED = {"URL": "ldaps://ldap.example.org", "USER_BASE": "ou=people,dc=example"}
 

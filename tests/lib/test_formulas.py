@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.reports.exports.files import to_csv
 
 

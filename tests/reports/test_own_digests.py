@@ -10,7 +10,7 @@ import pytest
 
 from fleetwatch.accounts.models import OthersShown, Team, User
 from fleetwatch.accounts.services import create_api_token
-from fleetwatch.alerts.unsubscribing import read_token
+from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.diagnosis.models import Fix
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from fleetwatch.accounts.clients import client_of
 from fleetwatch.accounts.log_in import devices, throttle
 from fleetwatch.accounts.log_in.throttle import one_name
-from fleetwatch.lib.ldap_directory import DirectoryError
+from fleetwatch.lib.ldap.ldap_directory import DirectoryError
 
 SILENT = (
     "Your organisation’s directory does not answer, so its people can’t log in at the moment."

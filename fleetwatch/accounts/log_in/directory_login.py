@@ -21,8 +21,8 @@ from django.utils import timezone
 from fleetwatch.accounts import people
 from fleetwatch.accounts.log_in.group_mapping import GroupMap, follow_groups, follow_name
 from fleetwatch.accounts.models import Identity, User
-from fleetwatch.lib.ldap_client import enter
-from fleetwatch.lib.ldap_directory import Directory, DirectoryError, Entry, NoServerError
+from fleetwatch.lib.ldap.ldap_client import enter
+from fleetwatch.lib.ldap.ldap_directory import Directory, DirectoryError, Entry, NoServerError
 from fleetwatch.lib.refusal import RefusedFieldError
 
 SILENT = "directory-is-silent"

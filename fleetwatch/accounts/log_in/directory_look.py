@@ -8,7 +8,7 @@ from django.db import transaction
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Identity, User
-from fleetwatch.lib.ldap_client import missing
+from fleetwatch.lib.ldap.ldap_client import missing
 
 
 def look(now: datetime) -> dict[str, int]:

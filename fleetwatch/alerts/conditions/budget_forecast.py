@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
-from fleetwatch.alerts.budget_months import (
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.alerts.measuring.budget_months import (
     BudgetMonth,
     budget_months,
     known_ms,
@@ -12,7 +13,6 @@ from fleetwatch.alerts.budget_months import (
     slug_of,
     usd_of,
 )
-from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET
 from fleetwatch.budgets.models import Outlook

@@ -7,9 +7,9 @@ from decimal import Decimal
 import numpy as np
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, named
-from fleetwatch.alerts.cause_words import likely, what_to_do
 from fleetwatch.alerts.episodes import FORGET_MS, End, Episode, Firing, Level, Measured, Span
-from fleetwatch.alerts.job_labels import job_labels, owner_words
+from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
+from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY, title
 from fleetwatch.diagnosis.findings import machine_findings

@@ -8,10 +8,10 @@ from django.db.models import Q
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
-from fleetwatch.alerts.gpu_costs import Cost, cost_of
-from fleetwatch.alerts.gpu_words import gpu_labels, place_of, with_model
-from fleetwatch.alerts.job_lanes import RETIRED
-from fleetwatch.alerts.merged_spans import clear_between
+from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of
+from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring.job_lanes import RETIRED
+from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from fleetwatch.alerts import gpu_lanes
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.gpu_costs import Cost, Part, cost_of_parts
-from fleetwatch.alerts.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring import gpu_lanes
+from fleetwatch.alerts.measuring.gpu_costs import Cost, Part, cost_of_parts
+from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes.orphaned import CAUSE
 from fleetwatch.inventory import selectors as inventory

@@ -9,7 +9,7 @@ from itertools import pairwise
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.conditions.node_silent import is_heard, reporting_nodes, unheard
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
-from fleetwatch.alerts.hub_door import FRESH_MS, open_span, shut_since_ms
+from fleetwatch.alerts.measuring.hub_door import FRESH_MS, open_span, shut_since_ms
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.notify.message import one_line
 from fleetwatch.operations import disk

@@ -4,8 +4,8 @@ from functools import partial
 
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Measured
-from fleetwatch.alerts.job_breaches import Telling, describe
-from fleetwatch.alerts.job_causes import measured
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_causes import measured
 from fleetwatch.diagnosis.causes import STUCK
 
 

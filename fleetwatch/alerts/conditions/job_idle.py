@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from fleetwatch.alerts import job_lanes
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
-from fleetwatch.alerts.gpu_places import amounts_sum, models, place_of, places
-from fleetwatch.alerts.job_labels import job_labels, owner_words
-from fleetwatch.alerts.job_lanes import Counts, Ints
+from fleetwatch.alerts.measuring import job_lanes
+from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
+from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
+from fleetwatch.alerts.measuring.job_lanes import Counts, Ints
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell

@@ -8,9 +8,9 @@ import numpy as np
 
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured
-from fleetwatch.alerts.job_breaches import Telling, describe
-from fleetwatch.alerts.job_cells import JobCells, Share, job_cells, measured
-from fleetwatch.alerts.job_lanes import Ints
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_cells import JobCells, Share, job_cells, measured
+from fleetwatch.alerts.measuring.job_lanes import Ints
 
 
 def measure(watch: Watch) -> Measured:

@@ -13,9 +13,9 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
-from fleetwatch.alerts.gpu_costs import cost_of
-from fleetwatch.alerts.gpu_words import gpu_labels, model_of
-from fleetwatch.alerts.hub_door import Open, open_span
+from fleetwatch.alerts.measuring.gpu_costs import cost_of
+from fleetwatch.alerts.measuring.gpu_words import gpu_labels, model_of
+from fleetwatch.alerts.measuring.hub_door import Open, open_span
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence

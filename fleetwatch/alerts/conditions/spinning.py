@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from fleetwatch.alerts import job_lanes
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.conditions.job_idle import all_idle
 from fleetwatch.alerts.episodes import Measured
-from fleetwatch.alerts.job_breaches import Telling, describe
-from fleetwatch.alerts.judged_jobs import judged_jobs
+from fleetwatch.alerts.measuring import job_lanes
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.judged_jobs import judged_jobs
 
 
 def measure(watch: Watch) -> Measured:

@@ -9,9 +9,9 @@ import numpy as np
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.conditions import low_utilisation
 from fleetwatch.alerts.episodes import Level, Measured
-from fleetwatch.alerts.job_breaches import Telling, describe
-from fleetwatch.alerts.job_cells import JobCells, Share, job_cells, measured
-from fleetwatch.alerts.job_lanes import Ints, Mask
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_cells import JobCells, Share, job_cells, measured
+from fleetwatch.alerts.measuring.job_lanes import Ints, Mask
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 
 # of half an hour, as diagnosis looks at work: a loader's pauses come and go within minutes

@@ -4,7 +4,7 @@ from functools import partial
 
 from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions.stalled import measure
-from fleetwatch.alerts.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe
 
 CONDITION = Condition(
     name="job_underused",

@@ -8,9 +8,9 @@ from decimal import Decimal
 from urllib.parse import quote
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
-from fleetwatch.alerts.budget_months import known_ms, subject_of
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span
-from fleetwatch.alerts.merged_spans import clear_between
+from fleetwatch.alerts.measuring.budget_months import known_ms, subject_of
+from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.budgets.models import Anomaly
 from fleetwatch.budgets.unusual import Seen, anomalies_of
 from fleetwatch.figures import pricing

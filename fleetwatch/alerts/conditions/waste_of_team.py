@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from urllib.parse import urlencode
 
-from fleetwatch.alerts import waste_rates
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.waste_rates import Waster
+from fleetwatch.alerts.measuring import waste_rates
+from fleetwatch.alerts.measuring.waste_rates import Waster
 from fleetwatch.notify.message import one_line
 
 

@@ -12,7 +12,7 @@ from fleetwatch.costs.difference import Change, DryRun, Imported
 from fleetwatch.costs.mapping.rule_terms import GIVES
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.lib.commands import FileCommand
-from fleetwatch.lib.csv_rows import Form, RefusedError
+from fleetwatch.lib.csv_files.csv_rows import Form, RefusedError
 
 
 class ImportCommand(FileCommand):

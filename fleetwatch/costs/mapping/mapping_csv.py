@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from fleetwatch.costs.mapping import rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, MappingError, Terms
 from fleetwatch.costs.rates.subjects import BEGINNING
-from fleetwatch.lib import csv_cells, csv_rows
-from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
+from fleetwatch.lib.csv_files import csv_cells, csv_rows
+from fleetwatch.lib.csv_files.csv_rows import Cells, Fault, FieldError, Form
 
 FORM = Form(
     what="rule",

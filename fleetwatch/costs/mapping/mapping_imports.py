@@ -13,7 +13,7 @@ from fleetwatch.costs.changing import open_book
 from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.mapping import attribution, mapping_csv, mappings, rule_terms
 from fleetwatch.costs.mapping.rule_terms import MappingError
-from fleetwatch.lib.csv_rows import Fault, refuse
+from fleetwatch.lib.csv_files.csv_rows import Fault, refuse
 
 
 @transaction.atomic

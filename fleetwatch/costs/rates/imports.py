@@ -16,7 +16,7 @@ from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.rate_csv import Row, read
 from fleetwatch.costs.rates.subjects import FIELDS, RateError, doubt, find, rates_like, subject_name
-from fleetwatch.lib.csv_rows import Fault, refuse
+from fleetwatch.lib.csv_files.csv_rows import Fault, refuse
 
 # field of the service -> column of the file
 _COLUMNS = {"node_class": "class", "subject": ""}

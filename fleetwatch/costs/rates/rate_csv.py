@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.subjects import BEGINNING
-from fleetwatch.lib import amounts, csv_cells, csv_rows
-from fleetwatch.lib.csv_rows import Cells, Fault, FieldError, Form
+from fleetwatch.lib.csv_files import amounts, csv_cells, csv_rows
+from fleetwatch.lib.csv_files.csv_rows import Cells, Fault, FieldError, Form
 
 SUBJECTS = ("gpu", "node", "pool", "gpu_model")
 FORM = Form(

@@ -18,7 +18,8 @@ from django.template.context import Context
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from fleetwatch.dashboard import bars, numbers, words
+from fleetwatch.dashboard import numbers, words
+from fleetwatch.dashboard.drawing import bars
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import visible_teams
-from fleetwatch.alerts import incident_inbox as inbox
-from fleetwatch.alerts.incident_actions import actable
+from fleetwatch.alerts.incidents import incident_inbox as inbox
+from fleetwatch.alerts.incidents.incident_actions import actable
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.choices import chosen, first_page

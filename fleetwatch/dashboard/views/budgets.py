@@ -20,11 +20,11 @@ from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
-from fleetwatch.dashboard.bars import spend_bar
+from fleetwatch.dashboard.drawing.bars import spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
-from fleetwatch.lib import amounts
+from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 
 ANOMALY_DAYS = 30

@@ -6,11 +6,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from fleetwatch.dashboard import charts, grid
+from fleetwatch.dashboard.drawing import charts, grid
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import file
-from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.exports.files import to_csv
 

@@ -21,8 +21,8 @@ from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
-from fleetwatch.dashboard.asked import local_path
 from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page, shows

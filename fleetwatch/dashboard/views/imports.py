@@ -24,7 +24,7 @@ from fleetwatch.costs.rates import imports, rate_csv
 from fleetwatch.dashboard.parameters import View, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,16 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight
-from fleetwatch.alerts import incident_actions, matchers
+from fleetwatch.alerts import matchers
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.incident_actions import Action
-from fleetwatch.alerts.incident_history import before, sends
+from fleetwatch.alerts.incidents import incident_actions
+from fleetwatch.alerts.incidents.incident_actions import Action
+from fleetwatch.alerts.incidents.incident_history import before, sends
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard.asked import Asked, local_path, read_form
+from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page

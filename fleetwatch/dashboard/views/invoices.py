@@ -17,7 +17,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
-from fleetwatch.dashboard.asked import Asked
+from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page
@@ -26,7 +26,7 @@ from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_G
 from fleetwatch.finance.invoices import InvoiceError
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment
 
 MAX_LINES = 200  # shown, with their forms

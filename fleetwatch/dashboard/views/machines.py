@@ -17,9 +17,10 @@ from django.views.decorators.http import require_POST
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, install, maps, selectors, words
-from fleetwatch.dashboard.charts import METRICS
+from fleetwatch.dashboard import agents, install, selectors, words
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.drawing import maps
+from fleetwatch.dashboard.drawing.charts import METRICS
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period

@@ -19,10 +19,10 @@ from fleetwatch.accounts.permissions import Right, check
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import MappingRule
-from fleetwatch.dashboard.asked import Asked
+from fleetwatch.dashboard.forms.asked import Asked
+from fleetwatch.dashboard.forms.prices import read_since
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.prices import read_since
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.lib.refusal import RefusedFieldError
 

@@ -19,8 +19,9 @@ from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import revoke_api_token
-from fleetwatch.dashboard import api_tokens, finding_rows, notification_form, words
-from fleetwatch.dashboard.asked import read_form
+from fleetwatch.dashboard import finding_rows, words
+from fleetwatch.dashboard.forms import api_tokens, notification_form
+from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period

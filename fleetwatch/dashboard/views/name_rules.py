@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, drop_rule, dry_run, set_rule
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.dashboard.asked import read_form
+from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page

@@ -13,7 +13,7 @@ from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
-from fleetwatch.dashboard.bars import Segment
+from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period

@@ -16,7 +16,7 @@ from fleetwatch.accounts.log_in.second_factor import drop_factors, has_factor
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import team_choices
-from fleetwatch.dashboard.asked import Asked, Done, read_form
+from fleetwatch.dashboard.forms.asked import Asked, Done, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page

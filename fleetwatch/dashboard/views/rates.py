@@ -15,11 +15,12 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.costs.owned import Draw, measured_draw
 from fleetwatch.costs.services import RateError, set_rate
 from fleetwatch.costs.tco import Component, components, price
-from fleetwatch.dashboard import numbers, owned_form
+from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.choices import LONGEST, chosen
+from fleetwatch.dashboard.forms import owned_form
+from fleetwatch.dashboard.forms.prices import read_since
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.prices import read_since
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.alerts.messaging.team_routes import set_route
 from fleetwatch.alerts.models import Route
-from fleetwatch.alerts.team_routes import set_route
-from fleetwatch.dashboard.asked import read_form
+from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page

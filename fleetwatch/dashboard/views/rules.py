@@ -22,17 +22,17 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
-from fleetwatch.dashboard.asked import Asked, read_form
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.matcher_fields import NAMES, day_choices
-from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.rule_fields import (
+from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.matcher_fields import NAMES, day_choices
+from fleetwatch.dashboard.forms.rule_fields import (
     NUMBERS,
     number_fields,
     read_telling,
     read_watching,
     scope_rows,
 )
+from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError

@@ -18,9 +18,9 @@ from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
-from fleetwatch.dashboard import api_tokens, changes, prices
-from fleetwatch.dashboard.asked import Done, read_form
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.forms import api_tokens, changes, prices
+from fleetwatch.dashboard.forms.asked import Done, read_form
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period

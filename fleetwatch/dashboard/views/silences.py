@@ -19,8 +19,8 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.models import Silence
 from fleetwatch.alerts.silences import SilenceTerms, add_silence, end_silence, endable
-from fleetwatch.dashboard.asked import Asked, read_form
-from fleetwatch.dashboard.matcher_fields import (
+from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.matcher_fields import (
     NAMES,
     day_choices,
     read_hours,

@@ -12,7 +12,7 @@ import xlsxwriter
 from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
-from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.reports.exports.tables import Cell, Table
 
 # Excel's limit of characters; a longer text would make the whole file unreadable

@@ -12,7 +12,7 @@ from fleetwatch.costs.mapping import mapping_csv
 from fleetwatch.costs.mapping.mapping_csv import FORM
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.rates.subjects import BEGINNING
-from fleetwatch.lib.csv_rows import RefusedError, refuse
+from fleetwatch.lib.csv_files.csv_rows import RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "user,account,label,team,project,cost_centre,priority,valid_from,valid_to,note\n"

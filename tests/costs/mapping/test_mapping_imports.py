@@ -13,7 +13,7 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.costs.difference import Imported
 from fleetwatch.costs.mapping.mapping_imports import dry_run, import_mappings
 from fleetwatch.costs.models import Attribution, MappingRule
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
 from tests.costs.mapping.test_attribution import ONE, close, lines
 

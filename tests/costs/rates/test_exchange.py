@@ -12,7 +12,7 @@ from fleetwatch.costs.rates.imports import import_rates
 from fleetwatch.costs.services import BEGINNING, RateError
 from fleetwatch.figures.selectors import totals
 from fleetwatch.ledger.models import ClosedMonth, Policy
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR_MS, a_gpu, a_rate, an_entry, set_rate
 from tests.costs.test_day_sums import counted

@@ -14,7 +14,7 @@ from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates
 from fleetwatch.figures.selectors import totals
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry, set_rate
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates import rate_csv
 from fleetwatch.costs.rates.rate_csv import FORM
 from fleetwatch.costs.rates.subjects import BEGINNING
-from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError, refuse
+from fleetwatch.lib.csv_files.csv_rows import MAX_FAULTS, RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "gpu_model,class,region,price,valid_from,valid_to,pricing_class,source,source_date\n"

@@ -18,7 +18,7 @@ from fleetwatch.finance.invoice_csv import COLUMNS, MAX_BYTES
 from fleetwatch.finance.invoices import Imported, InvoiceError, import_invoice
 from fleetwatch.finance.reconciliation import Reconciliation, reconciliation
 from fleetwatch.lib.commands import FileCommand
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.csv_files.csv_rows import RefusedError
 
 NOTHING = "nothing was imported"
 HEADS = ["difference", *(name.removesuffix("_usd") for name in PARTS), "open"]

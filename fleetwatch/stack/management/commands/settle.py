@@ -9,7 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from fleetwatch.alerts import announcing
+from fleetwatch.alerts.messaging import announcing
 from fleetwatch.costs import day_sums
 from fleetwatch.costs import services as costs
 from fleetwatch.diagnosis import services as diagnosis

@@ -1,0 +1,1 @@
+"""`once` and `check`: what this host offers, for people."""

@@ -1,0 +1,229 @@
+"""What people do about incidents: an entry of each in its history and in the audit log.
+
+For operators, whose it is, whom it was given to, and who leads the team that pays for it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from glob import escape
+
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.people import teams_of
+from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.accounts.selectors import zone as organisation_zone
+from fleetwatch.alerts import matchers
+from fleetwatch.alerts.incidents.muting import moment
+from fleetwatch.alerts.incidents.owners import may_see
+from fleetwatch.alerts.matchers import Matcher
+from fleetwatch.alerts.messaging.group_news import name_of
+from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
+from fleetwatch.diagnosis.findings.deciding import colleagues
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.message import one_line
+
+USUAL_SNOOZE = timedelta(hours=4)  # what the button says
+LONGEST_SNOOZE = timedelta(days=92)
+LONGEST_OWN_SNOOZE = timedelta(days=30)  # of who does not run the fleet
+USUAL_JUSTIFICATION = timedelta(days=7)  # of a click, which names no day
+LONGEST_JUSTIFICATION = timedelta(days=30)
+MAX_REASON = 300
+NOT_YOURS = "it is for whose it is, who leads the team, whom it was given to, and operators"
+State = Incident.State
+Verdict = Incident.Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What somebody wants: `kind` is one of KINDS. `until` ends a snooze or a justification, None
+    is as long as usual; `assignee` None takes an assignment back.
+    """
+
+    kind: str
+    reason: str = ""
+    until: datetime | None = None
+    assignee: User | None = None
+
+
+def actable(user: User, incidents: Collection[Incident], *, now: datetime) -> set[int]:
+    """The ids of those that this person may act on."""
+    if may(user, Right.FLEET):
+        return {incident.pk for incident in incidents}
+    if not user.is_active:
+        return set()
+    own = {
+        incident.pk
+        for incident in incidents
+        if user.pk in (incident.person_id, incident.assignee_id)
+    }
+    if role_of(user) != User.Role.LEAD:
+        return own
+    led = {team.pk for team in teams_of(user, now)}
+    return own | {incident.pk for incident in incidents if incident.team_id in led}
+
+
+@transaction.atomic
+def act(incident_id: int, action: Action, *, by: User, now: datetime) -> Incident:
+    """The incident afterwards. What was done before and changes nothing is not written down again.
+
+    Raises RefusedFieldError, PermissionDenied where it is not this person's, and
+    Incident.DoesNotExist.
+    """
+    _check(action, now)
+    incident = (
+        Incident.objects.select_for_update(of=("self",)).select_related("rule").get(pk=incident_id)
+    )
+    _check_right(incident, action, by, now)
+    text = KINDS[action.kind](incident, action, by, now)
+    if text:
+        incident.updated_at = now
+        incident.save()
+        IncidentEvent.objects.create(
+            incident=incident, at=now, kind=action.kind, text=one_line(text, 400), by=by
+        )
+        record(f"incident.{action.kind}", str(incident.pk), text=text)
+    return incident
+
+
+@transaction.atomic
+def act_on_all(
+    incidents: Iterable[Incident], action: Action, *, by: User, now: datetime
+) -> list[Incident]:
+    """All of them afterwards, or none: what a click on the message of a group means.
+
+    Raises what act() does.
+    """
+    ids = sorted(incident.pk for incident in incidents)
+    return [act(pk, action, by=by, now=now) for pk in ids]
+
+
+def _acknowledge(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    _check_fires(incident)
+    if incident.state == State.ACKNOWLEDGED:
+        return ""
+    incident.state = State.ACKNOWLEDGED
+    incident.acknowledged_at = now
+    incident.acknowledged_by = by
+    return _said("acknowledged", by, action)
+
+
+def _snooze(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    _check_fires(incident)
+    incident.snoozed_until = action.until or now + USUAL_SNOOZE
+    until = moment(incident.snoozed_until, organisation_zone())
+    incident.muted = f"snoozed until {until}"
+    return _said(f"snoozed until {until}", by, action)
+
+
+def _resolve(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    _check_fires(incident)
+    text = _said("resolved", by, action)
+    _end(incident, text, now)
+    return text
+
+
+def _assign(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    if incident.assignee == action.assignee:
+        return ""
+    if action.assignee is not None and not may_see(action.assignee, incident):
+        name = action.assignee.get_username()
+        raise RefusedFieldError(f"{name} may not see this incident", field="assignee")
+    incident.assignee = action.assignee
+    return _said(
+        f"given to {name_of(action.assignee) if action.assignee else 'nobody'}", by, action
+    )
+
+
+def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    """Nobody is told of it, as far as this rule goes, until that day."""
+    until = action.until or now + USUAL_JUSTIFICATION
+    # names are not patterns: a job called * is one job
+    meant = (
+        Matcher("rule", (escape(incident.rule.name),)),
+        Matcher("subject", (escape(incident.subject),)),
+    )
+    Silence.objects.create(
+        kind=Silence.Kind.JUSTIFICATION,
+        matchers=matchers.checked(meant),
+        starts_at=now,
+        ends_at=until,
+        reason=one_line(action.reason, MAX_REASON),
+        by=by,
+        created_at=now,
+    )
+    incident.verdict = Verdict.REJECTED
+    return _said(f"not waste, until {moment(until, organisation_zone())}", by, action)
+
+
+def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    if incident.verdict == Verdict.CONFIRMED and incident.resolved_at is not None:
+        return ""
+    incident.verdict = Verdict.CONFIRMED
+    text = _said("fixed", by, action)
+    if incident.resolved_at is None:
+        _end(incident, text, now)
+    return text
+
+
+KINDS: Mapping[str, Callable[[Incident, Action, User, datetime], str]] = {
+    "ack": _acknowledge,
+    "snooze": _snooze,
+    "resolve": _resolve,
+    "assign": _assign,
+    "not_waste": _not_waste,
+    "fixed": _fixed,
+}
+
+
+def _end(incident: Incident, resolution: str, now: datetime) -> None:
+    """By hand: nobody hears of it any more; its breach is over when it is (`ended_ms`)."""
+    incident.state = State.RESOLVED
+    incident.resolved_at = now
+    incident.resolution = one_line(resolution, 200)
+    incident.snoozed_until = None
+    incident.muted = ""
+
+
+def _check(action: Action, now: datetime) -> None:
+    if action.kind not in KINDS:
+        raise RefusedFieldError(
+            f"{action.kind!r} is no action; there is {', '.join(KINDS)}", field="action"
+        )
+    if len(action.reason) > MAX_REASON or "\x00" in action.reason:
+        raise RefusedFieldError(f"at most {MAX_REASON} characters of text", field="reason")
+    if action.kind == "not_waste" and not action.reason.strip():
+        raise RefusedFieldError("why is it no waste? A reason is needed", field="reason")
+    longest = LONGEST_JUSTIFICATION if action.kind == "not_waste" else LONGEST_SNOOZE
+    if action.until is not None and not now < action.until <= now + longest:
+        raise RefusedFieldError(
+            f"it ends: name a moment within the next {longest.days} days", field="until"
+        )
+
+
+def _check_right(incident: Incident, action: Action, by: User, now: datetime) -> None:
+    if may(by, Right.FLEET):
+        return
+    if incident.pk not in actable(by, [incident], now=now):
+        raise PermissionDenied(NOT_YOURS)
+    if action.until is not None and action.until > now + LONGEST_OWN_SNOOZE:
+        raise RefusedFieldError(f"at most {LONGEST_OWN_SNOOZE.days} days, please", field="until")
+    if action.assignee is not None and action.assignee not in colleagues(by, now):
+        raise RefusedFieldError(
+            f"{action.assignee.get_username()} is in no team of yours", field="assignee"
+        )
+
+
+def _check_fires(incident: Incident) -> None:
+    if incident.resolved_at is not None:
+        raise RefusedFieldError("it is over already", field="action")
+    if incident.state == State.PENDING:
+        raise RefusedFieldError("it has not fired yet", field="action")
+
+
+def _said(what: str, by: User, action: Action) -> str:
+    reason = one_line(action.reason, MAX_REASON)
+    return f"{what} by {name_of(by)}: {reason}" if reason else f"{what} by {name_of(by)}"

@@ -1,0 +1,88 @@
+"""Keeps of each incident that fires why nobody is told of it (muting.py), as it is now."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from fleetwatch.accounts.selectors import zone as organisation_zone
+from fleetwatch.alerts import matchers, weekly_hours
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
+from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
+
+FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
+
+
+def mute(now: datetime) -> set[int]:
+    """Writes down of every incident that fires whether and why it is muted; the groups of those
+    that are no longer, and were told before.
+    """
+    incidents = list(Incident.objects.filter(state__in=FIRES).select_related("rule").order_by("pk"))
+    if not incidents:
+        return set()
+    mutes = Mutes(now, organisation_zone(), read_mutes(now), _speakers(incidents))
+    returned = set()
+    for incident in incidents:
+        reason = mutes.reason(_subject(incident))
+        if reason != incident.muted:
+            returned |= _change(incident, reason, now)
+    return returned
+
+
+def read_mutes(now: datetime) -> list[Mute]:
+    """What was set and is not over."""
+    return [
+        Mute(
+            kind=row.kind,
+            matchers=tuple(matchers.stored(row.matchers)),
+            starts_at=row.starts_at,
+            ends_at=row.ends_at,
+            hours=weekly_hours.stored(row.weekly),
+            reason=row.reason,
+        )
+        for row in Silence.objects.filter(starts_at__lte=now, ends_at__gt=now).order_by("pk")
+    ]
+
+
+def labels_of(incident: Incident) -> matchers.Labels:
+    """What silences and routes match of it: what its breach has, its rule's name and severity."""
+    stored = incident.facts.get("labels", {})
+    labels = {name: tuple(values) for name, values in stored.items()}
+    own = {"rule": incident.rule.name, "severity": incident.rule.severity}
+    return (
+        labels | {name: (value,) for name, value in own.items()} | {"subject": (incident.subject,)}
+    )
+
+
+def _subject(incident: Incident) -> Subject:
+    return Subject(
+        rule_id=incident.rule_id,
+        labels=labels_of(incident),
+        schedule=weekly_hours.stored(incident.rule.schedule),
+        snoozed_until=incident.snoozed_until,
+        is_late=incident.is_late,
+        speaks=bool(condition(incident.rule.condition).speaks_for),
+    )
+
+
+def _speakers(incidents: Iterable[Incident]) -> Sequence[Speaker]:
+    speaking = []
+    for incident in incidents:
+        text = f"{incident.rule.name} of {incident.subject} speaks for it"
+        for label in condition(incident.rule.condition).speaks_for:
+            values = frozenset(incident.facts.get("labels", {}).get(label, ()))
+            speaking.append(Speaker(incident.rule_id, label, values, text))
+    return speaking
+
+
+def _change(incident: Incident, reason: str, now: datetime) -> set[int]:
+    """Writes it down; the incident's group where it comes back to people who were told of it."""
+    is_back = not reason and incident.group_id is not None
+    # only this column: whoever acts on the incident meanwhile is not undone
+    Incident.objects.filter(pk=incident.pk).update(muted=reason)
+    IncidentEvent.objects.create(
+        incident=incident,
+        at=now,
+        kind="muted" if reason else "unmuted",
+        text=reason or "people are told of it again",
+    )
+    return {incident.group_id} if is_back and incident.group_id is not None else set()

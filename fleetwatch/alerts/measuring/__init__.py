@@ -1,0 +1,1 @@
+"""What conditions measure jobs, GPUs and budgets by."""

@@ -1,0 +1,289 @@
+"""What is told of a job that wastes its GPUs: whose it is, where, what it costs, why by diagnosis,
+and what to do; for conditions of what jobs do while they run.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+
+from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, named
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
+from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
+from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
+from fleetwatch.costs.mapping.attribution import jobs_by_key
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
+from fleetwatch.diagnosis.causes import UNFIT
+from fleetwatch.diagnosis.findings.advice import Advice, advise
+from fleetwatch.diagnosis.findings.evidence import facts_of
+from fleetwatch.diagnosis.findings.stopped import stopped
+from fleetwatch.diagnosis.selectors import Primary
+from fleetwatch.figures import pricing
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.intervals import floor_hour_ms, from_ms
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.notify import wording
+
+_HELD_TIME = read_statement("alerts/sql/held_time.sql")
+_CAUSES = read_statement("alerts/sql/episode_causes.sql")
+
+# a GPU's newest run may lie this far behind its job's newest five minutes
+EDGE_MS = 10 * MINUTE_MS
+# what a job's GPUs do beside idling, which has rules of its own
+JUDGED = ("useful", "underused", "stalled")
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How a condition tells its breaches. `states` are the ledger's whose time and dollars are
+    lost; `did` is what the GPUs did ("were stuck"), and `had` the same when it is over ("been
+    stuck"), with {lost} and {rest}, the share of their time in these states and in others. `limit`
+    is the rule's, with {threshold} and {minutes}.
+    """
+
+    word: str
+    tag: str
+    did: str
+    had: str
+    limit: str
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGPU:
+    """A GPU that the job held over [start_ms, end_ms): of its time there (without what was idle,
+    starting or unseen) `lost_ms` of `judged_ms` were lost. Dollars are decimal strings; None = no
+    rate.
+    """
+
+    uuid: str
+    node: str
+    index: int | None
+    model: str
+    mig_profile: str
+    start_ms: int
+    end_ms: int
+    judged_ms: int
+    lost_ms: int
+    cost_usd: str | None
+    usd_per_hour: str | None
+    has_example_rate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a job in an episode; `cause` is the one that explains most of what it
+    wasted, "" where diagnosis has none.
+    """
+
+    job_key: str
+    job_name: str
+    user: str
+    team: str
+    kind: str
+    gpus: tuple[HeldGPU, ...]
+    cause: str
+    lost_share: float
+
+    @property
+    def owner(self) -> str:
+        """User and team, as far as they are known; "" when neither is."""
+        return owner_words(self.user, self.team)
+
+
+def describe(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> list[Breach | None]:
+    """Of each episode whose job it is, where, what it costs and what to do; None where the job or
+    its runs are gone.
+    """
+    jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
+    causes = _causes(episodes, jobs)
+    idle = stopped({job.pk for job in jobs.values()})
+    breaches: list[Breach | None] = [None] * len(episodes)
+    for place, gpus in _held(episodes, jobs, telling).items():
+        episode = episodes[place]
+        job = jobs[episode.subject]
+        facts = _facts(job, gpus, causes.get(place, ""))
+        advice = _advice(job, facts, idle)
+        breaches[place] = _breach(job, episode, facts, _Words(telling, watch.settings, advice))
+    return breaches
+
+
+def _asked(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> list[int | None]:
+    rows = [jobs.get(each.subject) for each in episodes]
+    return [job.pk if job else None for job in rows]
+
+
+def _held(
+    episodes: Sequence[Episode], jobs: Mapping[str, Job], telling: Telling
+) -> dict[int, list[HeldGPU]]:
+    """Of each episode (its place) what its GPUs did in it."""
+    rows = fetched(
+        _HELD_TIME,
+        {
+            "job_ids": _asked(episodes, jobs),
+            "since_ms": [each.since_ms for each in episodes],
+            "until_ms": [each.until_ms for each in episodes],
+            "judged": _numbers(JUDGED),
+            "lost": _numbers(telling.states),
+        },
+    )
+    gpus = GPU.objects.select_related("node", "model").in_bulk({row[1] for row in rows})
+    rates = RatesInForce(gpus)
+    held: dict[int, list[HeldGPU]] = defaultdict(list)
+    for place, gpu_id, *span in rows:
+        held[place - 1].append(_held_gpu(gpus[gpu_id], _Span(*map(round, span)), rates))
+    return held
+
+
+def _numbers(states: Sequence[str]) -> list[int]:
+    """Where they stand in a run's state_ms."""
+    return [STATES.index(state) + 1 for state in states]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start_ms: int
+    end_ms: int
+    judged_ms: int
+    lost_ms: int
+
+
+def _held_gpu(gpu: GPU, span: _Span, rates: RatesInForce) -> HeldGPU:
+    cost = rates.usd(gpu.pk, span.start_ms, span.end_ms, span.lost_ms)
+    latest = rates.at(gpu.pk, from_ms(span.end_ms - 1))
+    per_hour = None
+    if latest is not None:
+        share = Decimal(span.lost_ms) / (span.end_ms - span.start_ms)
+        per_hour = str(pricing.usd(latest.usd_per_gpu_hour * share))
+    return HeldGPU(
+        uuid=gpu.uuid,
+        node=gpu.node.name,
+        index=gpu.index,
+        model=gpu.model.name if gpu.model else gpu.model_name,
+        mig_profile=gpu.mig_profile,
+        start_ms=span.start_ms,
+        end_ms=span.end_ms,
+        judged_ms=span.judged_ms,
+        lost_ms=span.lost_ms,
+        cost_usd=None if cost is None else str(pricing.usd(cost)),
+        usd_per_hour=per_hour,
+        has_example_rate=latest is not None and latest.is_example,
+    )
+
+
+def _causes(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, str]:
+    """Of each episode (its place) the cause of most that its job wasted in its hours, where people
+    can act on it.
+    """
+    asked = {
+        "job_ids": _asked(episodes, jobs),
+        "since": [from_ms(floor_hour_ms(each.since_ms)) for each in episodes],
+        "until": [from_ms(each.until_ms) for each in episodes],
+    }
+    primary: dict[int, Primary] = {}
+    for place, cause, sure, wasted_ms, held_ms in fetched(_CAUSES, asked):
+        other = Primary(cause, sure, int(wasted_ms), int(held_ms))
+        primary[place - 1] = max(primary.get(place - 1, other), other, key=_rank)
+    return {place: each.cause for place, each in primary.items() if each.cause not in UNFIT}
+
+
+def _rank(primary: Primary) -> tuple[int, int, int]:
+    return primary.rank
+
+
+def _facts(job: Job, gpus: Sequence[HeldGPU], cause: str) -> Facts:
+    judged_ms = sum(gpu.judged_ms for gpu in gpus)
+    return Facts(
+        job_key=job.key,
+        job_name=job.name,
+        user=job.user,
+        team=job.team.slug if job.team else "",
+        kind=job.kind,
+        gpus=tuple(sorted(gpus, key=place_of)),
+        cause=cause,
+        lost_share=sum(gpu.lost_ms for gpu in gpus) / judged_ms,
+    )
+
+
+def _advice(job: Job, facts: Facts, idle: Collection[tuple[int, str]]) -> Advice | None:
+    """What diagnosis says to do; None where it has no cause. `idle`: jobs all of whose GPUs have
+    that cause now.
+    """
+    if not facts.cause:
+        return None
+    count = len(facts.gpus)
+    may_work = (job.pk, facts.cause) not in idle
+    return advise(
+        facts.cause, facts_of(job, None, gpus=count, affected_gpus=count, may_work=may_work)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is said of a breach; `advice` None: diagnosis has no cause."""
+
+    telling: Telling
+    settings: Settings
+    advice: Advice | None
+
+    def what(self, facts: Facts) -> str:
+        """What its GPUs did."""
+        count = len(facts.gpus)
+        whose = "The only GPU" if count == 1 else f"The {count} GPUs"
+        job = named(facts.job_key, facts.job_name)
+        return f"{whose} of job {job} {_with_shares(self.telling.did, facts)}"
+
+    def had(self, facts: Facts) -> str:
+        """The same when it is over."""
+        who = "It" if len(facts.gpus) == 1 else "They"
+        return f"{who} had {_with_shares(self.telling.had, facts)}"
+
+    @property
+    def limit(self) -> str:
+        """The rule's, with its settings."""
+        return self.telling.limit.format(
+            threshold=f"{self.settings.threshold:g}", minutes=f"{self.settings.minutes:g}"
+        )
+
+
+def _with_shares(words: str, facts: Facts) -> str:
+    return words.format(
+        lost=wording.share(facts.lost_share), rest=wording.share(1 - facts.lost_share)
+    )
+
+
+def _labels(job: Job, facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    cause = {"cause": (facts.cause,)} if facts.cause else {}
+    return {**job_labels(job, facts.gpus), **cause}
+
+
+def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
+    where = places(facts.gpus)
+    word = words.telling.word
+    held = [gpu for gpu in facts.gpus if gpu.end_ms > episode.until_ms - EDGE_MS]
+    return Breach(
+        subject=facts.job_key,
+        kind="job",
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
+        word=word,
+        tag=words.telling.tag,
+        title=f"{word} · {where}{models(facts.gpus)}",
+        where=where,
+        what=words.what(facts),
+        had=words.had(facts),
+        limit=words.limit,
+        name=facts.job_name,
+        owner=facts.owner,
+        usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
+        cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
+        has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
+        lines=likely(words.advice),
+        actions=what_to_do(words.advice),
+        labels=_labels(job, facts),
+        facts=asdict(facts),
+    )

@@ -1,0 +1,82 @@
+"""When jobs had a cause of diagnosis, five minutes by five minutes: what conditions of causes
+measure.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from fleetwatch.alerts.breach import MINUTE_MS, Watch
+from fleetwatch.alerts.episodes import Level, Measured, Span, extend
+from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs
+from fleetwatch.diagnosis.causes import BLIND, UNDETERMINED
+from fleetwatch.diagnosis.judgement.rules import MEDIUM
+from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
+from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
+
+# diagnosis follows posting: until then five minutes are judged by a part of them
+SETTLED_MS = 3 * MINUTE_MS
+
+Cells = dict[int, Level]  # by when five minutes begin
+
+
+def measured(causes: Collection[str], watch: Watch, *, cleared: str) -> Measured:
+    """The spans of each batch job with one of these causes, or that fires already: in breach where
+    one of its GPUs surely has it, clear where all have other causes, neither where nobody knows
+    which; where nobody saw it, nothing.
+    """
+    start = from_ms(floor_hour_ms(watch.start_ms))
+    entries = CauseEntry.objects.filter(start__gte=start, start__lt=from_ms(watch.end_ms))
+    suspects = entries.filter(cause__in=causes, confidence__gte=MEDIUM)
+    jobs = judged_jobs(suspects.order_by().values_list("job_id", flat=True).distinct(), watch)
+    rows = entries.filter(job__in=jobs).values_list(
+        "job_id", "start", "cause", "confidence", "cells"
+    )
+    cells = _cells(rows.iterator(), causes, watch)
+    last_ms = {job_id: max(own) + CELL_MS for job_id, own in cells.items()}
+    return Measured(
+        spans={jobs[job_id].key: _spans(own) for job_id, own in cells.items()},
+        ends=ends(last_ms, jobs, watch),
+        begun_ms=begun_ms(jobs),
+        cleared=cleared,
+    )
+
+
+def _cells(
+    rows: Iterable[tuple[int, datetime, str, int, int]], causes: Collection[str], watch: Watch
+) -> Mapping[int, Cells]:
+    """By job its five minutes: the worst of its GPUs."""
+    end_ms = watch.end_ms - SETTLED_MS
+    cells: dict[int, Cells] = defaultdict(dict)
+    for job_id, start, cause, confidence, bits in rows:
+        level = _level(cause, confidence, causes)
+        if level is None:
+            continue
+        own = cells[job_id]
+        for start_ms in _starts(to_ms(start), bits):
+            if watch.start_ms < start_ms + CELL_MS <= end_ms:
+                own[start_ms] = max(level, own.get(start_ms, level))
+    return {job_id: own for job_id, own in cells.items() if own}
+
+
+def _level(cause: str, confidence: int, causes: Collection[str]) -> Level | None:
+    """None: nobody saw it."""
+    if cause in causes:
+        return Level.BREACH if confidence >= MEDIUM else Level.BETWEEN
+    if cause in BLIND:
+        return None
+    return Level.BETWEEN if cause == UNDETERMINED else Level.CLEAR
+
+
+def _starts(cut_ms: int, bits: int) -> Iterator[int]:
+    """When the five minutes of these bits begin: bit n is the n-th of the clock hour."""
+    hour_ms = floor_hour_ms(cut_ms)
+    return (hour_ms + cell * CELL_MS for cell in range(CELLS_PER_HOUR) if bits >> cell & 1)
+
+
+def _spans(cells: Cells) -> list[Span]:
+    spans: list[Span] = []
+    for start_ms in sorted(cells):
+        extend(spans, Span(start_ms, start_ms + CELL_MS, cells[start_ms]))
+    return spans

@@ -1,0 +1,1 @@
+"""Who hears of incidents, when, and in which words."""

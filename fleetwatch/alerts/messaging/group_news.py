@@ -1,0 +1,155 @@
+"""A group of incidents as it stands: who was told what of it, and what there is to say now."""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+
+from fleetwatch.accounts.models import User
+from fleetwatch.alerts.breach import Breach, stored_breach
+from fleetwatch.alerts.messaging.ladder import Standing
+from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
+from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
+from fleetwatch.notify.message import Message, one_line
+
+State = Incident.State
+REACHED = (Notification.State.SENT, Notification.State.DIGESTED)
+KEPT = (Notification.State.HELD, Notification.State.CAPPED)
+Place = tuple[int, str]  # a channel's id and an address there
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNews:
+    """An open group with its incidents, by place the last that was told there, and where something
+    is kept for later.
+    """
+
+    group: IncidentGroup
+    incidents: Sequence[Incident]
+    reached: dict[Place, Notification]
+    kept: Collection[Place]
+
+    @property
+    def thread(self) -> str:
+        """What its messages are about for ever."""
+        return f"group/{self.group.pk}"
+
+    @property
+    def going_on(self) -> list[Incident]:
+        """What fires and is not muted; what is acknowledged too."""
+        return [each for each in self.incidents if each.resolved_at is None and not each.muted]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it is resolved."""
+        return all(each.resolved_at is not None for each in self.incidents)
+
+    @property
+    def is_pressing(self) -> bool:
+        """Whether somebody has to act: by telemetry that is there nobody did."""
+        return any(each.state == State.FIRING and not each.note for each in self.going_on)
+
+    @property
+    def standing(self) -> Standing:
+        """How far it was told; what is kept for somebody is waited for."""
+        presses = self.is_pressing and not self.kept
+        return Standing(presses, self.group.stepped_at, self.group.reminded_at)
+
+    @property
+    def shown(self) -> list[int]:
+        """The ids of what goes on."""
+        return [each.pk for each in self.going_on]
+
+    @property
+    def digest(self) -> str:
+        """Of all that a message says but for what grows with time."""
+        facts = [
+            (each.pk, each.state, each.muted, bool(each.note), status_of(each))
+            for each in self.incidents
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    @property
+    def first_breach(self) -> Breach:
+        """Of the incident that was there first; the others of the group have the same owner."""
+        return stored_breach(self.incidents[0].facts)
+
+    def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
+        """How it stands, or (again) that it still does."""
+        setting = setting_of(self.group, zone, now)
+        return reminder(self.cases, setting) if again else of_group(self.cases, setting)
+
+    @property
+    def cases(self) -> list[Case]:
+        """What messages speak of: nothing that is muted, unless there is nothing else."""
+        shown = [each for each in self.incidents if each.resolved_at is not None or not each.muted]
+        is_muted = not self.is_over and not self.going_on
+        return [_case(each) for each in (self.incidents if is_muted else shown)]
+
+
+def read_news(groups: Sequence[IncidentGroup]) -> list[GroupNews]:
+    """Each group as it stands; one without incidents (they were deleted) is over."""
+    incidents = _incidents(groups)
+    reached: dict[int, dict[Place, Notification]] = defaultdict(dict)
+    kept: dict[int, set[Place]] = defaultdict(set)
+    for row in Notification.objects.filter(group__in=groups).order_by("pk"):
+        place = (row.channel_id, row.address)
+        if row.state in REACHED:
+            reached[row.group_id][place] = row
+        elif row.state in KEPT:
+            kept[row.group_id].add(place)
+    return [
+        GroupNews(group, incidents[group.pk], reached[group.pk], kept[group.pk]) for group in groups
+    ]
+
+
+def _incidents(groups: Sequence[IncidentGroup]) -> dict[int, list[Incident]]:
+    by_group: dict[int, list[Incident]] = defaultdict(list)
+    rows = Incident.objects.filter(group__in=groups).order_by("pk")
+    for incident in rows.select_related("team", "acknowledged_by", "assignee"):
+        by_group[incident.group_id or 0].append(incident)
+    return by_group
+
+
+def setting_of(group: IncidentGroup, zone: ZoneInfo, now: datetime) -> Setting:
+    """What a message of the group needs besides its incidents."""
+    return Setting(
+        rule_name=group.rule.name,
+        severity=group.rule.severity,
+        zone=zone,
+        now=now,
+        base=settings.PUBLIC_URL,
+    )
+
+
+def status_of(incident: Incident) -> str:
+    """What people made of it, in a sentence or two; "" for nothing."""
+    sentences = []
+    if incident.state == State.ACKNOWLEDGED:
+        sentences.append(f"Acknowledged by {name_of(incident.acknowledged_by)}.")
+    if incident.assignee is not None:
+        sentences.append(f"Given to {name_of(incident.assignee)}.")
+    if incident.muted:
+        sentences.append(f"Muted: {incident.muted}.")
+    return " ".join(sentences)
+
+
+def name_of(user: User | None) -> str:
+    """As messages call the person."""
+    return one_line(user.get_full_name() or user.get_username(), 80) if user else "somebody"
+
+
+def _case(incident: Incident) -> Case:
+    return Case(
+        id=incident.pk,
+        breach=stored_breach(incident.facts),
+        note=incident.note,
+        resolution=incident.resolution,
+        status=status_of(incident),
+        is_acknowledged=incident.state == State.ACKNOWLEDGED,
+    )

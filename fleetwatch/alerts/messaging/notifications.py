@@ -1,0 +1,163 @@
+"""Telling: one row for each person or channel that is told of a group, and why it is they; the
+message itself waits in notify. What a person has not to hear now is a row that is due later.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from fleetwatch.alerts.messaging.address_book import AddressBook, Person
+from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews
+from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, day_start, passage
+from fleetwatch.alerts.messaging.routing import Destination
+from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
+from fleetwatch.alerts.models import IncidentEvent, Notification, Severity
+from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.notify.message import one_line
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.services import Recipient, enqueue
+from fleetwatch.notify.transports import transport
+
+STATES = {Gate.HOLD: Notification.State.HELD, Gate.CAP: Notification.State.CAPPED}
+# of these an editing channel makes no new message: nobody hears it
+EDITS = ("changed", "resolved")
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One thing to tell of a group: `kind` as Notification has it, `key` what no other one has;
+    `again`: as a reminder to whom was told before.
+    """
+
+    news: GroupNews
+    kind: str
+    key: str
+    again: bool = False
+
+
+def notify(
+    telling: Telling, destinations: Iterable[Destination], book: AddressBook, now: datetime
+) -> int:
+    """How many are told now; for the others it is kept. Where something is kept already it will be
+    told with that.
+    """
+    count = 0
+    for each in destinations:
+        if each.place in telling.news.kept:
+            continue
+        where = _passage(telling, each, book, now)
+        _note(telling, each, where, now)
+        if where.gate == Gate.SEND:
+            _queue(telling, each, book, now)
+            count += 1
+        _record(telling, each, where, book, now)
+    return count
+
+
+def habits_of(person: Person) -> Habits:
+    """When the person wants to hear of things."""
+    preference = person.preference
+    quiet = None
+    if preference.quiet_from is not None and preference.quiet_until is not None:
+        quiet = Hours(preference.quiet_from, preference.quiet_until, str(person.zone))
+    return Habits(person.zone, quiet, preference.daily_cap)
+
+
+def can_edit(channel: Channel) -> bool:
+    """Whether what was sent there can change."""
+    return transport(channel.kind).can_edit
+
+
+def _passage(
+    telling: Telling, destination: Destination, book: AddressBook, now: datetime
+) -> Passage:
+    """Channels have no night."""
+    person = book.people.get(destination.person_id or 0)
+    if person is None:
+        return Passage(Gate.SEND, now)
+    habits = habits_of(person)
+    return passage(
+        habits,
+        now,
+        is_critical=telling.news.group.rule.severity == Severity.CRITICAL,
+        had_today=_had_today(person, habits, now),
+    )
+
+
+def _had_today(person: Person, habits: Habits, now: datetime) -> int:
+    """How many messages the person heard since midnight."""
+    rows = Notification.objects.filter(
+        person=person.user, state=Notification.State.SENT, created_at__gte=day_start(habits, now)
+    ).select_related("channel")
+    return sum(not (row.kind in EDITS and can_edit(row.channel)) for row in rows)
+
+
+def _note(telling: Telling, destination: Destination, where: Passage, now: datetime) -> None:
+    # a reply leaves the message above it as it was: that is edited next
+    last = telling.news.reached.get(destination.place) if telling.again else None
+    Notification.objects.create(
+        group=telling.news.group,
+        step=telling.news.group.step,
+        kind=telling.kind,
+        person_id=destination.person_id,
+        channel_id=destination.channel_id,
+        address=destination.address,
+        why=one_line(destination.why, 200),
+        shown=telling.news.shown,
+        digest=last.digest if last else telling.news.digest,
+        state=STATES.get(where.gate, Notification.State.SENT),
+        due_at=where.due_at,
+        created_at=now,
+    )
+
+
+def _queue(telling: Telling, destination: Destination, book: AddressBook, now: datetime) -> None:
+    person = book.people.get(destination.person_id or 0)
+    zone = person.zone if person else book.zone
+    message = telling.news.message(zone, now, again=telling.again)
+    if person:
+        message = replace(message, unsubscribe_url=unsubscribe_url(person.user, "alerts"))
+    thread = telling.news.thread
+    channel = book.channels[destination.channel_id]
+    recipient = Recipient(channel, destination.address)
+    enqueue([recipient], message, key=f"{thread}/{telling.key}", now=now, thread=thread)
+
+
+def _record(
+    telling: Telling, destination: Destination, where: Passage, book: AddressBook, now: datetime
+) -> None:
+    """The incidents' own histories say who was told and why; edits are not worth a line."""
+    if telling.kind == "changed":
+        return
+    text = f"{_who(destination, book)}{_when(where, book.zone)}: {destination.why}"
+    IncidentEvent.objects.bulk_create(
+        IncidentEvent(
+            incident=incident, at=now, kind=f"told_{telling.kind}", text=one_line(text, 400)
+        )
+        for incident in telling.news.going_on or telling.news.incidents
+    )
+
+
+def _who(destination: Destination, book: AddressBook) -> str:
+    channel = book.channels[destination.channel_id]
+    person = book.people.get(destination.person_id or 0)
+    way = transport(channel.kind).label
+    return f"{person.name} by {way}" if person else f"{channel.name} ({way})"
+
+
+def _when(where: Passage, zone: ZoneInfo) -> str:
+    if where.gate == Gate.SEND:
+        return ""
+    due = where.due_at.astimezone(zone)
+    why = "quiet hours" if where.gate == Gate.HOLD else "enough for a day"
+    return f" at {due:%Y-%m-%d %H:%M} {due.tzname()} ({why})"
+
+
+def reached_before(news: GroupNews) -> list[Destination]:
+    """Everybody who was told of the group, with the reason of before."""
+    return [
+        Destination(row.channel_id, row.address, row.person_id, row.why)
+        for row in news.reached.values()
+        if row.state in REACHED
+    ]

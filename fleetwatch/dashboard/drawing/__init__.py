@@ -1,0 +1,1 @@
+"""Bars, maps and charts of pages."""

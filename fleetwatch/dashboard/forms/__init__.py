@@ -1,0 +1,1 @@
+"""Forms of pages: their fields, and what becomes of what was sent."""

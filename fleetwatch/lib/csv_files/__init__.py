@@ -1,0 +1,1 @@
+"""CSV files that people write, and those that they open."""

@@ -1,0 +1,1 @@
+"""An LDAP directory as a client sees it."""
