@@ -5,7 +5,7 @@ take is cut, or left out as not read, whoever said it: drivers, exporters, sched
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from agent import wire
 from agent.readings import (
@@ -118,20 +118,41 @@ def merge(workloads: Sequence[Tuple[int, Workload]]) -> Workload:
     """One answer from those of several windows, given with their ends, in order.
 
     The newest facts of a job count; processes and sources are the last window's. An allocation that
-    a later window no longer names ends with the last window that named it.
+    a later window no longer names ends with the last window that named it, unless that window says
+    otherwise since when it is held, or how much of the GPU: then its word stands for the former.
     """
     jobs: Dict[str, Job] = {}
-    held: Dict[Allocation, Tuple[int, Allocation]] = {}
-    for end_ms, workload in workloads:
+    for _, workload in workloads:
         jobs.update((job.key, job) for job in workload.jobs)
+    _, last = workloads[-1]
+    return Workload(list(jobs.values()), _holds(workloads), last.processes, last.sources)
+
+
+def _holds(workloads: Sequence[Tuple[int, Workload]]) -> List[Allocation]:
+    named: Dict[Allocation, Tuple[int, Allocation]] = {}
+    for end_ms, workload in workloads:
         for item in workload.allocations:
-            held[replace(item, end_ms=None)] = (end_ms, item)
-    last_ms, last = workloads[-1]
-    allocations = [
-        item if item.end_ms is not None or until == last_ms else replace(item, end_ms=until)
-        for until, item in held.values()
-    ]
-    return Workload(list(jobs.values()), allocations, last.processes, last.sources)
+            named[replace(item, end_ms=None)] = (end_ms, item)
+    last_ms, _ = workloads[-1]
+    holds: List[Allocation] = []
+    for until_ms, item in named.values():
+        if item.end_ms is not None or until_ms == last_ms:
+            holds.append(item)
+        elif not _is_corrected(item, until_ms, named.values()):
+            holds.append(replace(item, end_ms=until_ms))
+    return holds
+
+
+def _is_corrected(item: Allocation, until_ms: int, named: Iterable[Tuple[int, Allocation]]) -> bool:
+    """Whether a later window tells of the same hold otherwise: one that began before the last
+    window ended that named this. A file of Slurm's prolog is younger than the job's start.
+    """
+    return any(
+        later_ms > until_ms
+        and (other.uuid, other.job_key, other.source) == (item.uuid, item.job_key, item.source)
+        and (other.start_ms is None or other.start_ms < until_ms)
+        for later_ms, other in named
+    )
 
 
 def _fitting_gpus(gpus: GPUs) -> List[GPUInfo]:

@@ -129,6 +129,52 @@ def test_an_end_that_a_scheduler_knows_is_kept():
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"start_ms": START + 400}, {"start_ms": START}),  # the prolog's file, then Slurm's record
+        ({"start_ms": START}, {"start_ms": START + 400}),
+        ({"start_ms": START}, {"start_ms": START + 9_999}),
+        ({"start_ms": START}, {"start_ms": None}),
+        ({"share": None}, {"share": 1.0}),
+        ({"start_ms": START + 400}, {"start_ms": START, "end_ms": START + 15_000}),
+    ],
+)
+def test_a_hold_that_a_later_window_tells_otherwise_is_told_once_as_that_tells_it(first, later):
+    workloads = [Workload(jobs=[Job("j")], allocations=[held(**each)]) for each in (first, later)]
+
+    merged = merge([(START + 10_000, workloads[0]), (START + 20_000, workloads[1])])
+
+    assert merged.allocations == [held(**later)]
+
+
+def test_a_run_that_begins_when_the_last_window_that_named_the_former_ends_is_another():
+    former, later = held(start_ms=START), held(start_ms=START + 10_000)
+
+    merged = merge(
+        [
+            (START + 10_000, Workload(jobs=[Job("j")], allocations=[former])),
+            (START + 20_000, Workload(jobs=[Job("j")], allocations=[later])),
+        ]
+    )
+
+    assert merged.allocations == [held(start_ms=START, end_ms=START + 10_000), later]
+
+
+def test_a_run_whose_end_is_told_stays_beside_the_next_of_its_job():
+    former = held(start_ms=START, end_ms=START + 5_000)
+    later = held(start_ms=START + 7_000)
+
+    merged = merge(
+        [
+            (START + 10_000, Workload(jobs=[Job("j")], allocations=[former])),
+            (START + 20_000, Workload(jobs=[Job("j")], allocations=[later])),
+        ]
+    )
+
+    assert merged.allocations == [former, later]
+
+
 def test_the_newest_facts_of_a_job_count():
     merged = merge(
         [
