@@ -77,7 +77,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "fleetwatch.api.middleware.answer_in_json",  # around all others: their refusals are answers too
+    "fleetwatch.lib.compression.Compression",
+    "fleetwatch.api.middleware.answer_in_json",  # around all below: their refusals are answers too
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
