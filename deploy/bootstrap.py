@@ -14,6 +14,9 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
+# what browsers are given from npm, and what tests look at pages with
+SCRIPTS = [os.path.join("deploy", "npm", name) for name in ("package.json", "package-lock.json")]
+CHARTS = os.path.join("node_modules", "plotly.js-cartesian-dist-min", "plotly-cartesian.min.js")
 OLDEST = (3, 11)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -77,10 +80,8 @@ def install(python, files):
     """
     stamp_file = os.path.join(VENV, ".stamp-" + "-".join(name.split(".")[0] for name in files))
     wanted = stamp_of(files)
-    if os.path.exists(stamp_file):
-        with open(stamp_file) as file:
-            if file.read() == wanted:
-                return
+    if read(stamp_file) == wanted:
+        return
     sys.stdout.write("fleetwatch: installing %s\n" % " and ".join(files))
     sys.stdout.flush()
     pip_install(python, files)
@@ -101,6 +102,55 @@ def pip_install(python, files):
     errors = [line for line in lines if line.startswith("ERROR")]
     reasons = errors or [line for line in lines if line.strip()] or ["no output"]
     refuse("installing the requirements failed: %s" % reasons[-1])
+
+
+def install_scripts(is_for_tests):
+    """npm's packages into .venv/npm, as locked, once for each content of the lock: plotly.js as
+    far as our charts need it, for tests axe-core besides. Where npm is not there or reaches no
+    registry nothing is refused: the charts come with the whole plotly.js of its Python package,
+    three times as long.
+    """
+    stamps = [os.path.join(VENV, ".stamp-npm" + kind) for kind in ("-tests", "")]
+    wanted = stamp_of(SCRIPTS)
+    if any(read(stamp) == wanted for stamp in stamps[: 1 if is_for_tests else 2]):
+        return
+    reason = npm_install(is_for_tests) if shutil.which("npm") else "there is no npm"
+    if reason:
+        sys.stdout.write("fleetwatch: charts come with the whole plotly.js: %s\n" % reason)
+        return
+    with open(stamps[0 if is_for_tests else 1], "w") as file:
+        file.write(wanted)
+
+
+def read(path):
+    """The text of the file; "" where there is none."""
+    if not os.path.exists(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
+def npm_install(is_for_tests):
+    """Why npm could not bring them; "" where it did."""
+    folder = os.path.join(VENV, "npm")
+    charts = os.path.join(VENV, "share", "plotly")
+    for path in (folder, charts):
+        os.makedirs(path, exist_ok=True)
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(ROOT, name), folder)
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
+    done = subprocess.run(
+        command + ([] if is_for_tests else ["--omit=dev"]),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if done.returncode != 0:
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        errors = [line for line in lines if "error" in line.lower()]
+        return (errors or ["npm ci failed"])[0][:200]
+    shutil.copy(os.path.join(folder, CHARTS), os.path.join(charts, "plotly.min.js"))
+    return ""
 
 
 def ensure_browser():
@@ -136,6 +186,7 @@ def main():
     install(python, ["requirements.txt"])
     if what in ("dev", "browser"):
         install(python, ["requirements-dev.txt"])
+    install_scripts(is_for_tests=what != "run")
     if what == "browser":
         ensure_browser()
 

@@ -1,11 +1,13 @@
 """What the browser is given: within the security policy, and nothing that sends data away."""
 
+import json
 from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles import finders
 
 from fleetwatch import settings
+from fleetwatch.dashboard import finders as finders_of_ours
 
 ROOT = settings.BASE_DIR
 TEMPLATES = [
@@ -23,12 +25,30 @@ def test_plotly_never_offers_to_upload_a_chart():
     assert script.count("Plotly.react(") == script.count(", CONFIG)") == 1
 
 
-def test_plotly_comes_from_its_package_and_is_not_in_the_tree():
-    found = finders.find("plotly/plotly.min.js")
+def test_plotly_is_what_npm_brought_for_our_charts_else_the_whole_of_its_python_package(tmp_path):
+    whole = finders_of_ours.folder(beside=tmp_path)
+    small = tmp_path / "share" / "plotly"
+    small.mkdir(parents=True)
+    (small / "plotly.min.js").write_text("// cartesian")
 
-    assert found
-    assert "plotly/package_data" in Path(found).as_posix()
+    assert finders_of_ours.folder(beside=tmp_path) == small
+    assert whole.as_posix().endswith("plotly/package_data")
+    assert (whole / "plotly.min.js").exists()
+
+
+def test_plotly_is_found_and_is_not_in_the_tree():
+    assert finders.find("plotly/plotly.min.js")
     assert not list((ROOT / "static").rglob("*plotly*.js"))
+
+
+def test_npm_brings_the_version_that_the_python_package_has():
+    """Figures are validated by the one and drawn by the other."""
+    lock = json.loads((ROOT / "deploy/npm/package-lock.json").read_text())["packages"]
+    locked = lock["node_modules/plotly.js-cartesian-dist-min"]
+    whole = (finders_of_ours.folder(beside=ROOT / "nowhere") / "plotly.min.js").read_text()
+
+    assert f"plotly.js v{locked['version']}\n" in whole[:200]
+    assert locked["integrity"].startswith("sha512-")
 
 
 def test_plotly_finds_its_styles_there_already():
