@@ -48,6 +48,7 @@ OPEN = frozenset(
 OPEN_WITH_PSEUDONYMS = frozenset(
     {"overview", "overview_now", "overview_worst", "api-1:fleet_summary"}
 )
+NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
 CHARTS = ("spend", "finding", "budget")  # the others are of machines
 
 
@@ -114,6 +115,14 @@ def sight_of(user: User) -> Sight | None:
     team_ids = frozenset(team.pk for team in teams_of(user, timezone.now()))
     has_pseudonyms = choice == OthersShown.PSEUDONYMS
     return Sight(user.pk, team_ids, tuple(holders_of(user)), has_pseudonyms)
+
+
+def sight_of_teams(team_ids: frozenset[int]) -> Sight | None:
+    """What those see who read a channel of these teams, whoever they are; None = everything."""
+    choice = organisation().others_shown
+    if choice == OthersShown.EVERYTHING:
+        return None
+    return Sight(NOBODY, team_ids, (), choice == OthersShown.PSEUDONYMS)
 
 
 def is_open(match: ResolverMatch | None) -> bool:

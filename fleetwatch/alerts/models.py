@@ -69,7 +69,7 @@ class IncidentGroup(models.Model):
     """Incidents of one rule that one message tells of: of one owner on one node."""
 
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="groups")
-    key = models.CharField(max_length=600, help_text="grouping.py")
+    key = models.CharField(max_length=640, help_text="grouping.py")
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
     step = models.PositiveSmallIntegerField(default=0, help_text="routing.Step, told last")
@@ -120,6 +120,13 @@ class Incident(models.Model):
         USER, on_delete=models.SET_NULL, null=True, related_name="+"
     )
     resolved_at = models.DateTimeField(null=True)
+    resolved_by = models.ForeignKey(
+        USER,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="by hand; None: it was over by itself",
+    )
     snoozed_until = models.DateTimeField(null=True)
     is_late = models.BooleanField(
         default=False, help_text="over 15 min old when it arrived: recorded, never told"
@@ -135,7 +142,7 @@ class Incident(models.Model):
         USER, on_delete=models.SET_NULL, null=True, related_name="assigned_incidents"
     )
     team = models.ForeignKey("accounts.Team", on_delete=models.SET_NULL, null=True)
-    resolution = text(200, "why it was resolved")
+    resolution = text(200, "why it was resolved; names are left open (open_names.py)")
     note = text(200, "what keeps us from knowing: no data since ...")
     muted = text(200, "why nobody is told; empty: people are")
     verdict = models.CharField(max_length=16, choices=Verdict.choices, blank=True, default="")
@@ -170,13 +177,20 @@ class Incident(models.Model):
 
 
 class IncidentEvent(models.Model):
-    """One line of an incident's history: what happened, or who did what."""
+    """One line of an incident's history: what happened, or who did what, and to whom."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
     kind = models.CharField(max_length=32)
-    text = text(400, "in words")
+    text = text(400, "in words; names are left open (open_names.py)")
     by = models.ForeignKey(USER, on_delete=models.SET_NULL, null=True, related_name="+")
+    person = models.ForeignKey(
+        USER,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="who was told, or whom it was given to",
+    )
 
 
 class Notification(models.Model):

@@ -1,14 +1,21 @@
 """Reads of alerts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
+from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
 from fleetwatch.lib.intervals import Interval
+
+# lines of a history that telemetry writes: they name nobody who has an account
+OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
+PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ def visible_incidents() -> QuerySet[Incident]:
     """The incidents that the reader may see, with rule, team and people: of who does not see
     everything those that are his or his teams'.
     """
-    incidents = Incident.objects.select_related("rule", "team", "person", "assignee")
+    incidents = Incident.objects.select_related("rule", "team", *PEOPLE)
     seen = sight()
     if seen is None:
         return incidents
@@ -44,28 +51,46 @@ def open_within(incidents: QuerySet[Incident], interval: Interval) -> QuerySet[I
     return overlapping.order_by("-opened_at", "-pk")
 
 
-def timeline(incident: Incident) -> QuerySet[IncidentEvent]:
-    """What happened to it and who did what, the oldest first."""
-    return incident.events.select_related("by").order_by("at", "pk")
+def timeline(incident: Incident) -> list[IncidentEvent]:
+    """What happened to it and who did what, the oldest first; in memory alone, of whom the reader
+    may know.
+    """
+    events = list(incident.events.select_related("by", "person").order_by("at", "pk"))
+    show_people(events, "by", "person")
+    for event in events:
+        if event.kind not in OF_TELEMETRY:
+            event.text = in_words(event.text, by=event.by, person=event.person)
+    return events
 
 
-def notifications(incident: Incident) -> QuerySet[Notification]:
-    """Who was told of it, the oldest first."""
+def notifications(incident: Incident) -> list[Notification]:
+    """Who was told of it, the oldest first; in memory alone, whom the reader may know."""
     sent = Notification.objects.filter(group__incidents=incident)
-    return sent.select_related("person", "channel").order_by("pk")
+    rows = list(sent.select_related("person", "channel").order_by("pk"))
+    show_people(rows, "person")
+    return rows
 
 
 def open_incidents() -> list[IncidentView]:
     """What is wrong now, newest first."""
     rows = Incident.objects.filter(
         state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
-    ).select_related("rule")
-    return [view_of(incident) for incident in rows.order_by("-opened_at", "-pk")]
+    ).select_related("rule", *PEOPLE)
+    return views_of(rows.order_by("-opened_at", "-pk"))
 
 
 def view_of(incident: Incident) -> IncidentView:
     """The incident with its breach."""
-    return IncidentView(incident, stored_breach(incident.facts))
+    return views_of([incident])[0]
+
+
+def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
+    """The incidents with their breaches; in memory alone, theirs whom the reader may know."""
+    rows = list(incidents)
+    show_people(rows, *PEOPLE)
+    for incident in rows:
+        incident.resolution = in_words(incident.resolution, by=incident.resolved_by)
+    return [IncidentView(incident, stored_breach(incident.facts)) for incident in rows]
 
 
 def rules() -> list[tuple[Rule, Condition]]:

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts import selectors
 from fleetwatch.alerts.incidents import incident_actions
+from fleetwatch.alerts.incidents.incident_inbox import of_person
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.answer_types import (
     Answer,
@@ -160,10 +161,13 @@ def incidents(
         "state": which.state,
         "rule__name": which.rule,
         "team__slug": which.team,
-        "person__username": which.person,
     }
     rows = rows.filter(**{name: value for name, value in narrowed.items() if value is not None})
-    return wanted.answer(**wanted.listed(rows, paging.limit, incident_row))
+    if which.person is not None:
+        rows = rows.filter(of_person(which.person))
+    page, following = wanted.page(rows, paging.limit)
+    views = map(incident_row, selectors.views_of(page))
+    return wanted.answer(rows=list(views), next_cursor=following)
 
 
 @router.get("/incidents/{int:number}", operation_id="getIncident", response=IncidentDetail)
@@ -208,17 +212,17 @@ def _incident(number: int) -> Incident:
     return required(seen, "incident", field="number")
 
 
-def incident_row(incident: Incident) -> Joined:
+def incident_row(view: selectors.IncidentView) -> Joined:
     """The incident with what was true when it was looked at last."""
-    return Joined(incident, selectors.view_of(incident).breach)
+    return Joined(view.incident, view.breach)
 
 
 def incident_detail(incident: Incident) -> Joined:
-    breach = selectors.view_of(incident).breach
+    view = selectors.view_of(incident)
     return Joined(
-        incident_row(incident),
-        measurements=[Joined(label=label, value=value) for label, value in breach.lines],
-        advice=breach.actions,
+        incident_row(view),
+        measurements=[Joined(label=label, value=value) for label, value in view.breach.lines],
+        advice=view.breach.actions,
         timeline=selectors.timeline(incident),
         notifications=selectors.notifications(incident),
     )

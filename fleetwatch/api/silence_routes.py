@@ -10,6 +10,7 @@ from ninja import Body, Router, Schema
 from ninja.security import django_auth
 from pydantic import AwareDatetime, Field
 
+from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts import matchers, silences, weekly_hours
@@ -25,6 +26,7 @@ from fleetwatch.api.vocabulary import SilenceKind, SilenceState
 ACTIVE = "active"
 PENDING = "pending"
 EXPIRED = "expired"
+PEOPLE = ("by", "approved_by")
 
 router = Router(tags=["alerts"])
 
@@ -79,6 +81,7 @@ def list_silences(
     if sight() is not None:
         own = silences.endable(user, rows, now=now)
         rows = [silence for silence in rows if silence.pk in own]
+        show_people(rows, *PEOPLE)
     return asked(request).listed(rows, paging.limit, lambda row: silence_row(row, now))
 
 
@@ -120,6 +123,7 @@ def end_silence(request: HttpRequest, number: int) -> Joined:
     if sight() is not None and number not in silences.endable(user, [silence], now=now):
         raise RequestError("there is no such silence", field="number", status=404)
     silences.end_silence(number, by=user, now=now)
+    show_people([silence], *PEOPLE)
     silence.ends_at = min(silence.ends_at, now)
     return silence_row(silence, now)
 

@@ -11,14 +11,12 @@ from django.db.models import Q
 
 from fleetwatch.accounts.models import Identity, Team
 from fleetwatch.accounts.names.holders import names_of_jobs
-from fleetwatch.accounts.visibility import Sight
+from fleetwatch.accounts.visibility import NOBODY, Sight
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
 from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.notify.selectors import digest_channels
 from fleetwatch.notify.services import Recipient
 from fleetwatch.reports import digest
-
-NOBODY = 0  # an id that no user has: what was given to somebody is not his own
 
 
 @dataclass(frozen=True, slots=True)

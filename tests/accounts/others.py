@@ -7,8 +7,17 @@ from urllib.parse import quote, unquote
 from django.http import HttpResponse
 
 from fleetwatch.accounts import people
-from fleetwatch.accounts.models import Identity, Organisation, OthersShown
-from fleetwatch.alerts.models import Incident
+from fleetwatch.accounts.models import Identity, Organisation, OthersShown, Team, User
+from fleetwatch.alerts.incidents.open_names import BY
+from fleetwatch.alerts.incidents.open_names import PERSON as PERSON_OPEN
+from fleetwatch.alerts.models import (
+    Incident,
+    IncidentEvent,
+    IncidentGroup,
+    Notification,
+    Rule,
+    Silence,
+)
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import MappingRule
@@ -17,8 +26,10 @@ from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.notify.models import Channel
 from tests.accounts.walking import body
 from tests.accounts.world import World
+from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.diagnosis import told
@@ -38,6 +49,13 @@ OTHERS = (
     COST_CENTRE,
     INCIDENT,
     FIXED,
+)
+REASON = "known and {by} is no name"
+SAID_OF_INCIDENT = (
+    ("ack", f"acknowledged by {BY}: {REASON}"),
+    ("assign", f"given to {PERSON_OPEN} by {BY}"),
+    ("resolve", f"resolved by {BY}: {REASON}"),
+    ("told_opened", f"{PERSON_OPEN} by E-mail: because it was given to them"),
 )
 OWN_KEY = "slurm/della/1000"
 DAY = Interval(NOW - timedelta(hours=24), NOW)
@@ -76,7 +94,40 @@ def make() -> None:
         was_noticed=True, outcome="improved", runs_before=5, runs_after=4, saved_low_ms=HOUR_MS,
         saved_high_ms=2 * HOUR_MS,
     )  # fmt: skip
+    _of_both(person)
     shown(OthersShown.OWN_TEAMS)
+
+
+def _of_both(person: User) -> None:
+    """Incidents of the reader's team that a person of the other one holds, was given, was told of,
+    acknowledged and resolved; and a silence of that team by the same person.
+    """
+    team, rule = Team.objects.get(slug="nlp-research"), Rule.objects.order_by("pk").first()
+    people_of = {"assignee": person, "acknowledged_by": person, "resolved_by": person}
+    over = an_incident(
+        rule, OWN_KEY, opened_at=NOW - timedelta(hours=9), resolved_at=NOW - timedelta(hours=8),
+        team=team, person=person, resolution=f"resolved by {BY}: {REASON}", **people_of,
+    )  # fmt: skip
+    group = IncidentGroup.objects.create(rule=rule, key="both", opened_at=NOW)
+    engineer = User.objects.get(username="walker-engineer")
+    going_on = an_incident(
+        rule, OWN_KEY, opened_at=NOW - timedelta(hours=1), state="acknowledged", group=group,
+        team=team, person=engineer, **people_of,
+    )  # fmt: skip
+    for incident in (over, going_on):
+        for kind, text in SAID_OF_INCIDENT:
+            IncidentEvent.objects.create(
+                incident=incident, at=NOW, kind=kind, text=text, by=person, person=person
+            )
+    Notification.objects.create(
+        group=group, step=0, kind="opened", person=person, channel=Channel.objects.first(),
+        address=person.email, why="because it was given to them", due_at=NOW, created_at=NOW,
+    )  # fmt: skip
+    Silence.objects.create(
+        matchers=[{"label": "team", "values": ["nlp-research"], "is_not": False}],
+        starts_at=NOW, ends_at=NOW + timedelta(days=1), reason=REASON, created_at=NOW,
+        by=person, approved_by=person,
+    )  # fmt: skip
 
 
 def others_paths(split: World, others: Job) -> list[str]:
@@ -98,6 +149,7 @@ def others_paths(split: World, others: Job) -> list[str]:
         *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
         *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
+        *("/alerts?state=resolved", "/alerts?state=acknowledged", f"/alerts?person={PERSON}"),
         *("/explain", f"/explain?job={OTHERS_KEY}", "/explain?gpu=GPU-node-001-1"),
         f"/explain?gpu=GPU-node-001-1&job={OTHERS_KEY}",
         *(f"/budgets/teams/{TEAM}", f"/charts/budget?team={TEAM}", "/charts/budget"),

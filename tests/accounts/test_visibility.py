@@ -18,6 +18,7 @@ from fleetwatch.accounts.models import (
 )
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.accounts.visibility import OPEN, seeing, sight, sight_of
+from fleetwatch.alerts.models import Incident
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
@@ -115,6 +116,7 @@ def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
     assert wrong == []
     assert opened == {
         *of_waste,
+        f"/api/v1/incidents/{Incident.objects.latest('pk').pk}",
         "/api/v1/openapi.json", "/api/v1/incidents", "/api/v1/silences", "/api/v1/reports", "/api/v1/jobs",
         f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
         f"/api/v1/findings/{split.finding.pk}", *narrowed[2:],

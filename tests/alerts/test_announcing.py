@@ -7,7 +7,8 @@ from django.db import connection
 
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
-from fleetwatch.alerts.models import Incident, IncidentEvent, IncidentGroup, Notification
+from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
+from fleetwatch.alerts.selectors import timeline
 from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
@@ -40,11 +41,13 @@ def test_a_job_users_person_hears_of_it_in_slack_and_the_incident_says_why():
     notification = Notification.objects.get()
     assert (notification.person, notification.why) == (
         ana,
-        "because job user ana on della is Ana Diaz",
+        "because they are job user ana on della",
     )
-    assert (
-        IncidentEvent.objects.get(kind="told_opened").text
-        == "Ana Diaz by Slack app: because job user ana on della is Ana Diaz"
+    told = timeline(Incident.objects.get())[-1]
+    assert (told.kind, told.person, told.text) == (
+        "told_opened",
+        ana,
+        "Ana Diaz by Slack app: because they are job user ana on della",
     )
     link = Delivery.objects.get().message["unsubscribe_url"]
     assert read_token(link.rpartition("/")[2]) == (ana, "alerts")
@@ -247,7 +250,7 @@ def test_what_was_given_to_somebody_is_told_him_and_why():
     Incident.objects.update(assignee=bo)
 
     assert run(32) == [("app", "U0BO", "opened"), ("app", "U0ANA", "changed/2")]
-    assert Notification.objects.get(person=bo).why == "because it was given to Bo Berg"
+    assert Notification.objects.get(person=bo).why == "because it was given to them"
     assert run(33) == []
 
 

@@ -18,9 +18,9 @@ from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.incidents.muting import moment
+from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, BY, PERSON, in_words
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.messaging.group_news import name_of
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.diagnosis.findings.deciding import colleagues
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -82,11 +82,21 @@ def act(incident_id: int, action: Action, *, by: User, now: datetime) -> Inciden
     if text:
         incident.updated_at = now
         incident.save()
-        IncidentEvent.objects.create(
-            incident=incident, at=now, kind=action.kind, text=one_line(text, 400), by=by
-        )
-        record(f"incident.{action.kind}", str(incident.pk), text=text)
+        _write_down(incident, action, text, by=by, now=now)
     return incident
+
+
+def _write_down(incident: Incident, action: Action, text: str, *, by: User, now: datetime) -> None:
+    IncidentEvent.objects.create(
+        incident=incident,
+        at=now,
+        kind=action.kind,
+        text=one_line(text, 400),
+        by=by,
+        person=action.assignee,
+    )
+    sentence = in_words(text, by=by, person=action.assignee)
+    record(f"incident.{action.kind}", str(incident.pk), text=sentence)
 
 
 @transaction.atomic
@@ -108,7 +118,7 @@ def _acknowledge(incident: Incident, action: Action, by: User, now: datetime) ->
     incident.state = State.ACKNOWLEDGED
     incident.acknowledged_at = now
     incident.acknowledged_by = by
-    return _said("acknowledged", by, action)
+    return _said("acknowledged", action)
 
 
 def _snooze(incident: Incident, action: Action, by: User, now: datetime) -> str:
@@ -116,13 +126,13 @@ def _snooze(incident: Incident, action: Action, by: User, now: datetime) -> str:
     incident.snoozed_until = action.until or now + USUAL_SNOOZE
     until = moment(incident.snoozed_until, organisation_zone())
     incident.muted = f"snoozed until {until}"
-    return _said(f"snoozed until {until}", by, action)
+    return _said(f"snoozed until {until}", action)
 
 
 def _resolve(incident: Incident, action: Action, by: User, now: datetime) -> str:
     _check_fires(incident)
-    text = _said("resolved", by, action)
-    _end(incident, text, now)
+    text = _said("resolved", action)
+    _end(incident, text, by, now)
     return text
 
 
@@ -133,9 +143,7 @@ def _assign(incident: Incident, action: Action, by: User, now: datetime) -> str:
         name = action.assignee.get_username()
         raise RefusedFieldError(f"{name} may not see this incident", field="assignee")
     incident.assignee = action.assignee
-    return _said(
-        f"given to {name_of(action.assignee) if action.assignee else 'nobody'}", by, action
-    )
+    return _said(f"given to {PERSON if action.assignee else 'nobody'}", action)
 
 
 def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> str:
@@ -156,16 +164,16 @@ def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> s
         created_at=now,
     )
     incident.verdict = Verdict.REJECTED
-    return _said(f"not waste, until {moment(until, organisation_zone())}", by, action)
+    return _said(f"not waste, until {moment(until, organisation_zone())}", action)
 
 
 def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:
     if incident.verdict == Verdict.CONFIRMED and incident.resolved_at is not None:
         return ""
     incident.verdict = Verdict.CONFIRMED
-    text = _said("fixed", by, action)
+    text = _said("fixed", action)
     if incident.resolved_at is None:
-        _end(incident, text, now)
+        _end(incident, text, by, now)
     return text
 
 
@@ -179,10 +187,11 @@ KINDS: Mapping[str, Callable[[Incident, Action, User, datetime], str]] = {
 }
 
 
-def _end(incident: Incident, resolution: str, now: datetime) -> None:
+def _end(incident: Incident, resolution: str, by: User, now: datetime) -> None:
     """By hand: nobody hears of it any more; its breach is over when it is (`ended_ms`)."""
     incident.state = State.RESOLVED
     incident.resolved_at = now
+    incident.resolved_by = by
     incident.resolution = one_line(resolution, 200)
     incident.snoozed_until = None
     incident.muted = ""
@@ -224,6 +233,7 @@ def _check_fires(incident: Incident) -> None:
         raise RefusedFieldError("it has not fired yet", field="action")
 
 
-def _said(what: str, by: User, action: Action) -> str:
+def _said(what: str, action: Action) -> str:
+    """What was done by whom, its name left open, and why."""
     reason = one_line(action.reason, MAX_REASON)
-    return f"{what} by {name_of(by)}: {reason}" if reason else f"{what} by {name_of(by)}"
+    return f"{what} by {BY}{BEFORE_REASON}{reason}" if reason else f"{what} by {BY}"

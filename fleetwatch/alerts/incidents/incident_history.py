@@ -10,7 +10,7 @@ from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.alerts.selectors import (
     IncidentView,
     notifications,
-    view_of,
+    views_of,
     visible_incidents,
 )
 from fleetwatch.notify.models import Channel, Delivery
@@ -49,7 +49,7 @@ def sends(incident: Incident) -> list[Send]:
     """The messages that tell of it and of those that are told with it, the newest first."""
     if incident.group_id is None:
         return []
-    notified = list(notifications(incident))
+    notified = notifications(incident)
     thread = f"group/{incident.group_id}"
     deliveries = Delivery.objects.filter(thread=thread).select_related("channel")
     newest = deliveries.order_by("-pk")[:MAX_SENDS]
@@ -63,7 +63,7 @@ def before(incident: Incident, now: datetime) -> Before:
     earlier = visible_incidents().filter(
         rule=incident.rule, subject=incident.subject, pk__lt=incident.pk, fired_ms__isnull=False
     )
-    lines = [view_of(each) for each in earlier.order_by("-pk")[:MAX_BEFORE]]
+    lines = views_of(earlier.order_by("-pk")[:MAX_BEFORE])
     recent = [line for line in lines if line.incident.opened_at >= now - LOOKS_BACK]
     costs = [line.breach.cost_usd for line in recent if line.breach.cost_usd is not None]
     return Before(lines, len(recent), sum(costs, Decimal(0)) if costs else None)
@@ -76,13 +76,15 @@ def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notificati
 
 
 def _sent(delivery: Delivery, note: Notification | None) -> Send:
+    # whom the reader may not know has no id here; a mail server's answer names the address
+    is_hidden = note is not None and note.person is not None and note.person.pk is None
     return Send(
         delivery.sent_at or delivery.created_at,
         delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
         delivery.channel,
         note.person if note else None,
         Delivery.State(delivery.state).label,
-        delivery.last_answer,
+        "" if is_hidden else delivery.last_answer,
         note.why if note else "",
     )
 

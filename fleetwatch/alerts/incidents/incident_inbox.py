@@ -8,9 +8,10 @@ from django.db.models import BigIntegerField, Count, DecimalField, F, Min, Q, Qu
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 
+from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import IncidentView, view_of, visible_incidents
+from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 
 State = Incident.State
 MICRO = 1_000_000
@@ -46,14 +47,20 @@ def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
     """Those that the reader sees and asks for."""
     given = {
         "team__slug": wanted.team,
-        "person__username": wanted.person,
         "rule__pk": wanted.rule,
         "rule__severity": wanted.severity,
     }
     rows = visible_incidents().filter(**{name: value for name, value in given.items() if value})
+    if wanted.person:
+        rows = rows.filter(of_person(wanted.person))
     if wanted.mine is None:
         return rows
     return rows.filter(Q(person=wanted.mine) | Q(assignee=wanted.mine))
+
+
+def of_person(name: str) -> Q:
+    """Those of the person of that user name, if the reader knows one."""
+    return Q(person__in=known(User.objects.filter(username=name)))
 
 
 def in_state(state: str, now: datetime) -> Q:
@@ -113,7 +120,7 @@ def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: 
     fetched = list(ordered.order_by("-place", "-pk")[: size + 1])
     shown = fetched[:size]
     more = f"{shown[-1].place}~{shown[-1].pk}" if len(fetched) > size else ""
-    return InboxPage([view_of(incident) for incident in shown], more)
+    return InboxPage(views_of(shown), more)
 
 
 def read_cursor(after: str) -> tuple[int, int] | None:

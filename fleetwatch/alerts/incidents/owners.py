@@ -28,8 +28,10 @@ def holder_of(breach: Breach) -> str:
 
 
 def may_see(user: User, incident: Incident) -> bool:
-    """Whether the user may know of it: it is his or his team's, or he sees everything."""
-    seen = sight_of(user)
-    if seen is None or incident.person_id == user.pk:
+    """Whether the user may know of it: it is theirs or their team's, was given to them, or they see
+    everything.
+    """
+    if user.pk in (incident.person_id, incident.assignee_id):
         return True
-    return incident.team_id in seen.team_ids
+    seen = sight_of(user)
+    return seen is None or incident.team_id in seen.team_ids

@@ -11,7 +11,7 @@ from fleetwatch.alerts.incidents.grouping import group_key
 from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.incidents.owners import holder_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
-from fleetwatch.alerts.messaging.group_news import GroupNews, Place, name_of, read_news
+from fleetwatch.alerts.messaging.group_news import GroupNews, Place, read_news
 from fleetwatch.alerts.messaging.held_messages import send_due
 from fleetwatch.alerts.messaging.ladder import Due, Pace, due
 from fleetwatch.alerts.messaging.notifications import Telling, can_edit, notify, reached_before
@@ -133,8 +133,8 @@ def _person(incident: Incident, holder: str, book: AddressBook) -> Destination |
     person = book.people.get(user_id or 0)
     if person is None or person.place is None:
         return None
-    name = name_of(person.user)
-    why = f"it was given to {name}" if is_given else f"{holder or 'it'} is {name}"
+    is_theirs = f"they are {holder}" if holder else "it is theirs"
+    why = "it was given to them" if is_given else is_theirs
     return Destination(*person.place, person.user.pk, f"because {why}")
 
 
@@ -166,7 +166,7 @@ def _remind(news: GroupNews, book: AddressBook, now: datetime) -> int:
     news.group.reminded_at = now
     _save(news.group, "reminded_at")
     telling = Telling(news, "reminder", f"reminder/{news.group.messages}", again=True)
-    return notify(telling, reached_before(news), book, now)
+    return notify(telling, reached_before(news, book), book, now)
 
 
 def _return(news: GroupNews, book: AddressBook, now: datetime) -> int:
@@ -178,7 +178,7 @@ def _return(news: GroupNews, book: AddressBook, now: datetime) -> int:
     news.group.reminded_at = now
     _save(news.group, "stepped_at", "reminded_at")
     telling = Telling(news, "reminder", f"back/{news.group.messages}", again=True)
-    return notify(telling, reached_before(news), book, now)
+    return notify(telling, reached_before(news, book), book, now)
 
 
 def _change(news: GroupNews, book: AddressBook, now: datetime) -> int:
@@ -187,7 +187,7 @@ def _change(news: GroupNews, book: AddressBook, now: datetime) -> int:
     if not places:
         return 0
     _save(news.group)
-    changed = [each for each in reached_before(news) if each.place in places]
+    changed = [each for each in reached_before(news, book) if each.place in places]
     return notify(Telling(news, "changed", f"changed/{news.group.messages}"), changed, book, now)
 
 
@@ -212,7 +212,7 @@ def _close(news: GroupNews, book: AddressBook, now: datetime) -> Counter[str]:
     _save(news.group, "closed_at")
     if not news.incidents:
         return Counter(groups_closed=1)
-    count = notify(Telling(news, "resolved", "resolved"), reached_before(news), book, now)
+    count = notify(Telling(news, "resolved", "resolved"), reached_before(news, book), book, now)
     return Counter(groups_closed=1, told=count)
 
 

@@ -10,12 +10,14 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
+from fleetwatch.accounts.colleagues import people_shown, person_shown
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.breach import Breach, stored_breach
+from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
-from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.message import Message
 
 State = Incident.State
 REACHED = (Notification.State.SENT, Notification.State.DIGESTED)
@@ -111,7 +113,7 @@ def read_news(groups: Sequence[IncidentGroup]) -> list[GroupNews]:
 def _incidents(groups: Sequence[IncidentGroup]) -> dict[int, list[Incident]]:
     by_group: dict[int, list[Incident]] = defaultdict(list)
     rows = Incident.objects.filter(group__in=groups).order_by("pk")
-    for incident in rows.select_related("team", "acknowledged_by", "assignee"):
+    for incident in rows.select_related("team", "acknowledged_by", "assignee", "resolved_by"):
         by_group[incident.group_id or 0].append(incident)
     return by_group
 
@@ -128,20 +130,21 @@ def setting_of(group: IncidentGroup, zone: ZoneInfo, now: datetime) -> Setting:
 
 
 def status_of(incident: Incident) -> str:
-    """What people made of it, in a sentence or two; "" for nothing."""
+    """What people made of it, in a sentence or two; "" for nothing. Who the reader may not know is
+    somebody.
+    """
     sentences = []
     if incident.state == State.ACKNOWLEDGED:
-        sentences.append(f"Acknowledged by {name_of(incident.acknowledged_by)}.")
+        sentences.append(f"Acknowledged by {name_of(_shown(incident.acknowledged_by))}.")
     if incident.assignee is not None:
-        sentences.append(f"Given to {name_of(incident.assignee)}.")
+        sentences.append(f"Given to {name_of(_shown(incident.assignee))}.")
     if incident.muted:
         sentences.append(f"Muted: {incident.muted}.")
     return " ".join(sentences)
 
 
-def name_of(user: User | None) -> str:
-    """As messages call the person."""
-    return one_line(user.get_full_name() or user.get_username(), 80) if user else "somebody"
+def _shown(user: User | None) -> User | None:
+    return person_shown(user, people_shown([user.username])) if user else None
 
 
 def _case(incident: Incident) -> Case:
@@ -149,7 +152,7 @@ def _case(incident: Incident) -> Case:
         id=incident.pk,
         breach=stored_breach(incident.facts),
         note=incident.note,
-        resolution=incident.resolution,
+        resolution=in_words(incident.resolution, by=_shown(incident.resolved_by)),
         status=status_of(incident),
         is_acknowledged=incident.state == State.ACKNOWLEDGED,
     )

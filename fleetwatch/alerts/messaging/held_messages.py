@@ -8,11 +8,14 @@ from datetime import datetime
 
 from django.conf import settings
 
+from fleetwatch.accounts.visibility import seeing, sight_of
+from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
 from fleetwatch.alerts.messaging.group_news import KEPT, GroupNews, read_news
 from fleetwatch.alerts.messaging.messages import Setting, several_groups
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification
+from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import Recipient, enqueue
 
 State = Notification.State
@@ -76,17 +79,21 @@ def _queue(
 ) -> None:
     first = rows[0]
     key = f"kept/{first.pk}"
-    if len(groups) == 1:
-        thread = groups[0].thread
-        message = groups[0].message(person.zone, now)
-    else:
-        thread = key
-        message = several_groups([each.cases for each in groups], _setting(person, now))
+    what = sight_of(person.user)
+    with seeing(lambda: what):
+        message = _message(person, groups, now)
+    thread = groups[0].thread if len(groups) == 1 else key
     recipient = Recipient(book.channels[first.channel_id], first.address)
     enqueue([recipient], message, key=f"{thread}/{key}", now=now, thread=thread)
     _mark(rows, State.SENT if len(groups) == 1 else State.DIGESTED)
     for row, news in zip(rows, groups, strict=True):
         _note(row, news, person, now)
+
+
+def _message(person: Person, groups: Sequence[GroupNews], now: datetime) -> Message:
+    if len(groups) == 1:
+        return groups[0].message(person.zone, now)
+    return several_groups([each.cases for each in groups], _setting(person, now))
 
 
 def _note(row: Notification, news: GroupNews, person: Person, now: datetime) -> None:
@@ -99,7 +106,11 @@ def _note(row: Notification, news: GroupNews, person: Person, now: datetime) -> 
     news.group.save(update_fields=["stepped_at"])
     IncidentEvent.objects.bulk_create(
         IncidentEvent(
-            incident=each, at=now, kind="told_later", text=f"{person.name}: {row.why}"[:400]
+            incident=each,
+            at=now,
+            kind="told_later",
+            text=f"{PERSON}{BEFORE_REASON}{row.why}",
+            person=person.user,
         )
         for each in news.going_on
     )

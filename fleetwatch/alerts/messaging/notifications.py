@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from fleetwatch.accounts.visibility import Sight, seeing, sight_of, sight_of_teams
+from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
+from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, day_start, passage
@@ -115,7 +118,9 @@ def _note(telling: Telling, destination: Destination, where: Passage, now: datet
 def _queue(telling: Telling, destination: Destination, book: AddressBook, now: datetime) -> None:
     person = book.people.get(destination.person_id or 0)
     zone = person.zone if person else book.zone
-    message = telling.news.message(zone, now, again=telling.again)
+    what = sight_of(person.user) if person else _sight_of_channel(destination, book)
+    with seeing(lambda: what):
+        message = telling.news.message(zone, now, again=telling.again)
     if person:
         message = replace(message, unsubscribe_url=unsubscribe_url(person.user, "alerts"))
     thread = telling.news.thread
@@ -124,26 +129,36 @@ def _queue(telling: Telling, destination: Destination, book: AddressBook, now: d
     enqueue([recipient], message, key=f"{thread}/{telling.key}", now=now, thread=thread)
 
 
+def _sight_of_channel(destination: Destination, book: AddressBook) -> Sight | None:
+    """What those see who read it: a team's channel names whom the team may know."""
+    teams = book.routes.readers(destination.channel_id)
+    return None if teams is None else sight_of_teams(teams)
+
+
 def _record(
     telling: Telling, destination: Destination, where: Passage, book: AddressBook, now: datetime
 ) -> None:
     """The incidents' own histories say who was told and why; edits are not worth a line."""
     if telling.kind == "changed":
         return
-    text = f"{_who(destination, book)}{_when(where, book.zone)}: {destination.why}"
+    person = book.people.get(destination.person_id or 0)
+    who = f"{_who(destination, person, book)}{_when(where, book.zone)}"
     IncidentEvent.objects.bulk_create(
         IncidentEvent(
-            incident=incident, at=now, kind=f"told_{telling.kind}", text=one_line(text, 400)
+            incident=incident,
+            at=now,
+            kind=f"told_{telling.kind}",
+            text=one_line(f"{who}{BEFORE_REASON}{destination.why}", 400),
+            person=person.user if person else None,
         )
         for incident in telling.news.going_on or telling.news.incidents
     )
 
 
-def _who(destination: Destination, book: AddressBook) -> str:
+def _who(destination: Destination, person: Person | None, book: AddressBook) -> str:
     channel = book.channels[destination.channel_id]
-    person = book.people.get(destination.person_id or 0)
     way = transport(channel.kind).label
-    return f"{person.name} by {way}" if person else f"{channel.name} ({way})"
+    return f"{PERSON} by {way}" if person else f"{channel.name} ({way})"
 
 
 def _when(where: Passage, zone: ZoneInfo) -> str:
@@ -154,10 +169,20 @@ def _when(where: Passage, zone: ZoneInfo) -> str:
     return f" at {due:%Y-%m-%d %H:%M} {due.tzname()} ({why})"
 
 
-def reached_before(news: GroupNews) -> list[Destination]:
-    """Everybody who was told of the group, with the reason of before."""
+def reached_before(news: GroupNews, book: AddressBook) -> list[Destination]:
+    """Everybody who was told of the group and may still hear of it, with the reason of before."""
     return [
         Destination(row.channel_id, row.address, row.person_id, row.why)
         for row in news.reached.values()
-        if row.state in REACHED
+        if row.state in REACHED and _may_hear(row, news, book)
     ]
+
+
+def _may_hear(row: Notification, news: GroupNews, book: AddressBook) -> bool:
+    """A channel may; a person who is still here, wants to be told and sees one of them."""
+    if row.person_id is None:
+        return True
+    person = book.people.get(row.person_id)
+    if person is None or person.place is None:
+        return False
+    return any(may_see(person.user, incident) for incident in news.incidents)

@@ -47,6 +47,16 @@ class Routes:
         """The team's channels; none where it has no route."""
         return (self.by_team or {}).get(team_id or 0, ())
 
+    def readers(self, channel_id: int) -> frozenset[int] | None:
+        """The teams (ids) that read the channel; None where it is no team's, or operators read it
+        too.
+        """
+        if channel_id in (*self.operators, *self.unowned):
+            return None
+        by_team = self.by_team or {}
+        teams = {team_id for team_id, channels in by_team.items() if channel_id in channels}
+        return frozenset(teams) or None
+
 
 @dataclass(frozen=True, slots=True)
 class Matter:

@@ -7,6 +7,7 @@ from typing import cast
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.incidents import incident_inbox as inbox
@@ -58,12 +59,13 @@ def alerts(request: HttpRequest, period: Period) -> Context:
 
 def _choices() -> Context:
     """What the list can be narrowed to: people are those who have one."""
-    owned = visible_incidents().exclude(person=None)
+    owners = User.objects.filter(incidents__in=visible_incidents())
     return {
         "teams": list(visible_teams())[:MAX_CHOICES],
         "people": list(
-            owned.order_by("person__username")
-            .values_list("person__username", flat=True)
+            known(owners)
+            .order_by("username")
+            .values_list("username", flat=True)
             .distinct()[:MAX_CHOICES]
         ),
         "rules": list(Rule.objects.order_by("name")[:MAX_CHOICES]),

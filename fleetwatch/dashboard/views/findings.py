@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from fleetwatch.accounts.colleagues import reachable
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.visibility import visible_teams
@@ -93,7 +94,7 @@ _DONE = {
 )
 def findings(request: HttpRequest, period: Period) -> Context:
     teams = list(visible_teams())
-    people = list(deciding.reachable(deciding.candidates()))
+    people = list(reachable(deciding.candidates()))
     status = chosen(request, "status", STATUSES, default="open")
     asked = _asked(request, teams, people)
     scope, filters = filtered(request)

@@ -166,7 +166,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "incident": incident,
         **_of_breach(user, view_of(incident), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
-        "events": timeline(incident).reverse()[:MAX_EVENTS],
+        "events": timeline(incident)[-MAX_EVENTS:][::-1],
         "sends": sends(incident),
         "before": before(incident, period.now),
         **_rights(user, incident, period.now),

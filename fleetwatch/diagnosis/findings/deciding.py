@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
-from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.colleagues import reachable
+from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.accounts.people import members, teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
-from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.jobs.models import Job
@@ -198,16 +197,6 @@ def colleagues(user: User, now: datetime) -> QuerySet[User]:
         .filter(is_active=True)
         .order_by("username")
     )
-
-
-def reachable(users: QuerySet[User]) -> QuerySet[User]:
-    """Those of the users whom the reader may know: all, or the own teams'."""
-    seen = sight()
-    if seen is None:
-        return users
-    now = timezone.now()
-    is_colleague = Q(pk__in=members(Team.objects.filter(pk__in=seen.team_ids), now))
-    return users.filter(Q(pk=seen.user_id) | is_colleague)
 
 
 def assignee(name: str) -> User | None:

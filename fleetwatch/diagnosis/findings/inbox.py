@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from fleetwatch.accounts.colleagues import reachable
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
@@ -17,7 +18,6 @@ from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.deciders import with_assignees
-from fleetwatch.diagnosis.findings.deciding import reachable
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.models import Finding
