@@ -6,7 +6,7 @@ organisation's midnight, and of a cut at the interval's end the part that lies i
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -152,13 +152,7 @@ class Look:
         groups = by_groups(self.columns, group_by)
         lines = self.lines(group_by, [key for (key,) in groups])
         return sorted(
-            (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()),
-            key=lambda group: (
-                -group.totals.wasted_usd,
-                -group.totals.cost_usd,
-                -group.totals.wasted_ms,
-                group.key,
-            ),
+            (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()), key=_rank
         )
 
     def breakdown(self, group_by: str) -> Breakdown:
@@ -266,7 +260,16 @@ def wasters(interval: Interval, size: int) -> Wasters:
     seen = look(interval, "team", "user", "job")
     held = seen.held()
     teams = [group for group in seen.by("team") if group.key]
-    return Wasters(seen.totals(), teams, held.ranked("user", size), held.ranked("job", size))
+    users = held.ranked("user", size)
+    # equal ones by what the reader is told: ranked() has them by the names behind it
+    users = replace(users, groups=sorted(users.groups, key=_rank))
+    return Wasters(seen.totals(), teams, users, held.ranked("job", size))
+
+
+def _rank(group: Group) -> tuple[Decimal, Decimal, int, str]:
+    """The most waste first; of equal ones by what they are called."""
+    totals = group.totals
+    return -totals.wasted_usd, -totals.cost_usd, -totals.wasted_ms, group.key
 
 
 def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: int = 0) -> Traced:

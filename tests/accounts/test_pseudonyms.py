@@ -214,6 +214,21 @@ def test_a_pseudonym_narrows_to_what_it_stands_for_and_a_name_to_nothing(
     assert (by_name.capacity_ms, by_pseudonym.capacity_ms) == (0, HOUR_MS)
 
 
+def test_equal_users_are_ordered_by_what_the_reader_is_told(split):
+    gpu = GPU.objects.get(uuid="GPU-node-001-1")
+    for letter in "abcdef":
+        held_by = factories.job(f"slurm/della/q{letter}", user=f"q{letter}", team=TEAM)
+        factories.entry(gpu, hours_ago=15, state="idle", gpu_ms=60_000, held_by=held_by).save()
+    what = sight_of(split.users["lead"])
+
+    with seeing(lambda: what):
+        groups = costs.wasters(DAY, 20).users.groups
+
+    equal = [group.key for group in groups if group.totals.wasted_ms == 60_000]
+    assert len(equal) == 6
+    assert equal == sorted(equal)
+
+
 def test_search_and_filters_find_nobody_by_a_name_that_is_others(split):
     by = walker(split.users["lead"])
     for theirs, nothing in (

@@ -245,6 +245,19 @@ def test_a_claim_waits_for_an_admin_who_confirms_or_rejects_it(admin, bo):
 # --- the log ---
 
 
+def test_many_claims_hide_no_newer_one(admin, bo, monkeypatch):
+    monkeypatch.setattr("fleetwatch.dashboard.views.people.MAX_SHOWN", 2)
+    for hours, name in enumerate(("U-first", "U-second", "U-third")):
+        said = Name("slack", name)
+        give_name(bo, said, source=Identity.Source.CLAIM, now=NOW + timedelta(hours=hours))
+
+    page = tight(text(admin.get("/settings/people")))
+
+    assert page.index("U-third") < page.index("U-second")
+    assert "U-first" not in page
+    assert "1 older ones follow once these are decided." in page
+
+
 def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     post(admin, bo, "role", role="lead")
     later.move_to(NOW + MINUTE)

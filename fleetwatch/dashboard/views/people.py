@@ -89,13 +89,14 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
     period = read_period(request)
     text = request.GET.get("q", "").strip()
     every = _found(text)
+    claims = Identity.objects.filter(confirmed_at=None, user__is_active=True)
     context: Context = {
         "people": every[:MAX_SHOWN],
         "left_off": max(0, every.count() - MAX_SHOWN),
         "text": text,
-        "claims": Identity.objects.filter(confirmed_at=None, user__is_active=True)
-        .select_related("user")
-        .order_by("created_at")[:MAX_SHOWN],
+        # the newest first: who claims much hides nobody who comes later
+        "claims": claims.select_related("user").order_by("-created_at", "-pk")[:MAX_SHOWN],
+        "claims_left_off": max(0, claims.count() - MAX_SHOWN),
         "invitations": Invitation.objects.filter(
             accepted_by=None, revoked_at=None, expires_at__gt=period.now
         )
