@@ -33,7 +33,7 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.money_figures import tier_row
 from fleetwatch.api.request_period import INBOX, RequestError, asked, required
 from fleetwatch.api.schemas import (
-    JobFilter,
+    Filter,
     ListedInPeriod,
     Name,
     Paging,
@@ -228,7 +228,7 @@ class Asked(Schema):
 Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "confirm", "reject"]
 
 
-class Which(JobFilter):
+class Which(Filter):
     """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody),
     of jobs of a kind or cluster, with wasted time in a state.
     """

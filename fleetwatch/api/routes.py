@@ -19,7 +19,6 @@ from fleetwatch.api.schemas import (
     GPUDetail,
     GPUPage,
     JobDetail,
-    JobFilter,
     JobPage,
     MappingPage,
     Name,
@@ -59,7 +58,6 @@ from fleetwatch.jobs.selectors import (
     PendingJobs,
     changes,
     contradictions,
-    job_ids,
     job_sources,
     namesakes,
     pending_jobs,
@@ -132,16 +130,13 @@ def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
 
 
 @router.get("/jobs", operation_id="listJobs", response=JobPage, tags=["jobs"])
-def jobs(
-    request: HttpRequest, period: PeriodAsked, where: Query[JobFilter], paging: Paging
-) -> Answer:
+def jobs(request: HttpRequest, period: PeriodAsked, where: Where, paging: Paging) -> Answer:
     """Jobs that held GPU time in the period, by wasted dollars; `queues` is what jobs wait for at
     this moment, whatever the filter.
     """
     wanted = asked(request)
-    scope = Scope(**where.dict(exclude={"kind", "cluster"}), is_allocated=True)
-    among = job_ids(kind=where.kind, cluster=where.cluster)
-    seen = costs.look(wanted.interval, "job", scope=scope).of("job", among)
+    scope = Scope(**where.dict(), is_allocated=True)
+    seen = costs.look(wanted.interval, "job", scope=scope)
     page = seen.ranked("job", paging.limit, start=wanted.offset)
     now_ms = to_ms(timezone.now())
     return wanted.answer(

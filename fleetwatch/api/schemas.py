@@ -129,7 +129,8 @@ Name = NameGiven | None
 class Filter(Schema):
     """What is looked at; all of it without.
 
-    "" is what no job held, "(none)" and "(unmapped)" jobs without one, by the reason.
+    "" is what no job held, "(none)" and "(unmapped)" jobs without one, by the reason. Kind, cluster
+    and label are jobs': a label is "name=value", or a name that has any value.
     """
 
     node: Name = None
@@ -138,13 +139,9 @@ class Filter(Schema):
     project: Name = None
     cost_centre: Name = None
     gpu_model: Name = None
-
-
-class JobFilter(Filter):
-    """Of jobs of that kind and cluster."""
-
     kind: JobKind | None = None
     cluster: Name = None
+    label: Name = None
 
 
 class Page(Schema):

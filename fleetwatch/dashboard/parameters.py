@@ -4,7 +4,7 @@ name leads to the new one.
 Files and fragments, on which nothing can be said, refuse it.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any
 
@@ -20,7 +20,14 @@ from fleetwatch.lib.parameter_names import repeated, unknown
 View = Callable[..., HttpResponseBase]
 
 PERIOD = timeframes.NAMES
-SUBJECTS = ("team", "user", "project", "cost_centre", "node", "gpu_model")  # as the API's filters
+# what figures are narrowed to, as the API's filters; a state is of the time, the last three are of
+# the job
+SUBJECTS = (
+    *("team", "user", "project", "cost_centre", "node", "gpu_model"),
+    *("state", "kind", "cluster", "label"),
+)
+OF_FINDINGS = ("cause", "assignee", "job")  # what they alone are narrowed to
+FILTERS = (*SUBJECTS, *OF_FINDINGS)
 RENAMED = {"group": "group_by", "model": "gpu_model"}
 LONGEST_NAME = 60  # of what is told back
 MAX_TOLD = 5  # of unknown names
@@ -80,12 +87,24 @@ def refused(sentence: str) -> HttpResponse:
     return HttpResponse(f"{sentence}\n", content_type="text/plain; charset=utf-8", status=422)
 
 
-def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
-    """What the address narrows the figures to, and the same by name; a parameter that is missing or
-    empty narrows nothing.
+def filters_of(request: HttpRequest) -> dict[str, str]:
+    """What the address narrows the figures to, by name; a parameter that is missing or empty
+    narrows nothing.
     """
-    filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
-    return Scope(**filters), filters  # type: ignore[arg-type]
+    return {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
+
+
+def scope_of(filters: Mapping[str, str]) -> Scope:
+    """The figures that these filters ask for."""
+    named = {name: value for name, value in filters.items() if name != "state"}
+    states = (filters["state"],) if filters.get("state") else None
+    return Scope(**named, states=states)  # type: ignore[arg-type]
+
+
+def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
+    """What the address narrows the figures to, and the same by name."""
+    filters = filters_of(request)
+    return scope_of(filters), filters
 
 
 def _once(name: str) -> str:

@@ -1,6 +1,6 @@
 """How a page is shown: who may see it, which parameters it takes, over which period."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import selectors
-from fleetwatch.dashboard.parameters import View, takes, takes_only
+from fleetwatch.dashboard.parameters import FILTERS, View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.lib.intervals import Interval
 
@@ -56,11 +56,19 @@ def shows(
             shown = content(request, period, *subject)
             if isinstance(shown, HttpResponseBase):
                 return shown
-            return page(request, period, template, rail, shown)
+            return page(request, period, template, rail, _parameters(names) | shown)
 
         return answer
 
     return marked
+
+
+def _parameters(names: Collection[str]) -> Context:
+    """Which of a page's parameters are filters, and which a form of filters keeps."""
+    return {
+        "filter_names": [name for name in FILTERS if name in names],
+        "kept_names": [name for name in names if name not in (*FILTERS, "after")],
+    }
 
 
 def existing(thing: Thing | None) -> Thing:

@@ -155,6 +155,7 @@ _TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
     "gpu_model_id": lambda spans, wanted: (spans.model == wanted)[spans.gpu],
     "has_gpu_model": lambda spans, wanted: ((spans.model != NO_KEY) == wanted)[spans.gpu],
     "job_id": lambda spans, wanted: spans.spans.job == wanted,
+    "job_ids": lambda spans, wanted: np.isin(spans.spans.job, wanted),
     "is_allocated": lambda spans, wanted: (spans.holder > 0) == wanted,
     **{name: partial(_is_holders, name) for name in ("user_name", *OWNED)},
 }

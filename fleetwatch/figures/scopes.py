@@ -11,11 +11,15 @@ from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import job_ids
 from fleetwatch.jobs.visible_jobs import own_ids
 
 OWNED = ("team_id", "has_team", "project", "cost_centre", "is_named")  # asks whose a job's time is
 HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether anybody's
-NAMES = ("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "states", *HELD)
+NAMES = (
+    *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids", "states"),
+    *HELD,
+)
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
 Limits = dict[str, Any]  # by NAMES; None = all
@@ -34,12 +38,10 @@ def limits_of(scope: Scope) -> Limits:
     What no job held is of no user, team or job that is named beside it, and of no reader who does
     not see everything. A pseudonym is the name that it stands for, and a name that has one nothing.
     """
-    limits: Limits = dict.fromkeys(NAMES)
+    limits: Limits = dict.fromkeys(NAMES) | _of_time(scope)
     reader = narrowed()
     if reader is not None:
         limits["seen"] = Seen(reader.team_ids, own_ids(reader))
-    limits["states"] = None if scope.states is None else list(scope.states)
-    limits["is_allocated"] = scope.is_allocated
     for field, limit in _LIMITS.items():
         value = getattr(scope, field)
         if value is not None and (value or field not in _OF_HOLDERS):
@@ -48,6 +50,15 @@ def limits_of(scope: Scope) -> Limits:
     if UNALLOCATED in [getattr(scope, field) for field in _OF_HOLDERS]:
         limits |= {"job_id": _NO_ROW} if scope.is_allocated else {"is_allocated": False}
     return limits
+
+
+def _of_time(scope: Scope) -> Limits:
+    """What is asked of the time itself, and of what its jobs are."""
+    return {
+        "states": None if scope.states is None else list(scope.states),
+        "is_allocated": scope.is_allocated,
+        "job_ids": job_ids(kind=scope.kind, cluster=scope.cluster, label=scope.label),
+    }
 
 
 def with_instances(gpu_ids: Sequence[int]) -> list[int]:

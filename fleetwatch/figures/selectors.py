@@ -253,11 +253,11 @@ def ranked(
     return look(interval, group_by, scope=scope).ranked(group_by, size, sort=sort, start=start)
 
 
-def wasters(interval: Interval, size: int) -> Wasters:
+def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wasters:
     """The teams, and the users and jobs that wasted most, and everything, in one look at the
     ledger.
     """
-    seen = look(interval, "team", "user", "job")
+    seen = look(interval, "team", "user", "job", scope=scope)
     held = seen.held()
     teams = [group for group in seen.by("team") if group.key]
     users = held.ranked("user", size)

@@ -242,6 +242,9 @@ class Scope:
     project: str | None = None
     cost_centre: str | None = None
     gpu_model: str | None = None  # name
+    kind: str | None = None  # of the job
+    cluster: str | None = None  # of the job
+    label: str | None = None  # of the job: "name=value", or a name that has any value
     states: tuple[str, ...] | None = None  # time in these states alone
     is_allocated: bool | None = None  # time that a job held, or that none did
 

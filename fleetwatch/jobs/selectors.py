@@ -242,20 +242,38 @@ def job(key: str) -> Job | None:
 
 
 def job_ids(
-    *, text: str = "", kind: str | None = None, cluster: str | None = None
+    *,
+    text: str = "",
+    kind: str | None = None,
+    cluster: str | None = None,
+    label: str | None = None,
 ) -> list[int] | None:
-    """The ids of jobs with the text in key or name, of that kind and cluster; None where nothing is
-    asked: of all. By text those are found whose name the reader sees.
+    """The ids of jobs with the text in key or name, of that kind and cluster, with that label
+    ("name=value"; a name alone: with any value); None where nothing is asked: of all. By text and
+    label those are found whose name and labels the reader sees.
     """
     facts = {
         name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None
     }
-    if not text and not facts:
+    if not text and not facts and not label:
         return None
     named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
-    jobs = Job.objects.filter(named, **facts)
-    asked = visible(jobs) if text or narrowed() else jobs
+    jobs = Job.objects.filter(named, _has_label(label or ""), **facts)
+    asked = visible(jobs) if text or label or narrowed() else jobs
     return list(asked.values_list("pk", flat=True))
+
+
+def _has_label(label: str) -> Q:
+    name, is_of_value, value = label.partition("=")
+    if is_of_value:
+        return Q(labels__contains={name: value})
+    return Q(labels__has_key=name) if name else Q()
+
+
+def clusters() -> list[str]:
+    """The clusters that jobs are of, by name; of the jobs that the reader sees."""
+    named = visible(Job.objects.exclude(cluster="")).order_by("cluster")
+    return list(named.values_list("cluster", flat=True).distinct())
 
 
 def held_by(names: Iterable[Identity], *, since_ms: int) -> list[int]:

@@ -67,3 +67,12 @@ document.addEventListener("click", async (event) => {
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
+
+// A form of filters: what is left empty narrows nothing, and stays out of the address.
+addEventListener("submit", (event) => {
+  if (!event.target.matches?.("[data-sparse]")) return;
+  for (const field of event.target.elements) field.disabled ||= field.name !== "" && field.value === "";
+});
+addEventListener("pageshow", () => {
+  for (const field of document.querySelectorAll("[data-sparse] :disabled")) field.disabled = false;
+});

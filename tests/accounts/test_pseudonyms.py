@@ -229,6 +229,15 @@ def test_equal_users_are_ordered_by_what_the_reader_is_told(split):
     assert equal == sorted(equal)
 
 
+def test_a_label_finds_no_job_whose_labels_are_not_shown(split, others):
+    Job.objects.filter(pk=others.pk).update(labels={"env": "prod"})
+    what = sight_of(split.users["lead"])
+
+    assert costs.totals(DAY, scope=Scope(label="env=prod")).capacity_ms == HOUR_MS
+    with seeing(lambda: what):
+        assert costs.totals(DAY, scope=Scope(label="env=prod")).capacity_ms == 0
+
+
 def test_search_and_filters_find_nobody_by_a_name_that_is_others(split):
     by = walker(split.users["lead"])
     for theirs, nothing in (

@@ -13,7 +13,7 @@ from fleetwatch.budgets import selectors as budgets
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import figures, maps
 from fleetwatch.dashboard.drawing.figures import SHARE, Bar, Expected, Figure, Line
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, scope_of
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
@@ -22,7 +22,7 @@ from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Bucket, Scope
+from fleetwatch.figures.selectors import Bucket
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.selectors import idle_w_of
@@ -89,10 +89,13 @@ def _of_lines(
     )
 
 
+def _filters(params: Params) -> dict[str, str]:
+    return {name: params[name] for name in SPENT_BY if params.get(name)}
+
+
 def _spend(params: Params, period: Period) -> Chart:
     step = period.timeframe.step
-    # a parameter that is missing or empty narrows nothing
-    scope = Scope(**{name: params[name] for name in SPENT_BY if params.get(name)})  # type: ignore[arg-type]
+    scope = scope_of(_filters(params))
     buckets = costs.dollars_over_time(period.interval, step, scope=scope)
     drawn = spent_bars(buckets, step, period)
     bars = [bar for _, bar in drawn]
@@ -147,7 +150,7 @@ def _fleet(params: Params, period: Period) -> Chart:
     metric = params.get("metric", "state")
     if metric not in maps.METRICS:
         raise NoSuchChartError(metric)
-    heat = maps.heat_map(metric, period.so_far, period.zone)
+    heat = maps.heat_map(metric, period.so_far, period.zone, scope=scope_of(_filters(params)))
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
         figures.state_map(heat) if metric == "state" else figures.metric_map(heat),
@@ -502,7 +505,7 @@ class Kind:
 CHARTS = {
     "spend": Kind(_spend, (*SPENT_BY, *PERIOD)),
     "budget": Kind(_budget, ("team",)),
-    "fleet": Kind(_fleet, ("metric", *PERIOD)),
+    "fleet": Kind(_fleet, ("metric", *SUBJECTS, *PERIOD)),
     "finding": Kind(_finding, ("finding", *PERIOD)),
     **{
         name: Kind(partial(_gpu_series, metric), ("gpu", *PERIOD))

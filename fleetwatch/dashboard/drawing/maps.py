@@ -14,6 +14,8 @@ from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing.figures import HeatMap
 from fleetwatch.dashboard.drawing.grid import Grid
 from fleetwatch.dashboard.selectors import physical_gpu_names, states
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry import matrices
@@ -54,9 +56,16 @@ METRICS = {
 }
 
 
-def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
-    """One row per physical GPU, one column per step; a cell nobody knows is None."""
+def heat_map(
+    metric: str, interval: Interval, zone: ZoneInfo, *, scope: Scope = EVERYTHING
+) -> HeatMap:
+    """One row per physical GPU, with time in the scope where there is one, one column per step; a
+    cell nobody knows is None.
+    """
     gpus = physical_gpu_names()
+    if scope != EVERYTHING:
+        in_scope = {group.key for group in costs.totals_by(interval, "gpu", scope=scope)}
+        gpus = [gpu for gpu in gpus if gpu.uuid in in_scope]
     step_ms = _step_ms(metric, interval, len(gpus))
     first_ms = interval.start_ms - interval.start_ms % step_ms
     starts_ms = range(first_ms, interval.end_ms, step_ms)

@@ -20,6 +20,7 @@ from django.utils.html import format_html, format_html_join
 
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.drawing import bars
+from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -291,6 +292,38 @@ def query(context: Context, **changes: Any) -> str:
 def without(context: Context, name: str) -> str:
     """The page's query string without this parameter."""
     return query(context, **{name: None})
+
+
+@register.simple_tag(takes_context=True)
+def narrowed(context: Context, to: str = "") -> str:
+    """The page's period and filters as a query string, for links to other pages of figures, or
+    (`to`) to findings.
+    """
+    names = FILTERS if to == "findings" else SUBJECTS
+    filters = context.get("filters") or {}
+    kept = urlencode({name: filters[name] for name in names if filters.get(name)})
+    return "&".join(part for part in (period(context) or "?", kept) if part)
+
+
+@register.simple_tag(takes_context=True)
+def only_filters(context: Context) -> str:
+    """The page's filters as a query string, for a part of it that has a time of its own."""
+    filters = context.get("filters") or {}
+    kept = urlencode({name: filters[name] for name in SUBJECTS if filters.get(name)})
+    return f"?{kept}" if kept else ""
+
+
+@register.simple_tag(takes_context=True)
+def without_filters(context: Context) -> str:
+    """The page's query string without any filter."""
+    return query(context, **dict.fromkeys(FILTERS))
+
+
+@register.simple_tag(takes_context=True)
+def kept(context: Context) -> list[tuple[str, str]]:
+    """What the address says beside filters, and is no place in a list: hidden fields of a form."""
+    params = context["request"].GET
+    return [(name, params[name]) for name in context["kept_names"] if name in params]
 
 
 @register.simple_tag(takes_context=True)

@@ -39,6 +39,9 @@ SUBJECTS = {
     "node": "node",
     "gpu_model": "GPU model",
     "job": "job",
+    "kind": "kind",
+    "cluster": "cluster",
+    "label": "label",
 }
 
 

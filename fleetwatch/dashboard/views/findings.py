@@ -24,7 +24,7 @@ from fleetwatch.dashboard import finding_rows, pages, words
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.forms.asked import local_path
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
+from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors
@@ -68,11 +68,7 @@ STATUSES = {
 }
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
-IN_FORM = ("team", "user")  # filters with a field of their own
-PARAMETERS = (
-    *("status", "cause", "job", "kind", "cluster", "state"),
-    *(*SUBJECTS, "assignee", "after", *PERIOD),
-)
+PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "after", *PERIOD)
 WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
 _DONE = {
     "accept": "Accepted: somebody will change it.",
@@ -98,16 +94,14 @@ def findings(request: HttpRequest, period: Period) -> Context:
     status = chosen(request, "status", STATUSES, default="open")
     asked = _asked(request, teams, people)
     scope, filters = filtered(request)
-    scope = replace(scope, team=asked["team"] or None, job=asked["job"] or None)
+    filters |= {name: asked[name] for name in OF_FINDINGS if asked[name]}
+    # what a job is, and the state, are asked of findings: those of places have some of it too
+    scope = replace(scope, job=asked["job"] or None, states=None, kind=None, cluster=None)
     every = _every(asked, scope, period)
     return {
         "status": status,
-        "teams": teams[:MAX_CHOICES],
-        "people": people[:MAX_CHOICES],
-        "filters": asked,
-        "other_filters": _kept(asked, filters),
+        "filters": filters,
         "statuses": STATUSES.items(),
-        "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         **_lines(request, period, every, status),
         **_savings(every, scope, period),
         **_fixed(period),
@@ -117,12 +111,6 @@ def findings(request: HttpRequest, period: Period) -> Context:
 def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:
     which = Which(**{field.name: asked[field.name] or None for field in fields(Which)})
     return inbox.inbox(period.interval, now=period.now, scope=scope, which=which)
-
-
-def _kept(asked: Mapping[str, str], filters: dict[str, str]) -> dict[str, str]:
-    """The filters that have no field of their own in the form."""
-    others = {name: asked[name] for name in ("job", "kind", "cluster", "state")} | filters
-    return {name: value for name, value in others.items() if value and name not in IN_FORM}
 
 
 def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) -> dict[str, str]:

@@ -30,7 +30,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS
-from fleetwatch.figures.selectors import Group, Look, Scope
+from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms
@@ -39,43 +39,26 @@ from fleetwatch.lib.intervals import Interval
 
 PAGE_SIZE = 50
 MAX_SAID = 20  # decisions about a job's findings, the newest
-IN_FORM = ("user", "team", "node")  # filters with a field of their own
 
 
-@shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
+@shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
     sort = chosen(request, "sort", SORTS, default="waste")
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    asked, filters = _asked(request, period.interval)
+    text = request.GET.get("q", "").strip()
+    scope, filters = filtered(request)
+    held = costs.look(period.interval, "job", scope=replace(scope, is_allocated=True))
+    asked = held.of("job", job_ids(text=text))
     ranked = asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     return {
         "lines": job_lines.lines_of(ranked.groups, period.interval),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
-        "other_filters": {
-            name: value for name, value in filters.items() if name not in (*IN_FORM, "q")
-        },
+        "text": text,
         "filters": filters,
     }
-
-
-def _asked(request: HttpRequest, interval: Interval) -> tuple[Look, dict[str, str]]:
-    """The jobs that the address asks for, and by what it narrows them, by name."""
-    text = request.GET.get("q", "").strip()
-    facts = _facts(request)
-    scope, filters = filtered(request)
-    held = costs.look(interval, "job", scope=replace(scope, is_allocated=True))
-    narrowed = filters | facts | ({"q": text} if text else {})
-    return held.of("job", job_ids(text=text, **facts)), narrowed
-
-
-def _facts(request: HttpRequest) -> dict[str, str]:
-    """What the address asks of jobs themselves, by name."""
-    kind = chosen(request, "kind", Job.Kind.values)
-    facts = {"kind": kind, "cluster": request.GET.get("cluster", "")}
-    return {name: value for name, value in facts.items() if value}
 
 
 @require_GET

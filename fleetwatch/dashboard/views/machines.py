@@ -22,13 +22,13 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.drawing import maps
 from fleetwatch.dashboard.drawing.charts import METRICS
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
-from fleetwatch.dashboard.parameters import PERIOD
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope, Totals
-from fleetwatch.figures.totals import nothing
+from fleetwatch.figures.totals import EVERYTHING, nothing
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
@@ -71,13 +71,20 @@ class SourceEvent:
     gpu: None = None
 
 
-@shows("dashboard/fleet.html", "fleet", "metric", *PERIOD, default="24h", needs_gpus=True)
+@shows(
+    *("dashboard/fleet.html", "fleet", "metric", *SUBJECTS, *PERIOD),
+    default="24h",
+    needs_gpus=True,
+)
 def fleet(request: HttpRequest, period: Period) -> Context:
-    lines = _node_lines(period.interval)
+    """Narrowed, it shows the nodes and GPUs with time of what the filters name."""
+    scope, filters = filtered(request)
+    lines = _node_lines(period.interval, scope)
     gpu_count = sum(line.node.gpu_count for line in lines)
     metric = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
     is_late = metric.name != "state"
     return {
+        "filters": filters,
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),
         "metric": metric,
@@ -88,8 +95,9 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _node_lines(interval: Interval) -> list[NodeLine]:
-    totals = {group.key: group.totals for group in costs.totals_by(interval, "node")}
+def _node_lines(interval: Interval, scope: Scope) -> list[NodeLine]:
+    groups = costs.totals_by(interval, "node", scope=scope)
+    totals = {group.key: group.totals for group in groups}
     drains = telemetry.drains()
     silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
     return [
@@ -97,6 +105,7 @@ def _node_lines(interval: Interval) -> list[NodeLine]:
             node, totals.get(node.name, nothing()), drains.get(node.pk), silent_ms.get(node.pk)
         )
         for node in selectors.machines()
+        if node.name in totals or scope == EVERYTHING
     ]
 
 

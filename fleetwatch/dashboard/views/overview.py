@@ -15,7 +15,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
-from fleetwatch.dashboard.parameters import PERIOD
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.causes import of_kind
@@ -23,7 +23,7 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
 from fleetwatch.diagnosis.selectors import with_jobs
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Group, Totals, Wasters
+from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
@@ -46,34 +46,45 @@ class Change:
     useful_points: float | None
 
 
-@shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, needs_gpus=True)
 def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
     """The overview; an engineer, and who does not see everything, is led to the own page."""
     is_elsewhere = is_engineer(request.user) or narrowed() is not None
-    return redirect("me") if is_elsewhere else _overview(period)
+    return redirect("me") if is_elsewhere else _overview(request, period)
 
 
-@shows("dashboard/overview.html", "overview", *PERIOD, needs_gpus=True)
-def overview(_: HttpRequest, period: Period) -> Context:
-    return _overview(period)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, needs_gpus=True)
+def overview(request: HttpRequest, period: Period) -> Context:
+    return _overview(request, period)
 
 
-def _overview(period: Period) -> Context:
-    wasters = costs.wasters(period.interval, TOP)
-    incidents = open_incidents() if sight() is None else []  # they name owners
-    return {
+def _overview(request: HttpRequest, period: Period) -> Context:
+    """What stands now, and what is open, is of the whole fleet: a narrowed overview leaves it
+    out.
+    """
+    scope, filters = filtered(request)
+    wasters = costs.wasters(period.interval, TOP, scope=scope)
+    context = {
+        "filters": filters,
         "totals": wasters.totals,
-        "change": _change(wasters.totals, period.previous),
+        "change": _change(wasters.totals, period.previous, scope),
         "breakdowns": _breakdowns(wasters),
         "owners": attribution.jobs_by_key(
             (group.key for group in wasters.jobs.groups), before=period.interval.end
         ),
-        "incidents": incidents[:TOP],
-        "incident_count": len(incidents),
-        "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
-        **_savings(period),
+        **_savings(period, scope),
+    }
+    return context if filters else context | _of_the_fleet(period, wasters.totals)
+
+
+def _of_the_fleet(period: Period, totals: Totals) -> Context:
+    incidents = open_incidents() if sight() is None else []  # they name owners
+    return {
+        "incidents": incidents[:TOP],
+        "incident_count": len(incidents),
+        "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
     }
 
@@ -84,17 +95,18 @@ def overview_now(_: HttpRequest, period: Period) -> Context:
     return _now(period.now)
 
 
-@shows("dashboard/_worst.html", "overview", is_part=True)
-def overview_worst(_: HttpRequest, period: Period) -> Context:
+@shows("dashboard/_worst.html", "overview", *SUBJECTS, is_part=True)
+def overview_worst(request: HttpRequest, period: Period) -> Context:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
     it need not wait for it.
     """
-    return {"worst": _worst_gpus(period.now)}
+    scope, filters = filtered(request)
+    return {"worst": _worst_gpus(period.now, scope), "filters": filters}
 
 
-def _savings(period: Period) -> Context:
+def _savings(period: Period, scope: Scope) -> Context:
     """What open findings could bring back, and the first of them."""
-    every = inbox(period.interval, now=period.now)
+    every = inbox(period.interval, now=period.now, scope=scope)
     still_open = every.of_jobs.of_status("open")
     shown = with_jobs(still_open[:TOP_SAVINGS], before=period.interval.end)
     return {
@@ -124,12 +136,12 @@ def _now(now: datetime) -> Context:
     }
 
 
-def _change(totals: Totals, previous: Interval) -> Change:
+def _change(totals: Totals, previous: Interval, scope: Scope) -> Change:
     # half a period of history says nothing of a change: a young ledger need not be summed to know
     # that it has less
     if costs.capacity_at_most(previous) * 2 < totals.capacity_ms:
         return Change(None, None)
-    before = costs.totals(previous)
+    before = costs.totals(previous, scope=scope)
     if before.capacity_ms * 2 < totals.capacity_ms:
         return Change(None, None)
     wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
@@ -159,10 +171,10 @@ def _breakdowns(wasters: Wasters) -> list[Breakdown]:
     ]
 
 
-def _worst_gpus(now: datetime) -> list[tuple[GPU, list[Segment]]]:
+def _worst_gpus(now: datetime, scope: Scope) -> list[tuple[GPU, list[Segment]]]:
     """The GPUs that wasted most in the last 24 hours, with their states."""
     day = Interval(now - timedelta(hours=24), now)
-    groups = costs.ranked(day, "gpu", size=WORST_GPUS).groups
+    groups = costs.ranked(day, "gpu", size=WORST_GPUS, scope=scope).groups
     by_uuid = inventory.newest_rows(group.key for group in groups if group.totals.wasted_ms)
     gpus = [by_uuid[group.key] for group in groups if group.key in by_uuid]
     bands = selectors.bands([gpu.pk for gpu in gpus], day)

@@ -1,0 +1,127 @@
+"""Every page of figures is narrowed by the same names, its links keep them, and its form offers what
+there is.
+"""
+
+from html import unescape
+
+import pytest
+
+from fleetwatch.accounts.models import User
+from tests.costs.factories import a_gpu, a_job, an_entry
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+WEEK = "from=2026-11-01&to=2026-11-08"
+PAGES = ("/overview", "/fleet", "/jobs", "/waste", "/findings")
+
+
+@pytest.fixture
+def two(admin):
+    """An idle hour of ann (nlp, H100, batch) on n1, and one of bob (vision, L4, service) on n2."""
+    h100, l4 = a_gpu(uuid="GPU-A", model="H100 SXM", node="n1"), a_gpu(uuid="GPU-B", node="n2")
+    ann = a_job(key="slurm/c/1", user="ann", team="nlp", kind="batch", labels={"env": "prod"})
+    bob = a_job(key="slurm/c/2", user="bob", team="vision", kind="service", cluster="erie")
+    an_entry(h100, "idle", job=ann, tier="certain")
+    an_entry(l4, "idle", job=bob, tier="certain")
+    return admin
+
+
+def main(answer):
+    return unescape(answer.content.decode()).partition("<main")[2]
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("narrowing", ["team=nlp", "user=ann", "kind=batch", "label=env%3Dprod"])
+def test_every_page_takes_the_same_filters_and_says_by_what_it_is_narrowed(two, page, narrowing):
+    answer = two.get(f"{page}?{WEEK}&{narrowing}")
+
+    name, _, value = narrowing.replace("%3D", "=").partition("=")
+    assert "There is no parameter" not in main(answer)
+    assert f"{name} {value} ×" in main(answer)
+
+
+@pytest.mark.parametrize("page", ["/overview", "/jobs"])
+def test_a_narrowed_page_names_nobody_else(two, page):
+    shown = main(two.get(f"{page}?{WEEK}&team=nlp"))
+
+    assert "ann" in shown
+    assert "bob" not in shown
+
+
+def test_a_narrowed_fleet_is_the_nodes_and_gpus_with_that_time(two):
+    shown = main(two.get(f"/fleet?{WEEK}&user=bob"))
+    table = two.get(f"/charts/fleet?{WEEK}&user=bob&as=csv").content.decode()
+
+    assert "/nodes/n2" in shown
+    assert "/nodes/n1" not in shown
+    assert "n2 · " in table
+    assert "n1 · " not in table
+
+
+def test_a_narrowed_overview_says_nothing_of_what_the_whole_fleet_does_now(two):
+    whole, narrowed = (
+        main(two.get(f"/overview?{WEEK}")),
+        main(two.get(f"/overview?{WEEK}&team=nlp")),
+    )
+
+    assert "Spending now" in whole
+    assert "Spending now" not in narrowed
+    assert 'id="now"' not in narrowed
+    assert "/charts/spend?from=2026-11-01&to=2026-11-08&team=nlp" in narrowed
+    assert 'hx-get="/worst?team=nlp"' in narrowed
+
+
+def test_the_rail_keeps_period_and_filters_on_pages_that_take_them(two):
+    page = unescape(two.get(f"/jobs?{WEEK}&team=nlp&sort=cost").content.decode())
+
+    for path in ("/overview", "/fleet", "/jobs", "/waste", "/findings"):
+        assert f'href="{path}?{WEEK}&team=nlp"' in page
+    assert 'href="/me?from=2026-11-01&to=2026-11-08"' in page
+    assert 'href="/budgets"' in page
+
+
+def test_the_form_keeps_what_is_no_filter_and_leaves_out_the_place_in_the_list(two):
+    page = tight(two.get(f"/jobs?{WEEK}&team=nlp&sort=cost&after=x&odd=1").content.decode())
+    [form] = [part for part in page.split("<form")[1:] if "data-sparse" in part]
+    form = form.partition("</form>")[0]
+
+    assert '<input type="hidden" name="sort" value="cost">' in form
+    assert '<input type="hidden" name="from" value="2026-11-01">' in form
+    assert 'name="after"' not in form
+    assert 'name="odd"' not in form
+    assert '<input name="team" value="nlp"' in form  # also where no script runs
+
+
+def test_its_fields_offer_what_has_time_in_the_period(two):
+    fields = tight(two.get(f"/filters?{WEEK}&team=nlp").content.decode())
+
+    assert '<option value="nlp" selected>NLP</option>' in fields
+    assert '<option value="vision">VISION</option>' in fields
+    assert '<option value="n1">n1</option>' in fields
+    assert '<option value="erie">erie</option>' in fields
+    assert '<option value="stalled">Stalled</option>' in fields
+    assert 'name="label"' in fields
+    assert 'name="cause"' not in fields
+    assert 'name="cause"' in two.get("/filters?of=findings").content.decode()
+    assert '"n1"' not in two.get("/filters?from=2026-10-01&to=2026-10-02").content.decode()
+
+
+def test_a_chosen_value_without_time_stays_chosen(two):
+    fields = tight(two.get(f"/filters?{WEEK}&node=gone").content.decode())
+
+    assert '<option value="gone" selected>gone</option>' in fields
+
+
+def test_a_hostile_name_in_a_field_is_text(two):
+    name = '"><script>alert(1)</script>'
+    an_entry(a_gpu(uuid="GPU-C", node="n3"), "idle", job=a_job(user=name))
+
+    for page in (f"/filters?{WEEK}", f"/jobs?{WEEK}&user=%22%3E%3Cscript%3Ealert(1)%3C/script%3E"):
+        assert "<script>alert" not in two.get(page).content.decode()
+
+
+def test_a_stranger_is_led_to_the_log_in(client, two):
+    client.logout()
+
+    assert client.get("/filters").status_code == 302
+    assert User.objects.exists()
