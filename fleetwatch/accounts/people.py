@@ -225,7 +225,7 @@ def join(user: User, team: Team, *, since: datetime) -> None:
         user=user, team=team, valid_until=None, defaults={"valid_from": since}
     )
     if is_new:
-        record("person.join", user.username, team=team.slug, since=since.isoformat())
+        record("person.join", user.username, team=team.slug, since=since.isoformat(timespec="seconds"))
 
 
 @transaction.atomic
@@ -244,7 +244,7 @@ def leave(user: User, team: Team, *, at: datetime) -> None:
         )
     membership.valid_until = at
     membership.save(update_fields=["valid_until"])
-    record("person.leave", user.username, team=team.slug, at=at.isoformat())
+    record("person.leave", user.username, team=team.slug, at=at.isoformat(timespec="seconds"))
 
 
 def teams_of(user: User, at: datetime) -> list[Team]:
