@@ -225,7 +225,9 @@ def join(user: User, team: Team, *, since: datetime) -> None:
         user=user, team=team, valid_until=None, defaults={"valid_from": since}
     )
     if is_new:
-        record("person.join", user.username, team=team.slug, since=since.isoformat(timespec="seconds"))
+        record(
+            "person.join", user.username, team=team.slug, since=since.isoformat(timespec="seconds")
+        )
 
 
 @transaction.atomic

@@ -10,7 +10,7 @@ from ninja import Body, Router, Schema
 from ninja.security import django_auth
 from pydantic import AwareDatetime, Field
 
-from fleetwatch.accounts.colleagues import show_people
+from fleetwatch.accounts.colleagues import known, show_people
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts import matchers, silences, weekly_hours
@@ -131,7 +131,7 @@ def end_silence(request: HttpRequest, number: int) -> Joined:
 def _approver(name: str) -> User | None:
     if not name:
         return None
-    user = User.objects.filter(username=name, is_active=True).first()
+    user = known(User.objects.filter(username=name, is_active=True)).first()
     if user is None:
         raise RequestError(f"there is no active user {name!r}", field="approved_by")
     return user

@@ -67,6 +67,30 @@ def test_who_runs_the_fleet_is_named_to_everybody(choice, split):
 
 
 @pytest.mark.parametrize("choice", ["teams", "pseudonyms"])
+def test_who_approves_a_silence_does_not_tell_which_accounts_there_are(choice, split):
+    shown(choice)
+    wanted = {
+        "matchers": [{"label": "team", "values": ["nlp-research"], "is_not": False}],
+        "ends_at": "2099-01-01T00:00:00Z",
+        "reason": "moved",
+    }
+
+    answers = [
+        Walker().ask(
+            "POST",
+            "/api/v1/silences",
+            json={**wanted, "approved_by": name},
+            Authorization=f"Bearer {split.tokens['lead write']}",
+        )
+        for name in (PERSON, "no-such")
+    ]
+
+    texts = [body(answer).replace(PERSON, "no-such") for answer in answers]
+    assert texts[0] == texts[1]
+    assert "there is no active user" in texts[0]
+
+
+@pytest.mark.parametrize("choice", ["teams", "pseudonyms"])
 def test_a_filter_by_a_name_that_the_reader_may_not_know_finds_nothing(choice, split):
     shown(choice)
     of_lead, of_operator = (walker(split.users[role]) for role in ("lead", "operator"))
