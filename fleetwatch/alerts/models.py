@@ -213,6 +213,9 @@ class Notification(models.Model):
     address = text(320, "as in notify.Delivery")
     why = text(200, "why it went there")
     shown = models.JSONField(default=list, help_text="the ids of the incidents that it told of")
+    used_links = models.JSONField(
+        default=list, help_text="actions that were done by its links: mail_links.py"
+    )
     digest = text(64, "of all that it said")
     state = models.CharField(max_length=16, choices=State.choices, default=State.SENT)
     due_at = models.DateTimeField()

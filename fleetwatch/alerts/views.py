@@ -1,16 +1,23 @@
-"""The doors that need no session: Slack's clicks, and the links in mails that stop them."""
+"""The doors that need no session: Slack's clicks, and the links in mails that act or stop them."""
 
 from functools import partial
+from typing import Any
 
 import structlog
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
-from fleetwatch.alerts.messaging import slack_clicks, unsubscribing
+from fleetwatch.alerts.incidents.incident_actions import MAX_REASON
+from fleetwatch.alerts.incidents.open_names import name_of
+from fleetwatch.alerts.messaging import mail_links, slack_clicks, unsubscribing
+from fleetwatch.alerts.messaging.mail_links import Link, LinkEndedError
 from fleetwatch.lib.aside import aside
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.selectors import slack_signers
 from fleetwatch.notify.slack_interaction import (
     REASON,
@@ -77,6 +84,49 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
         "is_done": is_done,
     }
     return render(request, "notify/unsubscribe.html", shown)
+
+
+@csrf_exempt
+@never_cache
+@require_http_methods(["GET", "POST"])
+def mail_link(request: HttpRequest, token: str) -> HttpResponse:
+    """What the link would do, and to what; its button does it. A GET changes nothing: scanners of
+    mail follow links. The token is what proves the mail: no session is needed, and one of somebody
+    else is refused.
+    """
+    link = mail_links.read_link(token)
+    if link is None:
+        raise Http404
+    follow = _follow if request.method == "POST" else _look
+    shown = {
+        "link": link,
+        "user_name": name_of(link.person),
+        "label": mail_links.LABELS[link.action],
+    }
+    try:
+        more = follow(request, link)
+    except LinkEndedError as error:
+        more = {"ended": str(error), "status": 410}
+    except PermissionDenied as error:
+        more = {"ended": str(error), "status": 403}
+    return render(request, "notify/mail_link.html", shown | more, status=more.get("status"))
+
+
+def _look(request: HttpRequest, link: Link) -> dict[str, Any]:
+    """What its page shows before. Raises what mail_links.check() does."""
+    incidents = mail_links.check(link, request.user, timezone.now())
+    return {"titles": mail_links.titles(incidents), "longest": MAX_REASON}
+
+
+def _follow(request: HttpRequest, link: Link) -> dict[str, Any]:
+    """The same afterwards, or with what has to be said otherwise."""
+    look = _look(request, link)
+    try:
+        reason = request.POST.get("reason", "")
+        mail_links.follow(link, reason, reader=request.user, now=timezone.now())
+    except RefusedFieldError as error:
+        return look | {"error": str(error), "status": 422}
+    return look | {"is_done": True}
 
 
 def _answered(answer: slack_clicks.Answer, click: Interaction) -> HttpResponse:

@@ -1,5 +1,5 @@
-"""Who acts now: a person at a page or in Slack, a token at the API, a command at a shell, or the
-hub itself.
+"""Who acts now: a person at a page, in Slack or by a link in mail, a token at the API, a command at
+a shell, or the hub itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 PAGE = "page"
 API = "api"
 SLACK = "slack"
+MAIL = "link in mail"
 COMMAND = "command"
 HUB = "hub"
 

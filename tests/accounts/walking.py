@@ -36,7 +36,7 @@ OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
     "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
-    "unsubscribe",
+    "unsubscribe", "mail_link",
 }  # fmt: skip
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}
@@ -64,6 +64,7 @@ CHANGED_BY = {
     "revoke_token": EVERYBODY,
     "theme": EVERYBODY,
     "unsubscribe": EVERYBODY,
+    "mail_link": EVERYBODY,
     "report_compute": Right.MONEY,
     "invoice_change": Right.MONEY,
     "budget_set": Right.MONEY,
@@ -165,6 +166,7 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("rule_change", "action"): list(rules.CHANGES),
         ("incident_act", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("incident_act", "action"): list(incident_actions.KINDS),
+        ("mail_link", "token"): [],  # of an incident; here is none
         ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],

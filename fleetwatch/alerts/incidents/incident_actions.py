@@ -23,6 +23,7 @@ from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.diagnosis.findings.deciding import colleagues
+from fleetwatch.lib.actor import MAIL, actor
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.message import one_line
 
@@ -235,5 +236,7 @@ def _check_fires(incident: Incident) -> None:
 
 def _said(what: str, action: Action) -> str:
     """What was done by whom, its name left open, and why."""
+    way = " by a link in mail" if actor().via == MAIL else ""
     reason = one_line(action.reason, MAX_REASON)
-    return f"{what} by {BY}{BEFORE_REASON}{reason}" if reason else f"{what} by {BY}"
+    text = f"{what} by {BY}{way}"
+    return f"{text}{BEFORE_REASON}{reason}" if reason else text

@@ -12,6 +12,7 @@ from fleetwatch.accounts.visibility import seeing, sight_of
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
 from fleetwatch.alerts.messaging.group_news import KEPT, GroupNews, read_news
+from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.messages import Setting, several_groups
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification
@@ -23,7 +24,8 @@ State = Notification.State
 
 def send_due(now: datetime) -> int:
     """How many people got what was kept for them."""
-    due = Notification.objects.filter(state__in=KEPT, due_at__lte=now).order_by("pk")
+    kept = Notification.objects.filter(state__in=KEPT, due_at__lte=now)
+    due = kept.select_related("channel").order_by("pk")
     by_person: dict[int, list[Notification]] = defaultdict(list)
     for row in due:
         by_person[row.person_id or 0].append(row)
@@ -79,9 +81,8 @@ def _queue(
 ) -> None:
     first = rows[0]
     key = f"kept/{first.pk}"
-    what = sight_of(person.user)
-    with seeing(lambda: what):
-        message = _message(person, groups, now)
+    first.shown = groups[0].shown
+    message = for_person(_message(person, groups, now), person.user, first)
     thread = groups[0].thread if len(groups) == 1 else key
     recipient = Recipient(book.channels[first.channel_id], first.address)
     enqueue([recipient], message, key=f"{thread}/{key}", now=now, thread=thread)
@@ -91,9 +92,11 @@ def _queue(
 
 
 def _message(person: Person, groups: Sequence[GroupNews], now: datetime) -> Message:
-    if len(groups) == 1:
-        return groups[0].message(person.zone, now)
-    return several_groups([each.cases for each in groups], _setting(person, now))
+    what = sight_of(person.user)
+    with seeing(lambda: what):
+        if len(groups) == 1:
+            return groups[0].message(person.zone, now)
+        return several_groups([each.cases for each in groups], _setting(person, now))
 
 
 def _note(row: Notification, news: GroupNews, person: Person, now: datetime) -> None:

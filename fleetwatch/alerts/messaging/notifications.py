@@ -3,7 +3,7 @@ message itself waits in notify. What a person has not to hear now is a row that 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -12,9 +12,9 @@ from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews
+from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, day_start, passage
 from fleetwatch.alerts.messaging.routing import Destination
-from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.models import IncidentEvent, Notification, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.message import one_line
@@ -50,9 +50,9 @@ def notify(
         if each.place in telling.news.kept:
             continue
         where = _passage(telling, each, book, now)
-        _note(telling, each, where, now)
+        notification = _note(telling, each, where, book, now)
         if where.gate == Gate.SEND:
-            _queue(telling, each, book, now)
+            _queue(telling, notification, book, now)
             count += 1
         _record(telling, each, where, book, now)
     return count
@@ -96,15 +96,17 @@ def _had_today(person: Person, habits: Habits, now: datetime) -> int:
     return sum(not (row.kind in EDITS and can_edit(row.channel)) for row in rows)
 
 
-def _note(telling: Telling, destination: Destination, where: Passage, now: datetime) -> None:
+def _note(
+    telling: Telling, destination: Destination, where: Passage, book: AddressBook, now: datetime
+) -> Notification:
     # a reply leaves the message above it as it was: that is edited next
     last = telling.news.reached.get(destination.place) if telling.again else None
-    Notification.objects.create(
+    return Notification.objects.create(
         group=telling.news.group,
         step=telling.news.group.step,
         kind=telling.kind,
         person_id=destination.person_id,
-        channel_id=destination.channel_id,
+        channel=book.channels[destination.channel_id],
         address=destination.address,
         why=one_line(destination.why, 200),
         shown=telling.news.shown,
@@ -115,23 +117,22 @@ def _note(telling: Telling, destination: Destination, where: Passage, now: datet
     )
 
 
-def _queue(telling: Telling, destination: Destination, book: AddressBook, now: datetime) -> None:
-    person = book.people.get(destination.person_id or 0)
+def _queue(telling: Telling, notification: Notification, book: AddressBook, now: datetime) -> None:
+    person = book.people.get(notification.person_id or 0)
     zone = person.zone if person else book.zone
-    what = sight_of(person.user) if person else _sight_of_channel(destination, book)
+    what = sight_of(person.user) if person else _sight_of_channel(notification, book)
     with seeing(lambda: what):
         message = telling.news.message(zone, now, again=telling.again)
     if person:
-        message = replace(message, unsubscribe_url=unsubscribe_url(person.user, "alerts"))
+        message = for_person(message, person.user, notification)
     thread = telling.news.thread
-    channel = book.channels[destination.channel_id]
-    recipient = Recipient(channel, destination.address)
+    recipient = Recipient(notification.channel, notification.address)
     enqueue([recipient], message, key=f"{thread}/{telling.key}", now=now, thread=thread)
 
 
-def _sight_of_channel(destination: Destination, book: AddressBook) -> Sight | None:
+def _sight_of_channel(notification: Notification, book: AddressBook) -> Sight | None:
     """What those see who read it: a team's channel names whom the team may know."""
-    teams = book.routes.readers(destination.channel_id)
+    teams = book.routes.readers(notification.channel_id)
     return None if teams is None else sight_of_teams(teams)
 
 
