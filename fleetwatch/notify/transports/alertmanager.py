@@ -18,12 +18,11 @@ from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.transports.base import (
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     Receipt,
-    required,
-    url_error,
+    checked,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import Service
 
@@ -55,11 +54,7 @@ class Alertmanager:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        errors |= url_error(values, "url", "The address")
-        if errors:
-            raise ConfigError(errors)
-        return values
+        return checked(self.fields, config, url_check("url", "The address"))
 
     def describe(self, config: Mapping[str, str]) -> str:
         return outbound.check_url(config["url"]).netloc

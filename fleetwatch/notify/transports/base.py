@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message
 
 Config = dict[str, str]
+Check = Callable[[Config], dict[str, str]]  # what is wrong, by the field
 Block = dict[str, Any]  # of a chat's message, as its JSON
 
 
@@ -146,6 +149,29 @@ def required(
         if allowed and values[field.name] and values[field.name] not in allowed:
             errors[field.name] = f"{field.label} must be one of {', '.join(allowed)}"
     return values, errors
+
+
+def checked(fields: tuple[ConfigField, ...], config: Mapping[str, str], *checks: Check) -> Config:
+    """The fields' values as required() gives them.
+
+    Raises ConfigError with what it, and each check, says of them.
+    """
+    values, errors = required(fields, config)
+    for check in checks:
+        errors |= check(values)
+    if errors:
+        raise ConfigError(errors)
+    return values
+
+
+def url_check(name: str, label: str) -> Check:
+    """Whether an address stands in this field, or nothing; `label` begins the sentence."""
+    return partial(url_error, name=name, label=label)
+
+
+def host_of(url: str) -> str:
+    """What of an address is no secret."""
+    return urlsplit(url).hostname or ""
 
 
 def fitting(blocks: Sequence[Block], room: int, length: Callable[[Block], int]) -> list[Block]:

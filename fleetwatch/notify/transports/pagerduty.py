@@ -15,13 +15,12 @@ from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.transports.base import (
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     Receipt,
     TransportError,
-    required,
-    url_error,
+    checked,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import Service
 
@@ -55,13 +54,8 @@ class PagerDuty:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        if values["routing_key"] and not ROUTING_KEY.fullmatch(values["routing_key"]):
-            errors["routing_key"] = "An integration key has 32 letters and digits"
-        errors |= url_error(values, "api_url", "The address of the API")
-        if errors:
-            raise ConfigError(errors)
-        return values
+        is_url = url_check("api_url", "The address of the API")
+        return checked(self.fields, config, _key_error, is_url)
 
     def describe(self, config: Mapping[str, str]) -> str:
         return f"a service, by {outbound.check_url(config['api_url']).hostname}"
@@ -83,6 +77,12 @@ class PagerDuty:
                 permanent=True,
             )
         return Receipt(service.accepted(answer))
+
+
+def _key_error(values: Config) -> dict[str, str]:
+    if not values["routing_key"] or ROUTING_KEY.fullmatch(values["routing_key"]):
+        return {}
+    return {"routing_key": "An integration key has 32 letters and digits"}
 
 
 def _event(message: Message, thread: str) -> dict[str, Any]:

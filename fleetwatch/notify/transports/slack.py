@@ -7,16 +7,15 @@ https://docs.slack.dev/changelog/2016-05-17-changes-to-errors-for-incoming-webho
 """
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from fleetwatch.notify.transports.base import (
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     Receipt,
-    required,
-    url_error,
+    checked,
+    host_of,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import TIMEOUT_S, Service
 from fleetwatch.notify.transports.slack_blocks import payload, url_buttons
@@ -42,14 +41,10 @@ class Slack:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        errors |= url_error(values, "webhook_url", "The webhook address")
-        if errors:
-            raise ConfigError(errors)
-        return values
+        return checked(self.fields, config, url_check("webhook_url", "The webhook address"))
 
     def describe(self, config: Mapping[str, str]) -> str:
-        return urlsplit(config["webhook_url"]).hostname or ""
+        return host_of(config["webhook_url"])
 
     def send(
         self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool

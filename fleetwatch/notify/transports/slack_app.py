@@ -18,15 +18,14 @@ from fleetwatch.notify.transports.base import (
     AddressRefusedError,
     Block,
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     MessageRefusedError,
     Receipt,
     TransportError,
-    required,
+    checked,
     retry_after_s,
-    url_error,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import TIMEOUT_S, Service
 from fleetwatch.notify.transports.slack_blocks import (
@@ -176,16 +175,8 @@ class SlackApp:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        errors |= {
-            name: text
-            for name, shape, text in SHAPES
-            if values[name] and not shape.fullmatch(values[name])
-        }
-        errors |= url_error(values, "api_url", "The address of the API")
-        if errors:
-            raise ConfigError(errors)
-        return values
+        is_url = url_check("api_url", "The address of the API")
+        return checked(self.fields, config, _shape_errors, is_url)
 
     def describe(self, config: Mapping[str, str]) -> str:
         return f"{config['channel']} and people by their member ids"
@@ -231,6 +222,14 @@ def answer_click(url: str, text: str, *, timeout_s: float, allow_private: bool) 
         raise TransportError("the click came without an address for its answer") from error
     if answer.status != 200:
         raise TransportError(f"Slack says {answer.status} {one_line(answer.text, 60)}".strip())
+
+
+def _shape_errors(values: Config) -> dict[str, str]:
+    return {
+        name: text
+        for name, shape, text in SHAPES
+        if values[name] and not shape.fullmatch(values[name])
+    }
 
 
 def _change(api: API, envelope: Envelope, content: Block) -> Receipt | None:

@@ -11,18 +11,17 @@ import hmac
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from fleetwatch.notify.transports.base import (
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     Receipt,
-    required,
-    url_error,
+    checked,
+    host_of,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import Service
 
@@ -49,16 +48,10 @@ class Webhook:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        errors |= url_error(values, "url", "The address")
-        if values["secret"] and len(_key(values["secret"])) not in SECRET_BYTES:
-            errors |= {"secret": "Signing secret must be 24 to 64 bytes as base64"}
-        if errors:
-            raise ConfigError(errors)
-        return values
+        return checked(self.fields, config, url_check("url", "The address"), _secret_error)
 
     def describe(self, config: Mapping[str, str]) -> str:
-        return urlsplit(config["url"]).hostname or ""
+        return host_of(config["url"])
 
     def send(
         self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool
@@ -67,6 +60,12 @@ class Webhook:
         headers = signed(body, config["secret"], identity=envelope.identity, at_s=int(time.time()))
         service = Service("the webhook", allow_private)
         return Receipt(service.accepted(service.post(config["url"], body, headers=headers)))
+
+
+def _secret_error(values: Config) -> dict[str, str]:
+    if not values["secret"] or len(_key(values["secret"])) in SECRET_BYTES:
+        return {}
+    return {"secret": "Signing secret must be 24 to 64 bytes as base64"}
 
 
 def content(envelope: Envelope) -> dict[str, Any]:
