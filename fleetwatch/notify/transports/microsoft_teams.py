@@ -1,6 +1,8 @@
 """Microsoft Teams by a workflow of Power Automate ("When a Teams webhook request is received").
 https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using:
-an Adaptive Card in `attachments`, 28 kB at most; 202 says that the workflow took it.
+an Adaptive Card in `attachments`. 202 says that the workflow took it, and nothing of whether its
+next step posts it: of a card of more than 28 kB that step fails, and nobody here hears of it
+(https://learn.microsoft.com/connectors/teams/#known-issues-and-limitations-with-actions).
 
 Names of jobs, users and nodes stand in text runs, which know no Markdown:
 https://adaptivecards.io/explorer/TextRun.html
@@ -8,7 +10,6 @@ https://adaptivecards.io/explorer/TextRun.html
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,24 +17,28 @@ from fleetwatch.notify.message import SIGNS, Message, one_line, sparkline
 from fleetwatch.notify.transports.base import (
     Block,
     Config,
-    ConfigError,
     ConfigField,
     Envelope,
     Receipt,
+    checked,
     fitting,
-    required,
-    url_error,
+    host_of,
+    url_check,
 )
 from fleetwatch.notify.transports.posting import Service
 
-MAX_BYTES = 28 * 1024
+MAX_BYTES = 28 * 1000  # "about 28 KB": the less of both readings
+# Documented are 1.5 and its tables; what workflows post of 1.5 is not displayed:
+# https://github.com/microsoft/AdaptiveCards/issues/8965 and
+# https://github.com/MicrosoftDocs/msteams-docs/issues/9801
+VERSION = "1.4"
 FRAME = 1024  # of it: what stands around the card's body
 MAX_TEXT = 2000
 MAX_ACTIONS = (
     6  # more are not shown: https://learn.microsoft.com/adaptive-cards/sdk/rendering-cards
 )
 MAX_SPARK = 60
-TABLE_ROWS = 5  # of a long table, that stand or fall together
+HEAD = {"weight": "Bolder"}
 STYLES = {"": {}, "primary": {"style": "positive"}, "danger": {"style": "destructive"}}
 
 
@@ -57,14 +62,10 @@ class Teams:
     )
 
     def validate(self, config: Mapping[str, str]) -> Config:
-        values, errors = required(self.fields, config)
-        errors |= url_error(values, "webhook_url", "The workflow address")
-        if errors:
-            raise ConfigError(errors)
-        return values
+        return checked(self.fields, config, url_check("webhook_url", "The workflow address"))
 
     def describe(self, config: Mapping[str, str]) -> str:
-        return urlsplit(config["webhook_url"]).hostname or ""
+        return host_of(config["webhook_url"])
 
     def send(
         self, config: Mapping[str, str], envelope: Envelope, *, allow_private: bool
@@ -81,7 +82,7 @@ def payload(message: Message) -> Block:
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
-        "version": "1.5",  # Table
+        "version": VERSION,
         "msteams": {"width": "Full"},
         "body": fitting(_body(message), room, _length),
         "actions": actions,
@@ -98,9 +99,10 @@ def _body(message: Message) -> list[Block]:
     return [
         _text(title, weight="Bolder", size="Large"),
         _text(message.summary),
-        *_tables(message.fields, has_head=False),
+        *map(_row, message.fields),
         *_spark(message),
-        *_tables(message.rows, has_head=True),
+        *(_row(row, **HEAD) for row in message.rows[:1]),
+        *map(_row, message.rows[1:]),
         *(_text(line) for line in message.text.splitlines() if line.strip()),
     ]
 
@@ -113,24 +115,13 @@ def _actions(message: Message) -> list[Block]:
     ]
 
 
-def _tables(rows: Sequence[Sequence[str]], *, has_head: bool) -> list[Block]:
-    """The rows as tables of a few, one below the other, so that some of a long one fit."""
-    columns = [{"width": 1} for _ in max(rows, key=len, default=())]
-    return [
-        {
-            "type": "Table",
-            "columns": columns,
-            "firstRowAsHeaders": has_head and start == 0,
-            "showGridLines": False,
-            "rows": [_row(row) for row in rows[start : start + TABLE_ROWS]],
-        }
-        for start in range(0, len(rows), TABLE_ROWS)
+def _row(cells: Sequence[str], **style: str) -> Block:
+    """Columns of the same share of the width: so those of rows below each other are in line."""
+    columns = [
+        {"type": "Column", "width": 1, "items": [_text(one_line(cell) or "–", **style)]}
+        for cell in cells
     ]
-
-
-def _row(cells: Sequence[str]) -> Block:
-    shown = [{"type": "TableCell", "items": [_text(one_line(cell) or "–")]} for cell in cells]
-    return {"type": "TableRow", "cells": shown}
+    return {"type": "ColumnSet", "spacing": "Small", "columns": columns}
 
 
 def _spark(message: Message) -> list[Block]:
