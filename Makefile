@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test test-slurm test-identity lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm test-identity test-channels lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,14 +24,19 @@ test: ## lint, then everything: unit, integration on real Postgres and Redis, br
 	@$(RUN) -m pytest -n auto --dist load
 
 test-slurm: ## a real one-node Slurm from Debian's packages beside the agent and a hub, in three minutes (needs root; says why where it can't)
-	@$(PYTHON) tests/slurm_lab/prepare.py
+	@$(PYTHON) -m tests.slurm_lab.prepare
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/slurm_lab
 
 test-identity: ## log-in by a real OpenID Connect provider (npm) and a real LDAP server (Debian's slapd), in a minute (says why where it can't)
-	@$(PYTHON) tests/identity/prepare.py
+	@$(PYTHON) -m tests.identity.prepare
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/identity
+
+test-channels: ## mail by a real Postfix, /metrics and its rules by a real Prometheus (Debian's), in a minute (needs root; says why where it can't)
+	@$(PYTHON) -m tests.channels.prepare
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m pytest tests/channels
 
 lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev

@@ -17,6 +17,7 @@ from fleetwatch.lib.ldap import ldap_client
 from fleetwatch.lib.ldap.ldap_directory import Directory, DirectoryError
 from tests.browser.conftest import browser, static_root
 from tests.browser.test_pages import live_server
+from tests.certificates import certificate
 from tests.dashboard import factories
 from tests.identity.slapd import (
     BASE,
@@ -24,7 +25,6 @@ from tests.identity.slapd import (
     READER,
     READER_PASSWORD,
     Slapd,
-    certificate,
     dn,
     group,
     person,

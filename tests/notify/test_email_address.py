@@ -2,20 +2,16 @@
 names.
 """
 
-import datetime
 import socket
 import ssl
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleetwatch.notify.transports.base import TransportError
 from fleetwatch.notify.transports.email import EMAIL
+from tests.certificates import certificate
 from tests.notify.factories import envelope, smtp_config
 from tests.notify.fakes import FakeSMTP
 
@@ -85,43 +81,19 @@ def test_a_private_address_is_refused_where_private_ones_are_forbidden(judged, m
     assert judged.script.mails == []
 
 
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """A server's side of TLS with a certificate for `name`, which folder/ca.pem trusts."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName(
-                [x509.DNSName(name), x509.IPAddress(ip_address("127.0.0.9"))]
-            ),
-            critical=False,
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "ca.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "server.pem").write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+def tls_for(folder: Path, name: str) -> ssl.SSLContext:
+    """A server's side of TLS with a certificate for `name`, which folder/server.pem trusts."""
+    certificate(folder, name)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "server.pem")
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
     return context
 
 
 @pytest.mark.parametrize("security", ["tls", "starttls"])
 def test_tls_is_checked_against_the_name_and_not_the_address(security, monkeypatch, tmp_path):
-    server = FakeSMTP("127.0.0.2", tls=certificate(tmp_path, NAME), is_later=security == "starttls")
+    server = FakeSMTP("127.0.0.2", tls=tls_for(tmp_path, NAME), is_later=security == "starttls")
     server.script.login = ("fleet", "pass word")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
     answering(monkeypatch, "127.0.0.2")
 
     said = send(server.port, security=security, username="fleet", password="pass word")
@@ -136,10 +108,10 @@ def test_a_server_that_can_not_show_the_name_gets_neither_password_nor_mail(
     security, monkeypatch, tmp_path
 ):
     server = FakeSMTP(
-        "127.0.0.2", tls=certificate(tmp_path, "another.example"), is_later=security == "starttls"
+        "127.0.0.2", tls=tls_for(tmp_path, "another.example"), is_later=security == "starttls"
     )
     server.script.login = ("fleet", "pass word")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
     answering(monkeypatch, "127.0.0.2")
 
     with pytest.raises(TransportError, match="certificate verify failed"):
