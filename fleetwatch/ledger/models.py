@@ -2,6 +2,8 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import F, Func, Q
+from django.db.models.lookups import GreaterThan
 
 from fleetwatch.ledger.named_numbers import NamedNumbers
 from fleetwatch.ledger.policy import FIGURES, STATES
@@ -124,6 +126,14 @@ class Adjustment(models.Model):
         ]
 
 
+# of a run, which has its states in their places
+IDLE_MS = Func(
+    F("state_ms"),
+    template=f"(%(expressions)s)[{STATES.index('idle') + 1}]",
+    output_field=models.IntegerField(),
+)
+
+
 class Run(models.Model):
     """The part within one hour cut of a run: a maximal span of one GPU and holder in one condition.
 
@@ -166,6 +176,14 @@ class Run(models.Model):
             models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
             # read by: job pages and alerts
             models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
+            # read by: alerts; one run in three hundred: who is in trouble is found without the
+            # others
+            models.Index(
+                fields=["condition", "end_ms"],
+                condition=Q(condition__in=("spinning", "orphaned"))
+                | (Q(condition="quiet") & Q(GreaterThan(IDLE_MS, 0))),
+                name="run_in_trouble",
+            ),
         ]
 
 

@@ -26,7 +26,7 @@ from tests.stack.test_backup import NOW, QUIET, every_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CHANGED = ("accounts", "alerts", "ingest", "jobs", "notify", "operations")
+CHANGED = ("accounts", "alerts", "ingest", "jobs", "ledger", "notify", "operations")
 OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
 
 
