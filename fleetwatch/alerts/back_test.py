@@ -2,11 +2,13 @@
 evaluator over a longer period (episodes.py), and writes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import pairwise
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
@@ -34,29 +36,82 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Weighed:
+    """The same without its words: whose it is and what it cost."""
+
+    episode: Episode
+    weight: Breach | Weight
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Incidents that would have been, the newest first. Of a month there are thousands: all are
+    weighed, and a slice of them is described.
+    """
+
+    watched: Condition
+    watch: Watch
+    weighed: tuple[Weighed, ...]
+
+    def __len__(self) -> int:
+        return len(self.weighed)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self[:])
+
+    def __getitem__(self, part: slice) -> list[Trial]:
+        rows = self.weighed[part]
+        breaches = _breaches(self.watched, self.watch, rows)
+        return [
+            Trial(row.episode, breach, row.verdict)
+            for row, breach in zip(rows, breaches, strict=True)
+            if breach is not None
+        ]
+
+
+def _breaches(watched: Condition, watch: Watch, rows: Sequence[Weighed]) -> list[Breach | None]:
+    described = [row.weight for row in rows if isinstance(row.weight, Breach)]
+    if len(described) == len(rows):
+        return [*described]
+    return watched.describe([row.episode for row in rows], watch)
+
+
+@dataclass(frozen=True, slots=True)
 class BackTest:
-    """What a rule would have opened in the period, the newest first; `missing` would have been more
-    but for telemetry that is missing, and are not counted.
+    """What a rule would have opened in the period; `missing` would have been more but for telemetry
+    that is missing, and are not counted.
     """
 
     interval: Interval
-    trials: tuple[Trial, ...]
+    trials: Trials
     missing: int
+
+    @property
+    def by_owner(self) -> Counter[str]:
+        """How many by whose they are; "" = nobody known."""
+        return Counter(row.weight.owner for row in self.trials.weighed)
+
+    @property
+    def by_verdict(self) -> Counter[str]:
+        """How many by what people said of them."""
+        return Counter(row.verdict for row in self.trials.weighed)
 
     @property
     def owners(self) -> int:
         """How many people would have been told."""
-        return len({trial.breach.owner for trial in self.trials if trial.breach.owner})
+        return len(self.by_owner.keys() - {""})
 
     @property
     def cost_usd(self) -> Decimal:
         """Dollars while they were open, of those whose GPUs have a rate."""
-        return sum((trial.breach.cost_usd or Decimal(0) for trial in self.trials), Decimal(0))
+        costs = (row.weight.cost_usd for row in self.trials.weighed)
+        return sum((cost for cost in costs if cost is not None), Decimal(0))
 
     @property
     def unpriced(self) -> int:
         """Of how many the dollars are not known."""
-        return sum(trial.breach.cost_usd is None for trial in self.trials)
+        return sum(row.weight.cost_usd is None for row in self.trials.weighed)
 
 
 def back_test(
@@ -71,28 +126,39 @@ def back_test(
     watch = Watch(settings=settings, start_ms=interval.start_ms, end_ms=interval.end_ms)
     measured = watched.measure(watch)
     fired = _fired(measured, watch, settings)
-    loose = _fired(measured, watch, replace(settings, min_coverage=ANY_COVERAGE))
+    loose = _fired(_patchy(measured), watch, replace(settings, min_coverage=ANY_COVERAGE))
     missing = _beside(loose, fired)
     verdicts = _verdicts(watched, interval)
-    trials = [
-        Trial(episode, breach, _verdict(episode, verdicts))
-        for episode, breach in _within(watched, watch, scope, fired)
+    weighed = [
+        Weighed(episode, weight, _verdict(episode, verdicts))
+        for episode, weight in _within(watched, watch, scope, fired)
     ]
-    trials.sort(key=lambda trial: -trial.episode.since_ms)
+    weighed.sort(key=lambda row: -row.episode.since_ms)
     unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
-    return BackTest(interval, tuple(trials), unseen)
+    return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen)
 
 
 def _within(
     watched: Condition, watch: Watch, scope: Sequence[Matcher], wanted: Sequence[Episode]
-) -> list[tuple[Episode, Breach]]:
-    """Those that the scope is about, each with what there is to say of it."""
-    described = zip(wanted, watched.describe(wanted, watch) if wanted else (), strict=True)
+) -> list[tuple[Episode, Breach | Weight]]:
+    """Those that the scope is about, each with whose it is and what it cost."""
+    weigh = watched.weigh or watched.describe
+    weighed = zip(wanted, weigh(wanted, watch) if wanted else (), strict=True)
     return [
-        (episode, breach)
-        for episode, breach in described
-        if breach is not None and matched(scope, breach.labels)
+        (episode, weight)
+        for episode, weight in weighed
+        if weight is not None and matched(scope, weight.labels)
     ]
+
+
+def _patchy(measured: Measured) -> Measured:
+    """The subjects of which something is missing: of the others coverage makes no difference."""
+    spans = {
+        subject: each
+        for subject, each in measured.spans.items()
+        if any(left.end_ms < right.start_ms for left, right in pairwise(each))
+    }
+    return replace(measured, spans=spans)
 
 
 def _fired(measured: Measured, watch: Watch, settings: Settings) -> list[Episode]:

@@ -12,13 +12,14 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.alerts.back_test import Trials
 from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 
 Thing = TypeVar("Thing")
 Row = Callable[[Any], Any]
-Rows = Sequence[Any] | QuerySet[Any] | Findings
+Rows = Sequence[Any] | QuerySet[Any] | Findings | Trials
 
 DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's

@@ -1,7 +1,8 @@
 """Money, pure: dollars of GPU time, one way to round, lines that sum to their total."""
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from functools import reduce
 
 HOUR_MS = 3_600_000
 MICRO_USD = Decimal("0.000001")
@@ -57,5 +58,4 @@ def lines(
 
 def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
     """The sum, of which no digit is cut off."""
-    with localcontext(EXACT):
-        return sum(amounts, Decimal(0))
+    return reduce(EXACT.add, amounts, Decimal(0))

@@ -6,7 +6,10 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.measuring.job_lanes import job_parts
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import settings_of
@@ -100,3 +103,56 @@ def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
         (each.subject, each.since_ms, each.fired_ms, each.until_ms, each.ended_ms)
         for each in (trial.episode for trial in done.trials)
     )
+
+
+@pytest.mark.parametrize("name", ["job_idle", "gpu_idle"])
+def test_what_idle_jobs_are_weighed_by_is_what_is_told_of_them(name):
+    works, idles = a_gpu(node="n1", index=0), a_gpu(node="n1", index=1, uuid="GPU-2")
+    a_rate("4", gpu=works)
+    both = a_job(key="slurm/della/1", user="ana")
+    ran(works, "active" if name == "gpu_idle" else "quiet", 0, 45, job=both)
+    ran(idles, "quiet", 0, 45, job=both)
+    unpriced = a_gpu(node="n2", uuid="GPU-3", model="L4")
+    nobodys = a_job(key="slurm/della/2", user="")
+    ran(unpriced, "quiet", 0, 45, job=nobodys)
+    watched = condition(name)
+    watch = Watch(settings=watched.usual, start_ms=ms(-60), end_ms=ms(60))
+    keys = (both.key, nobodys.key, "slurm/della/gone")
+    wanted = [Episode(key, ms(0), ms(45), fired_ms=ms(30)) for key in keys]
+
+    weighed = watched.weigh(wanted, watch)
+
+    described = watched.describe(wanted, watch)
+    assert [_weight(each) for each in weighed] == [_weight(each) for each in described]
+    assert [each.cost_usd for each in weighed[:2]] == [
+        Decimal(3) if name == "gpu_idle" else Decimal(6),
+        None,
+    ]
+    assert weighed[2] is None
+
+
+def _weight(of):
+    return of and (of.owner, of.cost_usd, of.labels)
+
+
+def test_a_part_of_them_is_put_into_words():
+    rule = a_rule()
+    for number in range(3):
+        gpu = a_gpu(node=f"node-{number}")
+        ran(gpu, "quiet", number, 45, job=a_job(key=f"slurm/della/{number}"))
+    done = tried(rule, -60, 120)
+
+    shown = done.trials[:2]
+
+    assert len(done.trials) == 3
+    assert [trial.breach.subject for trial in shown] == ["slurm/della/2", "slurm/della/1"]
+
+
+def test_a_pause_that_is_not_idle_makes_no_job_a_candidate():
+    gpu = a_gpu()
+    ran(gpu, "quiet", 0, 45, job=a_job(), state="stalled")
+    settings = condition("job_idle").usual
+
+    parts = job_parts(Watch(settings=settings, start_ms=ms(-60), end_ms=ms(60)), ("quiet",))
+
+    assert len(parts.job_id) == 0

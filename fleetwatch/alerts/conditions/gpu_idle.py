@@ -3,7 +3,7 @@
 from functools import partial
 
 from fleetwatch.alerts.breach import Condition, Settings, Watch
-from fleetwatch.alerts.conditions.job_idle import describe, measure, some_idle
+from fleetwatch.alerts.conditions.job_idle import describe, measure, some_idle, weigh
 from fleetwatch.alerts.episodes import Measured
 
 
@@ -26,5 +26,6 @@ CONDITION = Condition(
     usual=Settings(threshold=1, minutes=30),
     measure=measured,
     describe=describe,
+    weigh=weigh,
     is_on=True,
 )

@@ -11,11 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, named
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.measuring import job_lanes
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
-from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
+from fleetwatch.alerts.measuring.gpu_words import model_of
+from fleetwatch.alerts.measuring.job_labels import Card, job_labels, owner_words
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
@@ -181,6 +182,40 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     return breaches
 
 
+def weigh(episodes: Sequence[Episode], watch: Watch) -> list[Weight | None]:
+    """Of each episode whose its job is and what its idle GPUs cost."""
+    jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
+    idle = _idle_at_end(episodes, jobs)
+    gpus = _gpus(idle)
+    rates = RatesInForce(gpus)
+    weights: list[Weight | None] = [None] * len(episodes)
+    for place, times in idle.items():
+        costs = [_usd(gpu_id, time, rates) for gpu_id, time in times]
+        cards = [_Card.of(gpus[gpu_id]) for gpu_id, _ in times]
+        weights[place] = _weight(jobs[episodes[place].subject], costs, cards)
+    return weights
+
+
+def _weight(job: Job, costs: Sequence[Decimal | None], cards: Sequence[Card]) -> Weight:
+    return Weight(
+        owner=owner_words(job.user, job.team.slug if job.team else ""),
+        cost_usd=None if None in costs else sum(filter(None, costs), Decimal(0)),
+        labels=job_labels(job, cards),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """What labels say of a GPU."""
+
+    node: str
+    model: str
+
+    @classmethod
+    def of(cls, gpu: GPU) -> "_Card":
+        return cls(gpu.node.name, model_of(gpu))
+
+
 def _held_nodes(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, list[int]]:
     """By job, of each GPU that it holds, its node."""
     held = _held_gpus(idle, watch)
@@ -191,13 +226,30 @@ def _held_nodes(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, li
 
 def _idle_gpus(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, list[IdleGPU]]:
     """Of each episode (its place) the GPUs that are idle where it ends."""
-    rows = _idle_times(episodes, jobs)
-    gpus = GPU.objects.select_related("node", "model").in_bulk({gpu_id for _, gpu_id, _ in rows})
+    idle = _idle_at_end(episodes, jobs)
+    gpus = _gpus(idle)
     rates = RatesInForce(gpus)
-    idle: dict[int, list[IdleGPU]] = defaultdict(list)
-    for place, gpu_id, time in rows:
+    return {
+        place: [_idle_gpu(time, gpus[gpu_id], rates) for gpu_id, time in times]
+        for place, times in idle.items()
+    }
+
+
+def _gpus(idle: Mapping[int, list[tuple[int, IdleTime]]]) -> dict[int, GPU]:
+    ids = {gpu_id for times in idle.values() for gpu_id, _ in times}
+    return GPU.objects.select_related("node", "model").in_bulk(ids)
+
+
+def _idle_at_end(
+    episodes: Sequence[Episode], jobs: Mapping[str, Job]
+) -> dict[int, list[tuple[int, IdleTime]]]:
+    """Of each episode (its place) the GPUs that are idle where it ends, and for how long they
+    were.
+    """
+    idle: dict[int, list[tuple[int, IdleTime]]] = defaultdict(list)
+    for place, gpu_id, time in _idle_times(episodes, jobs):
         if time.end_ms > episodes[place].until_ms - EDGE_MS:
-            idle[place].append(_idle_gpu(time, gpus[gpu_id], rates))
+            idle[place].append((gpu_id, time))
     return idle
 
 
@@ -274,7 +326,7 @@ def _facts(job: Job, gpus: list[IdleGPU], nodes: list[int], pids: set[int], watc
 
 
 def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
-    cost = rates.usd(gpu.pk, time.start_ms, time.end_ms, time.held_ms)
+    cost = _usd(gpu.pk, time, rates)
     latest = rates.at(gpu.pk, from_ms(time.end_ms - 1))
     per_hour = None
     if latest is not None:
@@ -285,15 +337,21 @@ def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
         uuid=gpu.uuid,
         node=gpu.node.name,
         index=gpu.index,
-        model=gpu.model.name if gpu.model else gpu.model_name,
+        model=model_of(gpu),
         mig_profile=gpu.mig_profile,
         since_ms=time.start_ms,
         until_ms=time.end_ms,
         memory_bytes=time.memory_bytes,
-        cost_usd=None if cost is None else str(pricing.usd(cost)),
+        cost_usd=None if cost is None else str(cost),
         usd_per_hour=None if per_hour is None else str(per_hour),
         has_example_rate=latest is not None and latest.is_example,
     )
+
+
+def _usd(gpu_id: int, time: IdleTime, rates: RatesInForce) -> Decimal | None:
+    """Dollars of the holder's share of the time; None where the GPU had no rate."""
+    cost = rates.usd(gpu_id, time.start_ms, time.end_ms, time.held_ms)
+    return None if cost is None else pricing.usd(cost)
 
 
 def breach(facts: Facts) -> Breach:
@@ -402,5 +460,6 @@ CONDITION = Condition(
     usual=Settings(threshold=0, minutes=30),
     measure=partial(measure, levels=all_idle),
     describe=describe,
+    weigh=weigh,
     is_on=True,
 )

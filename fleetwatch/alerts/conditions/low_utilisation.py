@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured
-from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 from fleetwatch.alerts.measuring.job_cells import JobCells, Share, job_cells, measured
 from fleetwatch.alerts.measuring.job_lanes import Ints
 
@@ -28,6 +28,15 @@ def levels(cells: JobCells, settings: Settings) -> Ints:
     return np.where(cells.rests, Level.BETWEEN, used.below(settings))
 
 
+TELLING = Telling(
+    word="low utilisation",
+    tag="hardly used",
+    did="worked {rest} of the time",
+    had="worked {rest} of the time",
+    limit="used < {threshold} % of the time for {minutes} min",
+    states=("stalled",),
+)
+
 CONDITION = Condition(
     name="low_utilisation",
     label="Low utilisation",
@@ -41,17 +50,8 @@ CONDITION = Condition(
     high=90,
     usual=Settings(threshold=15, minutes=120, clear=20, min_coverage=0.8, grace_minutes=30),
     measure=measure,
-    describe=partial(
-        describe,
-        telling=Telling(
-            word="low utilisation",
-            tag="hardly used",
-            did="worked {rest} of the time",
-            had="worked {rest} of the time",
-            limit="used < {threshold} % of the time for {minutes} min",
-            states=("stalled",),
-        ),
-    ),
+    describe=partial(describe, telling=TELLING),
+    weigh=partial(weigh, telling=TELLING),
     is_on=True,
     every_minutes=5,
 )

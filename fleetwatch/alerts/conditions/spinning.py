@@ -10,7 +10,7 @@ from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.conditions.job_idle import all_idle
 from fleetwatch.alerts.episodes import Measured
 from fleetwatch.alerts.measuring import job_lanes
-from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 from fleetwatch.alerts.measuring.judged_jobs import judged_jobs
 
 
@@ -27,6 +27,15 @@ def measure(watch: Watch) -> Measured:
     return job_lanes.measured(ours.marked(spinning, working), all_idle, watch)
 
 
+TELLING = Telling(
+    word="spinning",
+    tag="spinning",
+    did="showed a busy kernel near idle power",
+    had="shown a busy kernel near idle power",
+    limit="busy near idle power for {minutes} min",
+    states=("stalled",),
+)
+
 CONDITION = Condition(
     name="job_spinning",
     label="Spinning near idle power",
@@ -40,16 +49,7 @@ CONDITION = Condition(
     high=0,
     usual=Settings(threshold=0, minutes=30, min_coverage=0.8, grace_minutes=15),
     measure=measure,
-    describe=partial(
-        describe,
-        telling=Telling(
-            word="spinning",
-            tag="spinning",
-            did="showed a busy kernel near idle power",
-            had="shown a busy kernel near idle power",
-            limit="busy near idle power for {minutes} min",
-            states=("stalled",),
-        ),
-    ),
+    describe=partial(describe, telling=TELLING),
+    weigh=partial(weigh, telling=TELLING),
     every_minutes=5,
 )

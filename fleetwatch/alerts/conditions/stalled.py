@@ -9,7 +9,7 @@ import numpy as np
 from fleetwatch.alerts.breach import Condition, Settings, Watch
 from fleetwatch.alerts.conditions import low_utilisation
 from fleetwatch.alerts.episodes import Level, Measured
-from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 from fleetwatch.alerts.measuring.job_cells import JobCells, Share, job_cells, measured
 from fleetwatch.alerts.measuring.job_lanes import Ints, Mask
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
@@ -47,6 +47,15 @@ def _levels(cells: JobCells, reached: Ints) -> Ints:
     return np.where(cells.rests | hardly_works, Level.BETWEEN, reached)
 
 
+TELLING = Telling(
+    word="stalled",
+    tag="stalled",
+    did="were stalled {lost} of the time",
+    had="been stalled {lost} of the time",
+    limit="stalled ≥ {threshold} % of the time for {minutes} min",
+    states=("stalled",),
+)
+
 CONDITION = Condition(
     name="job_stalled",
     label="Stalled share",
@@ -60,17 +69,8 @@ CONDITION = Condition(
     high=85,
     usual=Settings(threshold=50, minutes=60, clear=40, min_coverage=0.8, grace_minutes=30),
     measure=partial(measure, state="stalled", cleared="its GPUs wait less"),
-    describe=partial(
-        describe,
-        telling=Telling(
-            word="stalled",
-            tag="stalled",
-            did="were stalled {lost} of the time",
-            had="been stalled {lost} of the time",
-            limit="stalled ≥ {threshold} % of the time for {minutes} min",
-            states=("stalled",),
-        ),
-    ),
+    describe=partial(describe, telling=TELLING),
+    weigh=partial(weigh, telling=TELLING),
     is_on=True,
     every_minutes=5,
 )

@@ -4,7 +4,16 @@ from functools import partial
 
 from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions.stalled import measure
-from fleetwatch.alerts.measuring.job_breaches import Telling, describe
+from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
+
+TELLING = Telling(
+    word="underused",
+    tag="underused",
+    did="were underused {lost} of the time",
+    had="been underused {lost} of the time",
+    limit="underused ≥ {threshold} % of the time for {minutes} min",
+    states=("underused",),
+)
 
 CONDITION = Condition(
     name="job_underused",
@@ -19,17 +28,8 @@ CONDITION = Condition(
     high=100,
     usual=Settings(threshold=70, minutes=360, clear=60, min_coverage=0.8, grace_minutes=30),
     measure=partial(measure, state="underused", cleared="its GPUs are used better"),
-    describe=partial(
-        describe,
-        telling=Telling(
-            word="underused",
-            tag="underused",
-            did="were underused {lost} of the time",
-            had="been underused {lost} of the time",
-            limit="underused ≥ {threshold} % of the time for {minutes} min",
-            states=("underused",),
-        ),
-    ),
+    describe=partial(describe, telling=TELLING),
+    weigh=partial(weigh, telling=TELLING),
     severity="info",
     every_minutes=5,
 )

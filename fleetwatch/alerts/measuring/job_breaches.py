@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, named
+from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
@@ -99,17 +99,40 @@ def describe(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> 
     """Of each episode whose job it is, where, what it costs and what to do; None where the job or
     its runs are gone.
     """
+    read = _read(episodes, watch, telling)
+    idle = stopped({job.pk for job, _ in read.values()})
+    breaches: list[Breach | None] = [None] * len(episodes)
+    for place, (job, facts) in read.items():
+        words = _Words(telling, watch.settings, _advice(job, facts, idle))
+        breaches[place] = _breach(job, episodes[place], facts, words)
+    return breaches
+
+
+def weigh(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> list[Weight | None]:
+    """Of each episode whose its job is and what the time that it lost cost."""
+    weights: list[Weight | None] = [None] * len(episodes)
+    for place, (job, facts) in _read(episodes, watch, telling).items():
+        weights[place] = Weight(
+            owner=facts.owner, cost_usd=_cost_usd(facts), labels=_labels(job, facts)
+        )
+    return weights
+
+
+def _read(
+    episodes: Sequence[Episode], watch: Watch, telling: Telling
+) -> dict[int, tuple[Job, Facts]]:
+    """Of each episode (its place) its job and what is known of it."""
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     causes = _causes(episodes, jobs)
-    idle = stopped({job.pk for job in jobs.values()})
-    breaches: list[Breach | None] = [None] * len(episodes)
-    for place, gpus in _held(episodes, jobs, telling).items():
-        episode = episodes[place]
-        job = jobs[episode.subject]
-        facts = _facts(job, gpus, causes.get(place, ""))
-        advice = _advice(job, facts, idle)
-        breaches[place] = _breach(job, episode, facts, _Words(telling, watch.settings, advice))
-    return breaches
+    held = _held(episodes, jobs, telling)
+    of_places = ((place, jobs[episodes[place].subject], gpus) for place, gpus in held.items())
+    return {
+        place: (job, _facts(job, gpus, causes.get(place, ""))) for place, job, gpus in of_places
+    }
+
+
+def _cost_usd(facts: Facts) -> Decimal | None:
+    return amounts_sum(gpu.cost_usd for gpu in facts.gpus)
 
 
 def _asked(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> list[int | None]:
@@ -280,7 +303,7 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         name=facts.job_name,
         owner=facts.owner,
         usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
-        cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
+        cost_usd=_cost_usd(facts),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         lines=likely(words.advice),
         actions=what_to_do(words.advice),

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
 from fleetwatch.alerts.breach import Watch
-from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span, extend
+from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS, STATES
@@ -28,6 +29,7 @@ ALLOCATION_ENDED = "the allocation ended"
 UNAVAILABLE = "the GPU became unavailable"
 RETIRED = "no longer seen: the GPU was retired"
 
+LEVELS = tuple(Level)  # each in its number's place
 UNKNOWN = -1  # in place of a Level: nobody can know
 UNSEEN = ("unobserved", "unavailable")
 
@@ -89,6 +91,15 @@ class Counts:
     unseen: Ints
 
 
+class KnownJob(NamedTuple):
+    """Of a job which it is, and from when to when it ran, as far as that is known."""
+
+    pk: int
+    key: str
+    start_ms: int | None
+    end_ms: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Lanes:
     """Where each lane was seen last, and why it is no longer the job's; not there: it may be."""
@@ -129,7 +140,7 @@ def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
     ends |= _lane_ends(lanes, without=set(silent.job_id.tolist()))
     ends |= _known_ends(jobs.values(), watch)
     return Measured(
-        spans=_spans(counts, levels(counts), jobs),
+        spans=_spans(counts, levels(counts), {job.pk: job.key for job in jobs.values()}),
         ends={jobs[job_id].key: end for job_id, end in ends.items() if job_id in jobs},
         begun_ms={job.key: job.start_ms for job in jobs.values() if job.start_ms is not None},
         cleared=AGAIN_ACTIVE,
@@ -183,26 +194,29 @@ def counted(parts: Parts) -> Counts:
     return Counts(jobs[at], moments[at], moments[at + 1], *sums)
 
 
-def _spans(counts: Counts, levels: Ints, jobs: Mapping[int, Job]) -> dict[str, list[Span]]:
+def _spans(counts: Counts, levels: Ints, keys: Mapping[int, str]) -> dict[str, list[Span]]:
     """By job its spans; neighbours of one level are one."""
-    spans: dict[str, list[Span]] = {}
-    rows = zip(
-        counts.job_id.tolist(),
-        counts.start_ms.tolist(),
-        counts.end_ms.tolist(),
-        levels.tolist(),
-        strict=True,
-    )
-    for job_id, start_ms, end_ms, level in rows:
-        if level == UNKNOWN or job_id not in jobs:
-            continue
-        extend(spans.setdefault(jobs[job_id].key, []), Span(start_ms, end_ms, Level(level)))
+    first = _firsts(counts, levels)
+    last = np.append(first, len(levels))[1:] - 1
+    columns = (counts.job_id[first], counts.start_ms[first], counts.end_ms[last], levels[first])
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for job_id, start_ms, end_ms, level in zip(*map(np.ndarray.tolist, columns), strict=True):
+        if level != UNKNOWN and job_id in keys:
+            spans[keys[job_id]].append(Span(start_ms, end_ms, LEVELS[level]))
     return spans
 
 
-def _jobs(parts: Parts, watch: Watch) -> list[Job]:
+def _firsts(counts: Counts, levels: Ints) -> Ints:
+    """The rows that do not go on from the one before."""
+    is_next = counts.start_ms[1:] == counts.end_ms[:-1]
+    goes_on = is_next & (np.diff(counts.job_id) == 0) & (np.diff(levels) == 0)
+    return np.flatnonzero(np.append(True, ~goes_on)[: len(levels)])
+
+
+def _jobs(parts: Parts, watch: Watch) -> list[KnownJob]:
     wanted = Q(pk__in=np.unique(parts.job_id).tolist()) | Q(key__in=watch.firing)
-    return list(Job.objects.filter(wanted).only("pk", "key", "start_ms", "end_ms"))
+    rows = Job.objects.filter(wanted).values_list("pk", "key", "start_ms", "end_ms")
+    return [KnownJob(*row) for row in rows]
 
 
 def _without_retired(parts: Parts) -> Parts:
@@ -216,7 +230,7 @@ def _retired(parts: Parts, there: Parts, watch: Watch) -> dict[int, End]:
     return {job_id: End(watch.end_ms, RETIRED) for job_id in gone}
 
 
-def _known_ends(jobs: Iterable[Job], watch: Watch) -> dict[int, End]:
+def _known_ends(jobs: Iterable[KnownJob], watch: Watch) -> dict[int, End]:
     """The jobs that are over by their scheduler's word."""
     return {
         job.pk: End(job.end_ms, ALLOCATION_ENDED)
@@ -237,10 +251,13 @@ def _lane_ends(lanes: _Lanes, *, without: Collection[int]) -> dict[int, End]:
 
 
 def _lanes(parts: Parts) -> _Lanes:
-    ends_ms: dict[Lane, int] = defaultdict(int)
-    rows = zip(parts.job_id.tolist(), parts.gpu_id.tolist(), parts.end_ms.tolist(), strict=True)
-    for job_id, gpu_id, end_ms in rows:
-        ends_ms[job_id, gpu_id] = max(ends_ms[job_id, gpu_id], end_ms)
+    order = np.lexsort((parts.end_ms, parts.gpu_id, parts.job_id))
+    job_id = parts.job_id[order]
+    gpu_id = parts.gpu_id[order]
+    is_last = np.append((np.diff(job_id) != 0) | (np.diff(gpu_id) != 0), True)[: len(order)]
+    columns = (job_id[is_last], gpu_id[is_last], parts.end_ms[order][is_last])
+    rows = zip(*map(np.ndarray.tolist, columns), strict=True)
+    ends_ms = {(job, gpu): end_ms for job, gpu, end_ms in rows}
     return _Lanes(ends_ms, _reasons(ends_ms))
 
 

@@ -1,6 +1,5 @@
 """Rules: what each does, how it is set, and what it would have opened in the last days."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -116,15 +115,16 @@ def _tried(rule: Rule, terms: RuleTerms, start: datetime, end: datetime) -> Back
 
 
 def _trials(tried: BackTest, days: str) -> Context:
+    listed = tried.trials[:MAX_TRIALS]
     return {
         "tried": tried,
         "tried_over": PERIODS[days],
-        "trials": tried.trials[:SHOWN_TRIALS],
-        "more_trials": tried.trials[SHOWN_TRIALS:MAX_TRIALS],
-        "owners": Counter(trial.breach.owner for trial in tried.trials).most_common(MAX_OWNERS),
+        "trials": listed[:SHOWN_TRIALS],
+        "more_trials": listed[SHOWN_TRIALS:],
+        "owners": tried.by_owner.most_common(MAX_OWNERS),
         "trials_left": max(0, len(tried.trials) - MAX_TRIALS),
-        "confirmed": sum(trial.verdict == Incident.Verdict.CONFIRMED for trial in tried.trials),
-        "rejected": sum(trial.verdict == Incident.Verdict.REJECTED for trial in tried.trials),
+        "confirmed": tried.by_verdict[Incident.Verdict.CONFIRMED],
+        "rejected": tried.by_verdict[Incident.Verdict.REJECTED],
     }
 
 
