@@ -1,5 +1,7 @@
 """What is another team's in the world, each name of it with a mark, and addresses that name it."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from urllib.parse import quote, unquote
@@ -27,7 +29,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.notify.models import Channel
-from tests.accounts.walking import body
+from tests.accounts.walking import Page, Walker, addresses_of, body
 from tests.accounts.world import World
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
@@ -162,3 +164,50 @@ def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
     """What is others' and stands in the answer, without what it repeats of the address."""
     text = body(answer)
     return [word for word in OTHERS if word in text and unquote(word) not in unquote(path)]
+
+
+@dataclass
+class Reading:
+    """What a reader met at every address, each asked once; `wrong` is what should not be."""
+
+    by: Walker
+    answered: dict[str, int] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)
+    wrong: list[tuple[str, str | int]] = field(default_factory=list)
+
+    def open(self, path: str, name: str = "") -> None:
+        """The address; its name is empty for one beside the table."""
+        answer = self.by.ask("GET", path)
+        self.answered[path] = answer.status_code
+        if answer.status_code >= 500 and name != "readyz":
+            self.wrong.append((path, answer.status_code))
+        if answer.status_code != 200:
+            return
+        self.opened.add(name)
+        self.wrong += [(path, word) for word in shown_of_others(answer, path)]
+        if not path.startswith("/accounts/"):
+            self.links |= {link.partition("#")[0] for link in Page(body(answer)).links}
+
+    def closed(self) -> list[str]:
+        """The links that lead to what there is not; what was opened is not asked again."""
+        of_pages = {link for link in self.links if link.startswith("/") and "/static/" not in link}
+        for link in of_pages - self.answered.keys():
+            self.answered[link] = self.by.ask("GET", link).status_code
+        return sorted(link for link in of_pages if self.answered[link] == 404)
+
+    @property
+    def pages(self) -> set[str]:
+        """The names of what was opened, but for what is about everybody's own log-in."""
+        of_logins = ("account", "mfa", "social", "openid")
+        return {name for name in self.opened if not name.startswith(of_logins)}
+
+
+def read_everything(by: Walker, split: World, beside: Iterable[str]) -> Reading:
+    """Every address of the table, and those beside it."""
+    reading = Reading(by)
+    for address in addresses_of(split):
+        reading.open(address.path, address.name)
+    for path in beside:
+        reading.open(path)
+    return reading

@@ -31,11 +31,12 @@ from tests.accounts.others import (
     TEAM,
     USER,
     others_paths,
+    read_everything,
     shown,
     shown_of_others,
 )
 from tests.accounts.test_walk_api import ask, routes
-from tests.accounts.walking import Page, Walker, addresses_of, body, walker
+from tests.accounts.walking import Walker, body, walker
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 
@@ -61,29 +62,14 @@ def split(split):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_no_page_names_others_or_links_to_what_is_closed(role, split, others):
-    by, wrong, opened_names, closed = walker(split.users[role]), [], set(), set()
-    every = [(each.name, each.path) for each in addresses_of(split)]
-    for name, path in [*every, *(("", path) for path in others_paths(split, others))]:
-        answer = by.ask("GET", path)
-        if answer.status_code >= 500 and name != "readyz":
-            wrong.append((path, answer.status_code))
-        if answer.status_code != 200:
-            continue
-        opened_names.add(name)
-        wrong += [(path, word) for word in shown_of_others(answer, path)]
-        if not path.startswith("/accounts/"):
-            closed |= {link.partition("#")[0] for link in Page(body(answer)).links}
+    reading = read_everything(walker(split.users[role]), split, others_paths(split, others))
 
-    of_pages = {link for link in closed if link.startswith("/") and "/static/" not in link}
-    assert wrong == []
-    assert [link for link in of_pages if by.ask("GET", link).status_code == 404] == []
+    assert reading.wrong == []
+    assert reading.closed() == []
     assert {"me", "jobs", "waste", "waste_csv", "findings", "overview", "overview_now"} <= (
-        opened_names
+        reading.opened
     )
-    of_logins = {
-        name for name in opened_names if name.startswith(("account", "mfa", "social", "openid"))
-    }
-    assert opened_names - of_logins - OPEN - OPEN_WITH_PSEUDONYMS - {
+    assert reading.pages - OPEN - OPEN_WITH_PSEUDONYMS - {
         "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
 

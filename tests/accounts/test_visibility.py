@@ -41,11 +41,12 @@ from tests.accounts.others import (
     TEAM,
     USER,
     others_paths,
+    read_everything,
     shown,
     shown_of_others,
 )
 from tests.accounts.test_walk_api import ask, routes
-from tests.accounts.walking import Page, Walker, addresses_of, body, walker
+from tests.accounts.walking import Walker, body, walker
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.diagnosis.told import diagnosed
@@ -55,40 +56,17 @@ DAY_MS = 24 * HOUR_MS
 
 
 @pytest.mark.parametrize("role", ["engineer", "lead"])
-def test_no_page_shows_what_is_others(role, split, others):
-    by, wrong, opened = walker(split.users[role]), [], set()
-    every = [(each.name, each.path) for each in addresses_of(split)]
-    for name, path in [*every, *(("", path) for path in others_paths(split, others))]:
-        answer = by.ask("GET", path)
-        if answer.status_code == 200:
-            opened.add(name)
-            wrong += [(path, word) for word in shown_of_others(answer, path)]
-        if answer.status_code >= 500 and name != "readyz":
-            wrong.append((path, answer.status_code))
+def test_no_page_shows_what_is_others_or_links_to_what_is_closed(role, split, others):
+    reading = read_everything(walker(split.users[role]), split, others_paths(split, others))
 
-    assert wrong == []
-    assert {"me", "jobs", "job", "waste", "waste_csv", "findings", "finding", "chart"} <= opened
-    of_logins = {name for name in opened if name.startswith(("account", "mfa", "social", "openid"))}
-    assert opened - of_logins - OPEN - {
+    assert reading.wrong == []
+    assert reading.closed() == []
+    assert {"me", "jobs", "job", "waste", "waste_csv", "findings", "finding", "chart"} <= (
+        reading.opened
+    )
+    assert reading.pages - OPEN - {
         "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
-
-
-@pytest.mark.parametrize("role", ["engineer", "lead"])
-def test_no_page_links_to_what_is_closed(role, split):
-    by, linked_from = walker(split.users[role]), {}
-    for address in addresses_of(split):
-        answer = by.ask("GET", address.path)
-        if answer.status_code != 200 or address.path.startswith("/accounts/"):
-            continue
-        for link in Page(body(answer)).links:
-            linked_from.setdefault(link.partition("#")[0], address.name)
-    of_pages = [link for link in linked_from if link.startswith("/") and "/static/" not in link]
-    closed = {
-        link: linked_from[link] for link in of_pages if by.ask("GET", link).status_code == 404
-    }
-
-    assert closed == {}
 
 
 @pytest.mark.parametrize(("role", "kind"), [("engineer", "read"), ("lead", "write")])
