@@ -54,7 +54,7 @@ from fleetwatch.diagnosis.findings import (
     machine_findings,
     recurrence,
 )
-from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
@@ -302,8 +302,6 @@ def decide(
         deciding.decide(number, decision, by=user, now=timezone.now())
     except PermissionDenied as error:
         raise RequestError(str(error), field="action", status=403) from error
-    except DecisionError as error:
-        raise RequestError(str(error), field=error.field) from error
     except Finding.DoesNotExist:
         pass  # somebody removed it meanwhile
     return _detail(request, _finding(number))

@@ -28,7 +28,7 @@ from fleetwatch.api.answer_types import (
     attribute,
 )
 from fleetwatch.api.auth import WriteToken
-from fleetwatch.api.request_period import RequestError, asked, required
+from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.schemas import Facts, ListedInPeriod, Name, NameGiven, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import IncidentState, NotificationState, Severity, Verdict
 from fleetwatch.diagnosis.findings import deciding
@@ -197,12 +197,9 @@ def act_on_incident(
 
 
 def _meant(action: Action, wanted: Asked) -> incident_actions.Action:
-    """Raises RequestError."""
+    """Raises RefusedFieldError."""
     kind = "ack" if action == "acknowledge" else action  # the button's short word
-    try:
-        whose = deciding.assignee(wanted.assignee) if action == "assign" else None
-    except deciding.DecisionError as error:
-        raise RequestError(str(error), field=error.field) from error
+    whose = deciding.assignee(wanted.assignee) if action == "assign" else None
     return incident_actions.Action(kind, wanted.reason, wanted.until, whose)
 
 

@@ -22,14 +22,12 @@ from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, BY, PERSON, in
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
-from fleetwatch.diagnosis.findings.deciding import colleagues
+from fleetwatch.diagnosis.findings.deciding import LONGEST_SNOOZE, check_reach
 from fleetwatch.lib.actor import MAIL, actor
-from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.refusal import RefusedFieldError, check_end, check_text
 from fleetwatch.notify.message import one_line
 
 USUAL_SNOOZE = timedelta(hours=4)  # what the button says
-LONGEST_SNOOZE = timedelta(days=92)
-LONGEST_OWN_SNOOZE = timedelta(days=30)  # of who does not run the fleet
 USUAL_JUSTIFICATION = timedelta(days=7)  # of a click, which names no day
 LONGEST_JUSTIFICATION = timedelta(days=30)
 MAX_REASON = 300
@@ -203,15 +201,12 @@ def _check(action: Action, now: datetime) -> None:
         raise RefusedFieldError(
             f"{action.kind!r} is no action; there is {', '.join(KINDS)}", field="action"
         )
-    if len(action.reason) > MAX_REASON or "\x00" in action.reason:
-        raise RefusedFieldError(f"at most {MAX_REASON} characters of text", field="reason")
+    check_text(action.reason, longest=MAX_REASON, field="reason")
     if action.kind == "not_waste" and not action.reason.strip():
         raise RefusedFieldError("why is it no waste? A reason is needed", field="reason")
     longest = LONGEST_JUSTIFICATION if action.kind == "not_waste" else LONGEST_SNOOZE
-    if action.until is not None and not now < action.until <= now + longest:
-        raise RefusedFieldError(
-            f"it ends: name a moment within the next {longest.days} days", field="until"
-        )
+    if action.until is not None:
+        check_end(action.until, now, longest=longest)
 
 
 def _check_right(incident: Incident, action: Action, by: User, now: datetime) -> None:
@@ -219,12 +214,7 @@ def _check_right(incident: Incident, action: Action, by: User, now: datetime) ->
         return
     if incident.pk not in actable(by, [incident], now=now):
         raise PermissionDenied(NOT_YOURS)
-    if action.until is not None and action.until > now + LONGEST_OWN_SNOOZE:
-        raise RefusedFieldError(f"at most {LONGEST_OWN_SNOOZE.days} days, please", field="until")
-    if action.assignee is not None and action.assignee not in colleagues(by, now):
-        raise RefusedFieldError(
-            f"{action.assignee.get_username()} is in no team of yours", field="assignee"
-        )
+    check_reach(by, now, until=action.until, assignee=action.assignee)
 
 
 def _check_fires(incident: Incident) -> None:

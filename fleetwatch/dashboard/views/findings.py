@@ -40,7 +40,7 @@ from fleetwatch.diagnosis.findings import (
     rules_in_words,
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
-from fleetwatch.diagnosis.findings.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement import demand
@@ -51,6 +51,7 @@ from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.telemetry import selectors as telemetry
 
 PAGE_SIZE = 25
@@ -207,7 +208,7 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     now = read_period(request).now
     try:
         deciding.decide(finding.pk, _decision(request.POST, action, now), by=user, now=now)
-    except DecisionError as error:
+    except RefusedFieldError as error:
         return _finding_page(request, finding, action=action, error=str(error))
     except Finding.DoesNotExist:
         raise Http404(pk) from None  # its hours were judged anew meanwhile
@@ -218,7 +219,7 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 
 
 def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
-    """What the form says. Raises DecisionError."""
+    """What the form says. Raises RefusedFieldError."""
     days = sent.get("days", "")
     until = now + timedelta(days=int(days)) if days in SNOOZES else None
     whom = deciding.assignee(sent.get("assignee", "")) if action == "assign" else None

@@ -36,7 +36,6 @@ from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.diagnosis.findings import deciding
-from fleetwatch.diagnosis.findings.deciding import DecisionError
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 
@@ -85,7 +84,7 @@ def act(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     try:
         wanted = _wanted(action, asked)
         incident_actions.act(incident.pk, wanted, by=asked.user, now=asked.now)
-    except (RefusedFieldError, DecisionError) as error:
+    except RefusedFieldError as error:
         return _page(request, incident, action=action, error=str(error), sent=asked.post)
     messages.success(request, DONE[action])
     return redirect("incident", incident.pk)
@@ -122,7 +121,7 @@ def _is_done(request: HttpRequest, incident: Incident, action: str, asked: Asked
 
 
 def _wanted(action: str, asked: Asked) -> Action:
-    """What the form says. Raises RefusedFieldError and DecisionError."""
+    """What the form says. Raises RefusedFieldError."""
     whom = deciding.assignee(asked.text("assignee")) if action == "assign" else None
     until = UNTIL.get(action, _no_end)(asked)
     return Action(action, asked.text("reason"), until, whom)

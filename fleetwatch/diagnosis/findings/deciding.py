@@ -23,6 +23,7 @@ from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.refusal import RefusedFieldError, check_end, check_text
 
 LONGEST_SNOOZE = timedelta(days=92)
 LONGEST_OWN_SNOOZE = timedelta(days=30)  # of who does not run the fleet
@@ -51,14 +52,6 @@ _STATUS = {
     "fixed": Finding.Status.FIXED,
     "reopen": Finding.Status.OPEN,
 }
-
-
-class DecisionError(ValueError):
-    """A decision that can't be taken; `field` is what to change."""
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +98,8 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
     twice and changes nothing: a fix that is told again, from a page that was open since, still
     began when it was told first. A snooze ends when the last says.
 
-    Raises DecisionError, PermissionDenied where the finding is not this person's to decide about,
-    and Finding.DoesNotExist.
+    Raises RefusedFieldError, PermissionDenied where the finding is not this person's to decide
+    about, and Finding.DoesNotExist.
     """
     _check(decision, now)
     finding = (
@@ -137,26 +130,18 @@ def _set_status(finding: Finding, decision: Decision, now: datetime) -> None:
 
 def _check(decision: Decision, now: datetime) -> None:
     if decision.action not in KINDS:
-        raise DecisionError(
+        raise RefusedFieldError(
             f"{decision.action!r} is no decision; there is {', '.join(KINDS)}", field="action"
         )
-    if len(decision.note) > MAX_NOTE:
-        raise DecisionError(f"at most {MAX_NOTE} characters, please", field="note")
-    if "\x00" in decision.note:
-        raise DecisionError("text can't hold the character 0", field="note")
+    check_text(decision.note, longest=MAX_NOTE, field="note")
     if decision.action in NEEDS_REASON and not decision.note.strip():
-        raise DecisionError(
+        raise RefusedFieldError(
             "why? A reason helps who sees this next, and the detector: it is needed to"
             f" {decision.action}",
             field="note",
         )
-    if decision.action == "snooze" and (
-        decision.until is None or not now < decision.until <= now + LONGEST_SNOOZE
-    ):
-        raise DecisionError(
-            f"a snooze ends: name a moment within the next {LONGEST_SNOOZE.days} days",
-            field="until",
-        )
+    if decision.action == "snooze":
+        check_end(decision.until or now, now, longest=LONGEST_SNOOZE)
 
 
 def _check_right(finding: Finding, decision: Decision, by: User, now: datetime) -> None:
@@ -164,11 +149,20 @@ def _check_right(finding: Finding, decision: Decision, by: User, now: datetime) 
         return
     if finding.pk not in decidable(by, [finding], now=now):
         raise PermissionDenied(NOT_YOURS)
-    if decision.until is not None and decision.until > now + LONGEST_OWN_SNOOZE:
-        raise DecisionError(f"at most {LONGEST_OWN_SNOOZE.days} days, please", field="until")
-    if decision.assignee is not None and decision.assignee not in colleagues(by, now):
-        raise DecisionError(
-            f"{decision.assignee.get_username()} is in no team of yours", field="assignee"
+    check_reach(by, now, until=decision.until, assignee=decision.assignee)
+
+
+def check_reach(
+    user: User, now: datetime, *, until: datetime | None, assignee: User | None
+) -> None:
+    """Who does not run the fleet puts things off for LONGEST_OWN_SNOOZE at most, and gives them to
+    colleagues alone. Raises RefusedFieldError.
+    """
+    if until is not None and until > now + LONGEST_OWN_SNOOZE:
+        raise RefusedFieldError(f"at most {LONGEST_OWN_SNOOZE.days} days, please", field="until")
+    if assignee is not None and assignee not in colleagues(user, now):
+        raise RefusedFieldError(
+            f"{assignee.get_username()} is in no team of yours", field="assignee"
         )
 
 
@@ -202,12 +196,12 @@ def colleagues(user: User, now: datetime) -> QuerySet[User]:
 def assignee(name: str) -> User | None:
     """The active user of that name; "" is nobody. Who does not see everything finds colleagues.
 
-    Raises DecisionError for a name that nobody has (any more).
+    Raises RefusedFieldError for a name that nobody has (any more).
     """
     if not name:
         return None
     users = User.objects.filter(username=name.replace("\x00", ""), is_active=True)
     user = reachable(users).first()
     if user is None:
-        raise DecisionError(f"there is no active user {name!r}", field="assignee")
+        raise RefusedFieldError(f"there is no active user {name!r}", field="assignee")
     return user

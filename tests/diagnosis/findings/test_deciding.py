@@ -9,11 +9,11 @@ from fleetwatch.diagnosis.findings.deciding import (
     KINDS,
     LONGEST_SNOOZE,
     Decision,
-    DecisionError,
     assignee,
     decide,
 )
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.lib.refusal import RefusedFieldError
 from tests.diagnosis.told import DAY, NOW, finding
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +55,7 @@ def test_a_decision_is_written_down_and_sets_the_status(admin, action, status):
 def test_a_snooze_has_an_end_within_three_months(admin, until):
     one = finding()
 
-    with pytest.raises(DecisionError, match="a snooze ends"):
+    with pytest.raises(RefusedFieldError, match="it ends: name a moment"):
         decide(one.pk, Decision("snooze", until=until), by=admin, now=NOW)
 
     assert not one.said.exists()
@@ -94,7 +94,7 @@ def test_an_assignment_says_to_whom_and_leaves_the_status(admin):
 def test_what_can_not_be_taken_says_which_field(admin, decision, field):
     one = finding()
 
-    with pytest.raises(DecisionError) as refused:
+    with pytest.raises(RefusedFieldError) as refused:
         decide(one.pk, decision, by=admin, now=NOW)
 
     assert refused.value.field == field
@@ -132,7 +132,7 @@ def test_a_later_snooze_goes_before(admin):
 def test_nobody_is_assigned_by_a_name_that_no_active_user_has(admin, name):
     User.objects.create(username="gone", is_active=False)
 
-    with pytest.raises(DecisionError, match="no active user"):
+    with pytest.raises(RefusedFieldError, match="no active user"):
         assignee(name)
 
 

@@ -13,11 +13,11 @@ from fleetwatch.diagnosis.findings.deciding import (
     KINDS,
     LONGEST_OWN_SNOOZE,
     Decision,
-    DecisionError,
     decidable,
     decide,
 )
 from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.lib.refusal import RefusedFieldError
 from tests.diagnosis.told import DAY, NOW, finding
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +136,7 @@ def test_an_owner_snoozes_for_thirty_days_at_most_and_an_operator_longer(theirs)
     too_long = Decision("snooze", until=NOW + LONGEST_OWN_SNOOZE + timedelta(seconds=1))
 
     decide(theirs.pk, Decision("snooze", until=NOW + LONGEST_OWN_SNOOZE), by=bo, now=NOW)
-    with pytest.raises(DecisionError, match="at most 30 days"):
+    with pytest.raises(RefusedFieldError, match="at most 30 days"):
         decide(theirs.pk, too_long, by=bo, now=NOW)
     decide(theirs.pk, too_long, by=operator, now=NOW)
 
@@ -147,7 +147,7 @@ def test_an_owner_gives_it_to_a_colleague_of_the_own_team_alone(theirs, nlp):
     bo, mo, ann = named(person("bo", team=nlp), "bo"), person("mo", team=nlp), person("ann")
 
     decide(theirs.pk, Decision("assign", assignee=mo), by=bo, now=NOW)
-    with pytest.raises(DecisionError, match="in no team of yours"):
+    with pytest.raises(RefusedFieldError, match="in no team of yours"):
         decide(theirs.pk, Decision("assign", assignee=ann), by=bo, now=NOW)
 
     assert Finding.objects.get().assignee == mo
