@@ -19,12 +19,19 @@ class Severity(models.TextChoices):
     CRITICAL = "critical"
 
 
+class LivingRules(models.Manager["Rule"]):
+    """The rules that nobody removed; incidents know theirs all the same."""
+
+    def get_queryset(self) -> models.QuerySet["Rule"]:
+        return super().get_queryset().filter(removed_at=None)
+
+
 class Rule(models.Model):
     """What to watch for and whom to tell. `condition` names one of conditions.CONDITIONS, each of
     which has one rule that is shipped with it and can't be removed.
     """
 
-    name = models.CharField(max_length=100, unique=True)
+    name = models.CharField(max_length=100)
     condition = models.CharField(max_length=32)
     is_shipped = models.BooleanField(default=False)
     is_enabled = models.BooleanField(default=True)
@@ -53,9 +60,15 @@ class Rule(models.Model):
     evaluated_ms = models.BigIntegerField(
         null=True, help_text="up to when; None: not since it was switched on"
     )
+    removed_at = models.DateTimeField(null=True, help_text="kept for what it opened")
+
+    objects = LivingRules()
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(removed_at=None), name="one_rule_of_a_name"
+            ),
             models.UniqueConstraint(
                 fields=["condition"], condition=Q(is_shipped=True), name="one_shipped_rule_each"
             ),

@@ -48,8 +48,8 @@ def rename_rule(rule: Rule, name: str) -> None:
 
 
 @transaction.atomic
-def remove_rule(rule: Rule) -> int:
-    """Removes a copy that is switched off, and with it what it opened: how many incidents.
+def remove_rule(rule: Rule, *, now: datetime) -> int:
+    """Removes a copy that is switched off; how many incidents of it stay, for the history.
 
     Raises RefusedFieldError for a rule that ships with FleetWatch, that is switched on, or of which
     something still goes on.
@@ -63,7 +63,8 @@ def remove_rule(rule: Rule) -> int:
         raise RefusedFieldError("Its incidents are resolved within a minute: then it can go.")
     incidents: int = rule.incidents.count()
     record("rule.remove", rule.name, condition=rule.condition, incidents=incidents)
-    rule.delete()
+    rule.removed_at = now
+    rule.save(update_fields=["removed_at"])
     return incidents
 
 

@@ -240,17 +240,29 @@ class TestCopy:
         assert (first.name, second.name) == (f"{rule.name} (2)", f"{rule.name} (3)")
         assert (first.minutes, first.is_enabled, first.evaluated_ms) == (77, False, None)
 
-    def test_a_copy_that_is_off_is_removed_with_what_it_opened(self, admin, rule):
+    def test_a_copy_that_is_off_is_removed_and_what_it_opened_stays(self, admin, rule):
         admin.post(f"{watch(rule)}/copy")
         copy = Rule.objects.get(is_shipped=False)
-        incident(rule=copy, resolved_at=NOW)
+        past = incident(rule=copy, resolved_at=NOW)
 
         answer = admin.post(f"{watch(copy)}/remove")
 
         assert answer["Location"] == "/alerts/rules"
         assert not Rule.objects.filter(pk=copy.pk).exists()
-        assert not Incident.objects.exists()
+        assert admin.get(watch(copy)).status_code == 404
         assert AuditEntry.objects.get(action="rule.remove").detail["incidents"] == 1
+        shown = admin.get(f"/incidents/{past.pk}").content.decode()
+        assert f"{copy.name}, which was removed" in " ".join(shown.split())
+        assert watch(copy) not in shown
+
+    def test_the_name_of_a_removed_rule_is_free_again(self, admin, rule):
+        for _ in range(2):
+            admin.post(f"{watch(rule)}/copy")
+            copy = Rule.objects.get(is_shipped=False)
+            assert copy.name == f"{rule.name} (2)"
+            admin.post(f"{watch(copy)}/remove")
+
+        assert not Rule.objects.filter(is_shipped=False).exists()
 
     def test_one_that_ships_is_on_or_still_has_something_open_stays(self, admin, rule):
         admin.post(f"{watch(rule)}/copy")

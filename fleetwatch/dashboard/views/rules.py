@@ -173,11 +173,11 @@ def _copy(rule: Rule, asked: Asked) -> tuple[Rule, str]:
     return copied, f"{copied.name} is a copy of {rule.name}, switched off until you have set it."
 
 
-def _remove(rule: Rule, _: Asked) -> tuple[Rule, str]:
+def _remove(rule: Rule, asked: Asked) -> tuple[Rule, str]:
     name = rule.name
-    count = remove_rule(rule)
+    remove_rule(rule, now=asked.now)
     rule.pk = None
-    return rule, f"{name} was removed, with {count} incident{'' if count == 1 else 's'}."
+    return rule, f"{name} was removed; what it opened stays in the history."
 
 
 CHANGES = {
