@@ -13,13 +13,15 @@ from django.db import transaction
 from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import evaluation, matchers, weekly_hours
 from fleetwatch.alerts.breach import MINUTE_MS, STALE_MS, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
-from fleetwatch.alerts.incidents.owners import owners_of
+from fleetwatch.alerts.incidents.open_names import PERSON
+from fleetwatch.alerts.incidents.owners import Owners, owners_of
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.weekly_hours import Hours
@@ -185,7 +187,9 @@ def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     watched = condition(rule.condition)
     incidents = {
         incident.subject: incident
-        for incident in rule.incidents.filter(OPEN).select_for_update(of=("self",))
+        for incident in rule.incidents.filter(OPEN)
+        .select_related("person")
+        .select_for_update(of=("self",))
     }
     watch = _watch(rule, incidents.values(), now)
     measured = watched.measure(watch)
@@ -228,10 +232,15 @@ class _Writing:
     watch: Watch
     now: datetime
 
-    def breaches(self, wanted: Sequence[Episode]) -> list[tuple[Episode, Breach | None]]:
-        """The episodes, each with what there is to say of it; None of a subject that is gone."""
+    def said(self, wanted: Sequence[Episode]) -> list["_Said"]:
+        """The episodes, each with what there is to say of it."""
         described = self.watched.describe(wanted, self.watch) if wanted else []
-        return list(zip(wanted, described, strict=True))
+        there = [breach for breach in described if breach is not None]
+        owners = iter(owners_of(there))
+        return [
+            _Said(episode, breach, next(owners) if breach else (None, None))
+            for episode, breach in zip(wanted, described, strict=True)
+        ]
 
     def stale(self, episode: Episode) -> str:
         """What to say where nothing new is known of it."""
@@ -243,12 +252,21 @@ class _Writing:
         return episode.until_ms < to_ms(self.now) - LATE_MS
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An episode as a breach, None of a subject that is gone, and whose it is."""
+
+    episode: Episode
+    breach: Breach | None
+    owners: Owners
+
+
 def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident]) -> Counter[str]:
     did: Counter[str] = Counter()
-    for episode, breach in writing.breaches(changes.kept):
-        did[_keep(writing, incidents[episode.subject], episode, breach)] += 1
-    for episode, breach in writing.breaches(changes.ended):
-        _end(writing, incidents[episode.subject], episode, breach)
+    for said in writing.said(changes.kept):
+        did[_keep(writing, incidents[said.episode.subject], said)] += 1
+    for said in writing.said(changes.ended):
+        _end(writing, incidents[said.episode.subject], said)
     for subject in changes.withdrawn:
         _resolve(incidents[subject], RULE_CHANGED, writing.now)
     did["resolved"] += len(changes.ended) + len(changes.withdrawn)
@@ -263,9 +281,9 @@ def _open_all(writing: _Writing, opened: Sequence[Episode]) -> Counter[str]:
     scope = matchers.stored(writing.rule.matchers)
     shown = [episode for episode in opened if _is_shown(episode, writing)]
     return Counter(
-        _open(writing, episode, breach)
-        for episode, breach in writing.breaches(shown)
-        if breach is not None and matchers.matched(scope, breach.labels)
+        _open(writing, said)
+        for said in writing.said(shown)
+        if said.breach is not None and matchers.matched(scope, said.breach.labels)
     )
 
 
@@ -277,47 +295,62 @@ def _is_shown(episode: Episode, writing: _Writing) -> bool:
     )
 
 
-def _open(writing: _Writing, episode: Episode, breach: Breach) -> str:
+def _open(writing: _Writing, said: _Said) -> str:
+    episode = said.episode
     incident = Incident(rule=writing.rule, subject=episode.subject, opened_at=writing.now)
-    incident.person, incident.team = owners_of(breach)
     incident.is_late = writing.is_late(episode)
-    _put(writing, incident, episode, breach)
+    incident.person, incident.team = said.owners
+    _put(writing, incident, said)
     incident.save()
-    if episode.fired_ms is None:
+    if episode.fired_ms is None or said.breach is None:
         return "pending"
-    _log(incident, "fired", breach.title, at=from_ms(episode.fired_ms))
+    _log(incident, "fired", said.breach.title, at=from_ms(episode.fired_ms))
     log.info("incident opened", incident=incident.pk, rule=writing.rule.pk)
     if episode.ended_ms is not None:
         _resolve(incident, episode.reason, writing.now)
     return "opened"
 
 
-def _keep(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> str:
-    fires_now = incident.fired_ms is None and episode.fired_ms is not None
-    _put(writing, incident, episode, breach)
-    incident.is_late = incident.is_late and writing.is_late(episode)
+def _keep(writing: _Writing, incident: Incident, said: _Said) -> str:
+    fires_now = incident.fired_ms is None and said.episode.fired_ms is not None
+    _put(writing, incident, said)
+    _follow(writing, incident, said)
+    incident.is_late = incident.is_late and writing.is_late(said.episode)
     incident.save()
-    if fires_now and breach is not None:
-        _log(incident, "fired", breach.title, at=from_ms(incident.fired_ms or 0))
+    if fires_now and said.breach is not None:
+        _log(incident, "fired", said.breach.title, at=from_ms(incident.fired_ms or 0))
         return "opened"
     return "no_data" if incident.note else "kept"
 
 
-def _end(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> None:
-    _put(writing, incident, episode, breach)
-    _resolve(incident, episode.reason, writing.now)
+def _end(writing: _Writing, incident: Incident, said: _Said) -> None:
+    _put(writing, incident, said)
+    _resolve(incident, said.episode.reason, writing.now)
 
 
-def _put(writing: _Writing, incident: Incident, episode: Episode, breach: Breach | None) -> None:
+def _follow(writing: _Writing, incident: Incident, said: _Said) -> None:
+    """Whose it is now, as long as it is open: who is told next. Whom it was told is not changed."""
+    person, team = said.owners
+    if said.breach is None or incident.resolved_at is not None:
+        return
+    if person != incident.person:
+        whose = f"it is {PERSON}'s now" if person else "nobody here is known to hold it now"
+        _log(incident, "owner", whose, at=writing.now, person=person)
+    incident.person = person
+    incident.team = team
+
+
+def _put(writing: _Writing, incident: Incident, said: _Said) -> None:
     """The incident as the episode has it; what nobody can say any more stays."""
+    episode = said.episode
     incident.since_ms = episode.since_ms
     incident.until_ms = episode.until_ms
     incident.fired_ms = episode.fired_ms
     incident.ended_ms = episode.ended_ms
     incident.updated_at = writing.now
     incident.note = writing.stale(episode)
-    if breach is not None:
-        incident.facts = msgspec.to_builtins(breach)
+    if said.breach is not None:
+        incident.facts = msgspec.to_builtins(said.breach)
     if episode.fired_ms is None:
         incident.state = State.PENDING
     elif incident.state == State.PENDING:
@@ -350,8 +383,12 @@ def _resolve(incident: Incident, reason: str, now: datetime) -> None:
     log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=reason)
 
 
-def _log(incident: Incident, kind: str, text: str, *, at: datetime) -> None:
-    IncidentEvent.objects.create(incident=incident, kind=kind, text=text[:400], at=at)
+def _log(
+    incident: Incident, kind: str, text: str, *, at: datetime, person: User | None = None
+) -> None:
+    IncidentEvent.objects.create(
+        incident=incident, kind=kind, text=text[:400], at=at, person=person
+    )
 
 
 def _no_data(since_ms: int, now: datetime) -> str:

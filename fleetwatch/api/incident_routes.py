@@ -134,7 +134,7 @@ class Asked(Schema):
     assignee: Annotated[NameGiven, Field(max_length=150)] = ""
 
 
-Action = Literal["acknowledge", "snooze", "resolve", "assign", "not_waste", "fixed"]
+Action = Literal["acknowledge", "snooze", "unsnooze", "resolve", "assign", "not_waste", "fixed"]
 
 
 class Which(Schema):
@@ -185,9 +185,9 @@ def incident(request: HttpRequest, number: int) -> Joined:
 def act_on_incident(
     request: HttpRequest, number: int, action: Action, wanted: Asked | None = None
 ) -> Joined:
-    """Acknowledge, snooze, resolve, assign, not_waste (this rule tells nobody of it until a day),
-    fixed: for operators, whose it is, whom it was given to, and who leads the team. A body may be
-    left out.
+    """Acknowledge, snooze, unsnooze (takes a snooze back), resolve, assign, not_waste (this rule
+    tells nobody of it until a day), fixed: for operators, whose it is, whom it was given to, and
+    who leads the team. A body may be left out.
     """
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     incident = _incident(number)

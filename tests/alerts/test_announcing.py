@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
@@ -252,6 +253,90 @@ def test_what_was_given_to_somebody_is_told_him_and_why():
     assert run(32) == [("app", "U0BO", "opened"), ("app", "U0ANA", "changed/2")]
     assert Notification.objects.get(person=bo).why == "because it was given to them"
     assert run(33) == []
+
+
+@pytest.mark.django_db
+def test_what_was_snoozed_offers_to_end_that_and_is_told_again_when_it_is_taken_back():
+    a_rule(remind_minutes=0)
+    people.app()
+    people.route("operators", people.webhook("ops"))
+    ana = people.person()
+    run_ = people.idle_job()
+    run(31)
+    incident = Incident.objects.get()
+
+    act(incident.pk, Action("snooze"), by=ana, now=at(32))
+    longer(run_, 33)
+    assert run(33) == [("app", "U0ANA", "changed/2")]
+    assert "unsnooze" in newest_buttons()
+    act(incident.pk, Action("unsnooze"), by=ana, now=at(34))
+    longer(run_, 35)
+
+    assert run(35) == [("app", "U0ANA", "back/3")]
+    assert "snooze" in newest_buttons()
+    assert Incident.objects.get().muted == ""
+
+
+def newest_buttons() -> list[str]:
+    return [each["action"] for each in Delivery.objects.latest("pk").message["buttons"]]
+
+
+@pytest.mark.django_db
+def test_what_a_silence_mutes_too_stays_muted_when_its_snooze_is_taken_back():
+    a_rule()
+    people.app()
+    ana = people.person()
+    run_ = people.idle_job()
+    run(31)
+    incident = Incident.objects.get()
+    act(incident.pk, Action("snooze"), by=ana, now=at(32))
+    act(incident.pk, Action("not_waste", reason="a demo"), by=ana, now=at(32))
+
+    act(incident.pk, Action("unsnooze"), by=ana, now=at(34))
+    longer(run_, 35)
+    run(35)
+
+    assert Incident.objects.get().muted.startswith("its owner's reason until")
+
+
+@pytest.mark.django_db
+def test_who_holds_the_job_now_is_told_next_and_whom_it_was_told_stays():
+    a_rule(escalate_minutes=60, remind_minutes=0)
+    people.app()
+    people.route("operators", people.webhook("ops"))
+    ana = people.person()
+    bo = people.person("bo", name="Bo Berg")
+    run_ = people.idle_job()
+    run(31)
+
+    Job.objects.update(user="bo", team=people.team("vision"))
+    longer(run_, 32)
+    run(32)
+    longer(run_, 91)
+
+    incident = Incident.objects.get()
+    assert (incident.person, incident.team.slug) == (bo, "vision")
+    event = incident.events.get(kind="owner")
+    assert (event.text, event.person) == ("it is {person}'s now", bo)
+    assert run(91) == [("app", "U0BO", "opened")]
+    assert Notification.objects.filter(person=ana).count() == 1
+
+
+@pytest.mark.django_db
+def test_what_was_resolved_by_hand_stays_whose_it_was():
+    a_rule()
+    people.app()
+    ana = people.person()
+    people.person("bo", name="Bo Berg")
+    run_ = people.idle_job()
+    run(31)
+    act(Incident.objects.get().pk, Action("resolve"), by=ana, now=at(32))
+
+    Job.objects.update(user="bo")
+    longer(run_, 33)
+    run(33)
+
+    assert Incident.objects.get().person == ana
 
 
 @pytest.mark.django_db

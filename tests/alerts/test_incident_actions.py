@@ -7,7 +7,13 @@ from django.core.exceptions import PermissionDenied
 
 from fleetwatch.accounts.models import AuditEntry, Organisation, User
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts.incidents.incident_actions import Action, act, act_on_all, actable
+from fleetwatch.alerts.incidents.incident_actions import (
+    KINDS,
+    Action,
+    act,
+    act_on_all,
+    actable,
+)
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes
 from fleetwatch.alerts.matchers import stored
 from fleetwatch.alerts.models import Incident, Silence
@@ -65,7 +71,7 @@ def test_the_same_again_changes_nothing_and_is_written_once(incident, ana):
     assert Incident.objects.get().acknowledged_by == ana
 
 
-@pytest.mark.parametrize("kind", ["ack", "snooze", "resolve", "assign", "not_waste", "fixed"])
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_stranger_can_do_nothing(incident, kind):
     stranger = people.person("eve", name="Eve")
 
@@ -105,6 +111,26 @@ def test_a_snooze_ends_at_the_moment_that_is_named_or_after_four_hours(incident,
 
     usual = do("snooze", incident, ana)
     assert usual.snoozed_until == at(10 + 240)
+
+
+def test_a_snooze_is_taken_back_once_and_then_there_is_none(incident, ana):
+    do("snooze", incident, ana)
+
+    after = [do("unsnooze", incident, ana) for _ in range(2)]
+
+    assert [each.snoozed_until for each in after] == [None, None]
+    assert events(incident) == [
+        ("snooze", "snoozed until 2026-11-20 13:10 UTC by {by}"),
+        ("unsnooze", "snooze taken back by {by}"),
+    ]
+
+
+def test_a_snooze_that_is_over_is_not_taken_back(incident, ana):
+    do("snooze", incident, ana, until=at(11))
+
+    act(incident.pk, Action("unsnooze"), by=ana, now=at(11))
+
+    assert [kind for kind, _ in events(incident)] == ["snooze"]
 
 
 @pytest.mark.parametrize("days", [-1, 0, 30.01, 93])

@@ -8,7 +8,7 @@ import pytest
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms

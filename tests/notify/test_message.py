@@ -27,7 +27,9 @@ def test_an_unknown_severity_is_a_mistake_of_the_caller():
 
 
 def test_an_unknown_action_or_style_is_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="action 'delete' is none of ack, snooze, not_waste"):
+    with pytest.raises(
+        ValueError, match="action 'delete' is none of ack, snooze, unsnooze, not_waste"
+    ):
         Button("Delete", "delete")
     with pytest.raises(ValueError, match="style 'loud' is none of primary, danger"):
         Button("Ack", "ack", style="loud")

@@ -128,6 +128,14 @@ def _snooze(incident: Incident, action: Action, by: User, now: datetime) -> str:
     return _said(f"snoozed until {until}", action)
 
 
+def _unsnooze(incident: Incident, action: Action, by: User, now: datetime) -> str:
+    """Whether another reason mutes it is seen with the next evaluation (muted_incidents.py)."""
+    if incident.snoozed_until is None or incident.snoozed_until <= now:
+        return ""
+    incident.snoozed_until = None
+    return _said("snooze taken back", action)
+
+
 def _resolve(incident: Incident, action: Action, by: User, now: datetime) -> str:
     _check_fires(incident)
     text = _said("resolved", action)
@@ -179,6 +187,7 @@ def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:
 KINDS: Mapping[str, Callable[[Incident, Action, User, datetime], str]] = {
     "ack": _acknowledge,
     "snooze": _snooze,
+    "unsnooze": _unsnooze,
     "resolve": _resolve,
     "assign": _assign,
     "not_waste": _not_waste,

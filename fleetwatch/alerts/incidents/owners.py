@@ -1,18 +1,31 @@
 """Whose a breach is: the account of who holds the job, and the team that pays for it."""
 
+from collections.abc import Sequence
+
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.accounts.visibility import sight_of
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.models import Incident
 
+Owners = tuple[User | None, Team | None]
 
-def owners_of(breach: Breach) -> tuple[User | None, Team | None]:
-    """The person and the team; None where there is none, or several."""
-    holder = Holder(breach.label("scheduler"), breach.label("cluster"), breach.label("user"))
-    person = people([holder]).get(holder) if holder.user else None
-    team = breach.label("team")
-    return person, Team.objects.filter(slug=team).first() if team else None
+
+def owners_of(breaches: Sequence[Breach]) -> list[Owners]:
+    """Of each breach the person and the team; None where there is none, or several."""
+    holders = [_holder(breach) for breach in breaches]
+    named = {holder for holder in holders if holder.user}
+    persons = people(named) if named else {}
+    slugs = {breach.label("team") for breach in breaches} - {""}
+    teams = {team.slug: team for team in Team.objects.filter(slug__in=slugs)} if slugs else {}
+    return [
+        (persons.get(holder), teams.get(breach.label("team")))
+        for holder, breach in zip(holders, breaches, strict=True)
+    ]
+
+
+def _holder(breach: Breach) -> Holder:
+    return Holder(breach.label("scheduler"), breach.label("cluster"), breach.label("user"))
 
 
 def holder_of(breach: Breach) -> str:

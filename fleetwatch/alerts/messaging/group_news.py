@@ -155,4 +155,5 @@ def _case(incident: Incident) -> Case:
         resolution=in_words(incident.resolution, by=_shown(incident.resolved_by)),
         status=status_of(incident),
         is_acknowledged=incident.state == State.ACKNOWLEDGED,
+        snoozed_until=incident.snoozed_until,
     )

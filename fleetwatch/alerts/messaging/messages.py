@@ -30,6 +30,7 @@ class Case:
     resolution: str
     status: str = ""
     is_acknowledged: bool = False
+    snoozed_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,17 @@ def _buttons(case: Case, setting: Setting) -> tuple[Button, ...]:
     of_jobs = (Button("Not waste", "not_waste", url),) if case.breach.kind == "job" else ()
     return (
         Button("Ack", "ack", url, "primary"),
-        Button("Snooze 4 h", "snooze", url),
+        _snooze_button(case, setting),
         *of_jobs,
         Button("Fixed", "fixed", url),
         Button("Open in FleetWatch", "open", url),
     )
+
+
+def _snooze_button(case: Case, setting: Setting) -> Button:
+    is_snoozed = case.snoozed_until is not None and case.snoozed_until > setting.now
+    text, action = ("End snooze", "unsnooze") if is_snoozed else ("Snooze 4 h", "snooze")
+    return Button(text, action, _url(case, setting))
 
 
 def _in_all(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:

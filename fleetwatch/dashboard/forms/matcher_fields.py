@@ -1,5 +1,6 @@
 """Matchers and hours of the week as fields of a form, and back: rules and silences have both."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import time
@@ -17,6 +18,8 @@ NAMES = tuple(
 )
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 IS_NOT = "not"
+# one value in quotation marks or without, up to its comma
+_VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",\s][^,]*)|)\s*(?:,|$)')
 
 Sent = Mapping[str, str]
 
@@ -34,7 +37,7 @@ class MatcherRow:
 def rows_of(scope: Sequence[Matcher]) -> list[MatcherRow]:
     """Each matcher's row, and empty ones for more."""
     filled = [
-        MatcherRow(number, each.label, ", ".join(each.values), each.is_not)
+        MatcherRow(number, each.label, typed(each.values), each.is_not)
         for number, each in enumerate(scope)
     ]
     return _with_spare(filled)
@@ -54,7 +57,9 @@ def is_scope_sent(sent: Sent) -> bool:
 
 
 def read_scope(sent: Sent) -> tuple[Matcher, ...]:
-    """The matchers of the rows; a comma stands between values. Raises RefusedFieldError."""
+    """The matchers of the rows; a comma stands between values, and one that is a part of a value
+    in quotation marks. Raises RefusedFieldError.
+    """
     scope = tuple(
         Matcher(row.label, _values(row), row.is_not)
         for row in _read_rows(sent)
@@ -62,6 +67,20 @@ def read_scope(sent: Sent) -> tuple[Matcher, ...]:
     )
     matchers.checked(scope)
     return scope
+
+
+def typed(values: Iterable[str]) -> str:
+    """The values as people type them: with a comma between, in quotation marks where one has a
+    comma or a quotation mark itself.
+    """
+    return ", ".join(_quoted(value) for value in values)
+
+
+def _quoted(value: str) -> str:
+    if not set(value) & set(',"'):
+        return value
+    doubled = value.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def day_choices(hours: Hours | None) -> list[tuple[int, str, bool]]:
@@ -103,7 +122,20 @@ def _read_rows(sent: Sent) -> list[MatcherRow]:
 
 
 def _values(row: MatcherRow) -> tuple[str, ...]:
-    return tuple(value for part in row.values.split(",") if (value := part.strip()))
+    """Raises RefusedFieldError."""
+    values = []
+    place = 0
+    while place < len(row.values):
+        part = _VALUE.match(row.values, place)
+        if part is None:
+            raise RefusedFieldError(
+                f"{row.label[:60]}: a quotation mark is not closed, or something stands behind it",
+                field="matchers",
+            )
+        quoted, plain = part.groups()
+        values.append((plain or "").strip() if quoted is None else quoted.replace('""', '"'))
+        place = part.end()
+    return tuple(value for value in values if value)
 
 
 def _time(sent: Sent, name: str) -> time | None:

@@ -32,6 +32,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form
+from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page
@@ -50,6 +51,7 @@ JUSTIFIED = {"1": "for a day", "7": "for a week", "30": "for 30 days"}
 DONE = {
     "ack": "Acknowledged: nobody else is told.",
     "snooze": "Snoozed; it comes back by itself.",
+    "unsnooze": "The snooze is taken back: people are told again within a minute.",
     "resolve": "Resolved by hand: nobody hears more of it.",
     "assign": "Assigned.",
     "not_waste": "Thank you: it is not told until then, and the reason is written down.",
@@ -194,8 +196,8 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
 
 def _silence_query(view: IncidentView) -> str:
     """What fills in the form of a silence of it."""
-    rule = {"label-0": "rule", "values-0": view.incident.rule.name}
-    return urlencode(rule | {"label-1": "subject", "values-1": view.breach.subject})
+    rule = {"label-0": "rule", "values-0": typed([view.incident.rule.name])}
+    return urlencode(rule | {"label-1": "subject", "values-1": typed([view.breach.subject])})
 
 
 def _rights(user: User, incident: Incident, now: datetime) -> Context:
