@@ -35,12 +35,15 @@ OPEN = frozenset(
         "set_notifications",
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
         *("alerts", "incident", "incident_act", "incidents_act"),
+        *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions"),  # what words mean
         # of the own jobs and teams
         *("explain", "budget", "reports", "report", "report_print", "report_file"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),
-        *("api-1:act_on_incident", "api-1:list_silences", "api-1:end_silence"),
+        *("api-1:act_on_incident", "api-1:list_silences", "api-1:add_silence"),
+        *("api-1:end_silence", "api-1:list_routes", "api-1:change_route"),
+        *("api-1:preferences", "api-1:change_preferences"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )

@@ -2,7 +2,7 @@
 owner's reason is given on the incident (incident_actions.py), and ended here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from glob import escape
@@ -15,6 +15,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Silence
@@ -99,6 +100,15 @@ def endable(user: User, silences: Collection[Silence], *, now: datetime) -> set[
         if (user.is_active and silence.by_id == user.pk)
         or _may_set(user, silence.kind, matchers.stored(silence.matchers), now)
     }
+
+
+def seen_by(user: User, silences: Iterable[Silence], *, now: datetime) -> list[Silence]:
+    """Those that the user sees; who does not see everything sees those that he may end."""
+    rows = list(silences)
+    if sight() is None:
+        return rows
+    own = endable(user, rows, now=now)
+    return [silence for silence in rows if silence.pk in own]
 
 
 def in_words(silence: Silence) -> str:

@@ -2,5 +2,6 @@
 
 In:   token or session.
 Out:  JSON with units in names, coverage beside every total.
-Rule: nothing here writes but what people decide: about findings, incidents, rules and silences.
+Rule: nothing here writes but what people decide: about findings, incidents, rules,
+      silences, routes and how they hear of things.
 """

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from datetime import timedelta
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body, Query, Router, Schema
@@ -120,7 +121,7 @@ def set_rule(request: HttpRequest, number: int, wanted: Body[RuleTerms]) -> Join
         settings=breach.Settings(**{name: given.pop(name) for name in SETTINGS}),
         scope=matchers_of(given.pop("matchers")),
         hours=hours_of(given.pop("schedule")),
-        channels=_channels(given.pop("channels")),
+        channels=channels_named(given.pop("channels"), Channel.objects.all()),
         **given,
     )
     return rule_row(services.set_rule(rule, terms), condition(rule.condition))
@@ -134,9 +135,9 @@ def hours_of(row: Answer | None) -> Hours | None:
     return Hours(**row | {"days": tuple(row["days"])}) if row else None
 
 
-def _channels(names: list[str]) -> tuple[Channel, ...]:
+def channels_named(names: list[str], among: QuerySet[Channel]) -> tuple[Channel, ...]:
     """Raises RefusedFieldError."""
-    channels = tuple(Channel.objects.filter(name__in=names))
+    channels = tuple(among.filter(name__in=names))
     missing = set(names) - {channel.name for channel in channels}
     if missing:
         raise RefusedFieldError(f"There is no channel {min(missing)!r}", field="channels")

@@ -12,7 +12,6 @@ from pydantic import AwareDatetime, Field
 
 from fleetwatch.accounts.colleagues import known, show_people
 from fleetwatch.accounts.models import User
-from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts import matchers, silences, weekly_hours
 from fleetwatch.alerts.models import Silence
 from fleetwatch.api.answer_types import Answer, Joined, attribute
@@ -77,11 +76,8 @@ def list_silences(
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     now = timezone.now()
     chosen = Silence.objects.filter(_in(state, now)).select_related("by", "approved_by")
-    rows = list(chosen.order_by("-starts_at", "-pk"))
-    if sight() is not None:
-        own = silences.endable(user, rows, now=now)
-        rows = [silence for silence in rows if silence.pk in own]
-        show_people(rows, *PEOPLE)
+    rows = silences.seen_by(user, chosen.order_by("-starts_at", "-pk"), now=now)
+    show_people(rows, *PEOPLE)
     return asked(request).listed(rows, paging.limit, lambda row: silence_row(row, now))
 
 
@@ -119,9 +115,8 @@ def end_silence(request: HttpRequest, number: int) -> Joined:
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     now = timezone.now()
     rows = Silence.objects.select_related("by", "approved_by")
-    silence = required(rows.filter(pk=number).first(), "silence", field="number")
-    if sight() is not None and number not in silences.endable(user, [silence], now=now):
-        raise RequestError("there is no such silence", field="number", status=404)
+    seen = silences.seen_by(user, rows.filter(pk=number), now=now)
+    silence = required(next(iter(seen), None), "silence", field="number")
     silences.end_silence(number, by=user, now=now)
     show_people([silence], *PEOPLE)
     silence.ends_at = min(silence.ends_at, now)

@@ -14,9 +14,11 @@ from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.finding_routes import router as findings
 from fleetwatch.api.incident_routes import router as incidents
 from fleetwatch.api.known_parameters import refuse_unknown
+from fleetwatch.api.preference_routes import router as preferences
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.routes import router
+from fleetwatch.api.routing_routes import router as routing
 from fleetwatch.api.rule_routes import router as rules
 from fleetwatch.api.silence_routes import router as silences
 from fleetwatch.api.trial_routes import router as trials
@@ -31,9 +33,9 @@ dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. 
 known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
 is refused. Each error is `{"error", "field"}`, one of another method (405) too.
 
-A token reads; with the scope `write` it decides about findings, acts on incidents, and sets rules
-and silences too. It may what both its user and
-its role, where it has one, may. People make theirs on the page "My jobs"."""
+A token reads; with the scope `write` it decides about findings, acts on incidents, and sets rules,
+silences, routes and your own preferences too. It may what both its user and its role, where it has
+one, may. People make theirs on the page "My jobs"."""
 
 api = DescribedAPI(
     title="FleetWatch",
@@ -54,6 +56,8 @@ for each in (
     incidents,
     rules,
     silences,
+    routing,
+    preferences,
 ):
     api.add_router("", each)
 

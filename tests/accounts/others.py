@@ -17,6 +17,7 @@ from fleetwatch.alerts.models import (
     IncidentEvent,
     IncidentGroup,
     Notification,
+    Route,
     Rule,
     Silence,
 )
@@ -35,10 +36,12 @@ from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.diagnosis import told
+from tests.notify.factories import slack_channel
 
 TEAM, USER, NAME, PERSON = "zz-team", "zz-user", "zz-name", "zz-person"
 OTHERS_KEY = "slurm/della/zz-key"
 RULED, COST_CENTRE, INCIDENT = "zz-project", "zz-centre", "zz-incident"
+SILENCED, CHANNEL = "zz-silenced", "zz-channel"
 FIXED = "zz-fixed"  # a job that only a fix names
 OTHERS = (
     TEAM,
@@ -51,6 +54,8 @@ OTHERS = (
     COST_CENTRE,
     INCIDENT,
     FIXED,
+    SILENCED,
+    CHANNEL,
 )
 REASON = "known and {by} is no name"
 SAID_OF_INCIDENT = (
@@ -97,6 +102,7 @@ def make() -> None:
         saved_high_ms=2 * HOUR_MS,
     )  # fmt: skip
     _of_both(person)
+    _not_told(team)
     shown(OthersShown.OWN_TEAMS)
 
 
@@ -130,6 +136,19 @@ def _of_both(person: User) -> None:
         starts_at=NOW, ends_at=NOW + timedelta(days=1), reason=REASON, created_at=NOW,
         by=person, approved_by=person,
     )  # fmt: skip
+
+
+def _not_told(team: Team) -> None:
+    """What the other team silenced, and its route."""
+    Silence.objects.create(
+        matchers=[{"label": "team", "values": [TEAM], "is_not": False}],
+        starts_at=NOW - timedelta(hours=1),
+        ends_at=NOW + timedelta(days=1),
+        reason=SILENCED,
+        created_at=NOW,
+    )
+    route = Route.objects.create(kind="team", team=team)
+    route.channels.add(slack_channel("https://slack.example", name=CHANNEL))
 
 
 def others_paths(split: World, others: Job) -> list[str]:

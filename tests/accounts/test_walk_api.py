@@ -40,10 +40,16 @@ SILENCE = {
     "matchers": [{"label": "node", "values": ["node-001"], "is_not": False}],
     "ends_at": DECISION["until"], "reason": "because",
 }  # fmt: skip
+PREFERENCE = {
+    "way": "none", "time_zone": "", "quiet_from": None, "quiet_until": None, "daily_cap": 3,
+    "gets_digest": True,
+}  # fmt: skip
 CHANGES = {
     "/api/v1/rules/": RULE,
     "/api/v1/incidents/": ACTION,
     "/api/v1/silences": SILENCE,
+    "/api/v1/routes": {"kind": "operators", "team": None, "channels": []},
+    "/api/v1/preferences": PREFERENCE,
 }
 
 
@@ -149,6 +155,8 @@ def changes(path: str) -> bool:
 
 def writes(role: str, path: str, action: str, there: World) -> bool:
     """Whether the role may write there."""
+    if path == "/api/v1/preferences":
+        return True  # the own ones
     if changes(path):
         return may(role, Right.FLEET)  # the incident is nobody's, the silence of no team
     return decides(role, address(path, action), there)

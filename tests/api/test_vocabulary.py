@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from fleetwatch.alerts.models import Incident, Notification, Severity, Silence
+from fleetwatch.alerts.models import Incident, Notification, Preference, Route, Severity, Silence
 from fleetwatch.api import silence_routes, vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
@@ -31,6 +31,8 @@ from fleetwatch.reports import digest, monthly
         (vocabulary.Risk, month_end.RISKS),
         (vocabulary.IncidentState, Incident.State.values),
         (vocabulary.NotificationState, Notification.State.values),
+        (vocabulary.RouteKind, Route.Kind.values),
+        (vocabulary.NotificationWay, Preference.Way.values),
         (vocabulary.SilenceKind, Silence.Kind.values),
         (
             vocabulary.SilenceState,

@@ -145,11 +145,36 @@ class TestSilences:
         assert "End now" not in shown
         assert "Add one" not in shown
 
-    def test_who_sees_the_own_alone_has_no_such_pages(self, viewer):
+    def test_a_lead_who_sees_the_own_alone_sees_and_ends_the_own_teams(self, lead):
+        of_team = {"label": "team", "is_not": False}
+        own = silence(matchers=[of_team | {"values": ["nlp"]}], reason="ours")
+        others = silence(matchers=[of_team | {"values": ["vision"]}], reason="of others")
         set_others_shown(OthersShown.OWN_TEAMS)
 
-        for address in ("/alerts/silences", "/alerts/routes", "/alerts/rules"):
-            assert viewer.get(address).status_code == 404
+        shown = text(lead.get("/alerts/silences"))
+        ended = [lead.post(f"/alerts/silences/{each.pk}/end").status_code for each in (own, others)]
+
+        assert "ours" in shown
+        assert "of others" not in shown
+        assert "is vision" not in shown
+        assert ended == [302, 404]
+
+    def test_the_form_of_a_lead_begins_with_the_own_team_and_has_no_exemption(self, lead):
+        shown = text(lead.get("/alerts/silences"))
+
+        assert 'name="values-0" value="nlp"' in shown
+        assert "Maintenance window" in shown
+        assert "Exemption:" not in shown
+
+    def test_who_leads_nobody_and_sees_the_own_alone_sets_nothing(self, viewer):
+        silence(reason="of others")
+        set_others_shown(OthersShown.OWN_TEAMS)
+
+        assert viewer.get("/alerts/rules").status_code == 404
+        shown = text(viewer.get("/alerts/silences"))
+        assert "of others" not in shown
+        assert 'id="add"' not in shown
+        assert ">Change</summary>" not in text(viewer.get("/alerts/routes"))
 
 
 class TestRoutes:
@@ -178,6 +203,24 @@ class TestRoutes:
     def test_what_is_no_route_is_refused(self, admin, channel):
         assert admin.post("/alerts/routes/set", {"kind": "team"}).status_code == 422
         assert admin.post("/alerts/routes/set", {"kind": "dance"}).status_code == 422
+
+    def test_a_lead_who_sees_the_own_alone_sees_no_others(self, lead, channel):
+        other = Channel.objects.create(kind="slack", name="zz-ears", config=b"", created_at=NOW)
+        Route.objects.create(kind="team", team=Team.objects.get(slug="vision")).channels.add(other)
+        set_others_shown(OthersShown.OWN_TEAMS)
+
+        shown = text(lead.get("/alerts/routes"))
+        forged = {"kind": "team", f"channel-{other.pk}": "on", f"channel-{channel.pk}": "on"}
+        answers = [
+            lead.post("/alerts/routes/set", forged | {"team": slug}).status_code
+            for slug in ("nlp", "vision")
+        ]
+
+        assert "ml-ops" in shown
+        for word in ("vision", "zz-ears", "Operators</td>"):
+            assert word not in shown
+        assert answers == [302, 404]
+        assert list(Route.objects.get(team__slug="nlp").channels.all()) == [channel]
 
     def test_a_lead_sets_the_own_teams(self, lead, channel):
         assert text(lead.get("/alerts/routes")).count(">Change</summary>") == 1

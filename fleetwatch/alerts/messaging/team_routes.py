@@ -7,11 +7,13 @@ from datetime import datetime
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.db.models import F, Q, QuerySet
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.models import Route
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.models import Channel
@@ -42,6 +44,37 @@ def set_route(
     route, _ = Route.objects.get_or_create(kind=kind, team=team)
     route.channels.set(channels)
     return route
+
+
+def visible_routes() -> QuerySet[Route]:
+    """The routes that are set, with their teams and channels: the fleet's, then by team; who does
+    not see everything has the own teams'.
+    """
+    routes = Route.objects.select_related("team").prefetch_related("channels")
+    seen = sight()
+    if seen is not None:
+        routes = routes.filter(team__in=seen.team_ids)
+    return routes.order_by(F("team__slug").asc(nulls_first=True), "kind")
+
+
+def offered_channels() -> QuerySet[Channel]:
+    """The channels that the reader can choose for a route, by name; of who does not see everything
+    without those that other teams' routes alone lead to.
+    """
+    channels = Channel.objects.order_by("name")
+    seen = sight()
+    if seen is None:
+        return channels
+    of_teams = Route.objects.filter(kind=Kind.TEAM)
+    own = of_teams.filter(team__in=seen.team_ids)
+    of_others = of_teams.exclude(team__in=seen.team_ids)
+    is_offered = Q(pk__in=own.values("channels")) | ~Q(pk__in=_channels_of(of_others))
+    return channels.filter(is_offered)
+
+
+def _channels_of(routes: QuerySet[Route]) -> QuerySet[Route, int]:
+    # NOT IN of a null is never true
+    return routes.filter(channels__isnull=False).values_list("channels", flat=True)
 
 
 def may_route(user: User, team: Team | None, *, now: datetime) -> bool:

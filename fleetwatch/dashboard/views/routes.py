@@ -15,7 +15,8 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
-from fleetwatch.alerts.messaging.team_routes import set_route
+from fleetwatch.accounts.visibility import sight, visible_teams
+from fleetwatch.alerts.messaging.team_routes import offered_channels, set_route, visible_routes
 from fleetwatch.alerts.models import Route
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.parameters import takes
@@ -64,9 +65,10 @@ def change(request: HttpRequest) -> HttpResponse:
     """One route, as it is from now on."""
     asked = read_form(request)
     slug = asked.text("team")
-    team = get_object_or_404(Team, slug=slug) if slug else None
-    every = Channel.objects.order_by("name")
-    channels = [channel for channel in every if asked.is_ticked(f"channel-{channel.pk}")]
+    team = get_object_or_404(visible_teams(), slug=slug) if slug else None
+    channels = [
+        channel for channel in offered_channels() if asked.is_ticked(f"channel-{channel.pk}")
+    ]
     kind = asked.text("kind")
     try:
         set_route(kind, channels, by=asked.user, now=asked.now, team=team)
@@ -79,11 +81,11 @@ def change(request: HttpRequest) -> HttpResponse:
 
 def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
     period = read_period(request)
-    teams = list(Team.objects.order_by("slug")[: MAX_TEAMS + 1])
+    teams = list(visible_teams()[: MAX_TEAMS + 1])
     context: Context = {
         "lines": _lines(cast("User", request.user), teams[:MAX_TEAMS], period.now),
         "has_more_teams": len(teams) > MAX_TEAMS,
-        "channels": list(Channel.objects.order_by("name")),
+        "channels": list(offered_channels()),
         "is_set": Route.objects.exists(),
         "errors": {},
         **outcome,
@@ -92,14 +94,13 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
 
 
 def _lines(user: User, teams: Sequence[Team], now: datetime) -> list[RouteLine]:
-    """The fleet's two, then each team's."""
-    every = Route.objects.prefetch_related("channels")
-    channels = {(row.kind, row.team_id): tuple(row.channels.all()) for row in every}
+    """The fleet's two, where the reader sees everything, then each team's."""
+    channels = {(row.kind, row.team_id): tuple(row.channels.all()) for row in visible_routes()}
     runs_fleet = may(user, Right.FLEET)
     led = {team.pk for team in teams_of(user, now)} if role_of(user) == User.Role.LEAD else set()
     fleet = [
         RouteLine(kind, "", name, about, channels.get((kind, None), ()), runs_fleet)
-        for kind, (name, about) in OF_FLEET.items()
+        for kind, (name, about) in (OF_FLEET.items() if sight() is None else ())
     ]
     return fleet + [
         _of_team(team, channels.get((TEAM, team.pk), ()), runs_fleet or team.pk in led)

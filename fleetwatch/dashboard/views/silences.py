@@ -9,27 +9,38 @@ from zoneinfo import ZoneInfo
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.models import Silence
-from fleetwatch.alerts.silences import SilenceTerms, add_silence, end_silence, endable
+from fleetwatch.alerts.silences import (
+    OF_LEADS,
+    SilenceTerms,
+    add_silence,
+    end_silence,
+    endable,
+    seen_by,
+)
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.forms.matcher_fields import (
     NAMES,
     day_choices,
+    is_scope_sent,
     read_hours,
     read_scope,
     sent_rows,
+    typed,
 )
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.lib.refusal import RefusedFieldError
 
 LOOKS_BACK = timedelta(days=30)  # for those that are over
@@ -79,7 +90,8 @@ def add(request: HttpRequest) -> HttpResponse:
 @never_cache
 def end(request: HttpRequest, pk: int) -> HttpResponse:
     asked = read_form(request)
-    silence = get_object_or_404(Silence, pk=pk)
+    seen = seen_by(asked.user, Silence.objects.filter(pk=pk), now=asked.now)
+    silence = existing(next(iter(seen), None))
     end_silence(silence.pk, by=asked.user, now=asked.now)
     messages.success(request, "It is over: what it muted is told again.")
     return redirect("silences")
@@ -114,14 +126,17 @@ def _moment(asked: Asked, name: str, here: ZoneInfo) -> datetime | None:
 def _page(request: HttpRequest, *, sent: Mapping[str, str], **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = cast("User", request.user)
+    runs_fleet = may(user, Right.FLEET)
     context: Context = {
         **_listed(user, period.now),
-        "may_add": may(user, Right.FLEET) or role_of(user) == User.Role.LEAD,
-        "kinds": [(str(kind), label) for kind, label in KINDS.items()],
-        "rows": sent_rows(sent),
+        "may_add": runs_fleet or role_of(user) == User.Role.LEAD,
+        "kinds": [
+            (str(kind), label) for kind, label in KINDS.items() if runs_fleet or kind in OF_LEADS
+        ],
+        "rows": sent_rows(sent if runs_fleet or is_scope_sent(sent) else _own(user, period.now)),
         "matched": matchers.MATCHED.items(),
         "days_of_week": day_choices(None),
-        "approvers": _approvers(),
+        "approvers": _approvers() if runs_fleet else [],
         "action": "silence",
         "sent": sent,
         "errors": {},
@@ -130,14 +145,20 @@ def _page(request: HttpRequest, *, sent: Mapping[str, str], **outcome: object) -
     return page(request, period, "dashboard/silences.html", "alerts", context)
 
 
+def _own(user: User, now: datetime) -> dict[str, str]:
+    """What a lead's silence has to name: the team."""
+    slugs = [team.slug for team in teams_of(user, now)]
+    return {"label-0": "team", "values-0": typed(slugs)} if slugs else {}
+
+
 def _listed(user: User, now: datetime) -> Context:
     """Those that hold or will, the first to end first, and those that were over lately."""
     rows = Silence.objects.select_related("by", "approved_by")
     holding = rows.filter(ends_at__gt=now).order_by("ends_at")
     over = rows.filter(ends_at__lte=now, ends_at__gt=now - LOOKS_BACK).order_by("-ends_at")
     return {
-        "lines": _lines(holding[:MAX_SHOWN], user, now),
-        "over": _lines(over[:MAX_SHOWN], user, now),
+        "lines": _lines(holding, user, now),
+        "over": _lines(over, user, now),
     }
 
 
@@ -148,8 +169,9 @@ def _approvers() -> list[tuple[str, str]]:
 
 
 def _lines(silences: Iterable[Silence], user: User, now: datetime) -> list[SilenceLine]:
-    rows = list(silences)
+    rows = seen_by(user, silences, now=now)[:MAX_SHOWN]
     may_end = endable(user, rows, now=now)
+    show_people(rows, "by", "approved_by")
     return [_line(silence, silence.pk in may_end) for silence in rows]
 
 
