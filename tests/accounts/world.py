@@ -11,7 +11,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
-from fleetwatch.alerts.models import Preference, Silence
+from fleetwatch.alerts.models import Incident, Preference, Silence
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
@@ -53,6 +53,7 @@ def make(slack_url: str, smtp_port: int) -> World:
     users = {role: factories.user(role=role, username=f"walker-{role}") for role in ROLES}
     invitation = _people(users)
     finding, others = _findings()
+    Incident.objects.update(snoozed_until=NOW + timedelta(hours=1))  # so that it can be taken back
     _money(smtp_port, slack_url)
     tokens = _tokens(users)
     with time_machine.travel(NOW - timedelta(hours=1), tick=False):

@@ -5,6 +5,7 @@ measure.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 from fleetwatch.alerts.breach import MINUTE_MS, Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span, extend
@@ -18,6 +19,7 @@ from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
 # diagnosis follows posting: until then five minutes are judged by a part of them
 SETTLED_MS = 3 * MINUTE_MS
 
+Key = TypeVar("Key")
 Cells = dict[int, Level]  # by when five minutes begin
 
 
@@ -33,31 +35,33 @@ def measured(causes: Collection[str], watch: Watch, *, cleared: str) -> Measured
     rows = entries.filter(job__in=jobs).values_list(
         "job_id", "start", "cause", "confidence", "cells"
     )
-    cells = _cells(rows.iterator(), causes, watch)
+    cells = cells_by(rows.iterator(), causes, watch)
     last_ms = {job_id: max(own) + CELL_MS for job_id, own in cells.items()}
     return Measured(
-        spans={jobs[job_id].key: _spans(own) for job_id, own in cells.items()},
+        spans={jobs[job_id].key: spans_of(own) for job_id, own in cells.items()},
         ends=ends(last_ms, jobs, watch),
         begun_ms=begun_ms(jobs),
         cleared=cleared,
     )
 
 
-def _cells(
-    rows: Iterable[tuple[int, datetime, str, int, int]], causes: Collection[str], watch: Watch
-) -> Mapping[int, Cells]:
-    """By job its five minutes: the worst of its GPUs."""
+def cells_by(
+    rows: Iterable[tuple[Key, datetime, str, int, int]], causes: Collection[str], watch: Watch
+) -> Mapping[Key, Cells]:
+    """Of rows of CauseEntry (of what it is, start, cause, confidence, cells) by what it is the five
+    minutes: the worst of it.
+    """
     end_ms = watch.end_ms - SETTLED_MS
-    cells: dict[int, Cells] = defaultdict(dict)
-    for job_id, start, cause, confidence, bits in rows:
+    cells: dict[Key, Cells] = defaultdict(dict)
+    for key, start, cause, confidence, bits in rows:
         level = _level(cause, confidence, causes)
         if level is None:
             continue
-        own = cells[job_id]
-        for start_ms in _starts(to_ms(start), bits):
+        own = cells[key]
+        for start_ms in starts(to_ms(start), bits):
             if watch.start_ms < start_ms + CELL_MS <= end_ms:
                 own[start_ms] = max(level, own.get(start_ms, level))
-    return {job_id: own for job_id, own in cells.items() if own}
+    return {key: own for key, own in cells.items() if own}
 
 
 def _level(cause: str, confidence: int, causes: Collection[str]) -> Level | None:
@@ -69,13 +73,14 @@ def _level(cause: str, confidence: int, causes: Collection[str]) -> Level | None
     return Level.BETWEEN if cause == UNDETERMINED else Level.CLEAR
 
 
-def _starts(cut_ms: int, bits: int) -> Iterator[int]:
+def starts(cut_ms: int, bits: int) -> Iterator[int]:
     """When the five minutes of these bits begin: bit n is the n-th of the clock hour."""
     hour_ms = floor_hour_ms(cut_ms)
     return (hour_ms + cell * CELL_MS for cell in range(CELLS_PER_HOUR) if bits >> cell & 1)
 
 
-def _spans(cells: Cells) -> list[Span]:
+def spans_of(cells: Cells) -> list[Span]:
+    """The five minutes in order, neighbours of one level as one."""
     spans: list[Span] = []
     for start_ms in sorted(cells):
         extend(spans, Span(start_ms, start_ms + CELL_MS, cells[start_ms]))

@@ -1,0 +1,216 @@
+"""The condition gpu_memory_errors: a GPU that works on with uncorrectable errors of its memory, by
+the XIDs and the counter of its driver.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring.job_causes import starts
+from fleetwatch.alerts.measuring.job_lanes import RETIRED
+from fleetwatch.alerts.measuring.merged_spans import clear_between
+from fleetwatch.diagnosis.causes import FAILURES
+from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.selectors import clusters_of
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement_inputs import posted_outages
+from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
+from fleetwatch.telemetry.models import HealthEvent
+
+# Row remapped, many single-bit errors, uncorrectable error contained: the GPU works on, and is to
+# be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
+MEMORY_XIDS = (63, 92, 94)
+DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
+CLEARED = "its memory had no further errors for a day"
+FIX = (
+    "Fix: reset the GPU when nothing runs on it (nvidia-smi --gpu-reset -i {index}); have it"
+    " replaced if this comes back."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Five minutes with errors, and an XID that told them; None: the counter did."""
+
+    start_ms: int
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Struggle:
+    """A GPU, its errors, and the clusters of the jobs it was given to."""
+
+    gpu: GPU
+    troubles: tuple[Trouble, ...]
+    clusters: tuple[str, ...]
+
+    @property
+    def times(self) -> int:
+        """In how many five minutes it had some."""
+        return len({each.start_ms for each in self.troubles})
+
+    @property
+    def xids(self) -> list[int]:
+        """The XIDs that told them."""
+        return sorted({each.xid for each in self.troubles if each.xid is not None})
+
+    @property
+    def errors(self) -> str:
+        """How often and by what, in words."""
+        by = [f"XID {xid}" for xid in self.xids] or ["its driver's counter"]
+        return f"{self.times} time{'s' * (self.times != 1)}, by {', '.join(by)}"
+
+
+def measure(watch: Watch) -> Measured:
+    """Of each GPU with errors when there were as many in a day as the rule says; until its node was
+    heard last.
+    """
+    troubles = _troubles(watch.start_ms - DAY_MS, watch.end_ms)
+    uuids = troubles.keys() | watch.firing.keys()
+    gpus = {
+        uuid: gpu for uuid, gpu in inventory.newest_rows(uuids).items() if gpu.retired_ms is None
+    }
+    spans = {}
+    for uuid, gpu in gpus.items():
+        heard_ms = min(gpu.node.last_ms or 0, watch.end_ms)
+        breaches = _breaches(troubles.get(uuid, ()), int(watch.settings.threshold), heard_ms)
+        spans[uuid] = clear_between(breaches, watch.start_ms, heard_ms)
+    ends = {uuid: End(watch.end_ms, RETIRED) for uuid in watch.firing if uuid not in gpus}
+    return Measured(spans, ends, cleared=CLEARED)
+
+
+def _breaches(troubles: Sequence[Trouble], count: int, heard_ms: int) -> Iterator[Span]:
+    """From the last of so many within a day until the first of them is a day ago."""
+    moments = sorted({each.start_ms for each in troubles})
+    for first_ms, last_ms in zip(moments, moments[count - 1 :], strict=False):
+        end_ms = min(first_ms + DAY_MS, heard_ms)
+        if last_ms < end_ms:
+            yield Span(last_ms, end_ms, Level.BREACH)
+
+
+def _troubles(start_ms: int, end_ms: int) -> dict[str, list[Trouble]]:
+    """By GPU its five minutes with memory errors, while it could work."""
+    told: dict[str, list[Trouble]] = defaultdict(list)
+    for uuid, trouble in (*_of_events(start_ms, end_ms), *_of_counters(start_ms, end_ms)):
+        told[uuid].append(trouble)
+    outages = _outages(told)
+    working = {
+        uuid: [each for each in own if not _is_within(each, outages.get(uuid, ()))]
+        for uuid, own in told.items()
+    }
+    return {uuid: own for uuid, own in working.items() if own}
+
+
+def _of_events(start_ms: int, end_ms: int) -> Iterator[tuple[str, Trouble]]:
+    # by node: events are found by node and time
+    nodes = Node.objects.filter(last_ms__gt=start_ms).values_list("pk", flat=True)
+    rows = HealthEvent.objects.filter(
+        node__in=list(nodes), at_ms__gte=start_ms, at_ms__lt=end_ms, kind="xid",
+        code__in=MEMORY_XIDS, gpu__isnull=False,
+    )  # fmt: skip
+    for uuid, at_ms, code in rows.values_list("gpu__uuid", "at_ms", "code"):
+        yield uuid, Trouble(at_ms // CELL_MS * CELL_MS, code)
+
+
+def _of_counters(start_ms: int, end_ms: int) -> Iterator[tuple[str, Trouble]]:
+    """By diagnosis, which calls a GPU broken that counted new ones while a job held it."""
+    rows = CauseEntry.objects.filter(
+        cause__in=FAILURES, start__gte=from_ms(floor_hour_ms(start_ms)), start__lt=from_ms(end_ms)
+    )
+    for uuid, start, bits in rows.values_list("gpu__uuid", "start", "cells"):
+        for cell_ms in starts(to_ms(start), bits):
+            if start_ms <= cell_ms < end_ms:
+                yield uuid, Trouble(cell_ms)
+
+
+def _outages(uuids: Iterable[str]) -> Mapping[str, list[tuple[int, int]]]:
+    """When each could not work, to the five minutes."""
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    rows = Posted.objects.filter(gpu__uuid__in=list(uuids)).exclude(outages=[])
+    for row in rows.select_related("gpu"):
+        for outage in posted_outages(row):
+            start_ms = outage.start_ms // CELL_MS * CELL_MS
+            spans[row.gpu.uuid].append((start_ms, outage.end_ms))
+    return spans
+
+
+def _is_within(trouble: Trouble, outages: Iterable[tuple[int, int]]) -> bool:
+    return any(start_ms <= trouble.start_ms < end_ms for start_ms, end_ms in outages)
+
+
+def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
+    """Of each episode the errors until its end and what to do; None of a GPU that is gone."""
+    if not episodes:
+        return []
+    gpus = inventory.newest_rows({each.subject for each in episodes})
+    clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
+    troubles = _troubles(min(each.since_ms for each in episodes) - DAY_MS, watch.end_ms)
+    there = [(each, gpus.get(each.subject)) for each in episodes]
+    return [
+        None
+        if gpu is None
+        else _breach(
+            Struggle(gpu, _during(each, troubles), tuple(clusters.get(gpu.node_id, ()))),
+            each,
+            watch,
+        )
+        for each, gpu in there
+    ]
+
+
+def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tuple[Trouble, ...]:
+    """Those that made it, and of its time."""
+    low_ms = episode.since_ms - DAY_MS
+    own = troubles.get(episode.subject, ())
+    return tuple(each for each in own if low_ms < each.start_ms < episode.until_ms)
+
+
+def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
+    gpu = struggle.gpu
+    where = place_of(gpu)
+    index = "INDEX" if gpu.index is None else str(gpu.index)
+    return Breach(
+        subject=episode.subject,
+        kind="gpu",
+        since_ms=episode.since_ms,
+        until_ms=episode.until_ms,
+        word="memory errors",
+        tag="memory errors",
+        title=f"memory errors · {with_model(gpu)}",
+        where=where,
+        what=f"{where} works with errors of its memory ({struggle.errors})",
+        had="It had errors of its memory",
+        limit=f"≥ {watch.settings.threshold:g} in 24 h",
+        name=where,
+        has_cost=False,
+        lines=(("Errors", struggle.errors),),
+        actions=(FIX.format(index=index),),
+        labels=gpu_labels([gpu], struggle.clusters),
+        facts={"times": struggle.times, "xids": struggle.xids},
+    )
+
+
+CONDITION = Condition(
+    name="gpu_memory_errors",
+    label="GPU with memory errors",
+    sentence=(
+        "Tells when a GPU that works had uncorrectable errors of its memory {threshold} times or"
+        " more within 24 hours."
+    ),
+    kind="gpu",
+    unit="times in 24 h",
+    low=1,
+    high=DAY_MS / CELL_MS,
+    usual=Settings(threshold=1, minutes=1),
+    measure=measure,
+    describe=describe,
+    is_on=True,
+    every_minutes=5,
+)

@@ -1,0 +1,266 @@
+"""GPUs that work and are in trouble: slowed by heat or power, or with errors of their memory."""
+
+import pytest
+
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.services import settings_of
+from fleetwatch.diagnosis.cause import WELL
+from fleetwatch.diagnosis.causes import BLIND, CATALOGUE, FAILURES, SLOWED, UNDETERMINED
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.telemetry.models import HealthEvent
+from tests.alerts.factories import a_rule, at, ms
+from tests.alerts.test_job_hung import a_cause
+from tests.costs.factories import a_gpu, a_job
+
+pytestmark = pytest.mark.django_db
+
+OTHER = next(cause.code for cause in CATALOGUE if cause.verdict == WELL)
+(BROKEN,) = FAILURES
+DAY = 24 * 60
+
+
+def slowed(**fields):
+    usual = {"condition": "gpu_slowed", "minutes": 20, "evaluated_ms": None}
+    return a_rule(**(usual | fields))
+
+
+def errors(**fields):
+    usual = {"condition": "gpu_memory_errors", "minutes": 1, "threshold": 1}
+    return a_rule(**(usual | fields))
+
+
+def states(minute: float, *, heard: float | None = None) -> list[str]:
+    """What is open, the nodes being heard until that minute."""
+    Node.objects.update(last_ms=ms(minute if heard is None else heard))
+    announcing.run(at(minute))
+    return list(Incident.objects.order_by("pk").values_list("state", flat=True))
+
+
+def xid(gpu: GPU, minute: float, code: int = 94, *, of: str = "gpu") -> HealthEvent:
+    usual = {"node": gpu.node, "kind": "xid", "code": code}
+    return HealthEvent.objects.create(at_ms=ms(minute), gpu=gpu if of == "gpu" else None, **usual)
+
+
+def newest():
+    return stored_breach(Incident.objects.latest("pk").facts)
+
+
+class TestSlowed:
+    @pytest.mark.parametrize(
+        ("cells", "told"),
+        [(range(1), []), (range(3), ["pending"]), (range(4), ["firing"]), (range(6), ["firing"])],
+    )
+    def test_it_is_told_when_it_was_slowed_for_as_long_as_the_rule_says(self, cells, told):
+        slowed()
+        a_cause(a_gpu(), a_job(), cells, cause=SLOWED)
+
+        assert states(35) == told
+
+    @pytest.mark.parametrize(("confidence", "told"), [(1, []), (2, ["firing"]), (3, ["firing"])])
+    def test_what_diagnosis_is_hardly_sure_of_is_not_told(self, confidence, told):
+        slowed()
+        a_cause(a_gpu(), a_job(), range(6), cause=SLOWED, confidence=confidence)
+
+        assert states(35) == told
+
+    def test_two_jobs_on_a_gpu_are_one_gpu_that_is_slowed(self):
+        slowed()
+        gpu = a_gpu()
+        for number in (1, 2):
+            a_cause(gpu, a_job(key=f"slurm/della/{number}"), range(6), cause=SLOWED)
+
+        assert states(35) == ["firing"]
+        assert Incident.objects.get().subject == gpu.uuid
+
+    def test_it_goes_on_from_one_job_to_the_next(self):
+        slowed()
+        gpu = a_gpu()
+        a_cause(gpu, a_job(key="slurm/della/1"), range(2), cause=SLOWED)
+        a_cause(gpu, a_job(key="slurm/della/2"), range(2, 4), cause=SLOWED)
+
+        assert states(35) == ["firing"]
+
+    def test_it_is_over_once_it_ran_at_its_clock_for_a_quarter_of_an_hour(self):
+        slowed(clear_minutes=15)
+        gpu = a_gpu()
+        job = a_job()
+        a_cause(gpu, job, range(4), cause=SLOWED)
+        states(25)
+
+        a_cause(gpu, job, range(4, 6), cause=OTHER)
+        assert states(33) == ["firing"]
+        a_cause(gpu, a_job(key="slurm/della/2"), range(6, 7), cause=OTHER)
+
+        assert states(38) == ["resolved"]
+        assert Incident.objects.get().resolution == "it runs at its clock again"
+
+    @pytest.mark.parametrize("cause", [BLIND[0], UNDETERMINED])
+    def test_what_nobody_knows_neither_fires_nor_resolves(self, cause):
+        slowed()
+        gpu = a_gpu()
+        job = a_job()
+        a_cause(gpu, job, range(4), cause=SLOWED)
+        states(25)
+
+        a_cause(gpu, job, range(4, 12), cause=cause)
+
+        assert states(64) == ["firing"]
+
+    def test_a_retired_gpu_is_no_longer_seen(self):
+        slowed()
+        a_cause(a_gpu(), a_job(), range(4), cause=SLOWED)
+        states(25)
+
+        GPU.objects.update(retired_ms=ms(25))
+
+        assert states(30) == ["resolved"]
+
+    def test_it_says_where_and_what_to_do(self):
+        slowed()
+        a_cause(a_gpu(index=3), a_job(), range(6), cause=SLOWED)
+
+        states(35)
+
+        breach = newest()
+        assert (breach.what, breach.title) == (
+            "gpu-01 GPU 3 was slowed by heat or power",
+            "slowed by heat or power · gpu-01 GPU 3 (H100 SXM)",
+        )
+        assert breach.actions[0].startswith("Fix: Check airflow")
+        assert (breach.has_cost, breach.label("node"), breach.label("cause")) == (
+            False,
+            "gpu-01",
+            SLOWED,
+        )
+
+
+class TestMemoryErrors:
+    @pytest.mark.parametrize(
+        ("threshold", "minutes", "told"),
+        [
+            (1, (10,), ["firing"]),
+            (2, (10,), []),
+            (2, (10, 11), []),  # the same five minutes
+            (2, (10, 15), ["firing"]),
+            (2, (25 - DAY, 20), ["firing"]),
+            (2, (20 - DAY, 20), []),  # a day apart
+        ],
+    )
+    def test_it_is_told_from_as_many_times_in_a_day_as_the_rule_says(
+        self, threshold, minutes, told
+    ):
+        errors(threshold=threshold)
+        gpu = a_gpu()
+        for minute in minutes:
+            xid(gpu, minute)
+
+        assert states(30) == told
+
+    @pytest.mark.parametrize(
+        ("code", "told"),
+        [(63, ["firing"]), (92, ["firing"]), (94, ["firing"]), (13, []), (31, []), (79, [])],
+    )
+    def test_what_a_job_can_cause_and_what_stops_the_gpu_is_another_thing(self, code, told):
+        errors()
+        xid(a_gpu(), 10, code)
+
+        assert states(30) == told
+
+    def test_an_xid_of_no_gpu_accuses_none(self):
+        errors()
+        xid(a_gpu(), 10, of="node")
+
+        assert states(30) == []
+
+    def test_new_ones_of_the_drivers_counter_are_told_too_and_the_same_ones_once(self):
+        errors(threshold=2)
+        gpu = a_gpu()
+        a_cause(gpu, a_job(), (2,), cause=BROKEN)
+        xid(gpu, 12)
+        assert states(30) == []
+
+        a_cause(gpu, a_job(key="slurm/della/2"), (3,), cause=BROKEN)
+
+        assert states(36) == ["firing"]
+        assert newest().lines == (("Errors", "2 times, by XID 94"),)
+
+    @pytest.mark.parametrize(
+        ("outage", "told"), [((10, None), []), ((10, 20), []), ((20, 25), ["firing"])]
+    )
+    def test_of_a_gpu_that_can_not_work_they_are_not_told(self, outage, told):
+        errors()
+        gpu = a_gpu()
+        xid(gpu, 12)
+        start, end = outage
+        row = [ms(start), None if end is None else ms(end), "xid_48", False]
+        Posted.objects.create(gpu=gpu, spans=[], outages=[row])
+
+        assert states(30) == told
+
+    def test_they_are_over_a_day_after_the_last(self):
+        errors()
+        gpu = a_gpu()
+        xid(gpu, 10)
+        xid(gpu, 100)
+
+        assert states(120) == ["firing"]
+        assert states(100 + DAY) == ["firing"]
+        assert states(106 + DAY) == ["resolved"]
+        assert Incident.objects.get().ended_ms == ms(100 + DAY)
+
+    def test_of_a_silent_node_nobody_knows(self):
+        errors()
+        xid(a_gpu(), 10)
+        states(30)
+
+        assert states(11 + DAY, heard=40) == ["firing"]
+
+    def test_a_gpu_that_went_to_another_node_is_not_told_twice(self):
+        errors()
+        gpu = a_gpu()
+        xid(gpu, 10)
+        xid(gpu, 20)
+
+        assert states(30) == states(36) == ["firing"]
+
+    def test_it_says_by_what_and_what_to_do(self):
+        errors()
+        gpu = a_gpu(index=3)
+        xid(gpu, 10, 63)
+        xid(gpu, 20, 94)
+
+        states(30)
+
+        breach = newest()
+        assert breach.what == (
+            "gpu-01 GPU 3 works with errors of its memory (2 times, by XID 63, XID 94)"
+        )
+        assert "nvidia-smi --gpu-reset -i 3" in breach.actions[0]
+        assert breach.facts == {"times": 2, "xids": [63, 94]}
+
+
+def test_what_was_evaluated_as_it_came_is_what_the_back_test_says():
+    rule = errors(threshold=2, evaluated_ms=ms(0))
+    gpu = a_gpu()
+    minutes = {15: [12], 60: [58], 600: [599], 1800: [1700, 1790], 3300: [3299]}
+    for minute in sorted({*minutes, *range(0, 5000, 45)}):
+        for each in minutes.get(minute, ()):
+            xid(gpu, each)
+        states(minute)
+
+    trials = back_test(
+        condition("gpu_memory_errors"), settings_of(rule), (), Interval(at(0), at(4995))
+    ).trials
+
+    live = Incident.objects.order_by("-since_ms")
+    assert [(each.since_ms, each.fired_ms, each.ended_ms) for each in live] == [
+        (trial.episode.since_ms, trial.episode.fired_ms, trial.episode.ended_ms) for trial in trials
+    ]
+    # 10 and 55 to 595 + a day, 1700 within a day of that; the last one is alone
+    assert [each.since_ms for each in live] == [ms(1700), ms(55)]
