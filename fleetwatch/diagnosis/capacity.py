@@ -12,11 +12,11 @@ from itertools import islice
 import numpy as np
 
 from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
-from fleetwatch.diagnosis.judgement.waiting import waited
+from fleetwatch.diagnosis.judgement.waiting import waited, whole_nodes
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
-from fleetwatch.ledger.judgement.observations import Floats, Mask
+from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
@@ -135,8 +135,14 @@ def clusters(start_ms: int, end_ms: int) -> dict[int, str]:
 
 
 def _pending(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -> Floats | None:
-    """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not told,
-    None: nobody tells, or nobody waits.
+    """What `queue_demand` gives; None: nobody tells, or nobody waits."""
+    pending = queue_demand(nodes, start_ms, end_ms, now_ms=now_ms)
+    return pending if (pending > 0).any() else None
+
+
+def queue_demand(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -> Floats:
+    """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not
+    told.
     """
     pending = np.full((end_ms - start_ms) // CELL_MS, np.nan)
     over = max(now_ms - start_ms, 0) // CELL_MS  # of the cells to come nobody can tell
@@ -145,7 +151,7 @@ def _pending(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -
         pending = np.where(np.isnan(pending), _least(host, start_ms, len(pending)), pending)
         if not np.isnan(pending[:over]).any():
             break
-    return pending if (pending > 0).any() else None
+    return pending
 
 
 def _least(host: frames.HostFrame, start_ms: int, count: int) -> Floats:
@@ -161,7 +167,8 @@ def _entries(
 ) -> list[CapacityEntry]:
     gpus = list(GPU.objects.filter(node__in=nodes, parent=None).values_list("pk", "node_id"))
     free_ms = _free(gpus, nodes, first_ms, len(pending))
-    queued = waited(free_ms, _whole(gpus, free_ms), pending)
+    node_ids = np.array([node_id for _, node_id in gpus])
+    queued = waited(free_ms, whole_nodes(free_ms, node_ids), pending)
     rows = []
     for hour in hours:
         first = (hour - first_ms) // CELL_MS
@@ -199,13 +206,3 @@ def _free(
             share = min(state_ms.get("free", 0) / (high - low), 1.0)
             free_ms[row[gpu_id]] += np.diff(np.clip(edges, low, high)) * share
     return free_ms
-
-
-def _whole(gpus: Sequence[tuple[int, int]], free_ms: Floats) -> Mask:
-    """Where every GPU of the node was free all the time."""
-    node_ids = np.array([node_id for _, node_id in gpus])
-    whole = free_ms >= CELL_MS
-    for node_id in np.unique(node_ids):
-        rows = node_ids == node_id
-        whole[rows] = whole[rows].all(axis=0)
-    return whole

@@ -40,6 +40,35 @@ def waited(free_ms: Floats, whole: Mask, pending: Floats) -> Waited:
     return Waited(*(np.floor(values).astype(np.int64) for values in (free, low, high)))
 
 
+def whole_nodes(free_ms: Floats, node_ids: Ints) -> Mask:
+    """Where every GPU of its node was free all the time; `node_ids`: of each GPU."""
+    whole = free_ms >= CELL_MS
+    for node_id in np.unique(node_ids):
+        rows = node_ids == node_id
+        whole[rows] = whole[rows].all(axis=0)
+    return whole
+
+
+def spread(
+    row: Ints, start_ms: Floats, end_ms: Floats, share: Floats, size: tuple[int, int]
+) -> Floats:
+    """Rows x cells: how much of each cell the spans [start_ms, end_ms) of its row take, in
+    milliseconds, each by its share; spans lie within the cells and have a length.
+    """
+    rows, count = size
+    # of the time before each edge: what ends there less what began
+    covered = np.zeros((rows, count + 1))
+    slope = np.zeros((rows, count + 2))
+    for at_ms, sign in ((start_ms, share), (end_ms, -share)):
+        cell = (at_ms // CELL_MS).astype(np.int64)
+        rest = (cell + 1) * CELL_MS - at_ms
+        inside = cell < count
+        np.add.at(covered, (row[inside], cell[inside]), (sign * rest)[inside])
+        np.add.at(slope, (row, cell + 1), sign * CELL_MS)
+    spread_ms = covered[:, :count] + np.cumsum(slope, axis=1)[:, :count]
+    return np.maximum(spread_ms, 0.0)  # shares leave a rounding
+
+
 def in_a_row(hits: Mask) -> Mask:
     """The hits that belong to IN_A_ROW and more cells in a row."""
     together: Mask = hits & (np.pad(hits, (1, 0))[:-1] | np.pad(hits, (0, 1))[1:])

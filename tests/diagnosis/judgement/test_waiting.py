@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis.judgement.waiting import waited
+from fleetwatch.diagnosis.judgement.waiting import spread, waited, whole_nodes
 
 CELL = 300_000
 NAN = float("nan")
@@ -46,3 +46,37 @@ def test_one_gpu_is_never_used_more_than_it_was_free():
     assert (found.low_ms <= found.high_ms).all()
     assert (found.high_ms <= found.free_ms).all()
     assert found.high_ms.sum(axis=1).tolist() == [2 * CELL, CELL // 2]
+
+
+def shares(spans, *, rows=1, count=3):
+    """Rows x cells, in cells, of spans (row, start, end, share), in cells too."""
+    row, start, end, share = np.array(spans, dtype=float).reshape(-1, 4).T
+    size = (rows, count)
+    return (spread(row.astype(int), start * CELL, end * CELL, share, size) / CELL).tolist()
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], [0, 0, 0]),
+        ([(0, 0, 3, 1)], [1, 1, 1]),
+        ([(0, 0.25, 0.5, 1)], [0.25, 0, 0]),
+        ([(0, 0.5, 2.25, 1)], [0.5, 1, 0.25]),
+        ([(0, 0.5, 2, 0.5)], [0.25, 0.5, 0]),
+        ([(0, 0, 0.5, 1), (0, 0.5, 1, 1), (0, 2, 3, 1)], [1, 0, 1]),
+    ],
+)
+def test_a_span_takes_of_each_five_minutes_what_lies_in_them(spans, expected):
+    assert shares(spans) == [expected]
+
+
+def test_spans_are_of_their_row():
+    assert shares([(0, 0, 1, 1), (1, 1, 3, 0.5)], rows=2) == [[1, 0, 0], [0, 0.5, 0.5]]
+
+
+def test_a_node_is_free_altogether_where_each_of_its_gpus_is():
+    free_ms = np.array([[1, 1], [1, 0.9], [1, 0]]) * CELL
+
+    whole = whole_nodes(free_ms, np.array([1, 1, 2]))
+
+    assert whole.tolist() == [[True, False], [True, False], [True, False]]
