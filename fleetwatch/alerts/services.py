@@ -232,14 +232,14 @@ class _Writing:
     watch: Watch
     now: datetime
 
-    def said(self, wanted: Sequence[Episode]) -> list["_Said"]:
+    def described(self, wanted: Sequence[Episode]) -> list["_Described"]:
         """The episodes, each with what there is to say of it."""
-        described = self.watched.describe(wanted, self.watch) if wanted else []
-        there = [breach for breach in described if breach is not None]
+        breaches = self.watched.describe(wanted, self.watch) if wanted else []
+        there = [breach for breach in breaches if breach is not None]
         owners = iter(owners_of(there))
         return [
-            _Said(episode, breach, next(owners) if breach else (None, None))
-            for episode, breach in zip(wanted, described, strict=True)
+            _Described(episode, breach, next(owners) if breach else (None, None))
+            for episode, breach in zip(wanted, breaches, strict=True)
         ]
 
     def stale(self, episode: Episode) -> str:
@@ -253,7 +253,7 @@ class _Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Described:
     """An episode as a breach, None of a subject that is gone, and whose it is."""
 
     episode: Episode
@@ -263,10 +263,10 @@ class _Said:
 
 def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident]) -> Counter[str]:
     did: Counter[str] = Counter()
-    for said in writing.said(changes.kept):
-        did[_keep(writing, incidents[said.episode.subject], said)] += 1
-    for said in writing.said(changes.ended):
-        _end(writing, incidents[said.episode.subject], said)
+    for each in writing.described(changes.kept):
+        did[_keep(writing, incidents[each.episode.subject], each)] += 1
+    for each in writing.described(changes.ended):
+        _end(writing, incidents[each.episode.subject], each)
     for subject in changes.withdrawn:
         _resolve(incidents[subject], RULE_CHANGED, writing.now)
     did["resolved"] += len(changes.ended) + len(changes.withdrawn)
@@ -281,9 +281,9 @@ def _open_all(writing: _Writing, opened: Sequence[Episode]) -> Counter[str]:
     scope = matchers.stored(writing.rule.matchers)
     shown = [episode for episode in opened if _is_shown(episode, writing)]
     return Counter(
-        _open(writing, said)
-        for said in writing.said(shown)
-        if said.breach is not None and matchers.matched(scope, said.breach.labels)
+        _open(writing, each)
+        for each in writing.described(shown)
+        if each.breach is not None and matchers.matched(scope, each.breach.labels)
     )
 
 
@@ -295,43 +295,43 @@ def _is_shown(episode: Episode, writing: _Writing) -> bool:
     )
 
 
-def _open(writing: _Writing, said: _Said) -> str:
-    episode = said.episode
+def _open(writing: _Writing, described: _Described) -> str:
+    episode = described.episode
     incident = Incident(rule=writing.rule, subject=episode.subject, opened_at=writing.now)
     incident.is_late = writing.is_late(episode)
-    incident.person, incident.team = said.owners
-    _put(writing, incident, said)
+    incident.person, incident.team = described.owners
+    _put(writing, incident, described)
     incident.save()
-    if episode.fired_ms is None or said.breach is None:
+    if episode.fired_ms is None or described.breach is None:
         return "pending"
-    _log(incident, "fired", said.breach.title, at=from_ms(episode.fired_ms))
+    _log(incident, "fired", described.breach.title, at=from_ms(episode.fired_ms))
     log.info("incident opened", incident=incident.pk, rule=writing.rule.pk)
     if episode.ended_ms is not None:
         _resolve(incident, episode.reason, writing.now)
     return "opened"
 
 
-def _keep(writing: _Writing, incident: Incident, said: _Said) -> str:
-    fires_now = incident.fired_ms is None and said.episode.fired_ms is not None
-    _put(writing, incident, said)
-    _follow(writing, incident, said)
-    incident.is_late = incident.is_late and writing.is_late(said.episode)
+def _keep(writing: _Writing, incident: Incident, described: _Described) -> str:
+    fires_now = incident.fired_ms is None and described.episode.fired_ms is not None
+    _put(writing, incident, described)
+    _follow(writing, incident, described)
+    incident.is_late = incident.is_late and writing.is_late(described.episode)
     incident.save()
-    if fires_now and said.breach is not None:
-        _log(incident, "fired", said.breach.title, at=from_ms(incident.fired_ms or 0))
+    if fires_now and described.breach is not None:
+        _log(incident, "fired", described.breach.title, at=from_ms(incident.fired_ms or 0))
         return "opened"
     return "no_data" if incident.note else "kept"
 
 
-def _end(writing: _Writing, incident: Incident, said: _Said) -> None:
-    _put(writing, incident, said)
-    _resolve(incident, said.episode.reason, writing.now)
+def _end(writing: _Writing, incident: Incident, described: _Described) -> None:
+    _put(writing, incident, described)
+    _resolve(incident, described.episode.reason, writing.now)
 
 
-def _follow(writing: _Writing, incident: Incident, said: _Said) -> None:
+def _follow(writing: _Writing, incident: Incident, described: _Described) -> None:
     """Whose it is now, as long as it is open: who is told next. Whom it was told is not changed."""
-    person, team = said.owners
-    if said.breach is None or incident.resolved_at is not None:
+    person, team = described.owners
+    if described.breach is None or incident.resolved_at is not None:
         return
     if person != incident.person:
         whose = f"it is {PERSON}'s now" if person else "nobody here is known to hold it now"
@@ -340,17 +340,17 @@ def _follow(writing: _Writing, incident: Incident, said: _Said) -> None:
     incident.team = team
 
 
-def _put(writing: _Writing, incident: Incident, said: _Said) -> None:
+def _put(writing: _Writing, incident: Incident, described: _Described) -> None:
     """The incident as the episode has it; what nobody can say any more stays."""
-    episode = said.episode
+    episode = described.episode
     incident.since_ms = episode.since_ms
     incident.until_ms = episode.until_ms
     incident.fired_ms = episode.fired_ms
     incident.ended_ms = episode.ended_ms
     incident.updated_at = writing.now
     incident.note = writing.stale(episode)
-    if said.breach is not None:
-        incident.facts = msgspec.to_builtins(said.breach)
+    if described.breach is not None:
+        incident.facts = msgspec.to_builtins(described.breach)
     if episode.fired_ms is None:
         incident.state = State.PENDING
     elif incident.state == State.PENDING:

@@ -167,8 +167,7 @@ def _entries(
 ) -> list[CapacityEntry]:
     gpus = list(GPU.objects.filter(node__in=nodes, parent=None).values_list("pk", "node_id"))
     free_ms = _free(gpus, nodes, first_ms, len(pending))
-    node_ids = np.array([node_id for _, node_id in gpus])
-    queued = waited(free_ms, whole_nodes(free_ms, node_ids), pending)
+    queued = waited(free_ms, whole_nodes(free_ms, [node_id for _, node_id in gpus]), pending)
     rows = []
     for hour in hours:
         first = (hour - first_ms) // CELL_MS

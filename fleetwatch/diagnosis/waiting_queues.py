@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from fleetwatch.diagnosis.capacity import DAY_MS, clusters, queue_demand
 from fleetwatch.diagnosis.judgement.waiting import spread, waited, whole_nodes
@@ -52,9 +52,9 @@ def _of_day(day_ms: int, low_ms: int, high_ms: int, now_ms: int) -> Iterator[Que
     for node_id, cluster in sorted(clusters(day_ms, day_ms + DAY_MS).items()):
         nodes[cluster].append(node_id)
     # what waits is two cells in a row: those beside are looked at too
-    first_ms, last_ms = low_ms - CELL_MS, high_ms + CELL_MS
+    first_ms = low_ms - CELL_MS
     for cluster, node_ids in nodes.items():
-        pending = queue_demand(node_ids, first_ms, last_ms, now_ms=now_ms)
+        pending = queue_demand(node_ids, first_ms, high_ms + CELL_MS, now_ms=now_ms)
         if not np.isnan(pending).all():
             of = _Cluster(node_ids, first_ms, len(pending))
             yield of.cells(cluster, pending)
@@ -71,7 +71,7 @@ class _Cluster:
     def cells(self, cluster: str, pending: Floats) -> QueueCells:
         gpus = self._gpus()
         free_ms, unseen_ms = self._free_and_unseen(list(gpus))
-        node_ids = np.array(list(gpus.values()), dtype=np.int64)
+        node_ids = list(gpus.values())
         inner = slice(1, -1)
         return QueueCells(
             cluster,
@@ -98,23 +98,27 @@ class _Cluster:
         posted yet.
         """
         runs = Run.objects.filter(
-            node__in=self.node_ids, end_ms__gt=self.first_ms, start_ms__lt=self.end_ms
+            node__in=self.node_ids,
+            gpu__in=gpu_ids,
+            end_ms__gt=self.first_ms,
+            start_ms__lt=self.end_ms,
         )
-        of = runs.filter(gpu__in=gpu_ids)
-        posted_ms = dict(of.values_list("gpu_id").annotate(Max("end_ms")).order_by())
+        free = runs.filter(condition=FREE).values_list("gpu_id", "start_ms", "end_ms", "state_ms")
         spans = [
             (gpu_id, start_ms, end_ms, _share(state_ms, end_ms - start_ms))
-            for gpu_id, start_ms, end_ms, state_ms in of.filter(condition=FREE).values_list(
-                "gpu_id", "start_ms", "end_ms", "state_ms"
-            )
+            for gpu_id, start_ms, end_ms, state_ms in free
         ]
-        unseen = of.filter(condition=UNSEEN).values_list("gpu_id", "start_ms", "end_ms")
+        return self._spread(gpu_ids, spans), self._spread(gpu_ids, self._blind(runs, gpu_ids))
+
+    def _blind(self, runs: QuerySet[Run], gpu_ids: Sequence[int]) -> list[Weighted]:
+        """What of each GPU's time nobody saw, or is not posted yet."""
+        posted_ms = dict(runs.values_list("gpu_id").annotate(Max("end_ms")).order_by())
+        unseen = runs.filter(condition=UNSEEN).values_list("gpu_id", "start_ms", "end_ms")
         to_come = [
             (gpu_id, max(posted_ms.get(gpu_id, 0), self.first_ms), self.end_ms)
             for gpu_id in gpu_ids
         ]
-        blind = [(*span, 1.0) for span in (*unseen, *to_come)]
-        return self._spread(gpu_ids, spans), self._spread(gpu_ids, blind)
+        return [(*span, 1.0) for span in (*unseen, *to_come)]
 
     def _spread(self, gpu_ids: Sequence[int], spans: Sequence[Weighted]) -> Floats:
         gpu_id, start_ms, end_ms, share = np.array(spans, dtype=np.float64).reshape(-1, 4).T
@@ -131,7 +135,7 @@ def _share(state_ms: Mapping[str, int], length_ms: int) -> float:
     return min(state_ms.get(FREE, 0) / length_ms, 1.0)
 
 
-def _usable(free_ms: Floats, node_ids: Ints, pending: Floats) -> Floats:
+def _usable(free_ms: Floats, node_ids: Sequence[int], pending: Floats) -> Floats:
     """GPUs by cell that jobs could have taken for sure: on nodes that were free altogether."""
     whole: Mask = whole_nodes(free_ms, node_ids)
     usable: Floats = waited(free_ms, whole, pending).low_ms.sum(axis=0) / CELL_MS

@@ -31,7 +31,7 @@ from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.intervals import ceil_hour_ms, floor_hour_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
-from fleetwatch.telemetry.selectors import boots, events
+from fleetwatch.telemetry.selectors import boots, events, xids
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
@@ -172,6 +172,15 @@ def posted_outages(row: Posted) -> list[Outage]:
         Outage(start_ms, FOREVER_MS if end_ms is None else end_ms, reason, is_revived)
         for start_ms, end_ms, reason, is_revived in row.outages
     ]
+
+
+def xids_of_gpus(codes: Sequence[int], start_ms: int, end_ms: int) -> list[tuple[str, int, int]]:
+    """The GPU's UUID, when and which, of these XIDs that were told in [start_ms, end_ms); stopping
+    ones are outages.
+    """
+    # by node: events are kept by node and time
+    nodes = Node.objects.filter(last_ms__gt=start_ms).values_list("pk", flat=True)
+    return xids(list(nodes), codes, start_ms, end_ms)
 
 
 def facts_by(node: Node, own_zone: ZoneInfo, policy_id: int) -> tuple[Policy, NodeFacts]:

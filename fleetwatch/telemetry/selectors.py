@@ -107,6 +107,19 @@ def events(node_id: int, until_ms: int) -> list[HealthEvent]:
     )
 
 
+def xids(
+    node_ids: Sequence[int], codes: Sequence[int], start_ms: int, end_ms: int
+) -> list[tuple[str, int, int]]:
+    """The GPU's UUID, when and which, of these XIDs that were told of a GPU in
+    [start_ms, end_ms).
+    """
+    rows = HealthEvent.objects.filter(
+        node__in=node_ids, at_ms__gte=start_ms, at_ms__lt=end_ms, kind="xid", gpu__isnull=False
+    )
+    every = rows.filter(code__in=codes).values_list("gpu__uuid", "at_ms", "code")
+    return [(uuid, at_ms, code) for uuid, at_ms, code in every if code is not None]
+
+
 def kept_ms(node_id: int) -> tuple[int, int] | None:
     """All windows of the node that are kept start in [first, second); None = there are none."""
     ((first_ms, last_ms),) = execute(KEPT_TIME, {"node": node_id})

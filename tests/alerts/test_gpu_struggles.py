@@ -148,7 +148,7 @@ class TestMemoryErrors:
             (2, (10,), []),
             (2, (10, 11), []),  # the same five minutes
             (2, (10, 15), ["firing"]),
-            (2, (25 - DAY, 20), ["firing"]),
+            (2, (35 - DAY, 20), ["firing"]),
             (2, (20 - DAY, 20), []),  # a day apart
         ],
     )

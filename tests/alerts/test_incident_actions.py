@@ -120,8 +120,8 @@ def test_a_snooze_is_taken_back_once_and_then_there_is_none(incident, ana):
 
     assert [each.snoozed_until for each in after] == [None, None]
     assert events(incident) == [
-        ("snooze", "snoozed until 2026-11-20 13:10 UTC by {by}"),
-        ("unsnooze", "snooze taken back by {by}"),
+        ("snooze", "snoozed until 2026-11-20 13:10 UTC by Ana Diaz"),
+        ("unsnooze", "snooze taken back by Ana Diaz"),
     ]
 
 

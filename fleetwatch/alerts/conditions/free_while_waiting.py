@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import MINUTE_MS, Breach, Condition, Line, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints
 from fleetwatch.diagnosis.causes import BY_CODE, OF_CLUSTERS
@@ -21,6 +21,7 @@ from fleetwatch.notify.message import one_line
 
 (QUEUE,) = OF_CLUSTERS
 CAUSE = BY_CODE[QUEUE]
+ACTIONS = (f"Fix: {CAUSE.fixes[0].text} {CAUSE.fixes[0].code}", CAUSE.alike)
 CLEARED = "nothing waits any more that could have taken them"
 # agents flush each 30 s and posting follows each minute; and what waits is two cells in a row: of
 # the newest one nobody knows whether it does
@@ -70,6 +71,19 @@ class Standing:
     free: int
     pending: int
 
+    @property
+    def gpus(self) -> str:
+        """Those that stood free, in words."""
+        return f"{self.free} GPU{'s' * (self.free != 1)}"
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What was measured."""
+        return (
+            ("Free on nodes that are free altogether", self.gpus),
+            ("Jobs wait for", f"{self.pending} GPUs"),
+        )
+
 
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode how many GPUs stood free and how many jobs waited for, at its end; None where
@@ -101,7 +115,6 @@ def _breach(
     if standing is None:
         return None
     name = one_line(episode.subject, 60)
-    free = f"{standing.free} GPU{'s' * (standing.free != 1)}"
     return Breach(
         subject=episode.subject,
         kind="cluster",
@@ -109,19 +122,15 @@ def _breach(
         until_ms=episode.until_ms,
         word="free",
         tag="free while jobs wait",
-        title=f"free while jobs wait · {free} of {name}",
+        title=f"free while jobs wait · {standing.gpus} of {name}",
         where=name,
-        what=f"At least {free} of cluster {name} stood free that jobs waited for",
+        what=f"At least {standing.gpus} of cluster {name} stood free that jobs waited for",
         had="GPUs had stood free",
         limit=f"≥ {watch.settings.threshold:g} for {watch.settings.minutes:g} min",
-        name="",
         address=address,
         has_cost=False,
-        lines=(
-            ("Free on nodes that are free altogether", free),
-            ("Jobs wait for", f"{standing.pending} GPUs"),
-        ),
-        actions=(f"Fix: {CAUSE.fixes[0].text} {CAUSE.fixes[0].code}", CAUSE.alike),
+        lines=standing.lines,
+        actions=ACTIONS,
         labels={"cluster": (episode.subject,), "cause": (QUEUE,)},
         facts={"free": standing.free, "pending": standing.pending},
     )

@@ -16,13 +16,12 @@ from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory import selectors as inventory
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
-from fleetwatch.ledger.judgement_inputs import posted_outages
+from fleetwatch.ledger.judgement_inputs import posted_outages, xids_of_gpus
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
-from fleetwatch.telemetry.models import HealthEvent
 
 # Row remapped, many single-bit errors, uncorrectable error contained: the GPU works on, and is to
 # be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
@@ -97,25 +96,19 @@ def _breaches(troubles: Sequence[Trouble], count: int, heard_ms: int) -> Iterato
 
 def _troubles(start_ms: int, end_ms: int) -> dict[str, list[Trouble]]:
     """By GPU its five minutes with memory errors, while it could work."""
-    told: dict[str, list[Trouble]] = defaultdict(list)
+    every: dict[str, list[Trouble]] = defaultdict(list)
     for uuid, trouble in (*_of_events(start_ms, end_ms), *_of_counters(start_ms, end_ms)):
-        told[uuid].append(trouble)
-    outages = _outages(told)
+        every[uuid].append(trouble)
+    outages = _outages(every)
     working = {
         uuid: [each for each in own if not _is_within(each, outages.get(uuid, ()))]
-        for uuid, own in told.items()
+        for uuid, own in every.items()
     }
     return {uuid: own for uuid, own in working.items() if own}
 
 
 def _of_events(start_ms: int, end_ms: int) -> Iterator[tuple[str, Trouble]]:
-    # by node: events are found by node and time
-    nodes = Node.objects.filter(last_ms__gt=start_ms).values_list("pk", flat=True)
-    rows = HealthEvent.objects.filter(
-        node__in=list(nodes), at_ms__gte=start_ms, at_ms__lt=end_ms, kind="xid",
-        code__in=MEMORY_XIDS, gpu__isnull=False,
-    )  # fmt: skip
-    for uuid, at_ms, code in rows.values_list("gpu__uuid", "at_ms", "code"):
+    for uuid, at_ms, code in xids_of_gpus(MEMORY_XIDS, start_ms, end_ms):
         yield uuid, Trouble(at_ms // CELL_MS * CELL_MS, code)
 
 

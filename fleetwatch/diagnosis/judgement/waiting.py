@@ -5,6 +5,7 @@ for sure are nodes of which every GPU is free; single free GPUs may be too few f
 waits: they count at most.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +41,11 @@ def waited(free_ms: Floats, whole: Mask, pending: Floats) -> Waited:
     return Waited(*(np.floor(values).astype(np.int64) for values in (free, low, high)))
 
 
-def whole_nodes(free_ms: Floats, node_ids: Ints) -> Mask:
+def whole_nodes(free_ms: Floats, node_ids: Sequence[int]) -> Mask:
     """Where every GPU of its node was free all the time; `node_ids`: of each GPU."""
     whole = free_ms >= CELL_MS
     for node_id in np.unique(node_ids):
-        rows = node_ids == node_id
+        rows = np.array(node_ids) == node_id
         whole[rows] = whole[rows].all(axis=0)
     return whole
 
@@ -55,18 +56,22 @@ def spread(
     """Rows x cells: how much of each cell the spans [start_ms, end_ms) of its row take, in
     milliseconds, each by its share; spans lie within the cells and have a length.
     """
+    since = _after(row, start_ms, share, size)
+    ended = _after(row, end_ms, share, size)
+    return np.maximum(since - ended, 0.0)  # shares leave a rounding
+
+
+def _after(row: Ints, at_ms: Floats, share: Floats, size: tuple[int, int]) -> Floats:
+    """Rows x cells: how much of each cell lies behind these moments."""
     rows, count = size
-    # of the time before each edge: what ends there less what began
-    covered = np.zeros((rows, count + 1))
-    slope = np.zeros((rows, count + 2))
-    for at_ms, sign in ((start_ms, share), (end_ms, -share)):
-        cell = (at_ms // CELL_MS).astype(np.int64)
-        rest = (cell + 1) * CELL_MS - at_ms
-        inside = cell < count
-        np.add.at(covered, (row[inside], cell[inside]), (sign * rest)[inside])
-        np.add.at(slope, (row, cell + 1), sign * CELL_MS)
-    spread_ms = covered[:, :count] + np.cumsum(slope, axis=1)[:, :count]
-    return np.maximum(spread_ms, 0.0)  # shares leave a rounding
+    cell = (at_ms // CELL_MS).astype(np.int64)
+    # one cell more than there are: where a moment is the end of all
+    part = np.zeros((rows, count + 1))
+    np.add.at(part, (row, cell), share * ((cell + 1) * CELL_MS - at_ms))
+    whole = np.zeros((rows, count + 2))
+    np.add.at(whole, (row, cell + 1), share * CELL_MS)
+    behind: Floats = part[:, :count] + np.cumsum(whole, axis=1)[:, :count]
+    return behind
 
 
 def in_a_row(hits: Mask) -> Mask:

@@ -77,6 +77,6 @@ def test_spans_are_of_their_row():
 def test_a_node_is_free_altogether_where_each_of_its_gpus_is():
     free_ms = np.array([[1, 1], [1, 0.9], [1, 0]]) * CELL
 
-    whole = whole_nodes(free_ms, np.array([1, 1, 2]))
+    whole = whole_nodes(free_ms, [1, 1, 2])
 
     assert whole.tolist() == [[True, False], [True, False], [True, False]]
