@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('alerts', '0003_named_people'),
+        ('alerts', '0004_mail_links'),
     ]
 
     operations = [
