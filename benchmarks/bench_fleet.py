@@ -285,7 +285,7 @@ def _paths() -> list[str]:
     ]
     plain += ["/findings", "/api/v1/fleet/summary", "/api/v1/nodes"]
     plain += ["/api/v1/jobs", "/api/v1/gpus"]
-    of_no_period = ["/now", "/worst", "/budgets", "/reports", "/status", "/settings"]
+    of_no_period = ["/worst", "/budgets", "/reports", "/status", "/settings"]
     of_no_period += ["/search?q=node"]
     return [*[path + month for path in plain], f"/explain{month}&gpu={gpu}", *of_no_period]
 

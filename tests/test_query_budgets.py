@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 
 PAGES = {
     "/": 34,
-    "/now": 18,
     "/worst": 14,
     "/fleet": 16,
     "/nodes/node-001": 27,

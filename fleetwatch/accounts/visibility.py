@@ -48,9 +48,7 @@ OPEN = frozenset(
     }
 )
 # beside these where sums are everybody's
-OPEN_WITH_PSEUDONYMS = frozenset(
-    {"overview", "overview_now", "overview_worst", "api-1:fleet_summary"}
-)
+OPEN_WITH_PSEUDONYMS = frozenset({"overview", "overview_worst", "api-1:fleet_summary"})
 NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
 CHARTS = ("spend", "finding", "budget")  # the others are of machines
 

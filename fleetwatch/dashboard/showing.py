@@ -8,11 +8,12 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard import freshness, selectors
 from fleetwatch.dashboard.parameters import FILTERS, View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.lib.intervals import Interval
@@ -20,6 +21,7 @@ from fleetwatch.lib.intervals import Interval
 Thing = TypeVar("Thing")
 
 CSV = "text/csv; charset=utf-8"
+LIVE = {f"dashboard/{name}.html" for name in ("overview", "fleet", "jobs", "alerts", "status")}
 LONGEST_ASKED = 500  # of what is kept of an address
 
 Context = dict[str, Any]
@@ -40,7 +42,7 @@ def shows(
 
     It takes these parameters. One that `needs_gpus` leads to /welcome before there is a GPU. A page
     of one thing is given what `find` makes of its address; where that raises Http404, nothing is
-    said of the period.
+    said of the period. A live one asks again while somebody looks at it (freshness.py).
     """
 
     def marked(content: Content) -> View:
@@ -49,26 +51,40 @@ def shows(
         @(takes_only if is_part else takes)(*names)
         @wraps(content)
         def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
-            if needs_gpus and not selectors.has_data() and sight() is None:
+            if needs_gpus and _is_empty():
                 return redirect("welcome")
+            version = _version(request, template)
+            if same := freshness.unchanged(request, version):
+                return same
             subject = [find(**address)] if find else []
             period = read_period(request, default=default)
             shown = content(request, period, *subject)
             if isinstance(shown, HttpResponseBase):
                 return shown
-            return page(request, period, template, rail, _parameters(names) | shown)
+            return page(request, period, template, rail, _shared(names, version) | shown)
 
         return answer
 
     return marked
 
 
-def _parameters(names: Collection[str]) -> Context:
-    """Which of a page's parameters are filters, and which a form of filters keeps."""
+def _shared(names: Collection[str], version: str) -> Context:
+    """Which of a page's parameters are filters, which a form of filters keeps, and its version."""
     return {
+        "page_version": version,
         "filter_names": [name for name in FILTERS if name in names],
         "kept_names": [name for name in names if name not in (*FILTERS, "after")],
     }
+
+
+def _is_empty() -> bool:
+    """Whether there is no GPU yet, as far as the reader may know."""
+    return not selectors.has_data() and sight() is None
+
+
+def _version(request: HttpRequest, template: str) -> str:
+    """Of a live page; "" of another one."""
+    return freshness.version(request, timezone.now()) if template in LIVE else ""
 
 
 def existing(thing: Thing | None) -> Thing:
@@ -107,4 +123,5 @@ def page(
     """The page; 422 where it says what is wrong with what was sent."""
     is_refused = any(context.get(name) for name in ("error", "errors", "faults"))
     shown = period.context(rail, **context)
-    return render(request, template, shown, status=422 if is_refused else 200)
+    status = 422 if is_refused else 200
+    return freshness.private(render(request, template, shown, status=status))

@@ -41,7 +41,6 @@ urlpatterns = [
     path("me/notifications", me.set_notifications, name="set_notifications"),
     path("me/tokens", me.make_token, name="make_token"),
     path("me/tokens/<int:pk>/revoke", me.revoke_token, name="revoke_token"),
-    path("now", overview.overview_now, name="overview_now"),
     path("worst", overview.overview_worst, name="overview_worst"),
     path("fleet", machines.fleet, name="fleet"),
     path("nodes/<str:name>", machines.node, name="node"),

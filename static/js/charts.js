@@ -50,6 +50,7 @@ function dress(layout, width, height) {
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
+    uirevision: "kept", // what somebody zoomed to stays when newer figures come
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
@@ -87,7 +88,10 @@ async function load(el) {
     if (note) note.textContent = "This chart could not be loaded. Reload the page to try again.";
     return;
   }
-  el.figure = await response.json();
+  const text = await response.text();
+  if (text === el.drawnFrom) return;
+  el.drawnFrom = text;
+  el.figure = JSON.parse(text);
   await draw(el);
 }
 
@@ -98,4 +102,6 @@ function drawn() {
 const redraw = () => drawn().forEach(draw);
 addEventListener("fleetwatch:theme", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-for (const el of document.querySelectorAll("[data-figure-url]")) load(el);
+const loadAll = () => document.querySelectorAll("[data-figure-url]").forEach(load);
+addEventListener("fleetwatch:fresh", loadAll);
+loadAll();

@@ -6,7 +6,6 @@ pytestmark = pytest.mark.django_db
 
 PAGES = (
     "/",
-    "/now",
     "/worst",
     "/fleet",
     "/fleet?metric=power",

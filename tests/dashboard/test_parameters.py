@@ -100,7 +100,6 @@ def test_a_page_says_what_it_does_not_know(small, address, sentence):
     "address",
     [
         "/waste.csv?teams=nlp",
-        "/now?team=nlp",
         "/worst?job=1",
         "/filters?gpu=1",
         "/charts/spend?model=H100&colour=1",
@@ -113,10 +112,7 @@ def test_a_file_or_a_fragment_refuses_it(small, address):
     assert "There is no parameter" in answer.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("fragment", "parameters"),
-    [("/now", "there are none here"), ("/worst", "parameters are team,")],
-)
+@pytest.mark.parametrize(("fragment", "parameters"), [("/worst", "parameters are team,")])
 @pytest.mark.parametrize("query", ["range=7d", "from=now-7d&to=now"])
 def test_a_fragment_of_a_time_of_its_own_takes_no_period(small, fragment, parameters, query):
     answer = small.get(f"{fragment}?{query}")
@@ -126,7 +122,7 @@ def test_a_fragment_of_a_time_of_its_own_takes_no_period(small, fragment, parame
     assert small.get(fragment).status_code == 200
 
 
-FILES = ("/waste.csv", "/now", "/worst", "/charts/spend")
+FILES = ("/waste.csv", "/worst", "/charts/spend")
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -151,7 +151,7 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
     ]
     Run.objects.bulk_create(parts)
 
-    page = text_of(admin.get("/now"))
+    page = text_of(admin.get("/"))
 
     assert "Longest: train of ann (nlp) on node-001 GPU 0, since Fri 20 Nov, 09:00 (3 h)" in page
     assert '<span title="$6.000000">$6.00</span> so far' in page

@@ -4,11 +4,13 @@ import msgspec
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts, grid
 from fleetwatch.dashboard.parameters import refusal, refused
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import file
 from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.lib.timeframes import TimeframeError
@@ -21,6 +23,9 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     if wrong := refusal(request, (*charts.parameters(name), "as")):
         return wrong
     form = request.GET.get("as", "json")
+    version = freshness.version(request, timezone.now()) if form == "json" else ""
+    if same := freshness.unchanged(request, version):
+        return same
     try:
         period = read_period(request, is_page=form == "table")
         chart = charts.build(name, request.GET.dict(), period)
@@ -28,15 +33,23 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(str(error)) from error
     except (TimeframeError, charts.NoPeriodError) as error:
         return refused(str(error))
-    match form:
+    return _answer(request, name, chart, period, version)
+
+
+def _answer(
+    request: HttpRequest, name: str, chart: charts.Chart, period: Period, version: str
+) -> HttpResponse:
+    """The chart in the form that the address asks for. Raises Http404 where there is no such."""
+    match request.GET.get("as", "json"):
         case "csv":
             return file(request, _csv(chart), f"fleetwatch-{name}.csv", of=period.interval)
         case "table":
             context = period.context("", chart=chart, rows=chart.rows())
             return render(request, "dashboard/chart_table.html", context)
         case "json":
-            return _json(chart)
-    raise Http404(f"as={form}")
+            return freshness.marked(_json(chart), version)
+        case form:
+            raise Http404(f"as={form}")
 
 
 def _csv(chart: charts.Chart) -> str:

@@ -1,4 +1,4 @@
-"""The overview, the line of it that stays live, and what of it comes after."""
+"""The overview, and what of it comes after."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,12 +87,6 @@ def _of_the_fleet(period: Period, totals: Totals) -> Context:
         "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
     }
-
-
-@shows("dashboard/_now.html", "overview", is_part=True)
-def overview_now(_: HttpRequest, period: Period) -> Context:
-    """The notice line alone, for htmx."""
-    return _now(period.now)
 
 
 @shows("dashboard/_worst.html", "overview", *SUBJECTS, is_part=True)

@@ -1,0 +1,54 @@
+"""Whether what a browser shows is still what it would be given: told by the version of what pages
+are made of, without making the page.
+
+A version holds for a minute at most: time goes on, and the ledger with it. Within the minute it
+ends with what anybody does and with what alerts find. Only whoever asks by a version is answered
+by one, live pages (static/js/live.js) and the browser's own copies of figures: a page that somebody
+opens or reloads is always made.
+"""
+
+from datetime import datetime
+from hashlib import sha256
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.cache import patch_cache_control
+
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.sql import execute, read_statement
+
+HOLDS_MS = 60_000
+
+_VERSION = read_statement("dashboard/sql/version.sql")
+
+
+def version(request: HttpRequest, now: datetime) -> str:
+    """What is shown at the address now, for who asks: another text where it may differ."""
+    [(done, evaluated)] = execute(_VERSION)
+    minute = to_ms(now) // HOLDS_MS
+    parts = (request.user.pk, request.get_full_path(), minute, done, evaluated)
+    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
+
+
+def unchanged(request: HttpRequest, version: str) -> HttpResponse | None:
+    """304 for a browser that has this version, if there is one; None for another."""
+    if not version or request.headers.get("If-None-Match") != _tag(version):
+        return None
+    return marked(HttpResponseNotModified(), version)
+
+
+def marked(response: HttpResponse, version: str) -> HttpResponse:
+    """The response as one of this version, which a browser keeps and asks about each time."""
+    response["ETag"] = _tag(version)
+    return private(response)
+
+
+def private(response: HttpResponse) -> HttpResponse:
+    """The response as the reader's own, unless it says already what may be kept of it."""
+    if "Cache-Control" not in response.headers:
+        patch_cache_control(response, private=True, no_cache=True)
+    return response
+
+
+def _tag(version: str) -> str:
+    # weak: the body may be compressed, or have other random parts
+    return f'W/"{version}"'

@@ -1,0 +1,78 @@
+// A page that somebody looks at stays as it would be if it were opened now. The server says whether it changed; only what differs is
+// put in, so that focus, ticks, open details and places scrolled to stay. Without this file the page is of when it was opened.
+const EVERY_MS = 20_000;
+const main = document.querySelector("[data-version]");
+const asOf = document.querySelector("[data-as-of]");
+let version = main.dataset.version;
+let isAsking = false;
+
+function say(isFresh) {
+  asOf.querySelector(".dot").className = `dot ${isFresh ? "good" : "warn"}`;
+  if (!isFresh) return;
+  asOf.querySelector("time").textContent = new Date().toLocaleTimeString("en-GB", { timeZone: asOf.dataset.asOf });
+}
+
+async function refresh() {
+  if (document.hidden || isAsking || !getSelection().isCollapsed) return;
+  isAsking = true;
+  try {
+    const response = await fetch(location.href, { headers: { Accept: "text/html", "If-None-Match": `W/"${version}"` } });
+    const isPage = response.ok && !response.redirected;
+    if (isPage) put(new DOMParser().parseFromString(await response.text(), "text/html"));
+    say(isPage || response.status === 304);
+  } catch {
+    say(false);
+  } finally {
+    isAsking = false;
+  }
+}
+
+function put(page) {
+  const fresh = page.querySelector("[data-version]");
+  if (!fresh) return;
+  version = fresh.dataset.version;
+  become(main, fresh);
+  document.body.dispatchEvent(new Event("fleetwatch:fresh", { bubbles: true }));
+}
+
+/** What a row, a line or a section is of: it is known again by this wherever it stands. */
+function name(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const of = node.matches("tr, li") ? (node.querySelector("input[type=checkbox]")?.value ?? node.querySelector("a[href]")?.pathname) : null;
+  return `${node.nodeName} ${node.id} ${of ?? ""}`;
+}
+
+/** Makes the children of `old` those of `fresh`; a node that is known again stays the same node. */
+function become(old, fresh) {
+  const left = [...old.childNodes];
+  let place = old.firstChild;
+  for (const child of [...fresh.childNodes]) {
+    const at = left.findIndex((node) => name(node) === name(child));
+    const same = at < 0 ? null : left.splice(at, 1)[0];
+    if (!same) {
+      old.insertBefore(child, place);
+      continue;
+    }
+    if (same === place) place = place.nextSibling;
+    else old.insertBefore(same, place);
+    adopt(same, child);
+  }
+  left.forEach((node) => node.remove());
+}
+
+function adopt(old, fresh) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  if (old.matches(APART) || old === document.activeElement) return;
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !KEPT.includes(name)) old.removeAttribute(name);
+  become(old, fresh);
+}
+
+const KEPT = ["open", "aria-current"]; // opened, or gone to, by whoever looks
+const APART = "[data-apart], [data-figure-url], input:not([type=hidden]), select, textarea"; // theirs, or another script's
+
+setInterval(refresh, EVERY_MS);
+document.addEventListener("visibilitychange", refresh);

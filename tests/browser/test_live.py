@@ -1,0 +1,84 @@
+"""A page that is looked at follows what happens, and nothing that its reader did on it jumps."""
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.alerts.models import Incident
+from tests.browser.test_pages import let_in, live_server, small_site  # noqa: F401
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+@pytest.fixture
+def opened(browser: Browser, small_site):  # noqa: F811
+    """The inbox of a fleet with an open incident."""
+    context = browser.new_context(viewport={"width": 1280, "height": 500})
+    let_in(context, small_site)
+    page = context.new_page()
+    page.goto(f"{small_site}/alerts")
+    yield page
+    context.close()
+
+
+def answer(page: Page) -> int:
+    """The status with which the hub answers the page's next question."""
+    with page.expect_response(lambda response: response.url.endswith("/alerts")) as asked:
+        page.evaluate(LOOK_AGAIN)
+    return asked.value.status
+
+
+def test_what_changed_is_put_in_and_what_the_reader_did_stays(opened: Page):
+    opened.check("[data-row] input[type=checkbox]")
+    opened.evaluate(
+        "document.querySelectorAll('main details').forEach((each) => { each.open = true })"
+    )
+    details = opened.locator("main details[open]").count()
+    opened.evaluate("document.querySelector('[data-row]').isTheSame = true")
+    opened.focus("#search")
+    opened.evaluate("scrollTo(0, 120)")
+    scrolled = opened.evaluate("scrollY")
+    Incident.objects.update(note="the owner was called")
+    record("incident.acknowledge", "somebody else did")
+
+    status = answer(opened)
+
+    opened.wait_for_selector("main >> text=the owner was called")
+    assert status == 200
+    assert opened.is_checked("[data-row] input[type=checkbox]")
+    assert opened.locator("main details[open]").count() == details
+    assert opened.evaluate("document.querySelector('[data-row]').isTheSame")
+    assert opened.evaluate("document.activeElement.id") == "search"
+    assert opened.evaluate("scrollY") == scrolled
+
+
+def test_a_page_without_news_is_not_sent_again_and_says_that_it_is_fresh(opened: Page):
+    opened.evaluate("document.querySelector('[data-as-of] time').textContent = 'long ago'")
+
+    statuses = {answer(opened), answer(opened)}
+
+    assert 304 in statuses
+    opened.wait_for_function(
+        r"/^\d\d:\d\d:\d\d$/.test(document.querySelector('[data-as-of] time').textContent)"
+    )
+
+
+def test_a_hidden_page_asks_nothing(opened: Page):
+    asked = []
+    opened.on("request", lambda request: asked.append(request.url))
+
+    opened.evaluate("Object.defineProperty(document, 'hidden', { value: true }); " + LOOK_AGAIN)
+    opened.wait_for_timeout(300)
+
+    assert asked == []
+
+
+def test_a_page_whose_hub_is_gone_says_so_and_keeps_what_it_shows(opened: Page):
+    opened.route("**/alerts", lambda route: route.abort())
+
+    opened.evaluate(LOOK_AGAIN)
+
+    opened.wait_for_selector("[data-as-of] .dot.warn")
+    assert opened.locator("[data-row]").count() == 1
