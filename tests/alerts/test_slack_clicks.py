@@ -176,9 +176,9 @@ def incident(group) -> Incident:
 @pytest.mark.parametrize(
     ("action", "state", "history"),
     [
-        ("ack", "acknowledged", "acknowledged by ann"),
-        ("snooze", "firing", "snoozed until 2026-11-20 14:00 UTC by ann"),
-        ("fixed", "resolved", "fixed by ann"),
+        ("ack", "acknowledged", "acknowledged by {by}"),
+        ("snooze", "firing", "snoozed until 2026-11-20 14:00 UTC by {by}"),
+        ("fixed", "resolved", "fixed by {by}"),
     ],
 )
 def test_the_owner_does_it_as_himself(slack_api, group, action, state, history):

@@ -89,14 +89,11 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
     period = read_period(request)
     text = request.GET.get("q", "").strip()
     every = _found(text)
-    claims = Identity.objects.filter(confirmed_at=None, user__is_active=True)
     context: Context = {
         "people": every[:MAX_SHOWN],
         "left_off": max(0, every.count() - MAX_SHOWN),
         "text": text,
-        # the newest first: who claims much hides nobody who comes later
-        "claims": claims.select_related("user").order_by("-created_at", "-pk")[:MAX_SHOWN],
-        "claims_left_off": max(0, claims.count() - MAX_SHOWN),
+        **_claims(),
         "invitations": Invitation.objects.filter(
             accepted_by=None, revoked_at=None, expires_at__gt=period.now
         )
@@ -110,6 +107,15 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
         **outcome,
     }
     return page(request, period, "dashboard/people.html", "people", context)
+
+
+def _claims() -> Context:
+    """Names that wait for an admin, the newest first: who claims much hides nobody who comes
+    later.
+    """
+    waiting = Identity.objects.filter(confirmed_at=None, user__is_active=True)
+    claims = list(waiting.select_related("user").order_by("-created_at", "-pk")[: MAX_SHOWN + 1])
+    return {"claims": claims[:MAX_SHOWN], "has_older_claims": len(claims) > MAX_SHOWN}
 
 
 def _found(text: str) -> QuerySet[User]:
