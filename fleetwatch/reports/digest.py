@@ -123,10 +123,7 @@ def message(digest: Digest, *, url: str) -> Message:
     """
     this = digest.this
     return Message(
-        title=(
-            f"{_whose(digest)} {digest.week}: {wording.usd(pricing.usd(this.wasted_usd))} wasted of"
-            f" {wording.usd(pricing.usd(this.cost_usd))}"
-        ),
+        title=f"{_whose(digest)} {digest.week}: {_headline(this)}",
         summary=(
             f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
             " (certain and probable)."
@@ -141,6 +138,20 @@ def message(digest: Digest, *, url: str) -> Message:
 def _whose(digest: Digest) -> str:
     name = one_line(digest.name, 60)
     return {FLEET: "GPU week", TEAM: f"GPU week of {name}", PERSON: "Your GPU week"}[digest.kind]
+
+
+def _headline(this: Totals) -> str:
+    """What was wasted of what, in GPU time where nothing has a rate."""
+    cost = _usd(this, this.cost_usd)
+    if cost is None:
+        return f"{wording.gpu_hours(this.wasted_ms)} wasted of {wording.gpu_hours(this.capacity_ms)}"
+    return f"{wording.usd(_usd(this, this.wasted_usd))} wasted of {wording.usd(cost)}"
+
+
+def _usd(totals: Totals, amount: Decimal) -> Decimal | None:
+    """The amount as it is told; None where nothing has a rate: no dollar is known then, not 0."""
+    has_dollars = totals.unpriced_ms < totals.capacity_ms or not totals.capacity_ms
+    return pricing.usd(amount) if has_dollars else None
 
 
 def _amounts(totals: Totals) -> tuple[Decimal, ...]:
@@ -174,10 +185,10 @@ def _figures(totals: Totals) -> Shape:
 def _fields(digest: Digest) -> Fields:
     this = digest.this
     before = digest.before or nothing()  # with nothing there is nothing to compare
-    cost = pricing.usd(this.cost_usd)
-    wasted = pricing.usd(this.wasted_usd)
-    cost_change = wording.change(cost, pricing.usd(before.cost_usd))
-    waste_change = wording.change(wasted, pricing.usd(before.wasted_usd))
+    cost = _usd(this, this.cost_usd)
+    wasted = _usd(this, this.wasted_usd)
+    cost_change = wording.change(cost, _usd(before, before.cost_usd))
+    waste_change = wording.change(wasted, _usd(before, before.wasted_usd))
     return (
         ("Spend", f"{wording.usd(cost)} ({cost_change})"),
         *_budget(digest.budget),
@@ -229,7 +240,7 @@ def _unverified(this: Totals) -> Fields:
     """What only utilisation says is busy: of its efficiency nobody knows."""
     if not this.busy_only_ms:
         return ()
-    amount = _amount(pricing.usd(this.busy_only_usd), this.busy_only_ms)
+    amount = _amount(_usd(this, this.busy_only_usd), this.busy_only_ms)
     return (
         (
             "Busy, unverified",
@@ -238,8 +249,9 @@ def _unverified(this: Totals) -> Fields:
     )
 
 
-def _amount(usd: Decimal, gpu_ms: int) -> str:
-    return f"{wording.usd(usd)}, {wording.gpu_hours(gpu_ms)}"
+def _amount(usd: Decimal | None, gpu_ms: int) -> str:
+    hours = wording.gpu_hours(gpu_ms)
+    return hours if usd is None else f"{wording.usd(usd)}, {hours}"
 
 
 def _table(digest: Digest) -> tuple[tuple[str, ...], ...]:

@@ -199,3 +199,15 @@ def test_of_an_agent_that_was_stopped_it_says_so():
 
     breach = stored_breach(Incident.objects.get().facts)
     assert breach.actions[0].startswith("Fix: its agent was stopped in order")
+
+
+@pytest.mark.usefixtures("plain_static_files")
+def test_its_page_opens_and_says_what_to_do(client):
+    a_node()
+    run(10)
+    client.force_login(factories.user())
+
+    answer = client.get(f"/incidents/{Incident.objects.get().pk}")
+
+    assert answer.status_code == 200
+    assert "systemctl status" in answer.content.decode()

@@ -167,6 +167,22 @@ def test_example_prices_and_missing_prices_are_said():
     assert "1.0 GPU-h had no rate" in text
 
 
+@pytest.mark.django_db
+def test_where_nothing_has_a_rate_it_is_told_in_gpu_time_and_not_as_no_dollars():
+    an_entry(a_gpu(), "useful", HOUR_MS, job=a_job(), start=WEEK_47)
+    an_entry(a_gpu(), "idle", HOUR_MS, job=a_job(), start=WEEK_47, tier="certain")
+    slack_channel()
+
+    services.compute_weekly_digests(MONDAY_NINE)
+
+    message = Delivery.objects.get().message
+    fields = dict(message["fields"])
+    assert message["title"] == "GPU week 2026-W47: 1.0 GPU-h wasted of 2.0 GPU-h"
+    assert fields["Spend"] == "unknown (nothing to compare with)"
+    assert fields["Wasted"] == "1.0 GPU-h (nothing to compare with)"
+    assert "$" not in str(message)
+
+
 @pytest.mark.parametrize(
     ("now", "hours"),
     [

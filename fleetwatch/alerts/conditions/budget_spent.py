@@ -15,7 +15,7 @@ from fleetwatch.alerts.measuring.budget_months import (
 )
 from fleetwatch.notify import wording
 
-NEW_MONTH = "a new month began, or the budget was raised"
+NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
 NO_BUDGET = "there is no budget any more"
 ACTION = (
     "Fix: see on its page where the dollars went; give back GPUs that are held for nothing, or"

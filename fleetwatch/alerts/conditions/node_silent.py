@@ -172,7 +172,7 @@ def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watc
             "Until then nobody knows what its jobs do, and it costs what it costs.",
         ),
         labels=gpu_labels(node.gpus, node.clusters) | {"node": (node.name,)},
-        facts={"gpus": len(node.gpus), "is_stopped": node.is_stopped},
+        facts={"gpu_count": len(node.gpus), "is_stopped": node.is_stopped},
     )
 
 

@@ -236,10 +236,15 @@ def _curve(breach: Breach, period: Period) -> str:
     """What the chart of its first GPU is asked; "" where it is of none, or the reader sees no
     machines.
     """
-    gpus = [gpu["uuid"] for gpu in breach.facts.get("gpus", ()) if "uuid" in gpu]
-    uuid = breach.subject if breach.kind == "gpu" else next(iter(gpus), "")
+    uuid = breach.subject if breach.kind == "gpu" else _first_gpu(breach)
     is_shown = uuid and sight() is None
     return f"{urlencode({'gpu': uuid})}&{_around(breach, period)}" if is_shown else ""
+
+
+def _first_gpu(breach: Breach) -> str:
+    """Of a job's GPUs the first; "" where it is of no job."""
+    gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()
+    return next((gpu["uuid"] for gpu in gpus if "uuid" in gpu), "")
 
 
 def _month(breach: Breach) -> Decimal | None:
