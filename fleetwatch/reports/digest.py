@@ -144,7 +144,9 @@ def _headline(this: Totals) -> str:
     """What was wasted of what, in GPU time where nothing has a rate."""
     cost = _usd(this, this.cost_usd)
     if cost is None:
-        return f"{wording.gpu_hours(this.wasted_ms)} wasted of {wording.gpu_hours(this.capacity_ms)}"
+        return (
+            f"{wording.gpu_hours(this.wasted_ms)} wasted of {wording.gpu_hours(this.capacity_ms)}"
+        )
     return f"{wording.usd(_usd(this, this.wasted_usd))} wasted of {wording.usd(cost)}"
 
 

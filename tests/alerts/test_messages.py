@@ -313,6 +313,25 @@ def test_mig_instances_and_gpus_without_an_index_are_named():
     assert places(gpus) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
 
 
+@pytest.mark.parametrize(
+    ("indices", "words"),
+    [
+        ((3, 4), "3, 4"),  # two are as short as their range
+        ((0, 1, 2), "0–2"),
+        ((0, 1, 2, 4, 6, 7), "0–2, 4, 6, 7"),
+        ((0, 2, 4), "0, 2, 4"),
+    ],
+)
+def test_gpus_in_a_row_are_named_by_the_first_and_the_last(indices, words):
+    assert places([an_idle_gpu(index) for index in indices]) == f"node-014 GPU {words}"
+
+
+def test_instances_of_one_gpu_are_no_row():
+    gpus = [an_idle_gpu(index, uuid=f"MIG-{index}", mig_profile="1g.10gb") for index in (0, 1, 2)]
+
+    assert places(gpus) == "node-014 GPU 0 (1g.10gb), 1 (1g.10gb), 2 (1g.10gb)"
+
+
 def test_many_nodes_are_counted_not_listed():
     gpus = tuple(an_idle_gpu(0, node=f"n{number}") for number in range(6))
 

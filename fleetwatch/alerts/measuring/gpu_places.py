@@ -8,6 +8,7 @@ from typing import Protocol
 from fleetwatch.notify.message import one_line
 
 NAMED_NODES = 4
+MIN_RUN = 3  # two numbers are as short as their range
 
 
 class Card(Protocol):
@@ -26,12 +27,9 @@ class Card(Protocol):
 
 
 def places(gpus: Sequence[Card]) -> str:
-    """The GPUs by node, e.g. "node-014 GPU 3, 4"; beyond four nodes only how many."""
+    """The GPUs by node, e.g. "node-014 GPU 0–3, 6"; beyond four nodes only how many."""
     by_node = groupby(sorted(gpus, key=place_of), key=lambda gpu: gpu.node)
-    named = [
-        f"{one_line(node, 60)} GPU {', '.join(_number(gpu) for gpu in several)}"
-        for node, several in by_node
-    ]
+    named = [f"{one_line(node, 60)} GPU {_numbers(list(several))}" for node, several in by_node]
     rest = len(named) - NAMED_NODES
     return "; ".join(named[:NAMED_NODES]) + (f"; {rest} more nodes" if rest > 0 else "")
 
@@ -39,6 +37,20 @@ def places(gpus: Sequence[Card]) -> str:
 def place_of(gpu: Card) -> tuple[str, int, str]:
     """What GPUs are sorted by."""
     return (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
+
+
+def _numbers(gpus: Sequence[Card]) -> str:
+    """Of GPUs in order their numbers, of three and more in a row the first and the last."""
+    runs = groupby(enumerate(gpus), key=lambda numbered: _run_of(*numbered))
+    parts = [[_number(gpu) for _, gpu in run] for _, run in runs]
+    return ", ".join(
+        f"{each[0]}–{each[-1]}" if len(each) >= MIN_RUN else ", ".join(each) for each in parts
+    )
+
+
+def _run_of(place: int, gpu: Card) -> int | str:
+    """The same for GPUs whose numbers follow each other; instances stand for themselves."""
+    return gpu.uuid if gpu.index is None or gpu.mig_profile else gpu.index - place
 
 
 def _number(gpu: Card) -> str:
