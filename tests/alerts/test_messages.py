@@ -145,6 +145,19 @@ def test_a_group_of_which_one_is_not_acknowledged_fires():
     assert in_words([acknowledged, *cases("")]).status == "firing"
 
 
+@pytest.mark.parametrize(
+    ("is_acknowledged", "offers"),
+    [((False,), True), ((True,), False), ((True, False), True), ((True, True), False)],
+)
+def test_what_is_acknowledged_all_of_it_offers_that_no_more(is_acknowledged, offers):
+    several = [each for is_done in is_acknowledged for each in cases("", is_acknowledged=is_done)]
+
+    actions = [button.action for button in in_words(several).buttons]
+
+    assert ("ack" in actions) is offers
+    assert actions[-4:] == ["snooze", "not_waste", "fixed", "open"]
+
+
 def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
     message = opened(facts())
 

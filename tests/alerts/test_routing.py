@@ -55,6 +55,8 @@ def test_what_nobody_can_hold_is_the_operators_at_once():
     node = Matter(rule_name="Node silent")
 
     assert ladder(node) == [("OPERATORS", [OPERATORS])]
+    [rung] = rungs(node, ROUTES)
+    assert [each.why for each in rung.destinations] == ["neither a person nor a team is told"]
 
 
 def test_a_rules_own_channels_are_always_told_with_the_first_step():

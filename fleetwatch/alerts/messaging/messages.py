@@ -123,7 +123,7 @@ def _opened(case: Case, setting: Setting) -> Message:
         ),
         url=_url(case, setting),
         severity=setting.severity,
-        buttons=_buttons(case, setting),
+        buttons=_buttons([case], setting),
         text="\n".join(text for text in texts if text),
     )
 
@@ -141,7 +141,7 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
         rows=_rows(breaches, setting),
         url=_url(cases[0], setting),
         severity=setting.severity,
-        buttons=_buttons(cases[0], setting),
+        buttons=_buttons(cases, setting),
         text="\n".join([*_statuses(cases), *_more(rest)]),
     )
 
@@ -161,13 +161,16 @@ def _group_row(cases: Sequence[Case], setting: Setting) -> tuple[str, ...]:
     return message.title, setting.clock(since_ms), wording.usd(cost)
 
 
-def _buttons(case: Case, setting: Setting) -> tuple[Button, ...]:
-    """What can be done about it, here or on its page."""
-    url = _url(case, setting)
-    of_jobs = (Button("Not waste", "not_waste", url),) if case.breach.kind == "job" else ()
+def _buttons(cases: Sequence[Case], setting: Setting) -> tuple[Button, ...]:
+    """What can still be done about it, here or on its page."""
+    url = _url(cases[0], setting)
+    is_open = not all(case.is_acknowledged for case in cases)
+    ack = (Button("Ack", "ack", url, "primary"),) if is_open else ()
+    is_job = cases[0].breach.kind == "job"
+    of_jobs = (Button("Not waste", "not_waste", url),) if is_job else ()
     return (
-        Button("Ack", "ack", url, "primary"),
-        _snooze_button(case, setting),
+        *ack,
+        _snooze_button(cases[0], setting),
         *of_jobs,
         Button("Fixed", "fixed", url),
         Button("Open in FleetWatch", "open", url),

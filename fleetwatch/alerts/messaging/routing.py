@@ -89,11 +89,16 @@ def rungs(matter: Matter, routes: Routes) -> list[Rung]:
     where there is no channel at all.
     """
     owner = () if matter.person is None else (matter.person,)
+    team = _team(matter, routes)
+    is_theirs = not owner and not team
+    why = (
+        "neither a person nor a team is told" if is_theirs else "nobody before them acknowledged it"
+    )
     steps = {
         Step.OWNER: owner,
         Step.AGAIN: owner,
-        Step.TEAM: _team(matter, routes),
-        Step.OPERATORS: _channels(routes.operators, "nobody before them acknowledged it"),
+        Step.TEAM: team,
+        Step.OPERATORS: _channels(routes.operators, why),
     }
     ladder = [Rung(step, several) for step, several in steps.items() if several]
     first = ladder[0] if ladder else Rung(Step.OPERATORS, ())
