@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test test-slurm test-identity test-channels lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm test-identity test-channels test-day lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ test-channels: ## mail by a real Postfix, /metrics and its rules by a real Prome
 	@$(PYTHON) -m tests.channels.prepare
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/channels
+
+test-day: ## a day of 64 GPUs and five people: a hub whose clock is moved, Slack, mail, a real Alertmanager and OpenID Connect provider (says why where it can't)
+	@$(PYTHON) -m tests.day.prepare
+	@$(PYTHON) deploy/bootstrap.py browser
+	@$(RUN) -m pytest tests/day
 
 lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev

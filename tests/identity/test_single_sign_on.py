@@ -2,23 +2,17 @@
 log-in; a person who is out stays out.
 """
 
-import json
-import os
-import socket
-import subprocess
-from pathlib import Path
-
 import pytest
 from django.core.cache import cache
 from django.urls import reverse
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.people import deactivate
 from tests.browser.conftest import browser, static_root
 from tests.browser.test_pages import live_server
 from tests.dashboard import factories
-from tests.identity.prepare import FOLDER
+from tests.identity.provider import NAME, Provider, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __all__ = ["browser", "live_server", "static_root"]
@@ -31,52 +25,21 @@ ANN = {
 }
 
 
-class Provider:
-    """The running provider, with the accounts that it was given."""
-
-    def __init__(self, callback: str) -> None:
-        self.callback = callback
-        with socket.create_server(("localhost", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self, **accounts: dict[str, object]) -> None:
-        self.stop()
-        script = Path(__file__).with_name("provider.mjs")
-        self.process = subprocess.Popen(
-            ["node", str(script), str(self.port), self.callback, json.dumps(accounts)],
-            env={**os.environ, "IDENTITY_FOLDER": str(FOLDER)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        lines = []
-        while (line := self.process.stdout.readline()) != "ready\n":
-            assert line, "".join(lines)
-            lines.append(line)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-
-
 @pytest.fixture
 def provider(live_server, settings):
     cache.clear()
     callback = live_server.url + reverse("openid_connect_callback", args=["sso"])
     running = Provider(callback)
-    settings.OIDC_NAME = "Example Inc."
+    settings.OIDC_NAME = NAME
     settings.OIDC_ROLES = {"gpu-admins": "admin", "gpu-operators": "operator"}
     settings.OIDC_TEAMS = {"ml-nlp": "nlp", "ml-vision": "vision"}
     settings.OIDC_USER_CLAIM = "preferred_username"
     app = {
         "provider_id": "sso",
-        "name": "Example Inc.",
+        "name": NAME,
         "client_id": "fleetwatch",
         "secret": "between-the-two-of-us",
-        "settings": {"server_url": f"http://localhost:{running.port}"},
+        "settings": {"server_url": running.url},
     }
     settings.SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {"APPS": [app], "OAUTH_PKCE_ENABLED": True}
@@ -90,18 +53,6 @@ def page(browser: Browser):
     context = browser.new_context()
     yield context.new_page()
     context.close()
-
-
-def log_in(page: Page, site: str, name: str = "ann") -> None:
-    """As a person does: our page, the provider's pages, back."""
-    page.context.clear_cookies()
-    page.goto(f"{site}/accounts/login/")
-    page.click("text=Example Inc.")
-    page.fill("input[name=login]", name)
-    page.fill("input[name=password]", "whatever the provider asks for")
-    page.click("button[type=submit]")
-    page.click("button[type=submit]")  # may FleetWatch know it?
-    page.wait_for_url(f"{site}/**")
 
 
 def test_the_first_log_in_makes_an_account_with_role_team_and_names(page, provider, live_server):

@@ -67,7 +67,7 @@ class Living:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environment, stdout=log, stderr=log
             )
-        self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready", seconds=180)
+        self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready", seconds=300)
 
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A management command on this stack, found through FLEETWATCH_DATA."""
