@@ -41,7 +41,7 @@ def test_a_toy_in_one_file_opens_tells_and_resolves(rule):
     assert Incident.objects.get().resolution == "it has a shorter name"
     opened, resolved = (one.message for one in Delivery.objects.order_by("pk"))
     assert opened["title"] == f"long · {NAME} · since 11:00 UTC (1 h 00 m)"
-    assert opened["summary"] == f"Node {NAME} had a long name for 1 h 00 m. Owner: nobody known."
+    assert opened["summary"] == f"Node {NAME} had a long name for 1 h 00 m."
     assert opened["url"].endswith(f"/incidents/{Incident.objects.get().pk}")
     assert ["Letters", "24"] in opened["fields"]
     assert ["Burning", "$1.50/h, ≈ $1,095/month if left"] in opened["fields"]

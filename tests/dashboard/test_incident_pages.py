@@ -144,6 +144,16 @@ class TestInbox:
         assert (sums.count, sums.unpriced) == (3, 1)
         assert (sums.usd_per_hour, sums.cost_usd) == (Decimal(2), Decimal(4))
 
+    def test_what_has_no_dollars_by_its_nature_misses_no_rate(self, admin):
+        free = {"cost_usd": None, "usd_per_hour": None, "has_cost": False}
+        shown = incident("nlp", facts={"kind": "budget", **free})
+
+        answer = admin.get("/alerts")
+
+        assert answer.context["sums"].unpriced == 0
+        assert "no rate" not in answer.content.decode()
+        assert "has no rate" not in text(admin, f"/incidents/{shown.pk}")
+
     def test_why_nobody_is_told_stands_beside_it(self, admin):
         incident("slurm/della/1", muted="maintenance until 18:00")
         incident("slurm/della/2", is_late=True)

@@ -91,9 +91,11 @@ def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> B
         had="It had been over it",
         limit=f"spent ≥ {limit}",
         name=label,
-        usd_per_hour=month.spending.usd_per_hour(episode.until_ms),
-        cost_usd=spent_usd - usd_of(month.spending.by(episode.since_ms)),
-        lines=(("Spent", f"{wording.usd(spent_usd)}, {amounts}"),),
+        has_cost=False,  # what is spent is no waste: beside idle GPUs it would be summed as such
+        lines=(
+            ("Spent", f"{wording.usd(spent_usd)}, {amounts}"),
+            ("Spending", f"{wording.usd(month.spending.usd_per_hour(episode.until_ms))}/h"),
+        ),
         actions=(ACTION,),
         labels=month.labels,
         facts={"spent_usd": str(spent_usd), "budget_usd": str(usd_of(month.usd))},

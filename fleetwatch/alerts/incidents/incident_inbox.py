@@ -97,7 +97,7 @@ def open_sums(rows: QuerySet[Incident]) -> OpenSums:
             count=Count("pk"),
             cost_usd=Sum(_usd("cost_usd")),
             usd_per_hour=Sum(_usd("usd_per_hour"), filter=Q(note="")),
-            unpriced=Count("pk", filter=Q(facts__cost_usd=None)),
+            unpriced=Count("pk", filter=Q(facts__cost_usd=None, facts__has_cost=True)),
             oldest_ms=Min("since_ms"),
         )
     )

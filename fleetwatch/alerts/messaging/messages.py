@@ -113,7 +113,7 @@ def _opened(case: Case, setting: Setting) -> Message:
     texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
         title=f"{breach.title} · since {since} ({length})",
-        summary=f"{breach.what} for {length}. Owner: {_owner(breach)}.",
+        summary=f"{breach.what} for {length}.{_owned(breach)}",
         fields=(
             *_about(breach),
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
@@ -283,7 +283,8 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
 
 
 def _about(breach: Breach) -> tuple[Line, ...]:
-    return ("Owner", _owner(breach)), (_head(breach), named(breach.subject, breach.name))
+    owner = (("Owner", _owner(breach)),) if _is_held(breach) else ()
+    return *owner, (_head(breach), named(breach.subject, breach.name))
 
 
 def _kind(breach: Breach) -> str:
@@ -295,6 +296,16 @@ def _head(breach: Breach) -> str:
     """The same where a line begins."""
     kind = _kind(breach)
     return kind[:1].upper() + kind[1:]
+
+
+def _owned(breach: Breach) -> str:
+    """Whose it is, as a sentence after a space; "" of what nobody holds."""
+    return f" Owner: {_owner(breach)}." if _is_held(breach) else ""
+
+
+def _is_held(breach: Breach) -> bool:
+    """Whether people can hold it: nobody owns a node, a budget or a part of FleetWatch."""
+    return bool(breach.owner) or breach.kind in ("job", "gpu")
 
 
 def _owner(breach: Breach) -> str:
