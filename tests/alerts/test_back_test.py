@@ -156,3 +156,22 @@ def test_a_pause_that_is_not_idle_makes_no_job_a_candidate():
     parts = job_parts(Watch(settings=settings, start_ms=ms(-60), end_ms=ms(60)), ("quiet",))
 
     assert len(parts.job_id) == 0
+
+
+def test_each_episode_of_a_job_says_how_many_gpus_it_held_then():
+    """One of two GPUs idles; later, grown to three, one of three."""
+    gpus = [a_gpu(uuid=f"GPU-{name}", node="n") for name in "abc"]
+    job = a_job()
+    for held, start in ((2, 0), (3, 60)):
+        for number, gpu in enumerate(gpus[:held]):
+            ran(gpu, "active" if number else "quiet", start, start + 45, job=job)
+    watched = condition("gpu_idle")
+    watch = Watch(settings=watched.usual, start_ms=ms(-60), end_ms=ms(180))
+    episodes = [Episode(job.key, ms(at), ms(at + 45), fired_ms=ms(at + 30)) for at in (0, 60)]
+
+    breaches = watched.describe(episodes, watch)
+
+    assert [each.what.partition(" of job")[0] for each in breaches] == [
+        "1 of 2 GPUs",
+        "1 of 3 GPUs",
+    ]

@@ -4,7 +4,7 @@ some, by the ledger's runs.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import partial
@@ -172,13 +172,13 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     idle = _idle_gpus(episodes, jobs)
-    by_job = {jobs[episodes[place].subject].pk: gpus for place, gpus in idle.items()}
-    nodes = _held_nodes(by_job, watch)
-    pids = _pids(by_job)
+    job_ids = {place: jobs[episodes[place].subject].pk for place in idle}
+    nodes = _held_nodes(idle, job_ids, watch)
+    pids = _pids({job_ids[place]: gpus for place, gpus in idle.items()})  # of its last episode
     breaches: list[Breach | None] = [None] * len(episodes)
     for place, gpus in idle.items():
         job = jobs[episodes[place].subject]
-        breaches[place] = breach(_facts(job, gpus, nodes[job.pk], pids[job.pk], watch))
+        breaches[place] = breach(_facts(job, gpus, nodes[place], pids[job.pk], watch))
     return breaches
 
 
@@ -216,12 +216,14 @@ class _Card:
         return cls(gpu.node.name, model_of(gpu))
 
 
-def _held_nodes(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, list[int]]:
-    """By job, of each GPU that it holds, its node."""
-    held = _held_gpus(idle, watch)
+def _held_nodes(
+    idle: Mapping[int, list[IdleGPU]], job_ids: Mapping[int, int], watch: Watch
+) -> dict[int, list[int]]:
+    """Of each episode (its place) the node of each GPU that its job held in it."""
+    held = _held_gpus(idle, job_ids, watch)
     gpus = GPU.objects.filter(pk__in=set().union(*held.values()))
     node_of = dict(gpus.values_list("pk", "node_id"))
-    return {job_id: [node_of[gpu_id] for gpu_id in gpu_ids] for job_id, gpu_ids in held.items()}
+    return {place: [node_of[gpu_id] for gpu_id in gpu_ids] for place, gpu_ids in held.items()}
 
 
 def _idle_gpus(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, list[IdleGPU]]:
@@ -279,19 +281,46 @@ def _id(job: Job | None) -> int | None:
     return job.pk if job else None
 
 
-def _held_gpus(idle: Mapping[int, list[IdleGPU]], watch: Watch) -> dict[int, set[int]]:
-    """By job, the GPUs that it held when its idle ones were last seen, and those on nodes that
-    nobody heard since.
+def _held_gpus(
+    idle: Mapping[int, list[IdleGPU]], job_ids: Mapping[int, int], watch: Watch
+) -> dict[int, set[int]]:
+    """Of each episode (its place) the GPUs that its job held when its idle ones were last seen, and
+    those on nodes that nobody heard since.
     """
-    held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
-    job_ids = np.array(list(idle), dtype=np.int64)
-    until_ms = [max(gpu.until_ms for gpu in gpus) for gpus in idle.values()]
-    asked = {"job_ids": job_ids, "until_ms": until_ms, "stale_ms": STALE_MS}
-    unheard_ms = watch.end_ms - STALE_MS
-    silent = job_lanes.silent_lanes(job_ids, watch.end_ms - DAY_MS, unheard_ms=unheard_ms)
-    for job_id, gpu_id in (*fetched(_HELD_GPUS, asked), *silent):
-        held[job_id].add(gpu_id)
+    until_ms = {place: max(gpu.until_ms for gpu in gpus) for place, gpus in idle.items()}
+    held = _seen_gpus(job_ids, until_ms)
+    silent = _silent_gpus(set(job_ids.values()), watch)
+    for place, gpus in idle.items():
+        lost = silent[job_ids[place]].items()
+        held[place] |= {gpu.gpu_id for gpu in gpus}
+        held[place] |= {gpu_id for gpu_id, lost_ms in lost if lost_ms <= until_ms[place]}
     return held
+
+
+def _seen_gpus(job_ids: Mapping[int, int], until_ms: Mapping[int, int]) -> dict[int, set[int]]:
+    """Of each episode (its place) the GPUs that its job held at that moment."""
+    places = list(job_ids)
+    asked = {
+        "job_ids": [job_ids[place] for place in places],
+        "until_ms": [until_ms[place] for place in places],
+        "stale_ms": STALE_MS,
+    }
+    seen: dict[int, set[int]] = defaultdict(set)
+    for number, gpu_id in fetched(_HELD_GPUS, asked):
+        seen[places[number - 1]].add(gpu_id)
+    return seen
+
+
+def _silent_gpus(job_ids: Collection[int], watch: Watch) -> dict[int, dict[int, int]]:
+    """By job, its GPUs on nodes that nobody heard lately, and from when on."""
+    silent: dict[int, dict[int, int]] = defaultdict(dict)
+    since_ms = watch.end_ms - DAY_MS
+    unheard_ms = watch.end_ms - STALE_MS
+    asked = np.array(sorted(job_ids), dtype=np.int64)
+    lost = job_lanes.silent_lanes(asked, since_ms, unheard_ms=unheard_ms)
+    for (job_id, gpu_id), lost_ms in lost.items():
+        silent[job_id][gpu_id] = lost_ms
+    return silent
 
 
 def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:

@@ -168,14 +168,15 @@ def _silent(parts: Parts, lanes: _Lanes, watch: Watch) -> Parts:
     )
 
 
-def silent_lanes(job_ids: Ints, since_ms: int, *, unheard_ms: int) -> set[Lane]:
+def silent_lanes(job_ids: Ints, since_ms: int, *, unheard_ms: int) -> dict[Lane, int]:
     """The GPUs that these jobs held since, on nodes that nobody heard from that moment on, and
-    that were not seen without them: what they do is not known.
+    that were not seen without them: what they do is not known, from when on.
     """
     asked = {"job_ids": job_ids, "since_ms": since_ms, "unheard_ms": unheard_ms}
     rows = fetched(_SILENT_LANES, asked)
     ends_ms = {(job_id, gpu_id): end_ms for job_id, gpu_id, end_ms in rows}
-    return ends_ms.keys() - _reasons(ends_ms).keys()
+    left = _reasons(ends_ms)
+    return {lane: end_ms for lane, end_ms in ends_ms.items() if lane not in left}
 
 
 def counted(parts: Parts) -> Counts:
