@@ -16,7 +16,7 @@ from fleetwatch.api.answer_types import Answer, Joined
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.request_period import asked, required
 from fleetwatch.api.rule_routes import MAX_CHANNELS, channels_named
-from fleetwatch.api.schemas import Listed, Name, NameGiven, Paging
+from fleetwatch.api.schemas import MAY_BE_MISSING, Listed, Name, NameGiven, Paging
 from fleetwatch.api.vocabulary import RouteKind
 
 router = Router(tags=["alerts"])
@@ -42,7 +42,13 @@ def list_routes(request: HttpRequest, paging: Paging) -> Answer:
     return asked(request).listed(visible_routes(), paging.limit, route_row)
 
 
-@router.put("/routes", operation_id="setRoute", response=RouteRow, auth=[WriteToken(), django_auth])
+@router.put(
+    "/routes",
+    operation_id="setRoute",
+    response=RouteRow,
+    auth=[WriteToken(), django_auth],
+    openapi_extra=MAY_BE_MISSING,
+)
 def change_route(request: HttpRequest, wanted: Body[RouteRow]) -> Joined:
     """One route as it is from now on, without channels none: for operators, a team's also for who
     leads it.
