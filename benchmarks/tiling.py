@@ -97,7 +97,7 @@ def tile(posted_day: Interval, shift: int) -> tuple[datetime, int]:
     connection; only an untiled one.
     """
     start = posted_day.start - shift * DAY
-    gpus, others = _moved(shift)
+    gpus, others = moved(shift)
     values = _span(posted_day) | {
         "shift_days": shift,
         "step": shift * USERS_ON,
@@ -128,7 +128,7 @@ def _span(day: Interval) -> dict[str, Any]:
     }
 
 
-def _moved(shift: int) -> tuple[list[int], list[int]]:
+def moved(shift: int) -> tuple[list[int], list[int]]:
     """GPU ids, and which GPU of the same model and place in its node stands in for each."""
     rows = GPU.objects.filter(parent=None, first_ms__isnull=False).order_by(
         "model_name", "index", "node__name"

@@ -53,7 +53,7 @@ def evaluate(now: datetime) -> dict[str, int]:
     for rule in Rule.objects.order_by("pk"):
         with transaction.atomic():
             if _is_due(rule, now) and has_lock(f"alerts.rule.{rule.pk}"):
-                did.update(_evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
+                did.update(evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
     return dict(did)
 
 
@@ -183,7 +183,8 @@ def _check_waits(terms: RuleTerms) -> None:
             raise RefusedFieldError(f"0 to {LONGEST_MINUTES:g} minutes", field=name)
 
 
-def _evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
+def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
+    """What became of its incidents, as evaluate() counts. Needs a transaction."""
     watched = condition(rule.condition)
     incidents = {
         incident.subject: incident
