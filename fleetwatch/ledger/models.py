@@ -176,7 +176,7 @@ class Run(models.Model):
             models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
             # read by: job pages and alerts
             models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
-            # read by: alerts; one run in three hundred: who is in trouble is found without the
+            # read by: alerts; one run in some eighty: who is in trouble is found without the
             # others
             models.Index(
                 fields=["condition", "end_ms"],
