@@ -55,8 +55,20 @@ def _others(uuid: str, order: Order, workload: Workload) -> bool:
     )
 
 
-def _by_slurm(order: Order, _: Workload) -> None:
-    Commands().run("scancel", "--", order.job)
+def _by_slurm(order: Order, workload: Workload) -> None:
+    [job, *_] = _jobs(order, workload)
+    Commands().run("scancel", "--", _slurm_id(job))
+
+
+def _slurm_id(job: Job) -> str:
+    """What ends this job alone: the last task of an array has the whole array's number, which would
+    end every task. Raises OrderError of a part of a heterogeneous job, whose other parts end too.
+    """
+    if job.labels.get("het_job"):
+        raise OrderError("it is a part of a heterogeneous job")
+    array = job.labels.get("array_job", "")
+    task = job.labels.get("array_task", "")
+    return "%s_%s" % (array, task) if array.isdigit() and task.isdigit() else job.id
 
 
 def _by_docker(order: Order, _: Workload) -> None:

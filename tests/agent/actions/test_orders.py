@@ -111,6 +111,29 @@ def test_a_job_that_rested_through_its_grace_is_ended_once(runner, slurm):
     assert (texts(runner), slurm()) == ([], ["-- 7"])
 
 
+@pytest.mark.parametrize(
+    ("labels", "ended"),
+    [
+        ({"array_job": "7", "array_task": "3"}, ["-- 7_3"]),  # 7 alone is the whole array
+        ({"array_job": "7", "array_task": "0"}, ["-- 7_0"]),
+        ({"array_job": "7"}, ["-- 7"]),
+        ({"het_job": "6"}, []),
+    ],
+)
+def test_what_is_ended_is_the_job_alone(runner, slurm, labels, ended):
+    workload = replace(HELD, jobs=[replace(JOB, labels=labels)])
+
+    after(runner, windows(10, workload=workload), an_order())
+
+    assert slurm() == ended
+
+
+def test_what_became_of_two_orders_of_one_moment_has_two_moments(runner):
+    runner.take([an_order(node="gpu-08"), an_order(key="order-0002", node="gpu-08")])
+
+    assert [event.at_ms for event in runner.events()] == [NOW, NOW + 1]
+
+
 def test_a_restarted_agent_does_not_do_it_again(runner, slurm, tmp_path):
     after(runner, windows(10), an_order())
 
