@@ -54,6 +54,7 @@ INSTALLED_APPS = [
     "fleetwatch.diagnosis",
     "fleetwatch.notify",
     "fleetwatch.alerts",
+    "fleetwatch.actions",
     "fleetwatch.reports",
     "fleetwatch.finance",
     "fleetwatch.dashboard",

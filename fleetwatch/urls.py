@@ -7,6 +7,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     # before the read API: /api/v1/batches and /enroll are plain views
     path("", include("fleetwatch.ingest.urls")),
     path("", include("fleetwatch.alerts.urls")),
+    path("", include("fleetwatch.actions.urls")),
     path("", include("fleetwatch.api.urls")),
     path("", include("fleetwatch.dashboard.urls")),
 ]

@@ -50,6 +50,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "notify",
         "operations",
     },
+    "actions": {
+        "accounts",
+        "alerts",
+        "inventory",
+        "jobs",
+        "telemetry",
+        "ingest",
+        "notify",
+        "operations",
+    },
     "reports": {
         "accounts",
         "alerts",

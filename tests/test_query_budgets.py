@@ -36,6 +36,7 @@ PAGES = {
     "/alerts/rules": 9,
     "/alerts/silences": 8,
     "/alerts/routes": 8,
+    "/alerts/actions": 8,
     "/causes": 8,
     "/causes/hung": 9,
     "/reports": 13,

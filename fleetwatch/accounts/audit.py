@@ -32,6 +32,7 @@ KINDS = {
     "rule": "Rules",
     "incident": "Incidents",
     "silence": "Silences and exemptions",
+    "action": "Actions by themselves",
     "route": "Routes",
     "preference": "How people hear of things",
     "policy": "Policies",

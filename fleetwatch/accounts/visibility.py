@@ -34,7 +34,7 @@ OPEN = frozenset(
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         "set_notifications",
         *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
-        *("alerts", "incident", "incident_act", "incidents_act"),
+        *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions"),  # what words mean
         # of the own jobs and teams

@@ -305,7 +305,7 @@ def _open(writing: _Writing, described: _Described) -> str:
     incident.save()
     if episode.fired_ms is None or described.breach is None:
         return "pending"
-    _log(incident, "fired", described.breach.title, at=from_ms(episode.fired_ms))
+    add_event(incident, "fired", described.breach.title, at=from_ms(episode.fired_ms))
     log.info("incident opened", incident=incident.pk, rule=writing.rule.pk)
     if episode.ended_ms is not None:
         _resolve(incident, episode.reason, writing.now)
@@ -319,7 +319,7 @@ def _keep(writing: _Writing, incident: Incident, described: _Described) -> str:
     incident.is_late = incident.is_late and writing.is_late(described.episode)
     incident.save()
     if fires_now and described.breach is not None:
-        _log(incident, "fired", described.breach.title, at=from_ms(incident.fired_ms or 0))
+        add_event(incident, "fired", described.breach.title, at=from_ms(incident.fired_ms or 0))
         return "opened"
     return "no_data" if incident.note else "kept"
 
@@ -336,7 +336,7 @@ def _follow(writing: _Writing, incident: Incident, described: _Described) -> Non
         return
     if person != incident.person:
         whose = f"it is {PERSON}'s now" if person else "nobody here is known to hold it now"
-        _log(incident, "owner", whose, at=writing.now, person=person)
+        add_event(incident, "owner", whose, at=writing.now, person=person)
     incident.person = person
     incident.team = team
 
@@ -378,15 +378,16 @@ def _resolve(incident: Incident, reason: str, now: datetime) -> None:
         incident.resolved_at = now
         incident.resolution = reason
         incident.snoozed_until = None
-        _log(incident, "resolved", reason, at=now)
+        add_event(incident, "resolved", reason, at=now)
     incident.note = ""
     incident.save()
     log.info("incident resolved", incident=incident.pk, rule=incident.rule_id, reason=reason)
 
 
-def _log(
+def add_event(
     incident: Incident, kind: str, text: str, *, at: datetime, person: User | None = None
 ) -> None:
+    """One more line of its history; `person`: who is named in it."""
     IncidentEvent.objects.create(
         incident=incident, kind=kind, text=text[:400], at=at, person=person
     )

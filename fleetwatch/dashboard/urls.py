@@ -3,6 +3,7 @@
 from django.urls import path
 
 from fleetwatch.dashboard.views import (
+    actions,
     alerts,
     audit,
     budgets,
@@ -61,12 +62,21 @@ urlpatterns = [
     path("alerts/rules", rules.rules, name="rules"),
     path("alerts/rules/<int:pk>", rules.rule, name="rule"),
     path("alerts/rules/<int:pk>/<slug:action>", rules.change, name="rule_change"),
+    path("alerts/actions", actions.actions, name="actions"),
+    path("alerts/actions/add", actions.add_action_policy, name="action_policy_add"),
+    path("alerts/actions/<int:pk>", actions.action_policy, name="action_policy"),
+    path(
+        "alerts/actions/<int:pk>/<slug:action>",
+        actions.change_action_policy,
+        name="action_policy_change",
+    ),
     path("alerts/silences", silences.silences, name="silences"),
     path("alerts/silences/add", silences.add, name="silence_add"),
     path("alerts/silences/<int:pk>/end", silences.end, name="silence_end"),
     path("alerts/routes", routes.routes, name="routes"),
     path("alerts/routes/set", routes.change, name="route_set"),
     path("incidents/<int:pk>", incidents.incident, name="incident"),
+    path("incidents/<int:pk>/keep", incidents.keep, name="incident_keep"),
     path("incidents/<int:pk>/<slug:action>", incidents.act, name="incident_act"),
     path("causes", findings.causes, name="causes"),
     path("causes/<slug:code>", findings.cause, name="cause"),

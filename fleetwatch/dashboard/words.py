@@ -140,6 +140,7 @@ def event(kind: str) -> str:
 # what happened to an incident; what people do says itself whole
 INCIDENT_EVENTS = {
     "fired": "Fired",
+    "action": "Action",
     "resolved": "Over",
     "muted": "Muted",
     "unmuted": "Told again",

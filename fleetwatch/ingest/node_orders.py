@@ -50,6 +50,11 @@ def give(node: Node, stop: Stop, now: datetime) -> NodeOrder:
     )
 
 
+def withdraw(key: str, now: datetime) -> None:
+    """Answers name the order no more. An agent that has it already carries it out all the same."""
+    NodeOrder.objects.filter(key=key, expires_at__gt=now).update(expires_at=now)
+
+
 class OpenOrders:
     """The orders that wait, as this process saw them last."""
 

@@ -5,7 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 
 SEVERITIES = ("info", "warning", "critical", "resolved")
-ACTIONS = ("ack", "snooze", "unsnooze", "not_waste", "fixed", "open")
+ACTIONS = ("ack", "snooze", "unsnooze", "not_waste", "fixed", "keep", "open")
+OPENING = ("keep", "open")  # these open a page, wherever they are
 STYLES = ("", "primary", "danger")
 STATUSES = ("", "firing", "acknowledged", "resolved")
 # Control, format (bidirectional overrides, zero width), surrogate, private, unassigned, line and

@@ -120,6 +120,16 @@ def xids(
     return [(uuid, at_ms, code) for uuid, at_ms, code in every if code is not None]
 
 
+def action_results(node_ids: Iterable[int], since_ms: int) -> list[tuple[int, str]]:
+    """What agents of these nodes said since then of the orders they were given, the oldest first:
+    the node, and a text that begins with the order's key.
+    """
+    rows = HealthEvent.objects.filter(
+        node__in=list(node_ids), kind="action_result", at_ms__gte=since_ms
+    )
+    return list(rows.order_by("at_ms", "pk").values_list("node_id", "text"))
+
+
 def kept_ms(node_id: int) -> tuple[int, int] | None:
     """All windows of the node that are kept start in [first, second); None = there are none."""
     ((first_ms, last_ms),) = execute(KEPT_TIME, {"node": node_id})

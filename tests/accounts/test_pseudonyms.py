@@ -68,7 +68,7 @@ def test_no_page_names_others_or_links_to_what_is_closed(role, split, others):
     assert reading.closed() == []
     assert {"me", "jobs", "waste", "waste_csv", "findings", "overview"} <= (reading.opened)
     assert reading.pages - OPEN - OPEN_WITH_PSEUDONYMS - {
-        "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
+        "", "chart", "invitation", "unsubscribe", "keep_job", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_no_page_shows_what_is_others_or_links_to_what_is_closed(role, split, ot
         reading.opened
     )
     assert reading.pages - OPEN - {
-        "", "chart", "invitation", "unsubscribe", "agent_package", "agent_checksum", "agent_install_script"
+        "", "chart", "invitation", "unsubscribe", "keep_job", "agent_package", "agent_checksum", "agent_install_script"
     } == set()  # fmt: skip
 
 

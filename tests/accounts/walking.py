@@ -20,11 +20,12 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 
 from fleetwatch.accounts.models import NameRule
 from fleetwatch.accounts.permissions import RIGHTS, Right
+from fleetwatch.actions.keeping import keep_url
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard.forms import changes
-from fleetwatch.dashboard.views import invoices, people, rules
+from fleetwatch.dashboard.views import actions, invoices, people, rules
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report
 from tests.accounts import world
@@ -36,7 +37,7 @@ OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
     "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
-    "unsubscribe", "mail_link",
+    "unsubscribe", "mail_link", "keep_job",
 }  # fmt: skip
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}
@@ -65,6 +66,10 @@ CHANGED_BY = {
     "theme": EVERYBODY,
     "unsubscribe": EVERYBODY,
     "mail_link": EVERYBODY,
+    "keep_job": EVERYBODY,
+    "incident_keep": EVERYBODY,  # whose it is: here there is nothing to keep
+    "action_policy_add": Right.FLEET,
+    "action_policy_change": Right.FLEET,
     "report_compute": Right.MONEY,
     "invoice_change": Right.MONEY,
     "budget_set": Right.MONEY,
@@ -167,6 +172,13 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("incident_act", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("incident_act", "action"): list(incident_actions.KINDS),
         ("mail_link", "token"): [],  # of an incident; here is none
+        ("incident_keep", "pk"): list(Incident.objects.values_list("pk", flat=True)),
+        ("action_policy", "pk"): [there.policy.pk],
+        ("action_policy_change", "pk"): [there.policy.pk],
+        ("action_policy_change", "action"): list(actions.CHANGES),
+        ("keep_job", "token"): [
+            keep_url(there.policy.actions.get(), there.users["lead"]).rpartition("/")[2]
+        ],
         ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],

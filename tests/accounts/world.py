@@ -11,7 +11,8 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.services import create_api_token, digest
-from fleetwatch.alerts.models import Incident, Preference, Silence
+from fleetwatch.actions.models import Action, Policy
+from fleetwatch.alerts.models import Incident, Preference, Rule, Silence
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
@@ -43,6 +44,7 @@ class World:
     finding: Finding
     others: Finding
     silence: Silence
+    policy: Policy
     invitation: str
     secrets: tuple[str, ...]
 
@@ -65,6 +67,7 @@ def make(slack_url: str, smtp_port: int) -> World:
         finding,
         others,
         _silence(),
+        _policy(users["lead"]),
         invitation,
         (WEBHOOK_SECRET, invitation, *tokens.values(), *hashes),
     )
@@ -109,6 +112,21 @@ def _silence() -> Silence:
         reason="moved to another rack",
         created_at=NOW,
     )
+
+
+def _policy(lead: User) -> Policy:
+    """Switched off, with a ladder that is over."""
+    rule = Rule.objects.get(condition="job_idle")
+    policy = Policy.objects.create(
+        rule=rule, kind="stop_job", job_kinds=[], first_wait_minutes=60, second_wait_minutes=60,
+        max_per_hour=1, max_usd_per_hour=Decimal(50), created_at=NOW,
+    )  # fmt: skip
+    Action.objects.create(
+        policy=policy, kind="stop_job", is_dry_run=False, state="ended",
+        subject="slurm/della/1000", restarts=0, person=lead, gpus=1, usd_per_hour=Decimal(2),
+        began_at=NOW - timedelta(hours=1), ended_at=NOW,
+    )  # fmt: skip
+    return policy
 
 
 def _money(smtp_port: int, slack_url: str) -> None:

@@ -36,6 +36,7 @@ PAGES = {
     "rules": "/alerts/rules",
     "silences": "/alerts/silences",
     "routes": "/alerts/routes",
+    "actions": "/alerts/actions",
     "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",

@@ -140,9 +140,9 @@ def measure(watch: Watch, levels: job_lanes.Levels) -> Measured:
 
 def all_idle(counts: Counts) -> Ints:
     """In breach where every GPU is idle, clear where one is active; one that nobody sees forbids to
-    say either.
+    say either, and so does time in which the job is known to hold none.
     """
-    silent = counts.unseen > 0
+    silent = (counts.unseen > 0) | (counts.held == 0)
     return np.select(
         [counts.clear > 0, silent, counts.breaching == counts.held],
         [Level.CLEAR, job_lanes.UNKNOWN, Level.BREACH],

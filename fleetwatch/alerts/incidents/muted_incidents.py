@@ -5,7 +5,7 @@ from datetime import datetime
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers, weekly_hours
-from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.conditions import CONDITIONS, condition
 from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 
@@ -19,13 +19,22 @@ def mute(now: datetime) -> set[int]:
     incidents = list(Incident.objects.filter(state__in=FIRES).select_related("rule").order_by("pk"))
     if not incidents:
         return set()
-    mutes = Mutes(now, organisation_zone(), read_mutes(now), _speakers(incidents))
+    why = mute_reasons(incidents, now)
     returned = set()
     for incident in incidents:
-        reason = mutes.reason(_subject(incident))
+        reason = why[incident.pk]
         if reason != incident.muted:
             returned |= _change(incident, reason, now)
     return returned
+
+
+def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]:
+    """By id of each of these why nobody is told of it at this moment; "" where people are."""
+    speaking = [each.name for each in CONDITIONS if each.speaks_for]
+    speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
+    ordered = speakers.select_related("rule").order_by("pk")
+    mutes = Mutes(now, organisation_zone(), read_mutes(now), _speakers(ordered))
+    return {incident.pk: mutes.reason(_subject(incident)) for incident in incidents}
 
 
 def read_mutes(now: datetime) -> list[Mute]:

@@ -17,6 +17,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.lib.actor import SLACK, Actor, acting
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import limit_waits
+from fleetwatch.notify.message import OPENING
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.selectors import carrier
 from fleetwatch.notify.services import ask_reason, whisper
@@ -49,7 +50,7 @@ def act(signers: Iterable[Channel], click: Interaction, now: datetime) -> Answer
     """Does what was clicked, as the person whose Slack member it is. `signers`: the channels of the
     app that it came from.
     """
-    if click.action == "open":
+    if click.action in OPENING:
         return Answer()
     person = person_named(Identity.System.SLACK, click.who)
     if person is None:

@@ -22,6 +22,9 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight
+from fleetwatch.actions import keeping
+from fleetwatch.actions.keeping import KEEPABLE, OVER, may_keep
+from fleetwatch.actions.selectors import outlook
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
@@ -90,6 +93,24 @@ def act(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         return _page(request, incident, action=action, error=str(error), sent=asked.post)
     messages.success(request, DONE[action])
     return redirect("incident", incident.pk)
+
+
+@require_POST
+@login_required
+@never_cache
+def keep(request: HttpRequest, pk: int) -> HttpResponse:
+    """Nothing is done by itself about the incident's job."""
+    incident = _incident(pk)
+    asked = read_form(request)
+    ladder = incident.actions.filter(state__in=KEEPABLE, is_dry_run=False).first()
+    if ladder is None:
+        return _page(request, incident, action="keep", error=OVER)
+    try:
+        keeping.keep(ladder.pk, by=asked.user, reason=asked.text("reason"), now=asked.now)
+    except RefusedFieldError as error:
+        return _page(request, incident, action="keep", error=str(error), sent=asked.post)
+    messages.success(request, "Kept: nothing is done about this run of the job.")
+    return redirect("incident", pk)
 
 
 @require_POST
@@ -171,12 +192,25 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "sends": sends(incident),
         "before": before(incident, period.now),
         **_rights(user, incident, period.now),
+        **_of_actions(user, incident, period.now),
         "action": "",
         "error": "",
         "sent": {},
         **outcome,
     }
     return page(request, period, "dashboard/incident.html", "alerts", context)
+
+
+def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
+    """What is done about it by itself, and whether the user may stop that."""
+    ladders = list(incident.actions.order_by("-pk"))
+    going_on = (each for each in ladders if each.state in KEEPABLE and not each.is_dry_run)
+    ladder = next(going_on, None)
+    return {
+        "ladders": ladders,
+        "outlook": outlook(incident, now),
+        "keepable": ladder is not None and may_keep(ladder, user, now),
+    }
 
 
 def _of_breach(user: User, view: IncidentView, period: Period) -> Context:

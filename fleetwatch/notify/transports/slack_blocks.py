@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from fleetwatch.notify.message import SIGNS, Button, Message, one_line, sparkline
+from fleetwatch.notify.message import OPENING, SIGNS, Button, Message, one_line, sparkline
 from fleetwatch.notify.transports.base import Block, fitting
 
 MAX_BLOCKS = 50
@@ -61,8 +61,8 @@ def click_buttons(message: Message, value: str) -> list[Block]:
     """The message's buttons as clicks that bring the value to us; those that open a page are
     links.
     """
-    clicks = [button(each, value=value) for each in message.buttons if each.action != "open"]
-    return clicks + [each for each in url_buttons(message) if each["action_id"] == "open"]
+    clicks = [button(each, value=value) for each in message.buttons if each.action not in OPENING]
+    return clicks + [each for each in url_buttons(message) if each["action_id"] in OPENING]
 
 
 def button(given: Button, **target: str) -> Block:

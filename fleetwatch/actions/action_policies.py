@@ -1,0 +1,206 @@
+"""What is done by itself, and within which limits: set by operators, switched off by them at any
+moment.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db import transaction
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.permissions import Right, check
+from fleetwatch.actions.models import Action, Policy
+from fleetwatch.alerts.models import Rule
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.sql import wait_for_lock
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.webhook import WEBHOOK
+
+CONDITION = "job_idle"  # the only one that says that all of a job rests
+# services wait for requests: that nobody asks them is no reason to end them
+JOB_KINDS = (Job.Kind.BATCH, Job.Kind.INTERACTIVE)
+REHEARSAL = timedelta(days=7)
+LEAST_WAIT = 10  # minutes
+LONGEST_WAIT = 24 * 60
+MOST_PER_HOUR = 100
+MOST_USD_PER_HOUR = 100_000
+OFF = "its policy was switched off"
+Kind = Policy.Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTerms:
+    """How a policy is set. No teams, or no job kinds: nothing is acted on. `dry_run_until` None: as
+    it is.
+    """
+
+    is_enabled: bool
+    teams: tuple[Team, ...]
+    job_kinds: tuple[str, ...]
+    first_wait_minutes: int
+    second_wait_minutes: int
+    max_per_hour: int
+    max_usd_per_hour: Decimal
+    channel: Channel | None = None
+    dry_run_until: datetime | None = None
+
+
+def terms_of_policy(policy: Policy) -> PolicyTerms:
+    """The policy's as they are."""
+    return PolicyTerms(
+        is_enabled=policy.is_enabled,
+        teams=tuple(policy.teams.order_by("slug")),
+        job_kinds=tuple(policy.job_kinds),
+        first_wait_minutes=policy.first_wait_minutes,
+        second_wait_minutes=policy.second_wait_minutes,
+        max_per_hour=policy.max_per_hour,
+        max_usd_per_hour=policy.max_usd_per_hour,
+        channel=policy.channel,
+        dry_run_until=policy.dry_run_until,
+    )
+
+
+@transaction.atomic
+def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
+    """A policy of the rule, switched off, that names nobody.
+
+    Raises RefusedFieldError, and PermissionDenied for who does not run the fleet.
+    """
+    check(by, Right.FLEET)
+    if kind not in Kind.values:
+        raise RefusedFieldError(f"it is one of {', '.join(Kind.values)}", field="kind")
+    if rule.condition != CONDITION:
+        raise RefusedFieldError(
+            "only a rule of idle jobs can have one: other rules hold of jobs that work",
+            field="rule",
+        )
+    if Policy.objects.filter(rule=rule).exists():
+        raise RefusedFieldError(f"{rule.name} has one already", field="rule")
+    policy = Policy.objects.create(
+        rule=rule,
+        kind=kind,
+        job_kinds=[],
+        first_wait_minutes=60,
+        second_wait_minutes=60,
+        max_per_hour=1,
+        max_usd_per_hour=Decimal(50),
+        created_at=now,
+    )
+    record("action.add_policy", rule.name, kind=kind)
+    return policy
+
+
+@transaction.atomic
+def set_policy(policy: Policy, terms: PolicyTerms, *, by: User, now: datetime) -> Policy:
+    """The policy with new terms, from this moment on: whoever is about to act by the old ones is
+    waited for. When it is switched on first, a week of dry run begins.
+
+    Raises RefusedFieldError, and PermissionDenied for who does not run the fleet.
+    """
+    check(by, Right.FLEET)
+    wait_for_lock(lock_name(policy.pk))
+    policy.refresh_from_db()
+    _check(policy, terms)
+    if terms.is_enabled and policy.rehearsed_from is None:
+        policy.rehearsed_from = now
+    policy.dry_run_until = _dry_run_until(policy, terms)
+    policy.is_enabled = terms.is_enabled
+    policy.job_kinds = sorted(terms.job_kinds)
+    policy.first_wait_minutes = terms.first_wait_minutes
+    policy.second_wait_minutes = terms.second_wait_minutes
+    policy.max_per_hour = terms.max_per_hour
+    policy.max_usd_per_hour = terms.max_usd_per_hour
+    policy.channel = terms.channel
+    policy.save()
+    policy.teams.set(terms.teams)
+    if not policy.is_enabled:
+        _end_ladders(policy, now)
+    _record(policy)
+    return policy
+
+
+@transaction.atomic
+def remove_policy(policy: Policy, *, by: User, now: datetime) -> None:
+    """It is gone; what it did stays in the history. Raises PermissionDenied."""
+    check(by, Right.FLEET)
+    wait_for_lock(lock_name(policy.pk))
+    _end_ladders(policy, now)
+    record("action.remove_policy", policy.rule.name, kind=policy.kind)
+    policy.delete()
+
+
+def lock_name(policy_id: int) -> str:
+    """Of the lock that is held while the policy acts, or changes."""
+    return f"actions.policy.{policy_id}"
+
+
+def is_dry_run(policy: Policy, now: datetime) -> bool:
+    """Whether nobody is warned and nothing is done."""
+    return policy.dry_run_until is None or now < policy.dry_run_until
+
+
+def _dry_run_until(policy: Policy, terms: PolicyTerms) -> datetime | None:
+    """None before it was switched on first. Raises RefusedFieldError."""
+    if policy.rehearsed_from is None:
+        return None
+    least = policy.rehearsed_from + REHEARSAL
+    wanted = terms.dry_run_until or policy.dry_run_until or least
+    if wanted < least:
+        raise RefusedFieldError(
+            f"the first week is a dry run: until {least:%Y-%m-%d %H:%M} UTC at least",
+            field="dry_run_until",
+        )
+    return wanted
+
+
+def _check(policy: Policy, terms: PolicyTerms) -> None:
+    """Raises RefusedFieldError."""
+    if not set(terms.job_kinds) <= set(JOB_KINDS):
+        raise RefusedFieldError(f"one of {', '.join(JOB_KINDS)}", field="job_kinds")
+    for name in ("first_wait_minutes", "second_wait_minutes"):
+        if not LEAST_WAIT <= getattr(terms, name) <= LONGEST_WAIT:
+            raise RefusedFieldError(f"{LEAST_WAIT} to {LONGEST_WAIT} minutes", field=name)
+    if not 1 <= terms.max_per_hour <= MOST_PER_HOUR:
+        raise RefusedFieldError(f"1 to {MOST_PER_HOUR} jobs an hour", field="max_per_hour")
+    amount = terms.max_usd_per_hour
+    if not (amount.is_finite() and Decimal("0.01") <= amount <= MOST_USD_PER_HOUR):
+        raise RefusedFieldError(f"$0.01 to ${MOST_USD_PER_HOUR:,}", field="max_usd_per_hour")
+    _check_channel(policy, terms)
+
+
+def _check_channel(policy: Policy, terms: PolicyTerms) -> None:
+    if policy.kind != Kind.WEBHOOK:
+        return
+    if terms.channel is None and terms.is_enabled:
+        raise RefusedFieldError("which webhook is called?", field="channel")
+    if terms.channel is not None and terms.channel.kind != WEBHOOK.kind:
+        raise RefusedFieldError("it is a channel that is a signed webhook", field="channel")
+
+
+def _end_ladders(policy: Policy, now: datetime) -> None:
+    """Those that wait for somebody to answer; what was ordered is waited for still."""
+    waiting = policy.actions.filter(
+        ended_at=None, state__in=(Action.State.WARNED, Action.State.WARNED_AGAIN)
+    )
+    waiting.update(state=Action.State.ENDED, result=OFF, ended_at=now)
+
+
+def _record(policy: Policy) -> None:
+    until = policy.dry_run_until
+    record(
+        "action.set_policy",
+        policy.rule.name,
+        kind=policy.kind,
+        is_enabled=policy.is_enabled,
+        teams=sorted(team.slug for team in policy.teams.all()),
+        job_kinds=list(policy.job_kinds),
+        first_wait_minutes=policy.first_wait_minutes,
+        second_wait_minutes=policy.second_wait_minutes,
+        max_per_hour=policy.max_per_hour,
+        max_usd_per_hour=str(policy.max_usd_per_hour),
+        channel=policy.channel.name if policy.channel else "",
+        dry_run_until=until.isoformat() if until else "",
+    )

@@ -1,0 +1,87 @@
+"""Reads of actions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.actions.action_policies import CONDITION, is_dry_run
+from fleetwatch.actions.cases import read_cases
+from fleetwatch.actions.decision import Step
+from fleetwatch.actions.models import Action, Policy
+from fleetwatch.alerts.models import Incident, Rule
+
+NEXT = {
+    Step.WARN: "its owner is warned within a minute",
+    Step.WARN_AGAIN: "its owner is warned again within a minute",
+    Step.ACT: "it is acted on within a minute",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    """A policy as pages show it."""
+
+    policy: Policy
+    is_dry_run: bool
+
+    @property
+    def sentence(self) -> str:
+        """What it does."""
+        policy = self.policy
+        minutes = policy.first_wait_minutes
+        deed = "ends the job" if policy.kind == Policy.Kind.STOP else "calls the webhook"
+        return (
+            f"When {policy.rule.name} fires and nobody answers, warns the owner, waits"
+            f" {minutes:g} min, warns again, waits {policy.second_wait_minutes:g} min, and {deed}:"
+            f" {policy.max_per_hour} jobs an hour at most, of ${policy.max_usd_per_hour:,.2f} an"
+            " hour together."
+        )
+
+    @property
+    def whom(self) -> str:
+        """Whom it is about."""
+        teams = ", ".join(team.name or team.slug for team in self.policy.teams.all())
+        kinds = " and ".join(self.policy.job_kinds)
+        return f"{kinds} jobs of {teams}" if teams and kinds else "nobody: name teams and job kinds"
+
+
+def policies(now: datetime) -> list[PolicyView]:
+    """Every policy, those that are on first."""
+    rows = Policy.objects.select_related("rule", "channel").prefetch_related("teams")
+    return [view_of_policy(row, now) for row in rows.order_by("-is_enabled", "rule__name")]
+
+
+def view_of_policy(policy: Policy, now: datetime) -> PolicyView:
+    """The policy with whether it is a dry run."""
+    return PolicyView(policy, is_dry_run(policy, now))
+
+
+def rules_without() -> QuerySet[Rule]:
+    """Rules that a policy can be made of."""
+    return Rule.objects.filter(condition=CONDITION, action_policy=None).order_by("name")
+
+
+def visible_actions() -> QuerySet[Action]:
+    """What the reader may see, the newest first: of who does not see everything what was about his
+    jobs or his teams'.
+    """
+    rows = Action.objects.select_related("policy__rule", "person", "team", "node", "incident")
+    seen = sight()
+    if seen is not None:
+        rows = rows.filter(Q(person=seen.user_id) | Q(team__in=seen.team_ids))
+    return rows.order_by("-began_at", "-pk")
+
+
+def outlook(incident: Incident, now: datetime) -> str:
+    """What its rule's policy is about to do, or why nothing; "" where there is no policy that is
+    on, or it is over.
+    """
+    enabled = Policy.objects.filter(rule=incident.rule_id, is_enabled=True)
+    policy = enabled.select_related("rule", "channel").first()
+    if policy is None or incident.resolved_at is not None or incident.fired_ms is None:
+        return ""
+    [case] = read_cases(policy, [incident], now)
+    coming = NEXT.get(case.decision.step, case.decision.why)
+    return f"{'Dry run: ' if case.is_dry_run else ''}{coming}"

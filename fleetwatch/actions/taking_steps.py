@@ -1,0 +1,276 @@
+"""The ladder's steps: what is due about each incident, done once, however many look at it.
+
+Each step is a transaction of its own that holds its policy's lock: what is decided is read within
+it, limits are counted within it, and the order stands in the same one as the row that counts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.actions.action_policies import lock_name
+from fleetwatch.actions.cases import WAITING, Case, read_cases
+from fleetwatch.actions.decision import Step, interruption
+from fleetwatch.actions.keeping import keep_url
+from fleetwatch.actions.ladder_locks import hold_open_ladder
+from fleetwatch.actions.models import Action, Policy
+from fleetwatch.actions.order_answers import read_answers
+from fleetwatch.actions.unbroken_rest import grace_of, quiet_since_ms
+from fleetwatch.actions.warning_messages import Threat, request, warning
+from fleetwatch.alerts.incidents.open_names import PERSON, in_words
+from fleetwatch.alerts.messaging.address_book import Person
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.services import add_event
+from fleetwatch.ingest.node_orders import Stop, give
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.sql import has_lock
+from fleetwatch.notify.message import Message
+from fleetwatch.notify.models import Channel, Delivery
+from fleetwatch.notify.services import Recipient, enqueue
+
+GONE = "its incident is gone"
+VERBS = {Policy.Kind.STOP: "will be ended", Policy.Kind.WEBHOOK: "will be ended"}
+State = Action.State
+
+
+def advance(now: datetime) -> dict[str, int]:
+    """How many were warned, warned again, acted on and ended, and how many answers came. Several
+    may run at once; twice changes nothing.
+    """
+    did = Counter(read_answers(now))
+    did["ended"] += _end_orphans(now)
+    enabled = Policy.objects.filter(is_enabled=True, rule__is_enabled=True)
+    for policy in enabled.select_related("rule", "channel").order_by("pk"):
+        for case in read_cases(policy, list(_open(policy)), now):
+            if case.decision.step != Step.NOTHING:
+                did[_take(policy.pk, case.incident.pk, now)] += 1
+    did.pop("", None)
+    return dict(did)
+
+
+def _open(policy: Policy) -> list[Incident]:
+    """What fires, and what a ladder is about still."""
+    fires = Q(ended_ms=None, fired_ms__isnull=False)
+    begun = Q(pk__in=policy.actions.filter(ended_at=None).values("incident"))
+    rows = policy.rule.incidents.filter(fires | begun)
+    return list(rows.select_related("rule", "team").order_by("pk"))
+
+
+def _end_orphans(now: datetime) -> int:
+    """Ladders whose incident, or policy, was removed."""
+    waiting = Action.objects.filter(ended_at=None, state__in=WAITING)
+    gone = waiting.filter(Q(incident=None) | Q(policy=None) | Q(policy__rule__is_enabled=False))
+    return gone.update(state=State.ENDED, result=GONE, ended_at=now)
+
+
+@transaction.atomic
+def _take(policy_id: int, incident_id: int, now: datetime) -> str:
+    """The step that was taken; "" where it is another one's, or none any more."""
+    if not has_lock(lock_name(policy_id)):
+        return ""
+    policies = Policy.objects.filter(pk=policy_id, is_enabled=True, rule__is_enabled=True)
+    policy = policies.select_related("rule", "channel").first()
+    locked = Incident.objects.select_for_update(of=("self",)).select_related("rule", "team")
+    incident = locked.filter(pk=incident_id).first()
+    if policy is None or incident is None:
+        return ""
+    hold_open_ladder(incident, policy_id)
+    [case] = read_cases(policy, [incident], now)
+    return STEPS[case.decision.step](case, now)
+
+
+def _nothing(_: Case, __: datetime) -> str:
+    return ""
+
+
+def _warn(case: Case, now: datetime) -> str:
+    if case.job is None or case.person is None or case.breach.usd_per_hour is None:
+        return ""
+    ladder = Action.objects.create(
+        policy=case.policy,
+        incident=case.incident,
+        kind=case.policy.kind,
+        is_dry_run=case.is_dry_run,
+        subject=case.incident.subject,
+        restarts=case.job.restarts,
+        person=case.person.user,
+        team=case.incident.team,
+        gpus=len(case.gpu_uuids),
+        usd_per_hour=case.breach.usd_per_hour,
+        began_at=now,
+    )
+    waits = case.policy.first_wait_minutes + case.policy.second_wait_minutes
+    ladder.warning = _send_warning(ladder, case, timedelta(minutes=waits), now)
+    ladder.save(update_fields=["warning"])
+    _note(ladder, case, "warned", f"{PERSON} is warned", now)
+    return "warned"
+
+
+def _warn_again(case: Case, now: datetime) -> str:
+    ladder = case.ladder
+    if ladder is None or case.person is None:
+        return ""
+    why = _interruption(case, ladder, now)
+    if why:
+        return _end(case, now, why=why)
+    wait = timedelta(minutes=case.policy.second_wait_minutes)
+    ladder.state = State.WARNED_AGAIN
+    ladder.warned_again_at = now
+    ladder.second_warning = _send_warning(ladder, case, wait, now)
+    ladder.save(update_fields=["state", "warned_again_at", "second_warning"])
+    _note(ladder, case, "warned_again", f"{PERSON} is warned again", now)
+    return "warned_again"
+
+
+def _act(case: Case, now: datetime) -> str:
+    ladder = case.ladder
+    if ladder is None:
+        return ""
+    why = _interruption(case, ladder, now)
+    node = _node(case)
+    if why or node is None:
+        return _end(case, now, why=why or "it is not known on which node it is")
+    ladder.node = node
+    ladder.state = State.ORDERED
+    ladder.acted_at = now
+    DEEDS[Policy.Kind(case.policy.kind)](case, ladder, now)
+    ladder.save()
+    what = "a trial" if ladder.is_dry_run else "to end the job"
+    text = f"{node.name} is asked" if ladder.order_key else "the webhook is called"
+    _note(ladder, case, "order", f"{text}: {what}", now)
+    return "acted"
+
+
+def _end(case: Case, now: datetime, *, why: str = "") -> str:
+    ladder = case.ladder
+    if ladder is None:
+        return ""
+    ladder.state = State.ENDED
+    ladder.result = why or case.decision.why
+    ladder.ended_at = now
+    ladder.save(update_fields=["state", "result", "ended_at"])
+    _note(ladder, case, "end", f"nothing is done: {ladder.result}", now)
+    return "ended"
+
+
+STEPS: Mapping[Step, Callable[[Case, datetime], str]] = {
+    Step.NOTHING: _nothing,
+    Step.WARN: _warn,
+    Step.WARN_AGAIN: _warn_again,
+    Step.ACT: _act,
+    Step.END: _end,
+}
+
+
+def _interruption(case: Case, ladder: Action, now: datetime) -> str:
+    """Why the job is no longer what its owner was warned of; "" where it is."""
+    rested_ms = to_ms(now - grace_of(case.incident))
+    needed_ms = min(to_ms(ladder.began_at), rested_ms)
+    quiet_ms = quiet_since_ms(case.incident, back_to_ms=needed_ms, now=now)
+    return interruption(quiet_ms, needed_since_ms=needed_ms)
+
+
+def _node(case: Case) -> Node | None:
+    """Where all of these GPUs are; None where that is not known, or not one place."""
+    gpus = list(GPU.objects.filter(uuid__in=case.gpu_uuids).select_related("node"))
+    nodes = {gpu.node for gpu in gpus}
+    is_known = len(gpus) == len(case.gpu_uuids) and len(nodes) == 1
+    return nodes.pop() if is_known else None
+
+
+def _order(case: Case, ladder: Action, now: datetime) -> None:
+    """The node's agent is asked; in a dry run it says what it would do."""
+    if case.job is None or ladder.node is None:
+        raise ValueError(f"{ladder.thread} is about no job on a node")
+    stop = Stop(
+        scheduler=case.job.scheduler,
+        job=case.job.external_id,
+        gpu_uuids=tuple(case.gpu_uuids),
+        grace=grace_of(case.incident),
+        reason=f"idle, its owner was warned twice: FleetWatch incident {case.incident.pk}",
+        is_dry_run=ladder.is_dry_run,
+    )
+    ladder.order_key = give(ladder.node, stop, now).key
+
+
+def _call(case: Case, ladder: Action, now: datetime) -> None:
+    """The webhook is called; in a dry run it is not."""
+    if ladder.is_dry_run:
+        ladder.state = State.WOULD
+        ladder.ended_at = now
+        ladder.result = "would have called the webhook"
+    elif case.policy.channel is not None:
+        message = request(
+            case.breach, rule_name=case.policy.rule.name, incident_url=incident_url(case.incident)
+        )
+        place = (case.policy.channel, "")
+        ladder.call = _queue(place, message, f"{ladder.thread}/call", f"{ladder.thread}/call", now)
+
+
+DEEDS: Mapping[Policy.Kind, Callable[[Case, Action, datetime], None]] = {
+    Policy.Kind.STOP: _order,
+    Policy.Kind.WEBHOOK: _call,
+}
+
+
+def incident_url(incident: Incident) -> str:
+    """The address of its page."""
+    return f"{settings.PUBLIC_URL}/incidents/{incident.pk}"
+
+
+def _send_warning(ladder: Action, case: Case, wait: timedelta, now: datetime) -> Delivery | None:
+    """The delivery of it; None in a dry run, of which nobody hears."""
+    place = _place(case.person)
+    if ladder.is_dry_run or case.person is None or place is None:
+        return None
+    is_second = ladder.state == State.WARNED_AGAIN
+    threat = Threat(
+        verb=VERBS[Policy.Kind(case.policy.kind)],
+        rule_name=case.policy.rule.name,
+        earliest=now + wait,
+        keep_url=keep_url(ladder, case.person.user),
+        incident_url=incident_url(case.incident),
+        zone=_zone(case.person),
+        now=now,
+    )
+    message = warning(case.breach, threat, is_second=is_second)
+    return _queue(place, message, f"{ladder.thread}/{ladder.state}", ladder.thread, now)
+
+
+def _zone(person: Person | None) -> ZoneInfo:
+    return person.zone if person else zone()
+
+
+def _place(person: Person | None) -> tuple[Channel, str] | None:
+    if person is None or person.place is None:
+        return None
+    channel_id, address = person.place
+    return Channel.objects.get(pk=channel_id), address
+
+
+def _queue(
+    place: tuple[Channel, str], message: Message, key: str, thread: str, now: datetime
+) -> Delivery:
+    channel, address = place
+    enqueue([Recipient(channel, address)], message, key=key, now=now, thread=thread)
+    return Delivery.objects.get(channel=channel, address=address, key=key)
+
+
+def _note(ladder: Action, case: Case, verb: str, text: str, now: datetime) -> None:
+    """In the incident's history and the audit log."""
+    words = ladder.in_words(text)
+    add_event(case.incident, "action", words, at=now, person=ladder.person)
+    record(
+        f"action.{verb}",
+        ladder.subject,
+        ladder=ladder.pk,
+        text=in_words(words, person=ladder.person),
+    )

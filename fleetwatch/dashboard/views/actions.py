@@ -1,0 +1,241 @@
+"""Actions: what is done by itself about jobs that idle, what it would have done, what it did."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from django.contrib import messages
+from django.db import OperationalError, transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.actions import action_policies
+from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, terms_of_policy
+from fleetwatch.actions.models import Policy
+from fleetwatch.actions.past_ladders import PolicyTrial, try_on_history
+from fleetwatch.actions.selectors import (
+    policies,
+    rules_without,
+    view_of_policy,
+    visible_actions,
+)
+from fleetwatch.alerts.models import Rule
+from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.sql import limit_waits
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.webhook import WEBHOOK
+
+PERIODS = {"7": "the last 7 days", "30": "the last 30 days"}
+SHOWN = 50
+MAX_TEAMS = 500
+LONGEST_MS = 20_000
+TOO_LONG = "That took longer than 20 s: try fewer days."
+MAX_DAYS = 366
+
+
+@shows("dashboard/actions.html", "alerts")
+def actions(_: HttpRequest, period: Period) -> Context:
+    return _listed(period.now)
+
+
+def _listed(now: datetime) -> Context:
+    return {
+        "lines": policies(now),
+        "rules": list(rules_without()),
+        "kinds": Policy.Kind.choices,
+        "actions": list(visible_actions()[:SHOWN]),
+        "errors": {},
+    }
+
+
+def _policy(pk: int) -> Policy:
+    rows = Policy.objects.select_related("rule", "channel").prefetch_related("teams")
+    return get_object_or_404(rows, pk=pk)
+
+
+@shows("dashboard/action_policy.html", "alerts", "days", find=_policy)
+def action_policy(request: HttpRequest, period: Period, policy: Policy) -> Context:
+    """`?days=30` says what it would have done."""
+    days = chosen(request, "days", PERIODS)
+    if not days:
+        return _shown(policy, period.now)
+    start = period.now - timedelta(days=int(days))
+    try:
+        tried = _tried(policy, Interval(start, period.now))
+    except RefusedFieldError as error:
+        return _shown(policy, period.now, errors={error.field: str(error)})
+    return _shown(policy, period.now, tried=tried, tried_over=PERIODS[days], days=days)
+
+
+def _tried(policy: Policy, interval: Interval) -> PolicyTrial:
+    """Raises RefusedFieldError where it would take too long."""
+    try:
+        with transaction.atomic():
+            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
+            return try_on_history(policy, interval)
+    except OperationalError as error:
+        raise RefusedFieldError(TOO_LONG) from error
+
+
+def _shown(policy: Policy, now: datetime, **outcome: object) -> Context:
+    return {
+        "line": view_of_policy(policy, now),
+        "policy": policy,
+        "teams": list(Team.objects.order_by("slug")[:MAX_TEAMS]),
+        "chosen_teams": set(policy.teams.all()),
+        "job_kinds": JOB_KINDS,
+        "channels": list(Channel.objects.filter(kind=WEBHOOK.kind).order_by("name")),
+        "actions": list(visible_actions().filter(policy=policy)[:SHOWN]),
+        "fields": _fields(policy),
+        "periods": PERIODS.items(),
+        "days": "30",
+        "errors": {},
+        "sent": {},
+        **outcome,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyField:
+    """A field of the form: its name, what it is called, its value, and what is said of it."""
+
+    name: str
+    label: str
+    value: str
+    help: str = ""
+    type: str = "text"
+
+
+def _fields(policy: Policy) -> list[PolicyField]:
+    until = _last_day(policy.dry_run_until)
+    most = f"{policy.max_usd_per_hour:.2f}"
+    first = str(policy.first_wait_minutes)
+    second = str(policy.second_wait_minutes)
+    of_all = "what the GPUs of all jobs ended within an hour cost an hour"
+    week = "the first week always is one; it begins when it is switched on"
+    return [
+        PolicyField("first_wait_minutes", "Minutes after the first warning", first),
+        PolicyField("second_wait_minutes", "Minutes after the second", second),
+        PolicyField("max_per_hour", "Jobs an hour at most", str(policy.max_per_hour)),
+        PolicyField("max_usd_per_hour", "Dollars an hour at most", most, of_all),
+        PolicyField("dry_run_until", "Dry run until", until, week, "date"),
+    ]
+
+
+def _last_day(until: datetime | None) -> str:
+    """The day that a form has for it; of a moment within a day the day."""
+    return f"{until - timedelta(seconds=1):%Y-%m-%d}" if until else ""
+
+
+@require_POST
+@needs(Right.FLEET)
+@never_cache
+def add_action_policy(request: HttpRequest) -> HttpResponse:
+    """A policy of a rule, switched off."""
+    asked = read_form(request)
+    try:
+        rule = get_object_or_404(Rule, pk=asked.number("rule", low=1, high=2**31))
+        policy = action_policies.add_policy(rule, asked.text("kind"), by=asked.user, now=asked.now)
+    except RefusedFieldError as error:
+        context = _listed(asked.now) | {"errors": {error.field: str(error)}}
+        return page(request, read_period(request), "dashboard/actions.html", "alerts", context)
+    messages.success(request, "Made, switched off. Say whom it is about, and how long it waits.")
+    return redirect("action_policy", policy.pk)
+
+
+@require_POST
+@needs(Right.FLEET)
+@never_cache
+def change_action_policy(request: HttpRequest, pk: int, action: str) -> HttpResponse:
+    """One change of a policy."""
+    if action not in CHANGES:
+        raise Http404(action)
+    policy = _policy(pk)
+    asked = read_form(request)
+    try:
+        text = CHANGES[action](policy, asked)
+    except RefusedFieldError as error:
+        context = _shown(_policy(pk), asked.now, errors={error.field: str(error)}, sent=asked.post)
+        template = "dashboard/action_policy.html"
+        return page(request, read_period(request), template, "alerts", context)
+    messages.success(request, text)
+    return redirect("actions") if action == "remove" else redirect("action_policy", pk)
+
+
+def _set(policy: Policy, asked: Asked) -> str:
+    terms = _read_terms(terms_of_policy(policy), asked)
+    action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
+    return "Saved."
+
+
+def _switch(policy: Policy, asked: Asked) -> str:
+    terms = replace(terms_of_policy(policy), is_enabled=not policy.is_enabled)
+    changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
+    if not changed.is_enabled:
+        return "Switched off: nothing is done any more, and nobody is warned."
+    return "Switched on."
+
+
+def _remove(policy: Policy, asked: Asked) -> str:
+    action_policies.remove_policy(policy, by=asked.user, now=asked.now)
+    return "Removed; what it did stays in the history."
+
+
+CHANGES: Mapping[str, Callable[[Policy, Asked], str]] = {
+    "set": _set,
+    "switch": _switch,
+    "remove": _remove,
+}
+
+
+def _read_terms(terms: PolicyTerms, asked: Asked) -> PolicyTerms:
+    """What the form says. Raises RefusedFieldError."""
+    teams = [team for team in Team.objects.order_by("slug") if asked.is_ticked(f"team-{team.pk}")]
+    kinds = [kind for kind in JOB_KINDS if asked.is_ticked(f"kind-{kind}")]
+    channel = asked.text("channel")
+    longest = action_policies.LONGEST_WAIT
+    return replace(
+        terms,
+        teams=tuple(teams),
+        job_kinds=tuple(kinds),
+        first_wait_minutes=asked.number("first_wait_minutes", low=1, high=longest),
+        second_wait_minutes=asked.number("second_wait_minutes", low=1, high=longest),
+        max_per_hour=asked.number("max_per_hour", low=1, high=action_policies.MOST_PER_HOUR),
+        max_usd_per_hour=_amount(asked),
+        channel=get_object_or_404(Channel, pk=channel) if channel.isdecimal() else None,
+        dry_run_until=_dry_run_until(asked),
+    )
+
+
+def _amount(asked: Asked) -> Decimal:
+    """Raises RefusedFieldError."""
+    try:
+        return Decimal(asked.text("max_usd_per_hour"))
+    except InvalidOperation as error:
+        raise RefusedFieldError(
+            "An amount of dollars, please.", field="max_usd_per_hour"
+        ) from error
+
+
+def _dry_run_until(asked: Asked) -> datetime | None:
+    """The end of that day, UTC; None where the form names none. Raises RefusedFieldError."""
+    text = asked.text("dry_run_until")
+    if not text:
+        return None
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise RefusedFieldError("A day, please: 2027-01-31.", field="dry_run_until") from error
+    if day > asked.now + timedelta(days=MAX_DAYS):
+        raise RefusedFieldError(f"within {MAX_DAYS} days", field="dry_run_until")
+    return day + timedelta(days=1)

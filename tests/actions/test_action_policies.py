@@ -1,0 +1,196 @@
+"""Policies: who sets them, within which bounds, the week of dry run, and what their page says."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.core.exceptions import PermissionDenied
+
+from fleetwatch.accounts.models import AuditEntry, User
+from fleetwatch.actions.action_policies import (
+    REHEARSAL,
+    add_policy,
+    is_dry_run,
+    remove_policy,
+    set_policy,
+    terms_of_policy,
+)
+from fleetwatch.actions.models import Action, Policy
+from fleetwatch.alerts.models import Rule
+from fleetwatch.lib.refusal import RefusedFieldError
+from tests.actions.factories import a_policy, an_idle_job, an_operator, goes_on
+from tests.alerts import people
+from tests.alerts.factories import NINE, a_rule, at
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
+
+
+@pytest.fixture
+def ops():
+    return an_operator()
+
+
+@pytest.fixture
+def policy(ops):
+    return add_policy(a_rule(), "stop_job", by=ops, now=NINE)
+
+
+def put(policy, ops, *, now=NINE, **fields) -> Policy:
+    return set_policy(policy, replace(terms_of_policy(policy), **fields), by=ops, now=now)
+
+
+def test_none_ships():
+    assert not Policy.objects.exists()
+
+
+def test_a_new_one_is_off_and_names_nobody(policy):
+    assert (policy.is_enabled, list(policy.teams.all()), policy.job_kinds) == (False, [], [])
+    assert is_dry_run(policy, NINE + timedelta(days=365))
+
+
+@pytest.mark.parametrize("condition", ["gpu_idle", "low_utilisation", "node_silent"])
+def test_a_rule_of_what_works_can_have_none(ops, condition):
+    rule = Rule.objects.create(
+        name="x", condition=condition, threshold=1, minutes=5, created_at=NINE
+    )
+
+    with pytest.raises(RefusedFieldError, match="only a rule of idle jobs"):
+        add_policy(rule, "stop_job", by=ops, now=NINE)
+
+
+def test_a_rule_has_one(policy, ops):
+    with pytest.raises(RefusedFieldError, match="one already"):
+        add_policy(policy.rule, "webhook", by=ops, now=NINE)
+
+
+@pytest.mark.parametrize("role", ["engineer", "lead", "finance"])
+def test_who_does_not_run_the_fleet_sets_nothing(policy, role):
+    user = User.objects.create(username="x", role=role)
+
+    for change in (
+        lambda: add_policy(policy.rule, "stop_job", by=user, now=NINE),
+        lambda: put(policy, user, is_enabled=True),
+        lambda: remove_policy(policy, by=user, now=NINE),
+    ):
+        with pytest.raises(PermissionDenied):
+            change()
+
+
+def test_the_week_of_dry_run_begins_when_it_is_switched_on_first(policy, ops):
+    put(policy, ops, is_enabled=True, now=at(60))
+    put(policy, ops, is_enabled=False, now=at(120))
+    again = put(policy, ops, is_enabled=True, now=at(180))
+
+    end = at(60) + REHEARSAL
+    assert again.dry_run_until == end
+    assert is_dry_run(again, end - timedelta(microseconds=1))
+    assert not is_dry_run(again, end)
+
+
+def test_the_dry_run_can_be_prolonged_and_not_shortened_below_the_week(policy, ops):
+    put(policy, ops, is_enabled=True)
+    end = NINE + REHEARSAL
+
+    assert put(policy, ops, dry_run_until=end + timedelta(days=9)).dry_run_until == end + timedelta(
+        days=9
+    )
+    assert put(policy, ops, dry_run_until=end).dry_run_until == end
+    with pytest.raises(RefusedFieldError, match="first week"):
+        put(policy, ops, dry_run_until=end - timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"job_kinds": ("service",)}, "job_kinds"),
+        ({"first_wait_minutes": 9}, "first_wait_minutes"),
+        ({"second_wait_minutes": 1441}, "second_wait_minutes"),
+        ({"max_per_hour": 0}, "max_per_hour"),
+        ({"max_per_hour": 101}, "max_per_hour"),
+        ({"max_usd_per_hour": Decimal("0.009")}, "max_usd_per_hour"),
+        ({"max_usd_per_hour": Decimal("NaN")}, "max_usd_per_hour"),
+        ({"max_usd_per_hour": Decimal(100_001)}, "max_usd_per_hour"),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused(policy, ops, fields, field):
+    with pytest.raises(RefusedFieldError) as refused:
+        put(policy, ops, **fields)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    "fields", [{"first_wait_minutes": 10}, {"second_wait_minutes": 1440}, {"max_per_hour": 100}]
+)
+def test_the_bounds_themselves_are_taken(policy, ops, fields):
+    put(policy, ops, **fields)
+
+
+def test_a_webhook_needs_one_that_is_signed(ops):
+    policy = add_policy(a_rule(), "webhook", by=ops, now=NINE)
+
+    with pytest.raises(RefusedFieldError, match="which webhook"):
+        put(policy, ops, is_enabled=True)
+    with pytest.raises(RefusedFieldError, match="signed webhook"):
+        put(policy, ops, channel=people.webhook())
+
+
+def test_switching_off_ends_what_waits(ops):
+    policy = a_policy()
+    goes_on(an_idle_job(), 31)
+
+    put(policy, ops, is_enabled=False, now=at(32))
+
+    assert (Action.objects.get().state, Action.objects.get().result) == (
+        "ended", "its policy was switched off"
+    )  # fmt: skip
+
+
+def test_each_change_is_in_the_audit_log(policy, ops):
+    put(policy, ops, is_enabled=True)
+    remove_policy(policy, by=ops, now=NINE)
+
+    actions = AuditEntry.objects.filter(action__startswith="action.").order_by("pk")
+    assert [row.action for row in actions] == [
+        "action.add_policy", "action.set_policy", "action.remove_policy"
+    ]  # fmt: skip
+
+
+def test_its_page_makes_sets_and_tries_it(client, ops):
+    rule = a_rule()
+    nlp = people.team("nlp")
+    client.force_login(ops)
+    assert "Nothing is done by itself" in client.get("/alerts/actions").content.decode()
+
+    made = client.post("/alerts/actions/add", {"rule": rule.pk, "kind": "stop_job"})
+    sent = {
+        f"team-{nlp.pk}": "on", "kind-batch": "on", "first_wait_minutes": "30",
+        "second_wait_minutes": "45", "max_per_hour": "2", "max_usd_per_hour": "40.5",
+    }  # fmt: skip
+    client.post(f"{made.url}/set", sent)
+    client.post(f"{made.url}/switch")
+
+    policy = Policy.objects.get()
+    assert (policy.is_enabled, policy.job_kinds, list(policy.teams.all())) == (
+        True,
+        ["batch"],
+        [nlp],
+    )
+    assert (policy.first_wait_minutes, policy.max_usd_per_hour) == (30, Decimal("40.5"))
+    page = client.get(f"{made.url}?days=30").content.decode()
+    assert "waits 30 min, warns again, waits 45 min, and ends the job" in page
+    assert "0 jobs ended" in " ".join(page.split())
+    wrong = client.post(f"{made.url}/set", sent | {"first_wait_minutes": "5"})
+    assert wrong.status_code == 422
+    assert client.post(f"{made.url}/remove").url == "/alerts/actions"
+
+
+def test_who_does_not_run_the_fleet_is_refused_at_the_page(client, policy):
+    client.force_login(User.objects.create(username="x", role="lead"))
+
+    assert client.post(f"/alerts/actions/{policy.pk}/switch").status_code == 403
+    assert client.post("/alerts/actions/add").status_code == 403
+    assert (
+        "Settings"
+        not in client.get(f"/alerts/actions/{policy.pk}").content.decode().split("<main")[-1]
+    )
