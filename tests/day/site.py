@@ -191,8 +191,7 @@ class Site:
             return error.code
 
     def stop(self) -> None:
-        for context in self.contexts.values():
-            context.close()
+        """Of the people's windows the browser's end is theirs."""
         if self._hands is not None and self._hands.stdin is not None:
             self._hands.stdin.close()
             self._hands.wait(20)
