@@ -13,7 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.figures.totals import Scope
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.parameter_names import repeated, unknown
 
@@ -102,8 +105,13 @@ def scope_of(filters: Mapping[str, str]) -> Scope:
 
 
 def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
-    """What the address narrows the figures to, and the same by name."""
+    """What the address narrows the figures to, and the same by name; a state or kind that there is
+    not is said on the page, and narrows nothing.
+    """
     filters = filters_of(request)
+    for name, choices in (("state", STATES), ("kind", Job.Kind.values)):
+        if not chosen(request, name, choices):
+            filters.pop(name, None)
     return scope_of(filters), filters
 
 

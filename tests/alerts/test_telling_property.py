@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.messaging.notifications import can_edit
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
@@ -93,7 +94,12 @@ def check() -> None:
         )
     )
     assert max(steps.values(), default=1) == 1, steps
-    moments = Counter(Delivery.objects.values_list("channel", "address", "thread", "created_at"))
+    moments = Counter(
+        (row.channel_id, row.address, row.thread, row.created_at)
+        for row in Delivery.objects.select_related("channel")
+        # a message that stands is edited: nobody hears of that
+        if not ("/changed/" in row.key and can_edit(row.channel))
+    )
     assert max(moments.values(), default=1) == 1, moments
     woken = [
         (row.key, row.created_at)

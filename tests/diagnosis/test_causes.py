@@ -111,13 +111,14 @@ def test_one_more_file_is_detected_drawn_advised_and_on_every_page(client):
 
         found = Finding.objects.get(cause=TOY.code)
         inbox = client.get("/findings?cause=half_at_play").content.decode()
+        fields = client.get("/filters?of=findings&cause=half_at_play").content.decode()
         page = client.get(f"/findings/{found.pk}").content.decode()
         drawn = client.get(f"/charts/finding?finding={found.pk}&as=table").content.decode()
         told = client.get("/causes/half_at_play").content.decode()
         row = client.get(f"/api/v1/findings/{found.pk}").json()
     # all but the ten minutes in which the job warms up
     assert CauseEntry.objects.get(cause=TOY.code, start=from_ms(T0)).held_ms == 50 * MINUTE
-    assert '<option value="half_at_play" selected>Half at play</option>' in tight(inbox)
+    assert '<option value="half_at_play" selected>Half at play</option>' in tight(fields)
     assert "scancel 7" in inbox
     assert page.index("Play on 1 GPU at most.") < page.index("Put the toys away.")
     for words in ("The GPU plays half of the time.", "Work that looks like play.", "ask --gpu"):

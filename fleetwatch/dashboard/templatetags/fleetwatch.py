@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
 from fleetwatch.dashboard import numbers, words
+from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -323,7 +324,7 @@ def without_filters(context: Context) -> str:
 def kept(context: Context) -> list[tuple[str, str]]:
     """What the address says beside filters, and is no place in a list: hidden fields of a form."""
     params = context["request"].GET
-    return [(name, params[name]) for name in context["kept_names"] if name in params]
+    return [(name, params[name][:LONGEST]) for name in context["kept_names"] if name in params]
 
 
 @register.simple_tag(takes_context=True)
