@@ -76,3 +76,14 @@ addEventListener("submit", (event) => {
 addEventListener("pageshow", () => {
   for (const field of document.querySelectorAll("[data-sparse] :disabled")) field.disabled = false;
 });
+
+// A table that fits lets its heads stick to the page; one that does not is scrolled sideways, by keys too.
+const fitting = new ResizeObserver((entries) => {
+  for (const el of new Set(entries.map((entry) => entry.target.closest(".scroll")))) {
+    const fits = el.scrollWidth <= el.clientWidth;
+    el.toggleAttribute("data-fits", fits);
+    if (fits) el.removeAttribute("tabindex");
+    else el.tabIndex = 0;
+  }
+});
+for (const el of document.querySelectorAll(".scroll, .scroll > table")) fitting.observe(el);

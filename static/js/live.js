@@ -71,7 +71,7 @@ function adopt(old, fresh) {
   become(old, fresh);
 }
 
-const KEPT = ["open", "aria-current"]; // opened, or gone to, by whoever looks
+const KEPT = ["open", "aria-current", "tabindex", "data-fits"]; // of what somebody opened or went to, of what fits (app.js)
 const APART = "[data-apart], [data-figure-url], input:not([type=hidden]), select, textarea"; // theirs, or another script's
 
 setInterval(refresh, EVERY_MS);
