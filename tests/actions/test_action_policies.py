@@ -125,6 +125,9 @@ def test_what_is_out_of_bounds_is_refused(policy, ops, fields, field):
 def test_the_bounds_themselves_are_taken(policy, ops, fields):
     put(policy, ops, **fields)
 
+    policy.refresh_from_db()
+    assert {name: getattr(policy, name) for name in fields} == fields
+
 
 def test_a_webhook_needs_one_that_is_signed(ops):
     policy = add_policy(a_rule(), "webhook", by=ops, now=NINE)

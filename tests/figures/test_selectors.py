@@ -247,40 +247,6 @@ def test_every_line_can_be_opened(group_by):
         assert totals(DAY, scope=Scope(**{group_by: line.key})) == line.totals
 
 
-@pytest.mark.parametrize(
-    ("facts", "ms"),
-    [
-        ({"kind": "batch"}, 1),
-        ({"kind": "service"}, 2),
-        ({"kind": "interactive"}, 0),
-        ({"cluster": "erie"}, 2),
-        ({"cluster": "erie", "kind": "batch"}, 0),
-        ({"label": "env=prod"}, 1),
-        ({"label": "env=pro"}, 0),
-        ({"label": "env="}, 2),
-        ({"label": "env"}, 3),
-        ({"label": "ENV"}, 0),
-        ({"label": "a=b=c"}, 2),
-        ({"label": "' OR 1=1 --"}, 0),
-        ({"label": "env", "user": "bob"}, 2),
-        ({"kind": "batch", "states": ("useful",)}, 0),
-    ],
-)
-def test_time_is_narrowed_by_what_its_job_is_and_by_its_labels(facts, ms):
-    """1 ms of a batch job, 2 ms of a service, 4 ms free."""
-    gpu = a_gpu()
-    batch = a_job(kind="batch", cluster="della", labels={"env": "prod"})
-    service = a_job(kind="service", cluster="erie", user="bob", labels={"env": "", "a": "b=c"})
-    an_entry(gpu, "idle", 1, job=batch)
-    an_entry(gpu, "useful", 2, job=service)
-    an_entry(gpu, "free", 4)
-
-    assert totals(DAY, scope=Scope(**facts)).capacity_ms == ms
-    assert (
-        sum(line.totals.capacity_ms for line in totals_by(DAY, "job", scope=Scope(**facts))) == ms
-    )
-
-
 def test_a_team_has_its_name_from_the_moment_at_which_the_ledger_was_read():
     an_entry(a_gpu(), job=a_job(team="nlp"))
     seen = selectors.look(DAY, "team")
