@@ -4,9 +4,9 @@ import logging
 import random
 import signal
 import threading
-from typing import TYPE_CHECKING, Optional
 
 from agent import batch, memory
+from agent.actions.order_taking import OrderTaker, Refuser
 from agent.assembly import identity, source_of, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
@@ -19,9 +19,6 @@ from agent.sampler import Recorder, Sampler
 from agent.sending.enrolment import EnrollingSender
 from agent.sending.sender import Pump
 from agent.sending.spool import Spool
-
-if TYPE_CHECKING:
-    from agent.actions.runner import Runner
 
 WINDOW_MS = WINDOW_S * 1000
 MAX_PHASE_MS = 3000
@@ -79,12 +76,12 @@ def _settle_later() -> None:
 def _loop(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Loop:
     boot = spool.identity
     sender = EnrollingSender(chosen)
-    runner = _runner(chosen, sender)
+    runner = _runner(chosen, sender, clock)
     return Loop(
         batch.Sender(chosen.node, boot.boot_id, boot.boot_start_ms, WINDOW_S, chosen.labels),
         sampler,
         spool,
-        Pump(spool, sender.send, flush_s=chosen.flush_s, obey=runner.take if runner else None),
+        Pump(spool, sender.send, flush_s=chosen.flush_s, obey=runner.take),
         HostReader(chosen.proc_root),
         clock,
         phase_ms=random.randrange(MAX_PHASE_MS),
@@ -93,10 +90,10 @@ def _loop(chosen: Config, spool: Spool, sampler: Sampler, clock: Clock) -> Loop:
     )
 
 
-def _runner(chosen: Config, sender: EnrollingSender) -> "Optional[Runner]":
-    """What carries out the hub's orders; None where the operator allows none."""
+def _runner(chosen: Config, sender: EnrollingSender, clock: Clock) -> OrderTaker:
+    """What carries out the hub's orders, or, where the operator allows none, says so."""
     if not chosen.allow_actions:
-        return None
+        return Refuser(clock.now_ms)
     from agent.actions.runner import Runner
 
     return Runner(

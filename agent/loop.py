@@ -11,9 +11,10 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent import __version__, batch, wire
+from agent.actions.order_taking import OrderTaker
 from agent.clock import Clock
 from agent.host import HostReader, own_rss_bytes
 from agent.readings import Event, Events, GPUInfo, GPUs, Values
@@ -22,9 +23,6 @@ from agent.sampler import KEPT_MS, Observed, Sampler
 from agent.sending.sender import Pump
 from agent.sending.spool import Maker, Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
-
-if TYPE_CHECKING:
-    from agent.actions.runner import Runner
 
 log = logging.getLogger("agent.loop")
 
@@ -55,7 +53,7 @@ class Loop:
     # how much later than it could this node closes its windows: a fleet must not call at one moment
     phase_ms: int = 0
     release_s: float = 300.0  # how long the driver is let go of when that is asked for
-    runner: Optional["Runner"] = None  # of what the hub may have done here
+    runner: Optional[OrderTaker] = None  # of what the hub may have done here
 
     _drafted_events = 0
     _is_stuck = False

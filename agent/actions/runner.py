@@ -8,10 +8,10 @@ import json
 import logging
 import threading
 import time
-from collections import deque
 from pathlib import Path
-from typing import Callable, Deque, Dict, FrozenSet, List, Sequence
+from typing import Callable, Dict, FrozenSet, List, Sequence
 
+from agent.actions.order_taking import Answers
 from agent.actions.orders import Order, OrderError, believed, signing_key
 from agent.actions.rest import Rests
 from agent.actions.stopping import check, stop
@@ -23,7 +23,6 @@ from agent.sending.store import write_safely
 log = logging.getLogger("agent.actions")
 
 KEPT_MS = 24 * 60 * 60_000  # of a key: far longer than any order is good
-MAX_ORDERS = 16  # of one answer
 
 
 class Runner:
@@ -48,11 +47,8 @@ class Runner:
         self._now_ms = now_ms
         self._rests = Rests(window_ms)
         self._lock = threading.Lock()
-        self._events: List[Event] = []
-        self._newest_ms = 0  # of the events
+        self._answers = Answers(now_ms)
         self._done = _read(self._file)
-        # orders that were answered without being believed: once is enough
-        self._answered: Deque[str] = deque(maxlen=256)
 
     def note(self, closed: ClosedWindow) -> None:
         """A window that was closed."""
@@ -61,18 +57,13 @@ class Runner:
 
     def events(self) -> List[Event]:
         """What became of orders since this was asked last."""
-        with self._lock:
-            events = self._events
-            self._events = []
-        return events
+        return self._answers.take()
 
     def take(self, orders: Sequence[Object]) -> None:
         """Carries out those that are new."""
-        for order in orders[:MAX_ORDERS]:
-            key = str(order.get("key"))[:64]
-            if key not in self._done and key not in self._answered:
-                self._answered.append(key)
-                self._tell(key, self._outcome(order))
+        for key, order in self._answers.unanswered(orders):
+            if key not in self._done:
+                self._answers.tell(key, self._outcome(order))
 
     def _outcome(self, raw: Object) -> str:
         """What became of the order, in words."""
@@ -103,14 +94,6 @@ class Runner:
         kept[key] = until_ms
         write_safely(self._file, json.dumps(kept).encode("ascii"), mode=0o600)
         self._done = kept
-
-    def _tell(self, key: str, text: str) -> None:
-        log.info("order key=%s %s", key, text)
-        # the hub takes two events of one kind and moment for one
-        self._newest_ms = max(self._now_ms(), self._newest_ms + 1)
-        event = Event(self._newest_ms, "action_result", text="%s %s" % (key, text))
-        with self._lock:
-            self._events.append(event)
 
 
 def _read(path: Path) -> Dict[str, int]:

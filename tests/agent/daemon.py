@@ -91,7 +91,7 @@ class FakeWorkloads:
 class Daemon:
     """The parts of a daemon with a fake driver and a fake clock; no thread runs."""
 
-    def __init__(self, folder, *, flush_s=30, send=None, kmsg=None):
+    def __init__(self, folder, *, flush_s=30, send=None, kmsg=None, runner=None):
         self.times = Times()
         self.source, self.workloads = FakeSource(), FakeWorkloads()
         self.problem = None  # of opening the source
@@ -104,11 +104,18 @@ class Daemon:
             kmsg=kmsg,
         )
         self.spool = Spool(folder, identity=lambda _: Identity("boot", START))
-        self.pump = Pump(self.spool, send, flush_s=flush_s)
+        obey = runner.take if runner else None
+        self.pump = Pump(self.spool, send, flush_s=flush_s, obey=obey)
         self.clock = self.times.clock()
         sender = batch.Sender("gpu-07", "boot", START, 10)
         self.loop = Loop(
-            sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), self.clock
+            sender,
+            self.sampler,
+            self.spool,
+            self.pump,
+            HostReader("/nowhere"),
+            self.clock,
+            runner=runner,
         )
 
     def open(self):

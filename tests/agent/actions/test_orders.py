@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.actions.order_taking import NOTHING_ALLOWED, Refuser
 from agent.actions.orders import LONGEST_MS, OrderError, believed, signature, signing_key
 from agent.actions.rest import Rests
 from agent.actions.runner import Runner
@@ -156,6 +157,19 @@ def test_what_the_operator_did_not_allow_is_not_done(tmp_path, slurm):
 
     assert "operator does not allow" in text
     assert slurm() == []
+
+
+def test_an_agent_that_may_do_nothing_says_so_once_of_each_order():
+    refuser = Refuser(lambda: NOW)
+
+    refuser.take([an_order(), an_order(key="order-0002")])
+    refuser.take([an_order()])
+
+    assert [(event.at_ms, event.text) for event in refuser.events()] == [
+        (NOW, f"order-0001 {NOTHING_ALLOWED}"),
+        (NOW + 1, f"order-0002 {NOTHING_ALLOWED}"),
+    ]
+    assert refuser.events() == []
 
 
 @pytest.mark.parametrize(
