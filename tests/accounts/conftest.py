@@ -4,12 +4,12 @@ from copy import deepcopy
 import pytest
 import time_machine
 from django.core.cache import cache
-from django.db import transaction
 
 from fleetwatch.jobs.models import Job
 from tests.accounts import others, world
 from tests.dashboard.factories import NOW
 from tests.notify.fakes import FakeSlack, FakeSMTP
+from tests.shared_rows import shared_rows
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +26,10 @@ def _static_files_without_manifest(plain_static_files):
 def _shared_world(django_db_setup, django_db_blocker) -> Iterator[world.World]:
     """Made once for the tests of a file: each takes back what it changed, and so does the last."""
     slack, smtp = FakeSlack(), FakeSMTP()
-    with django_db_blocker.unblock(), transaction.atomic():
+    with shared_rows(django_db_blocker):
         with time_machine.travel(NOW, tick=False):
             shared = world.make(slack.url, smtp.port)
         yield shared
-        transaction.set_rollback(True)
     slack.stop()
     smtp.stop()
 

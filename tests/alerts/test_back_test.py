@@ -12,7 +12,7 @@ from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.job_lanes import job_parts
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import Interval
 from tests.alerts.factories import a_rule, at, longer, ms, ran
@@ -90,7 +90,7 @@ def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
                 run.save(update_fields=["end_ms"])
             else:
                 longer(run, minute)
-        announcing.run(at(minute))
+        evaluate(at(minute))
 
     done = tried(rule, -60, minute)
 

@@ -2,6 +2,8 @@
 there. Every GPU costs $10 an hour.
 """
 
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +27,7 @@ from tests.alerts.factories import a_rule, an_incident
 from tests.alerts.people import app, mail, person, prefers, route, team, webhook
 from tests.costs.factories import a_gpu, a_job, a_rate, an_entry, set_budget
 from tests.diagnosis import told
+from tests.shared_rows import shared_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 
@@ -35,12 +38,16 @@ WEEK_46 = WEEK_47 - timedelta(days=7)
 MONDAY_NINE = datetime(2026, 11, 23, 9, tzinfo=UTC)
 
 
-@pytest.fixture(autouse=True)
-def gpu(time_machine) -> GPU:
+@pytest.fixture(scope="module")
+def _worked(django_db_setup, django_db_blocker) -> Iterator[GPU]:
     """ann of nlp: $20, of them $10 wasted, after $10. bob of nlp: $20, after nothing. eve of
     vision: $10, after $10. What nobody holds: $10.
     """
-    time_machine.move_to(MONDAY_NINE, tick=False)
+    with shared_rows(django_db_blocker):
+        yield _two_weeks()
+
+
+def _two_weeks() -> GPU:
     gpu = a_gpu()
     a_rate("10", gpu=gpu)
     anns = a_job(key="slurm/della/1", user="ann", team="nlp", name="sweep-7")
@@ -58,6 +65,13 @@ def gpu(time_machine) -> GPU:
     an_entry(gpu, "idle", job=anns, start=WEEK_47 + HOUR, tier="certain")
     an_entry(gpu, "orphaned", start=WEEK_47 + 5 * HOUR)
     return gpu
+
+
+@pytest.fixture(autouse=True)
+def gpu(_worked, db, time_machine) -> GPU:
+    """Its week is over."""
+    time_machine.move_to(MONDAY_NINE, tick=False)
+    return deepcopy(_worked)
 
 
 def compute(now: datetime = MONDAY_NINE, **changes) -> dict[str, int]:
@@ -367,32 +381,35 @@ def readers(request) -> dict[str, User]:
     return people | {"boss": person("boss", role="admin")}
 
 
-@pytest.mark.parametrize(
-    ("kind", "subject", "allowed"),
-    [
-        (digest.PERSON, "ann", {"ann"}),
-        (digest.TEAM, "nlp", {"ann", "bob"}),
-        (digest.TEAM, "vision", {"eve"}),
-    ],
-)
-def test_a_digest_is_read_by_whose_it_is(readers, client, kind, subject, allowed):
-    report = of(kind, readers.get(subject, subject))
-    paths = (f"/reports/{report.pk}", f"/api/v1/reports/{report.pk}")
+READ_BY = [
+    (digest.PERSON, "ann", {"ann"}),
+    (digest.TEAM, "nlp", {"ann", "bob"}),
+    (digest.TEAM, "vision", {"eve"}),
+]
 
+
+def test_a_digest_is_read_by_whose_it_is(readers, client):
+    reports = {
+        of(kind, readers.get(subject, subject)).pk: allowed for kind, subject, allowed in READ_BY
+    }
     for name, reader in readers.items():
         client.force_login(reader)
         token = create_api_token(reader, scope="read", now=MONDAY_NINE)
-        answers = [
-            client.get(paths[0]),
-            client.get(paths[1], headers={"Authorization": f"Bearer {token}"}),
-        ]
-        expected = 200 if name in allowed else 404
-        assert [answer.status_code for answer in answers] == [expected] * 2, name
+        bearer = {"Authorization": f"Bearer {token}"}
         listed = client.get("/reports").content.decode()
-        assert (f'href="/reports/{report.pk}"' in listed) is (name in allowed), name
-    assert client.get(f"/reports/{report.pk}/print").status_code == 404
+        for pk, allowed in reports.items():
+            answers = [
+                client.get(f"/reports/{pk}"),
+                client.get(f"/api/v1/reports/{pk}", headers=bearer),
+            ]
+            expected = 200 if name in allowed else 404
+            assert [answer.status_code for answer in answers] == [expected] * 2, (name, pk)
+            assert (f'href="/reports/{pk}"' in listed) is (name in allowed), (name, pk)
+    for pk in reports:
+        assert client.get(f"/reports/{pk}/print").status_code == 404
     client.logout()
-    assert client.get(paths[0]).status_code == 302
+    for pk in reports:
+        assert client.get(f"/reports/{pk}").status_code == 302
 
 
 def test_the_page_says_what_the_message_said(readers, client):

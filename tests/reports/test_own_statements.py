@@ -7,16 +7,23 @@ from fleetwatch.accounts.people import join
 from fleetwatch.accounts.services import create_api_token
 from tests.accounts.others import shown
 from tests.reports.factories import NOW, a_fleet, computed, newest
+from tests.shared_rows import shared_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 LIMITED = [OthersShown.OWN_TEAMS, OthersShown.PSEUDONYMS]
 
 
+@pytest.fixture(scope="module")
+def _computed_month(django_db_setup, django_db_blocker):
+    with shared_rows(django_db_blocker):
+        a_fleet()
+        computed()
+        yield
+
+
 @pytest.fixture(params=LIMITED)
-def lead(request) -> User:
+def lead(request, _computed_month, db) -> User:
     """Of nlp, where others are not seen."""
-    a_fleet()
-    computed()
     shown(request.param)
     user = User.objects.create(username="lea", role="lead")
     join(user, Team.objects.get(slug="nlp"), since=NOW)
