@@ -79,6 +79,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "fleetwatch.lib.compression.Compression",
+    "fleetwatch.lib.memo.remember_reads",
     "fleetwatch.api.middleware.answer_in_json",  # around all below: their refusals are answers too
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

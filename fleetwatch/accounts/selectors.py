@@ -7,10 +7,12 @@ from django.utils.crypto import constant_time_compare
 
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
+from fleetwatch.lib.memo import read_once
 
 MAX_CHOICES = 500
 
 
+@read_once
 def organisation() -> Organisation:
     """The one organisation; its row is made on first use."""
     return Organisation.objects.get_or_create(pk=1)[0]

@@ -13,6 +13,7 @@ from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import job_ids
 from fleetwatch.jobs.visible_jobs import own_ids
+from fleetwatch.lib.memo import read_once
 
 OWNED = ("team_id", "has_team", "project", "cost_centre", "is_named")  # asks whose a job's time is
 HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether anybody's
@@ -76,6 +77,7 @@ def _owner(field: str, name: str) -> Limits:
     return {"team_id": _id(Team, slug=name)} if field == "team" else {field: name}
 
 
+@read_once
 def _id(model: type[Node | GPUModel | Team | Job], **name: str) -> int:
     pk: int | None = model._default_manager.filter(**name).values_list("pk", flat=True).first()
     return _NO_ROW if pk is None else pk

@@ -43,12 +43,24 @@ def judged() -> Iterator[FakeSMTP]:
     server.stop()
 
 
-def test_a_name_that_changes_its_answer_leads_nowhere_else(judged, monkeypatch):
-    elsewhere = FakeSMTP("127.0.0.1", judged.port)
+def same_port() -> tuple[FakeSMTP, FakeSMTP]:
+    """Servers of 127.0.0.2 and 127.0.0.1 at one port, which the second may find taken."""
+    for _ in range(20):
+        judged = FakeSMTP("127.0.0.2")
+        try:
+            return judged, FakeSMTP("127.0.0.1", judged.port)
+        except OSError:
+            judged.stop()
+    raise AssertionError("no port is free at both addresses")
+
+
+def test_a_name_that_changes_its_answer_leads_nowhere_else(monkeypatch):
+    judged, elsewhere = same_port()
     answering(monkeypatch, "127.0.0.2", "127.0.0.1")
 
     said = send(judged.port)
 
+    judged.stop()
     elsewhere.stop()
     assert said == "accepted"
     assert len(judged.script.mails) == 1

@@ -97,6 +97,8 @@ def test_a_child_that_is_killed_is_started_again_and_that_is_said(supervise):
 def test_a_record_that_can_not_be_written_as_on_a_full_disk_stops_nobody(supervise, tmp_path):
     parent = supervise(SAYS_PID)
     first = child_pid(parent)
+    # the child may speak before the record of its start is in place
+    assert wait_for((tmp_path / "processes.json").exists)
     (tmp_path / "processes.partial").mkdir()
 
     os.kill(first, signal.SIGKILL)
