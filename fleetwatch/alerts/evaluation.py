@@ -56,22 +56,27 @@ def carried(rows: Iterable[Row], *, duration_ms: int) -> dict[str, Firing]:
 
 
 def changes(
-    episodes: Iterable[Episode], going_on: Iterable[Row], over: Iterable[Row], *, is_first: bool
+    episodes: Iterable[Episode],
+    going_on: Iterable[Row],
+    over: Iterable[Row],
+    *,
+    begun_ms: int | None,
 ) -> Changes:
     """What differs between the episodes of a period and the rows: those that go on, and those that
-    were over within it. When a rule is evaluated first, what is over already is history.
+    were over within it. What was over when the rule was evaluated first (`begun_ms`; None: nobody
+    knows when that was) is history.
     """
     ends_ms = _ends_ms(over)
     left = {row.subject: row for row in going_on}
     result = Changes()
     for episode in episodes:
         row = left.get(episode.subject)
-        if _is_recorded(episode, ends_ms[episode.subject]):
+        if _is_recorded(episode, ends_ms[episode.subject]) or _is_history(episode, row, begun_ms):
             continue
         if row is not None and row.goes_on(episode):
             left.pop(episode.subject)
             (result.kept if episode.ended_ms is None else result.ended).append(episode)
-        elif row is None and not (is_first and episode.ended_ms is not None):
+        elif row is None:
             result.opened.append(episode)
     for subject, row in left.items():
         (result.dropped if row.fired_ms is None else result.withdrawn).append(subject)
@@ -82,6 +87,13 @@ def _is_recorded(episode: Episode, ends_ms: Sequence[int]) -> bool:
     """Whether the episode is one of those that are over already."""
     moment_ms = episode.until_ms if episode.fired_ms is None else episode.fired_ms
     return any(moment_ms <= end_ms for end_ms in ends_ms)
+
+
+def _is_history(episode: Episode, row: Row | None, begun_ms: int | None) -> bool:
+    """Whether it was over before the rule watched: what fires is the rule's, whenever it ended."""
+    if begun_ms is None or episode.ended_ms is None or episode.ended_ms > begun_ms:
+        return False
+    return row is None or row.fired_ms is None
 
 
 def _ends_ms(rows: Iterable[Row]) -> dict[str, list[int]]:

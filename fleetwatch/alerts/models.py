@@ -60,6 +60,9 @@ class Rule(models.Model):
     evaluated_ms = models.BigIntegerField(
         null=True, help_text="up to when; None: not since it was switched on"
     )
+    begun_ms = models.BigIntegerField(
+        null=True, help_text="when it was evaluated first since; None: not kept then"
+    )
     removed_at = models.DateTimeField(null=True, help_text="kept for what it opened")
 
     objects = LivingRules()

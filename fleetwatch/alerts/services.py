@@ -196,11 +196,13 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     measured = watched.measure(watch)
     every = episodes(measured, watch.settings.timing, edge_ms=watch.end_ms, firing=watch.firing)
     over = rule.incidents.filter(ended_ms__gt=watch.start_ms)
+    if rule.evaluated_ms is None:
+        rule.begun_ms = watch.end_ms
     changes = evaluation.changes(
-        every, map(_row, incidents.values()), map(_row, over), is_first=rule.evaluated_ms is None
+        every, map(_row, incidents.values()), map(_row, over), begun_ms=rule.begun_ms
     )
     rule.evaluated_ms = watch.end_ms
-    rule.save(update_fields=["evaluated_ms"])
+    rule.save(update_fields=["evaluated_ms", "begun_ms"])
     return _write(_Writing(rule, watched, watch, now), changes, incidents)
 
 

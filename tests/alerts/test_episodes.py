@@ -156,15 +156,75 @@ def test_evaluated_each_minute_it_is_what_it_is_in_one_piece(story, timing):
     ]
 
 
-def evaluated(rows: list[Row], every: list[Span], timing: Timing, now_ms: int) -> list[Row]:
-    """The rows after an evaluation, which reads no more of the past than it needs."""
-    start_ms = now_ms - timing.lookback_ms - MINUTE
+@given(stories.filter(bool), timings, st.data())
+def test_what_was_over_when_it_was_switched_on_is_opened_by_no_later_evaluation(
+    story, timing, data
+):
+    every = spans(story)
+    begun = data.draw(st.integers(1, len(story)))
+    begun_ms = begun * MINUTE
+    rows: list[Row] = []
+    for minute in range(begun, len(story) + 1):
+        rows = evaluated(rows, every, timing, minute * MINUTE, begun_ms=begun_ms)
+
+    before = episodes(Measured({KEY: spans(story[:begun])}), timing, edge_ms=begun_ms)
+    replayed = episodes(Measured({KEY: every}), timing, edge_ms=len(story) * MINUTE)
+    over = [each for each in before if each.ended_ms is not None]
+    assert [row for row in rows if row.fired_ms is not None] == [
+        row_of(each) for each in replayed if each.fired_ms is not None and each not in over
+    ]
+
+
+# in breach from minute 1 to 4, over from 4 on
+@pytest.mark.parametrize(("begun", "opened"), [(3.99, 1), (4, 0), (4.01, 0)])
+def test_what_ended_as_the_rule_began_was_over_before(begun, opened):
+    [over] = episodes(Measured({KEY: spans(".xxx.")}), Timing(2 * MINUTE), edge_ms=5 * MINUTE)
+
+    differ = changes([over], [], [], begun_ms=int(begun * MINUTE))
+
+    assert len(differ.opened) == opened
+
+
+def test_what_is_pending_is_not_ended_by_what_was_over_before_the_rule_began():
+    """Over by minute 4; since minute 6 it is so again, and that has a row."""
+    timing = Timing(2 * MINUTE)
+    every = episodes(Measured({KEY: spans(".xxx..x")}), timing, edge_ms=7 * MINUTE)
+    pending = Row(KEY, 6 * MINUTE, 7 * MINUTE, None, None)
+
+    differ = changes(every, [pending], [], begun_ms=5 * MINUTE)
+
+    assert [in_minutes(each) for each in differ.kept] == [(6, None, 7, None)]
+    assert (differ.opened, differ.ended, differ.dropped) == ([], [], [])
+
+
+def test_what_fires_ends_whenever_the_rule_began():
+    """Switched off and on again before anybody looked."""
+    [over] = episodes(Measured({KEY: spans(".xxx.")}), Timing(2 * MINUTE), edge_ms=5 * MINUTE)
+    firing = Row(KEY, MINUTE, 3 * MINUTE, 3 * MINUTE, None)
+
+    differ = changes([over], [firing], [], begun_ms=5 * MINUTE)
+
+    assert [in_minutes(each) for each in differ.ended] == [(1, 3, 4, 4)]
+
+
+def evaluated(
+    rows: list[Row],
+    every: list[Span],
+    timing: Timing,
+    now_ms: int,
+    *,
+    begun_ms: int | None = None,
+) -> list[Row]:
+    """The rows after an evaluation, which reads no more of the past than it needs; as the rule
+    begins, all of it.
+    """
+    start_ms = 0 if begun_ms == now_ms else now_ms - timing.lookback_ms - MINUTE
     seen = [span for span in every if start_ms <= span.start_ms and span.end_ms <= now_ms]
     going_on = [row for row in rows if row.ended_ms is None]
     over = [row for row in rows if row.ended_ms is not None]
     firing = carried(going_on, duration_ms=timing.duration_ms)
     fresh = episodes(Measured({KEY: seen}), timing, edge_ms=now_ms, firing=firing)
-    differ = changes(fresh, going_on, over, is_first=False)
+    differ = changes(fresh, going_on, over, begun_ms=begun_ms)
     return [*over, *map(row_of, [*differ.ended, *differ.opened, *differ.kept])]
 
 

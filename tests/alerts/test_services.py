@@ -383,6 +383,23 @@ def test_a_rule_that_is_switched_off_resolves_what_it_opened():
 
 
 @pytest.mark.django_db
+def test_what_was_over_before_a_rule_is_switched_on_is_never_opened():
+    """Idle to minute 40 and at work since; another job idles all the time."""
+    rule = a_rule(is_enabled=False, evaluated_ms=None)
+    gpu, run = an_idle_job(40)
+    ran(gpu, "active", 40, 62, job=run.job)
+    idle = ran(a_gpu(node="n2"), "quiet", 0, 62, job=a_job(key="slurm/della/2"))
+    set_to(rule, is_enabled=True)
+
+    announcing.run(at(60))
+    longer(idle, 65)
+    announcing.run(at(61))
+    announcing.run(at(120))
+
+    assert [each.subject for each in Incident.objects.all()] == ["slurm/della/2"]
+
+
+@pytest.mark.django_db
 def test_a_higher_threshold_resolves_what_no_longer_breaches_it():
     rule = a_rule()
     an_idle_job()
