@@ -80,6 +80,35 @@ def test_a_forecast_that_reaches_the_budget(budget, fires):
     assert states(25.2) == ([("teams/nlp", "firing")] if fires else [])
 
 
+# the forecast is of 24:06, the rule asks for an hour
+@pytest.mark.parametrize(
+    ("seen", "expected"), [(30.9, []), (31, [("teams/nlp", "firing")])], ids=["before", "after"]
+)
+def test_a_forecast_is_above_a_budget_since_the_budget_was_set_at_most(seen, expected):
+    a_money_rule("budget_forecast", 100)
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+    a_budget("900", created_at=hour(30))
+
+    fired = [row for row in states(seen) if row[1] != "pending"]
+
+    assert fired == expected
+    assert newest().since_ms == to_ms(hour(30))
+
+
+def test_a_budget_that_is_set_anew_leaves_what_fires_as_it_began():
+    a_money_rule("budget_forecast", 100)
+    a_budget("900")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+    states(25.2)
+
+    a_budget("800", created_at=hour(30))
+
+    assert states(31) == [("teams/nlp", "firing")]
+    assert newest().since_ms == to_ms(hour(24.1))
+
+
 def test_an_old_forecast_is_none():
     a_money_rule("budget_forecast", 100)
     a_budget("300")

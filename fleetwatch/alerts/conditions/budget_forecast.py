@@ -30,21 +30,30 @@ ACTION = (
 
 
 def measure(watch: Watch) -> Measured:
-    """Since its newest forecast how each budget of the running month stands to it."""
-    spans = {}
+    """Since its newest forecast, or since it was set where that was later, how each budget of the
+    running month stands to it.
+    """
     months = _running(watch)
     forecasts = _forecasts()
-    for subject, month in months.items():
-        outlook = forecasts.get(slug_of(subject))
-        share = None if outlook is None else _share(month, outlook, watch)
-        if outlook is None or share is None:
-            continue
-        made_ms = to_ms(outlook.made_at)
-        level = Level.BREACH if share * 100 >= watch.settings.threshold else Level.CLEAR
-        if watch.end_ms - FRESH_MS < made_ms < watch.end_ms:
-            spans[subject] = [Span(max(made_ms, month.interval.start_ms), watch.end_ms, level)]
+    every = {
+        subject: _spans(month, forecasts.get(slug_of(subject)), watch)
+        for subject, month in months.items()
+    }
+    spans = {subject: own for subject, own in every.items() if own}
     ends = {name: End(watch.end_ms, NO_BUDGET) for name in watch.firing if name not in months}
     return Measured(spans, ends, cleared=BELOW)
+
+
+def _spans(month: BudgetMonth, outlook: Outlook | None, watch: Watch) -> list[Span]:
+    share = None if outlook is None else _share(month, outlook, watch)
+    if outlook is None or share is None:
+        return []
+    made_ms = to_ms(outlook.made_at)
+    since_ms = max(made_ms, month.interval.start_ms, month.set_ms)
+    if made_ms <= watch.end_ms - FRESH_MS or since_ms >= watch.end_ms:
+        return []
+    level = Level.BREACH if share * 100 >= watch.settings.threshold else Level.CLEAR
+    return [Span(since_ms, watch.end_ms, level)]
 
 
 def _running(watch: Watch) -> dict[str, BudgetMonth]:

@@ -48,13 +48,14 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
-    """A budget in a month: its dollars (above 0) and what was spent of it; `subject` is its page
-    below /budgets/.
+    """A budget in a month: its dollars (above 0), when it was set, and what was spent of it;
+    `subject` is its page below /budgets/.
     """
 
     subject: str
     interval: Interval
     usd: float
+    set_ms: int
     spending: Spending
 
     @property
@@ -105,10 +106,11 @@ def labels_of(slugs: set[str]) -> dict[str, str]:
 
 
 def _of_month(first: date, interval: Interval) -> Iterator[BudgetMonth]:
-    limits = {slug: usd for slug, each in budgets.limits(first).items() if (usd := _usd(each))}
+    limits = {slug: each for slug, each in budgets.limits(first).items() if _usd(each)}
     spent = _spending(interval) if limits else {}
-    for slug, usd in limits.items():
-        yield BudgetMonth(subject_of(slug), interval, usd, spent.get(slug, NOTHING))
+    for slug, each in limits.items():
+        set_ms = to_ms(each.budget.created_at)
+        yield BudgetMonth(subject_of(slug), interval, _usd(each), set_ms, spent.get(slug, NOTHING))
 
 
 def _usd(limit: Limit) -> float:
