@@ -44,6 +44,7 @@ OPEN = frozenset(
         *("api-1:act_on_incident", "api-1:list_silences", "api-1:add_silence"),
         *("api-1:end_silence", "api-1:list_routes", "api-1:change_route"),
         *("api-1:preferences", "api-1:change_preferences"),
+        *("api-1:actions", "api-1:action", "api-1:keep_job"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }
 )

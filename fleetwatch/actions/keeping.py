@@ -24,6 +24,7 @@ from fleetwatch.notify.message import one_line
 SALT = "actions.keeping"
 MAX_REASON = 200
 OVER = "it is over: nothing is going to be done, or it was done"
+REHEARSED = "it is a dry run: nothing is going to be done"
 State = Action.State
 KEEPABLE = (State.WARNED, State.WARNED_AGAIN, State.ORDERED)
 
@@ -82,6 +83,8 @@ def may_keep(action: Action, user: User, now: datetime) -> bool:
 
 def _check_open(action: Action, reason: str) -> None:
     """Raises RefusedFieldError."""
+    if action.is_dry_run:
+        raise RefusedFieldError(REHEARSED)
     if action.state not in KEEPABLE:
         raise RefusedFieldError(OVER)
     if "\x00" in reason or len(reason) > MAX_REASON:

@@ -1,17 +1,21 @@
 """Reads of actions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
+from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.actions.action_policies import CONDITION, is_dry_run
 from fleetwatch.actions.cases import read_cases
 from fleetwatch.actions.decision import Step
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.lib.intervals import Interval
 
+PEOPLE = ("person", "kept_by")
 NEXT = {
     Step.WARN: "its owner is warned within a minute",
     Step.WARN_AGAIN: "its owner is warned again within a minute",
@@ -65,13 +69,27 @@ def rules_without() -> QuerySet[Rule]:
 
 def visible_actions() -> QuerySet[Action]:
     """What the reader may see, the newest first: of who does not see everything what was about his
-    jobs or his teams'.
+    jobs or his teams', or an incident that was given to him.
     """
-    rows = Action.objects.select_related("policy__rule", "person", "team", "node", "incident")
+    rows = Action.objects.select_related("policy__rule", "team", "node", "incident", *PEOPLE)
     seen = sight()
     if seen is not None:
-        rows = rows.filter(Q(person=seen.user_id) | Q(team__in=seen.team_ids))
+        own = Q(person=seen.user_id) | Q(incident__assignee=seen.user_id)
+        rows = rows.filter(own | Q(team__in=seen.team_ids))
     return rows.order_by("-began_at", "-pk")
+
+
+def going_on_within(actions: QuerySet[Action], interval: Interval) -> QuerySet[Action]:
+    """Those of them that went on at some moment of the interval."""
+    is_over = Q(ended_at__lt=interval.start)
+    return actions.filter(began_at__lt=interval.end).exclude(is_over)
+
+
+def with_people_shown(actions: Iterable[Action]) -> list[Action]:
+    """The actions with, in memory alone, the people whom the reader may know."""
+    rows = list(actions)
+    show_people(rows, *PEOPLE)
+    return rows
 
 
 def outlook(incident: Incident, now: datetime) -> str:

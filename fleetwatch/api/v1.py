@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import django_auth
 
+from fleetwatch.api.action_routes import router as actions
 from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.description import DescribedAPI
@@ -33,9 +34,9 @@ dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. 
 known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
 is refused. Each error is `{"error", "field"}`, one of another method (405) too.
 
-A token reads; with the scope `write` it decides about findings, acts on incidents, and sets rules,
-silences, routes and your own preferences too. It may what both its user and its role, where it has
-one, may. People make theirs on the page "My jobs"."""
+A token reads; with the scope `write` it decides about findings, acts on incidents, keeps jobs that
+are about to be ended, and sets rules, silences, routes and your own preferences too. It may what
+both its user and its role, where it has one, may. People make theirs on the page "My jobs"."""
 
 api = DescribedAPI(
     title="FleetWatch",
@@ -58,6 +59,7 @@ for each in (
     silences,
     routing,
     preferences,
+    actions,
 ):
     api.add_router("", each)
 

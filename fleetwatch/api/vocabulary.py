@@ -34,6 +34,18 @@ SilenceKind = Literal["silence", "maintenance", "exemption", "justification"]
 RouteKind = Literal["team", "operators", "unowned"]
 NotificationWay = Literal["any", "slack", "email", "none"]
 SilenceState = Literal["active", "pending", "expired"]
+ActionKind = Literal["stop_job", "webhook"]
+ActionState = Literal[
+    "warned",
+    "warned_again",
+    "ordered",
+    "done",
+    "refused",
+    "unheard",
+    "would",
+    "kept",
+    "ended",
+]
 Severity = Literal["info", "warning", "critical"]
 Verdict = Literal["", "confirmed", "rejected"]
 Grouping = Literal["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"]

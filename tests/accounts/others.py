@@ -151,6 +151,12 @@ def _not_told(team: Team) -> None:
     route.channels.add(slack_channel("https://slack.example", name=CHANNEL))
 
 
+def own_actions(role: str, split: World) -> list[str]:
+    """What is the walker's of the API's actions: the lead was warned."""
+    action = split.policy.actions.get(state="warned")
+    return [f"/api/v1/actions/{action.pk}"] if action.person == split.users[role] else []
+
+
 def others_paths(split: World, others: Job) -> list[str]:
     """Addresses that name what is others', beside those of the table."""
     number = others.findings.get().pk

@@ -31,6 +31,7 @@ from tests.accounts.others import (
     TEAM,
     USER,
     others_paths,
+    own_actions,
     read_everything,
     shown,
     shown_of_others,
@@ -92,6 +93,7 @@ def test_no_route_of_the_api_names_others(role, kind, split, others):
         f"/api/v1/jobs/{OWN_KEY}", f"/api/v1/findings/{split.finding.pk}",
         "/api/v1/incidents", "/api/v1/silences", "/api/v1/routes",
         "/api/v1/preferences",
+        "/api/v1/actions", *own_actions(role, split),
         f"/api/v1/incidents/{Incident.objects.latest('pk').pk}",
     }  # fmt: skip
 

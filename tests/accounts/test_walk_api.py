@@ -45,6 +45,7 @@ PREFERENCE = {
     "gets_digest": True,
 }  # fmt: skip
 CHANGES = {
+    "/api/v1/actions/": {"reason": "because"},
     "/api/v1/rules/": RULE,
     "/api/v1/incidents/": ACTION,
     "/api/v1/silences": SILENCE,
@@ -66,6 +67,8 @@ def routes(there: World) -> Iterator[tuple[str, str, set[str]]]:
         "incidents": Incident.objects.latest("pk").pk,
         "rules": Rule.objects.earliest("pk").pk,
         "silences": there.silence.pk,
+        "actions": there.policy.actions.get(state="warned").pk,
+        "action-policies": there.policy.pk,
     }
     for route, described in api.get_openapi_schema(path_prefix="/api/v1/")["paths"].items():
         methods = {method.upper() for method in described}
@@ -157,6 +160,8 @@ def writes(role: str, path: str, action: str, there: World) -> bool:
     """Whether the role may write there."""
     if path == "/api/v1/preferences":
         return True  # the own ones
+    if path.startswith("/api/v1/actions/"):
+        return role == "lead"  # who was warned: it is about no incident on which others may act
     if changes(path):
         return may(role, Right.FLEET)  # the incident is nobody's, the silence of no team
     return decides(role, address(path, action), there)

@@ -177,7 +177,9 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("action_policy_change", "pk"): [there.policy.pk],
         ("action_policy_change", "action"): list(actions.CHANGES),
         ("keep_job", "token"): [
-            keep_url(there.policy.actions.get(), there.users["lead"]).rpartition("/")[2]
+            keep_url(there.policy.actions.get(state="ended"), there.users["lead"]).rpartition("/")[
+                2
+            ]
         ],
         ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],

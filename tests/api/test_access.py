@@ -26,6 +26,8 @@ ENDPOINTS = (
     "/api/v1/incidents",
     "/api/v1/rules",
     "/api/v1/silences",
+    "/api/v1/actions",
+    "/api/v1/action-policies",
     "/api/v1/back-test?condition=job_idle",
     "/api/v1/budgets",
     "/api/v1/forecast",

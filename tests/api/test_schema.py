@@ -57,6 +57,11 @@ IDS = {
     "GET /api/v1/gpus": "listGpus",
     "GET /api/v1/gpus/{uuid}": "getGpu",
     "GET /api/v1/gpus/{uuid}/series": "getGpuSeries",
+    "GET /api/v1/action-policies": "listActionPolicies",
+    "GET /api/v1/action-policies/{number}": "getActionPolicy",
+    "GET /api/v1/actions": "listActions",
+    "GET /api/v1/actions/{number}": "getAction",
+    "POST /api/v1/actions/{number}/keep": "keepJob",
     "GET /api/v1/back-test": "backTestRule",
     "GET /api/v1/incidents": "listIncidents",
     "GET /api/v1/incidents/{number}": "getIncident",
@@ -85,7 +90,7 @@ IDS = {
 ASKS_FOR_ONE = {"backTestRule", "explainGpu", "getForecast", "setRoute"}  # by a parameter
 DECIDES = {
     "decideFinding", "tryPolicy", "setRule", "actOnIncident", "addSilence", "endSilence",
-    "setRoute", "setPreferences",
+    "setRoute", "setPreferences", "keepJob",
 }  # fmt: skip
 ASKS_NOTHING = "GET /api/v1/preferences"  # so nothing of it can be wrong
 

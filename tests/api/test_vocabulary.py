@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.models import Incident, Notification, Preference, Route, Severity, Silence
 from fleetwatch.api import silence_routes, vocabulary
 from fleetwatch.budgets import models as budgets
@@ -38,6 +39,8 @@ from fleetwatch.reports import digest, monthly
             vocabulary.SilenceState,
             (silence_routes.ACTIVE, silence_routes.PENDING, silence_routes.EXPIRED),
         ),
+        (vocabulary.ActionKind, Policy.Kind.values),
+        (vocabulary.ActionState, Action.State.values),
         (vocabulary.Severity, Severity.values),
         (vocabulary.Verdict, ("", *Incident.Verdict.values)),
         (vocabulary.ReportKind, (*digest.KINDS, monthly.STATEMENT, monthly.FLEET)),
