@@ -18,6 +18,7 @@ from fleetwatch.figures import selectors as figures
 from fleetwatch.lib.intervals import Interval
 from tests.dashboard import factories, fleet
 from tests.ingest import factories as ingest
+from tests.shared_rows import shared_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
@@ -93,11 +94,18 @@ def _at_now():
         yield
 
 
-@pytest.fixture(params=[(1, 1), (6, 8)], ids=["one-gpu", "48-gpus"])
-def user(request):
-    """An admin of a fleet of so many nodes with so many GPUs."""
+@pytest.fixture(scope="module", params=[(1, 1), (6, 8)], ids=["one-gpu", "48-gpus"])
+def _fleet(request, django_db_setup, django_db_blocker):
     nodes, gpus = request.param
-    fleet.make(nodes=nodes, gpus=gpus, hours=48)
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(factories.NOW, tick=False):
+            fleet.make(nodes=nodes, gpus=gpus, hours=48)
+        yield
+
+
+@pytest.fixture
+def user(_fleet, db):
+    """An admin of a fleet of so many nodes with so many GPUs."""
     return factories.user()
 
 

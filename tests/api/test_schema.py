@@ -3,12 +3,15 @@ asked (Schemathesis).
 """
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 
 import pytest
 import requests
 import schemathesis
+import time_machine
 from django.test import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ from fleetwatch.reports.models import Report
 from tests.alerts.factories import a_rule, an_incident
 from tests.api.conftest import NOW
 from tests.diagnosis import told
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -95,23 +99,33 @@ DECIDES = {
 ASKS_NOTHING = "GET /api/v1/preferences"  # so nothing of it can be wrong
 
 
-@pytest.fixture
-def api(user):
-    """A client whose token may decide: else the door would answer what is asked of the room behind
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A client that may decide, and path parameters of what there is."""
+
+    api: Client
+    known: dict[str, str | int]
+
+
+@pytest.fixture(scope="module")
+def there(django_db_setup, django_db_blocker) -> Iterator[Described]:
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(NOW, tick=False):
+            described = Described(_deciding_client(), _something_of_most_kinds())
+        yield described
+
+
+def _deciding_client() -> Client:
+    """With a token that may decide: else the door would answer what is asked of the room behind
     it.
     """
-    user.role = User.Role.ADMIN
-    user.save(update_fields=["role"])
-    return Client(
-        headers={"Authorization": f"Bearer {create_api_token(user, scope='write', now=NOW)}"}
-    )
+    ann = User.objects.create(username="ann", role=User.Role.ADMIN)
+    token = create_api_token(ann, scope="write", now=NOW)
+    return Client(headers={"Authorization": f"Bearer {token}"})
 
 
-@pytest.fixture
-def known(db):
-    """Something of most kinds, so that answers have rows; gives path parameters of what
-    there is.
-    """
+def _something_of_most_kinds() -> dict[str, str | int]:
+    """So that answers have rows; path parameters of what there is."""
     told.rate(valid_from=NOW - timedelta(days=40))
     told.cause(start=NOW - timedelta(hours=2))
     found = told.finding()
@@ -187,14 +201,14 @@ def cases(label, mode):
     suppress_health_check=list(HealthCheck),
 )
 @given(data=st.data())
-def test_the_api_answers_as_described_whatever_it_is_asked(api, known, label, mode, data):
+def test_the_api_answers_as_described_whatever_it_is_asked(there, db, label, mode, data):
     if (label, mode) == (ASKS_NOTHING, GenerationMode.NEGATIVE):
         return
     case = data.draw(cases(label, mode))
     if mode is GenerationMode.POSITIVE and data.draw(st.booleans()):
-        ask_for_what_is_there(case, known)
+        ask_for_what_is_there(case, there.known)
 
-    response = answered(api, case)
+    response = answered(there.api, case)
 
     case.validate_response(response, checks=CHECKS)
     assert response.status_code == 200 or set(json.loads(response.content)) == {"error", "field"}

@@ -353,7 +353,7 @@ RECORDS = draw.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(RECORDS, draw.randoms(use_true_random=False))
 def test_the_order_of_records_does_not_matter(records, shuffle: random.Random):
     shuffled = list(records)
@@ -362,7 +362,7 @@ def test_the_order_of_records_does_not_matter(records, shuffle: random.Random):
     assert [job.facts for job in known_jobs(shuffled)] == [job.facts for job in known_jobs(records)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(RECORDS, draw.integers(-99, 99), draw.booleans())
 def test_no_holder_who_names_another_owner_changes_anything_of_a_job_before_or_after(
     records, minutes, is_first
@@ -383,7 +383,7 @@ def test_no_holder_who_names_another_owner_changes_anything_of_a_job_before_or_a
     assert {owner: facts for owner, facts in after.items() if owner in before} == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_without_books_of_a_cluster_each_nodes_books_say_whose_its_time_is(records):
     assume(not any(each.voice.is_cluster for each in records))

@@ -234,7 +234,7 @@ WORDS = st.lists(
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=WORDS, data=st.data())
 def test_each_nodes_time_is_charged_to_whom_that_node_names_in_whatever_order_its_batches_come(
