@@ -67,6 +67,7 @@ SAID_OF_INCIDENT = (
 OWN_KEY = "slurm/della/1000"
 DAY = Interval(NOW - timedelta(hours=24), NOW)
 MACHINE = "node-001"
+WEEK = "from=now-7d&to=now"  # as links of pages have it: what they lead to is asked once
 
 
 def shown(choice: str) -> None:
@@ -169,11 +170,11 @@ def others_paths(split: World, others: Job) -> list[str]:
         f"/findings?user={USER}",
         "/findings?status=all&range=30d",
         "/jobs?q=zz",
-        f"/jobs?user={USER}",
-        f"/jobs?team={TEAM}",
+        f"/jobs?{WEEK}&user={USER}",
+        f"/jobs?{WEEK}&team={TEAM}",
         f"/jobs?node={MACHINE}&sort=cost",
-        *(f"/waste?range=7d&group_by={group_by}" for group_by in GROUPS),
-        *(f"/waste.csv?range=7d&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste?{WEEK}&group_by={group_by}" for group_by in GROUPS),
+        *(f"/waste.csv?{WEEK}&group_by={group_by}" for group_by in GROUPS),
         *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
         *("/alerts?state=resolved", "/alerts?state=acknowledged", f"/alerts?person={PERSON}"),

@@ -5,16 +5,26 @@ it.
 from html import unescape
 
 import pytest
+import time_machine
 
 from fleetwatch.accounts.models import Team
 from tests.dashboard import fleet
+from tests.dashboard.factories import NOW
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(scope="module")
+def _small(django_db_setup, django_db_blocker):
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(NOW, tick=False):
+            fleet.make(nodes=1, gpus=2, hours=4)
+        yield
+
+
 @pytest.fixture
-def small(admin):
-    fleet.make(nodes=1, gpus=2, hours=4)
+def small(_small, admin):
     return admin
 
 

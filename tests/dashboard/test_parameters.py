@@ -5,13 +5,16 @@ refuse.
 from html import unescape
 
 import pytest
+import time_machine
 from django.urls import get_resolver
 
 from fleetwatch.dashboard import urls
 from fleetwatch.dashboard.drawing import charts
 from tests.costs.factories import a_gpu, a_job, an_entry
 from tests.dashboard import fleet
+from tests.dashboard.factories import NOW
 from tests.markup import tight
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -27,9 +30,16 @@ FORMS = {
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 
 
+@pytest.fixture(scope="module")
+def _small(django_db_setup, django_db_blocker):
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(NOW, tick=False):
+            fleet.make(nodes=1, gpus=2, hours=4)
+        yield
+
+
 @pytest.fixture
-def small(admin):
-    fleet.make(nodes=1, gpus=2, hours=4)
+def small(_small, admin):
     return admin
 
 
