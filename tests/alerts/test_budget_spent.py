@@ -11,7 +11,7 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.budgets.models import Budget, SpendDay
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.alerts.factories import a_rule
@@ -166,7 +166,7 @@ def test_what_was_evaluated_each_hour_is_what_the_back_test_says(rule):
     for number in range(5):
         spent(10, number)
     for hour in range(24 * 6):
-        states(hour / 24)
+        evaluate(day(hour / 24))
 
     trials = back_test(
         condition("budget_spent"), settings_of(rule), (), Interval(day(0), day(6))

@@ -11,7 +11,7 @@ from fleetwatch.alerts.conditions.free_while_waiting import CONDITION
 from fleetwatch.alerts.episodes import Level
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from tests.alerts.factories import a_rule
@@ -152,7 +152,7 @@ def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says():
     rule = a_rule(condition="free_while_waiting", threshold=2, minutes=15, evaluated_ms=T0)
     fleet([4, 4, 0, 0, 4, 4])
     for minute in range(0, 70, 5):
-        announcing.run(at(minute + 3))
+        evaluate(at(minute + 3))
 
     trials = back_test(
         condition("free_while_waiting"),

@@ -9,7 +9,7 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
@@ -33,9 +33,13 @@ def broken(gpu: GPU, *outages: tuple) -> None:
     Posted.objects.update_or_create(gpu=gpu, defaults={"spans": [], "outages": rows})
 
 
+def hear(minute: float) -> None:
+    Node.objects.update(last_ms=ms(minute))
+
+
 def states(minute: float, *, heard: float | None = None) -> list[str]:
     """What is open, the nodes being heard until that minute."""
-    Node.objects.update(last_ms=ms(minute if heard is None else heard))
+    hear(minute if heard is None else heard)
     announcing.run(at(minute))
     return list(Incident.objects.order_by("pk").values_list("state", flat=True))
 
@@ -138,7 +142,8 @@ def test_what_was_evaluated_each_minute_is_what_the_back_test_says(rule):
             gpu,
             *((start, end if end and end <= minute else None, why) for start, end, why in begun),
         )
-        states(minute)
+        hear(minute)
+        evaluate(at(minute))
 
     trials = back_test(
         condition("gpu_fault"), settings_of(rule), (), Interval(at(0), at(60))

@@ -7,7 +7,7 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BLIND, CATALOGUE, FAILURES, SLOWED, UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
@@ -35,9 +35,13 @@ def errors(**fields):
     return a_rule(**(usual | fields))
 
 
+def hear(minute: float) -> None:
+    Node.objects.update(last_ms=ms(minute))
+
+
 def states(minute: float, *, heard: float | None = None) -> list[str]:
     """What is open, the nodes being heard until that minute."""
-    Node.objects.update(last_ms=ms(minute if heard is None else heard))
+    hear(minute if heard is None else heard)
     announcing.run(at(minute))
     return list(Incident.objects.order_by("pk").values_list("state", flat=True))
 
@@ -252,7 +256,8 @@ def test_what_was_evaluated_as_it_came_is_what_the_back_test_says():
     for minute in sorted({*minutes, *range(0, 5000, 45)}):
         for each in minutes.get(minute, ()):
             xid(gpu, each)
-        states(minute)
+        hear(minute)
+        evaluate(at(minute))
 
     trials = back_test(
         condition("gpu_memory_errors"), settings_of(rule), (), Interval(at(0), at(4995))

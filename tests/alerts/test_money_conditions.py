@@ -10,7 +10,7 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.budgets.models import Anomaly, Outlook
 from fleetwatch.costs.models import Rate
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -186,7 +186,7 @@ def test_what_was_evaluated_each_quarter_is_what_the_back_test_says_of_anomalies
     an_anomaly(3, 5, "500", "100")
     an_anomaly(10, 11, "500", "100", kind="fleet", key="")
     for quarter in range(5 * 4, 15 * 4):
-        states(quarter / 4)
+        evaluate(hour(quarter / 4))
 
     live = Incident.objects.order_by("-since_ms")
     assert [(each.subject, each.since_ms, each.fired_ms) for each in live] == [
@@ -274,7 +274,7 @@ def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_of_waste()
     wasted("ben", 2, 4, 6)
     wasted("eve", *range(12), state="useful")
     for half in range(24):
-        states(half / 2)
+        evaluate(hour(half / 2))
 
     live = Incident.objects.order_by("-since_ms")
     assert [(each.subject, each.since_ms, each.fired_ms) for each in live] == [

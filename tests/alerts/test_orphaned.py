@@ -9,7 +9,7 @@ from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.services import settings_of
+from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.lib.intervals import Interval
@@ -164,7 +164,7 @@ def test_what_was_evaluated_each_minute_is_what_the_back_test_says(rule):
                 run = ran(gpu, done, start, start + 0.01)
             elif start < minute <= end:
                 longer(run, minute)
-        states(minute)
+        evaluate(at(minute))
 
     trials = back_test(condition("orphaned"), settings_of(rule), (), Interval(at(0), at(95))).trials
 

@@ -30,12 +30,15 @@ parts = st.tuples(
 )
 # then what a person does, and how many evaluators run
 moments = st.tuples(
-    parts, parts, st.sampled_from(["", "", "", "", "ack", "snooze", "fixed"]), st.integers(1, 3)
+    parts,
+    parts,
+    st.sampled_from(["", "", "", "", "ack", "snooze", "fixed"]),
+    st.sampled_from([1, 1, 2, 3]),
 )
 
 
 @pytest.mark.django_db
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.lists(moments, min_size=4, max_size=20))
 def test_nobody_is_told_twice_or_woken(day):
     with transaction.atomic():
