@@ -173,3 +173,32 @@ def test_what_was_evaluated_each_minute_is_what_the_back_test_says(rule):
         (trial.episode.since_ms, trial.episode.fired_ms) for trial in trials
     ]
     assert len(trials) == 2
+
+
+# held to minute 20, free to 25, at work to 60, unseen to 70, held from there on
+@pytest.mark.parametrize(
+    ("clear_minutes", "expected"),
+    [
+        (0, [(0, 20, 20), (70, 90, None)]),
+        (40, [(0, 20, 20), (70, 90, None)]),
+        (41, [(0, 90, None)]),
+    ],
+)
+def test_what_a_gpu_did_between_ends_it_as_soon_as_the_rule_says(rule, clear_minutes, expected):
+    gpu = a_gpu()
+    ran(gpu, "active", -40, 0, job=a_job())
+    ran(gpu, "orphaned", 0, 20)
+    ran(gpu, "free", 20, 25)
+    ran(gpu, "active", 25, 60, job=a_job())
+    ran(gpu, "unobserved", 60, 70)
+    ran(gpu, "orphaned", 70, 90)
+    rule.clear_minutes = clear_minutes
+
+    done = back_test(condition("orphaned"), settings_of(rule), (), Interval(at(-60), at(90))).trials
+
+    assert sorted(_in_minutes(trial.episode) for trial in done) == expected
+
+
+def _in_minutes(episode) -> tuple:
+    moments = (episode.since_ms, episode.until_ms, episode.ended_ms)
+    return tuple(None if each is None else (each - ms(0)) / 60_000 for each in moments)

@@ -82,7 +82,7 @@ def _orphans(episodes: Sequence[Episode]) -> list[Orphan | None]:
 class _Held:
     """What was read of some GPUs, by GPU; the clusters by node."""
 
-    runs: Mapping[int, list[Run]]
+    runs: Mapping[int, list[Part]]
     processes: Mapping[int, list[GPUProcess]]
     rates: RatesInForce
     clusters: Mapping[int, set[str]]
@@ -98,27 +98,28 @@ class _Held:
         )
 
 
-def _runs(ids: Collection[int], episodes: Sequence[Episode]) -> dict[int, list[Run]]:
-    runs: dict[int, list[Run]] = defaultdict(list)
+def _runs(ids: Collection[int], episodes: Sequence[Episode]) -> dict[int, list[Part]]:
+    """By GPU when it was held, and for how long of that."""
+    runs: dict[int, list[Part]] = defaultdict(list)
     rows = Run.objects.filter(
         gpu_id__in=ids,
         condition=STATE,
         end_ms__gt=min((each.since_ms for each in episodes), default=0),
         start_ms__lt=max((each.until_ms for each in episodes), default=0),
     )
-    for run in rows.order_by("start_ms"):
-        runs[run.gpu_id].append(run)
+    columns = rows.order_by("start_ms").values_list("gpu_id", "start_ms", "end_ms", "state_ms")
+    for gpu_id, start_ms, end_ms, state_ms in columns:
+        runs[gpu_id].append((start_ms, end_ms, state_ms.get(STATE, 0)))
     return runs
 
 
-def _within(episode: Episode, runs: Sequence[Run]) -> list[Part]:
+def _within(episode: Episode, runs: Sequence[Part]) -> list[Part]:
     parts = []
-    for run in runs:
-        start_ms = max(run.start_ms, episode.since_ms)
-        end_ms = min(run.end_ms, episode.until_ms)
+    for began_ms, over_ms, run_ms in runs:
+        start_ms = max(began_ms, episode.since_ms)
+        end_ms = min(over_ms, episode.until_ms)
         if start_ms < end_ms:
-            lasted_ms = run.end_ms - run.start_ms
-            held_ms = run.state_ms.get(STATE, 0) * (end_ms - start_ms) // lasted_ms
+            held_ms = run_ms * (end_ms - start_ms) // (over_ms - began_ms)
             parts.append((start_ms, end_ms, held_ms))
     return parts
 

@@ -40,10 +40,13 @@ def measured(watch: Watch, condition: str, *, cleared: str) -> Measured:
 
 
 def _rows(watch: Watch, condition: str) -> Ints:
-    """GPU, condition (a place in CONDITIONS), start and end of each part of a run."""
+    """GPU, condition (a place in CONDITIONS), start and end of each part of a run that matters."""
     asked = {
         "conditions": list(CONDITIONS),
         "wanted": condition,
+        "unseen": list(UNSEEN),
+        # the first of them says that it is over, unless it is to be clear for longer
+        "following": None if watch.settings.clear_minutes else 1,
         "subjects": list(watch.firing),
         "start_ms": watch.start_ms,
         "end_ms": watch.end_ms,

@@ -1,37 +1,74 @@
--- Every part of a run, of GPUs that were in one condition in the period, and of those that are asked for: which GPU,
--- what it did (as a place in `conditions`), and from when to when.
--- In:  conditions (text[]): all there are; wanted (text): the one that makes a GPU a candidate, of spinning and orphaned;
---      subjects (text[]): UUIDs; start_ms, end_ms (bigint): the period.
--- Again: safe, it only reads.
-WITH candidate AS MATERIALIZED (
-    SELECT part.gpu_id
+-- Parts of runs: which GPU, what it did (as a place in `conditions`), and from when to when. Of GPUs that were in the
+-- wanted condition in the period, what they did in it and what each was seen to do first afterwards (what it does besides
+-- begins and ends nothing); of those that are asked for, all.
+-- In:  conditions (text[]): all there are; wanted (text): one of spinning and orphaned; unseen (text[]): those in which
+--      nobody saw it; following (int): how many are read after each, NULL = all up to the next; subjects (text[]): UUIDs;
+--      start_ms, end_ms (bigint): the period.
+-- Again: safe, it only reads. Runs of one GPU that no job holds overlap no others of it.
+WITH subject AS MATERIALIZED (
+    SELECT gpu.id
+    FROM inventory_gpu AS gpu
+    WHERE gpu.uuid = ANY(%(subjects)s)
+),
+trouble AS MATERIALIZED (
+    SELECT
+        gpu.uuid,
+        part.gpu_id,
+        part.condition,
+        part.start_ms,
+        part.end_ms,
+        lead(part.start_ms, 1, %(end_ms)s) OVER (PARTITION BY gpu.uuid ORDER BY part.start_ms) AS next_ms
     FROM ledger_run AS part
+    JOIN inventory_gpu AS gpu ON gpu.id = part.gpu_id
     WHERE part.condition = %(wanted)s
       AND part.end_ms > %(start_ms)s
       AND part.start_ms < %(end_ms)s
       -- as run_in_trouble has it, word by word
       AND (part.condition IN ('spinning', 'orphaned') OR (part.condition = 'quiet' AND part.state_ms[4] > 0))
-    UNION
-    SELECT gpu.id
-    FROM inventory_gpu AS gpu
-    WHERE gpu.uuid = ANY(%(subjects)s)
+      AND part.gpu_id NOT IN (SELECT subject.id FROM subject)
+),
+candidate AS MATERIALIZED (
+    SELECT DISTINCT trouble.uuid, trouble.gpu_id
+    FROM trouble
 )
-SELECT
-    run.gpu_id,
-    array_position(%(conditions)s::text[], run.condition::text) - 1,
-    run.start_ms,
-    run.end_ms
-FROM candidate
-CROSS JOIN LATERAL (
-    SELECT
-        part.gpu_id,
-        part.condition,
-        part.start_ms,
-        part.end_ms
-    FROM ledger_run AS part
-    WHERE part.gpu_id = candidate.gpu_id
-      AND part.end_ms > %(start_ms)s
-      AND part.start_ms < %(end_ms)s
-    -- a fence: GPU by GPU through its runs, never the whole table
-    OFFSET 0
+SELECT run.gpu_id, array_position(%(conditions)s::text[], run.condition::text) - 1, run.start_ms, run.end_ms
+FROM (
+    SELECT trouble.gpu_id, trouble.condition, trouble.start_ms, trouble.end_ms
+    FROM trouble
+    UNION ALL
+    SELECT seen.gpu_id, seen.condition, seen.start_ms, seen.end_ms
+    FROM trouble
+    -- one GPU may be several rows, one for each node that it was in
+    JOIN candidate ON candidate.uuid = trouble.uuid
+    CROSS JOIN LATERAL (
+        SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
+        FROM ledger_run AS part
+        WHERE part.gpu_id = candidate.gpu_id
+          AND part.start_ms >= trouble.end_ms
+          AND part.start_ms < trouble.next_ms
+          AND part.condition <> %(wanted)s
+          AND part.condition <> ALL(%(unseen)s)
+        ORDER BY part.start_ms
+        LIMIT %(following)s
+    ) AS seen
+    UNION ALL
+    SELECT told.gpu_id, told.condition, told.start_ms, told.end_ms
+    FROM subject
+    CROSS JOIN LATERAL (
+        -- the one that goes on as the period begins
+        SELECT coalesce(max(part.start_ms), 0) AS since_ms
+        FROM ledger_run AS part
+        WHERE part.gpu_id = subject.id
+          AND part.start_ms <= %(start_ms)s
+    ) AS first
+    CROSS JOIN LATERAL (
+        SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
+        FROM ledger_run AS part
+        WHERE part.gpu_id = subject.id
+          AND part.start_ms >= first.since_ms
+          AND part.end_ms > %(start_ms)s
+          AND part.start_ms < %(end_ms)s
+        -- a fence: GPU by GPU through its runs, never the whole table
+        OFFSET 0
+    ) AS told
 ) AS run
