@@ -13,6 +13,7 @@ from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 
 # coverage that lets through what was hardly seen: what it adds is missing telemetry's
@@ -114,6 +115,7 @@ class BackTest:
         return sum(row.weight.cost_usd is None for row in self.trials.weighed)
 
 
+@remembering()  # what is measured by says what it cost, too
 def back_test(
     watched: Condition, settings: Settings, scope: Sequence[Matcher], interval: Interval
 ) -> BackTest:
@@ -126,8 +128,7 @@ def back_test(
     watch = Watch(settings=settings, start_ms=interval.start_ms, end_ms=interval.end_ms)
     measured = watched.measure(watch)
     fired = _fired(measured, watch, settings)
-    loose = _fired(_patchy(measured), watch, replace(settings, min_coverage=ANY_COVERAGE))
-    missing = _beside(loose, fired)
+    missing = _missing(measured, watch, fired)
     verdicts = _verdicts(watched, interval)
     weighed = [
         Weighed(episode, weight, _verdict(episode, verdicts))
@@ -164,6 +165,12 @@ def _patchy(measured: Measured) -> Measured:
 def _fired(measured: Measured, watch: Watch, settings: Settings) -> list[Episode]:
     every = episodes(measured, settings.timing, edge_ms=watch.end_ms)
     return [episode for episode in every if episode.fired_ms is not None]
+
+
+def _missing(measured: Measured, watch: Watch, fired: Sequence[Episode]) -> list[Episode]:
+    """What would have fired beside these but for telemetry that is missing."""
+    loose = replace(watch.settings, min_coverage=ANY_COVERAGE)
+    return _beside(_fired(_patchy(measured), watch, loose), fired)
 
 
 def _beside(loose: Sequence[Episode], fired: Sequence[Episode]) -> list[Episode]:

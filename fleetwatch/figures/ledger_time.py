@@ -37,7 +37,10 @@ class LedgerTime:
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[Kind]:
         # sums of days know no hour
-        wanted = asked.within(interval) | {"use_sums": self.with_sums and asked.step != "hour"}
+        wanted = asked.within(interval) | {
+            "use_sums": self.with_sums and asked.step != "hour",
+            "states": asked.limits["states"],
+        }
         return unpacked(fetched(_SPANS, wanted), RECORD, KINDS)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:

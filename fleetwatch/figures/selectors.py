@@ -155,6 +155,15 @@ class Look:
             (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()), key=_rank
         )
 
+    def steps(self, group_by: str) -> dict[int, dict[int, list[Cell]]]:
+        """By group and step (from 0 on) the cells of what was read by both; of a step in which a
+        group has no time nothing.
+        """
+        parts: dict[int, dict[int, list[Cell]]] = defaultdict(dict)
+        for (key, step), cells in by_groups(self.columns, group_by, "step").items():
+            parts[key][step] = cells
+        return parts
+
     def breakdown(self, group_by: str) -> Breakdown:
         """breakdown() of what was read."""
         return Breakdown(self.by(group_by), self.totals())
@@ -323,9 +332,7 @@ def over_time_by(
     Raises ValueError for another group_by or step.
     """
     seen = look(interval, group_by, scope=scope, step=step)
-    parts: dict[int, dict[int, list[Cell]]] = defaultdict(dict)
-    for (key, bucket), cells in by_groups(seen.columns, group_by, "step").items():
-        parts[key][bucket] = cells
+    parts = seen.steps(group_by)
     lines = seen.lines(group_by, parts)
     starts = _starts(interval, step)
     return sorted(

@@ -13,6 +13,7 @@ from fleetwatch.ledger.models import Adjustment, ClosedMonth, IdlePower, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.rows import fetched
 
 # A run is followed so far, a day at a time.
 DAY_MS = 24 * HOUR_MS
@@ -22,6 +23,17 @@ LIVE_SLACK_MS = 300_000
 # A run is open while no more windows than this are missing after it: those of its bridge, and one
 # in the making.
 OPEN_WINDOWS = 4
+
+_POSTED_HOURS = """
+SELECT hour
+FROM generate_series(
+    %(start)s::timestamptz, %(end)s::timestamptz - interval '1 ms', interval '1 hour'
+) AS hour
+WHERE EXISTS (
+    SELECT FROM ledger_entry AS entry
+    WHERE entry.start >= hour AND entry.start < hour + interval '1 hour' AND entry.gpu_ms > 0
+)
+"""
 
 # GPU, holder (None: nobody) and condition
 Lane = tuple[int, int | None, str]
@@ -267,3 +279,10 @@ def _run(parts: list[Run]) -> RunSpan:
         state_ms=state_ms,
         memory_used_bytes=memory / read_ms if read_ms else None,
     )
+
+
+def posted_hours(interval: Interval) -> list[datetime]:
+    """Of its clock hours (from a full one on) those of which the ledger says anything."""
+    return [
+        hour for (hour,) in fetched(_POSTED_HOURS, {"start": interval.start, "end": interval.end})
+    ]

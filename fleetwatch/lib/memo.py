@@ -38,7 +38,12 @@ def read_once(read: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def remembering() -> Iterator[None]:
-    """What is read within is from one moment: nothing within changes it."""
+    """What is read within is from one moment: nothing within changes it. One within another is part
+    of it.
+    """
+    if _answers.get() is not None:
+        yield
+        return
     token = _answers.set({})
     try:
         yield

@@ -6,8 +6,10 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.alerts.back_test import back_test
-from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.breach import Watch, stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.measuring.waste_rates import wasted_in
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
@@ -282,3 +284,34 @@ def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_of_waste()
         for trial in tried(rule, 0, 11.2)
     ]
     assert live.count() == 2
+
+
+def test_what_many_wasted_is_told_by_one_look_as_it_is_by_a_look_at_each():
+    wasted("ana", *range(12), usd="4")
+    wasted("ana", 5, state="useful")
+    wasted("ben", 3, 7, state="unobserved")
+    watch = Watch(
+        settings=condition("waste_of_person").usual, start_ms=to_ms(hour(2)), end_ms=to_ms(hour(13))
+    )
+    several = [
+        Episode(user, to_ms(hour(start)), to_ms(hour(end)), None)
+        for user in ("ana", "ben", "eve")
+        for start, end in (
+            (0, 1),
+            (0, 12),
+            (3, 4),
+            (3.5, 7.1),
+            (5, 6),
+            (6, 8),
+            (7, 8),
+            (8, 11),
+            (9, 12),
+        )
+    ]
+
+    together = wasted_in(several, "user", watch)
+
+    assert together == [wasted_in([each], "user", watch)[0] for each in several]
+    of_ana = [each and each.wasted_usd for each in together[:4]]
+    assert of_ana == [Decimal(4), Decimal(48), Decimal(4), Decimal(20)]
+    assert together[-1] is None

@@ -13,20 +13,23 @@ from fleetwatch.notify.message import one_line
 
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode whose jobs they are and what they wasted; None of who has no time in it."""
-    return [_breach(each, watch) for each in episodes]
+    wasted = waste_rates.wasted_in(episodes, "user", watch)
+    labels = waste_rates.holder_labels({each.subject for each in episodes}, watch)
+    return [
+        waste_rates.breach(
+            each,
+            Waster(one_line(each.subject, 60), totals, labels[each.subject], _address(each)),
+            watch,
+            kind="person",
+        )
+        if totals
+        else None
+        for each, totals in zip(episodes, wasted, strict=True)
+    ]
 
 
-def _breach(episode: Episode, watch: Watch) -> Breach | None:
-    wasted = waste_rates.wasted_in(episode, "user", watch)
-    if wasted is None:
-        return None
-    waster = Waster(
-        one_line(episode.subject, 60),
-        wasted.totals,
-        waste_rates.holder_labels(episode.subject, watch),
-        f"/waste?{urlencode({'user': episode.subject, 'group_by': 'job'})}",
-    )
-    return waste_rates.breach(episode, waster, watch, kind="person")
+def _address(episode: Episode) -> str:
+    return f"/waste?{urlencode({'user': episode.subject, 'group_by': 'job'})}"
 
 
 CONDITION = Condition(

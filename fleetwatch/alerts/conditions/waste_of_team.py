@@ -8,22 +8,24 @@ from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.measuring.waste_rates import Waster
+from fleetwatch.figures.totals import Totals
 from fleetwatch.notify.message import one_line
 
 
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode which team it is and what it wasted; None of one that has no time in it."""
     names = waste_rates.team_names({each.subject for each in episodes})
-    return [_breach(each, names.get(each.subject, ""), watch) for each in episodes]
+    wasted = waste_rates.wasted_in(episodes, "team", watch)
+    return [
+        _breach(each, names.get(each.subject, ""), totals, watch) if totals else None
+        for each, totals in zip(episodes, wasted, strict=True)
+    ]
 
 
-def _breach(episode: Episode, name: str, watch: Watch) -> Breach | None:
-    wasted = waste_rates.wasted_in(episode, "team", watch)
-    if wasted is None:
-        return None
+def _breach(episode: Episode, name: str, totals: Totals, watch: Watch) -> Breach:
     waster = Waster(
         name or one_line(episode.subject, 60),
-        wasted.totals,
+        totals,
         {"team": (episode.subject,)},
         f"/waste?{urlencode({'team': episode.subject, 'group_by': 'user'})}",
     )

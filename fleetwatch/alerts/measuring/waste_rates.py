@@ -1,9 +1,10 @@
 """Dollars that somebody wastes hour by hour: what conditions of people and teams measure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.breach import Breach, Watch
@@ -11,16 +12,25 @@ from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as figures
-from fleetwatch.figures.totals import Bucket, Group, Totals
+from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.selectors import posted_hours
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.memo import read_once
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
 
 LESS = "less is wasted"
 NOBODY = (figures.UNALLOCATED, figures.NOBODY, figures.UNMAPPED)
 STATES = ("idle", "stalled")
+WASTE = Scope(states=(*STATES, "unobserved"))
+HELD_BY = ("scheduler", "cluster", "team")
+FEW = 8  # periods; of more one look at their hours costs less than a look at each
 DAY_MS = 24 * HOUR_MS
+
+# what a user or team has of an interval; None = nothing
+OfSubject = Callable[[str, Interval], Totals | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +43,46 @@ class Waster:
     address: str
 
 
+@dataclass(frozen=True, slots=True)
+class HourlyWaste:
+    """What is wasted or may be, by user or team, hour by hour from `start_ms` on: cells by key and
+    number of the hour.
+    """
+
+    start_ms: int
+    cells: Mapping[str, Mapping[int, Sequence[Cell]]]
+
+    def of(self, key: str, interval: Interval) -> Totals | None:
+        """Of whole hours; None of who has no such time in them."""
+        hours = self.cells.get(key, {})
+        first = (interval.start_ms - self.start_ms) // HOUR_MS
+        last = (interval.end_ms - self.start_ms) // HOUR_MS
+        within = [hours[hour] for hour in range(first, last) if hour in hours]
+        return summed(chain.from_iterable(within)) if within else None
+
+
 def measured(watch: Watch, group_by: str) -> Measured:
     """By user or team how each whole hour stood to the rule. Where what nobody saw, or has no rate,
     could make the difference, nobody knows.
     """
     interval = hours_of(watch.start_ms, watch.end_ms, now_ms=watch.end_ms)
-    lines = figures.over_time_by(interval, group_by, "hour") if interval else []
-    posted = {
-        bucket.start for line in lines for bucket in line.buckets if bucket.totals.capacity_ms
-    }
+    if interval is None:
+        return Measured({}, cleared=LESS)
+    waste = hourly_waste(interval, group_by)
+    posted = posted_hours(interval)
     usd = Decimal(repr(watch.settings.threshold))
-    spans = {line.key: _spans(line.buckets, posted, usd) for line in lines}
-    nothing = [Span(to_ms(hour), to_ms(hour) + HOUR_MS, Level.CLEAR) for hour in sorted(posted)]
-    subjects = (spans.keys() | watch.firing.keys()) - {*NOBODY}
-    return Measured({name: spans.get(name, nothing) for name in subjects}, cleared=LESS)
+    subjects = (waste.cells.keys() | watch.firing.keys()) - {*NOBODY}
+    spans = {name: _spans(waste, name, posted, usd) for name in subjects}
+    return Measured(spans, cleared=LESS)
+
+
+@read_once
+def hourly_waste(interval: Interval, group_by: str) -> HourlyWaste:
+    """What each user or team wasted in whole hours, and what of their time nobody saw."""
+    seen = figures.look(interval, group_by, scope=WASTE, step="hour")
+    parts = seen.steps(group_by)
+    lines = seen.lines(group_by, parts)
+    return HourlyWaste(interval.start_ms, {lines[key][0]: part for key, part in parts.items()})
 
 
 def hours_of(start_ms: int, end_ms: int, *, now_ms: int) -> Interval | None:
@@ -56,13 +92,14 @@ def hours_of(start_ms: int, end_ms: int, *, now_ms: int) -> Interval | None:
     return Interval(from_ms(start_ms), from_ms(end_ms)) if start_ms < end_ms else None
 
 
-def _spans(buckets: Sequence[Bucket], posted: Collection[datetime], usd: Decimal) -> list[Span]:
+def _spans(waste: HourlyWaste, key: str, posted: Sequence[datetime], usd: Decimal) -> list[Span]:
     """Of the hours that the ledger has."""
+    hours = waste.cells.get(key, {})
     spans: list[Span] = []
-    for bucket in buckets:
-        level = _level(bucket.totals, usd) if bucket.start in posted else None
+    for start_ms in map(to_ms, posted):
+        cells = hours.get((start_ms - waste.start_ms) // HOUR_MS)
+        level = _level(summed(cells), usd) if cells else Level.CLEAR
         if level is not None:
-            start_ms = to_ms(bucket.start)
             extend(spans, Span(start_ms, start_ms + HOUR_MS, level))
     return spans
 
@@ -76,11 +113,39 @@ def _level(totals: Totals, usd: Decimal) -> Level | None:
     return Level.CLEAR
 
 
-def wasted_in(episode: Episode, group_by: str, watch: Watch) -> Group | None:
-    """What one of them wasted in the episode; None of who has no time in it."""
-    interval = hours_of(episode.since_ms, episode.until_ms, now_ms=watch.end_ms)
-    lines = figures.totals_by(interval, group_by) if interval else []
-    return next((line for line in lines if line.key == episode.subject), None)
+def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Totals | None]:
+    """What each of them wasted in its episode, and what of it nobody saw; None of who has no such
+    time in it.
+    """
+    hours = [hours_of(each.since_ms, each.until_ms, now_ms=watch.end_ms) for each in episodes]
+    several = {interval for interval in hours if interval is not None}
+    if len(several) > FEW:
+        watched = hours_of(watch.start_ms, watch.end_ms, now_ms=watch.end_ms)
+        # with those of the period, which were read to measure
+        totals = _from_hours(several | ({watched} if watched else set()), group_by)
+    else:
+        totals = _from_each(several, group_by)
+    return [
+        None if interval is None else totals(each.subject, interval)
+        for each, interval in zip(episodes, hours, strict=True)
+    ]
+
+
+def _from_hours(several: Collection[Interval], group_by: str) -> OfSubject:
+    """By one look at every hour from the first to the last."""
+    start = min(each.start for each in several)
+    end = max(each.end for each in several)
+    return hourly_waste(Interval(start, end), group_by).of
+
+
+def _from_each(several: Collection[Interval], group_by: str) -> OfSubject:
+    """By a look at each, which may read sums of days."""
+    totals = {
+        (line.key, interval): line.totals
+        for interval in several
+        for line in figures.totals_by(interval, group_by, scope=WASTE)
+    }
+    return lambda key, interval: totals.get((key, interval))
 
 
 def breach(episode: Episode, waster: Waster, watch: Watch, *, kind: str) -> Breach:
@@ -119,16 +184,15 @@ def _by_state(totals: Totals) -> tuple[tuple[str, str], ...]:
     return tuple((state.capitalize(), wording.usd(pricing.usd(usd))) for state, usd in amounts)
 
 
-def holder_labels(user: str, watch: Watch) -> dict[str, tuple[str, ...]]:
-    """The user with the schedulers, clusters and teams of the jobs that ran of late."""
-    jobs = Job.objects.filter(user=user, start_ms__gt=watch.end_ms - 30 * DAY_MS)
-    rows = jobs.values_list("scheduler", "cluster", "team__slug").distinct()
-    values = {"user": {user}, "scheduler": set(), "cluster": set(), "team": set()}
-    for scheduler, cluster, team in rows:
-        values["scheduler"].add(scheduler)
-        values["cluster"].add(cluster)
-        values["team"].add(team or "")
-    return _without_empty(values)
+def holder_labels(users: Collection[str], watch: Watch) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Each user with the schedulers, clusters and teams of the jobs that ran of late."""
+    jobs = Job.objects.filter(user__in=users, start_ms__gt=watch.end_ms - 30 * DAY_MS)
+    rows = jobs.order_by().values_list("user", "scheduler", "cluster", "team__slug").distinct()
+    values = {user: {"user": {user}} | {name: set() for name in HELD_BY} for user in users}
+    for user, *row in rows:
+        for name, value in zip(HELD_BY, row, strict=True):
+            values[user][name].add(value or "")
+    return {user: _without_empty(each) for user, each in values.items()}
 
 
 def _without_empty(values: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,8 @@
 -- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches); use_sums (whether
 --      sums of days can answer: they know no hour); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
 --      steps (starts of hours or days, or none: in which of them a row lies, from 0 on);
---      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id.
+--      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id, states
+--      (of entries; sums of days are read with all of theirs).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH calendar AS (
     SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
@@ -68,6 +69,7 @@ CROSS JOIN LATERAL (
           AND entry.start < open_part."end"
           AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
           AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
+          AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
         -- the last key is the same for all and of a type that has no order: so these few hundred rows are hashed. Postgres would
         -- sort them by three words, which takes half as long again, because it believes that costs no more.
         GROUP BY 1, 2, 3, 4, 5, 6, 7, '0'::xid
