@@ -126,11 +126,12 @@ class Address:
 
 def addresses_of(there: World) -> list[Address]:
     """Every address but the API's."""
+    known = known_values(there)
     return [
         Address("/" + filled(route, kwargs), pattern.name or "", kwargs)
         for route, pattern in patterns(get_resolver())
         if not route.startswith(API[1:])
-        for kwargs in fillings(pattern, route, there)
+        for kwargs in fillings(pattern.name or "", route, known)
     ]
 
 
@@ -147,16 +148,25 @@ def filled(route: str, kwargs: dict[str, Any]) -> str:
     return re.sub(r"<(?:\w+:)?(\w+)>", lambda field: str(kwargs[field[1]]), route)
 
 
-def fillings(pattern: URLPattern, route: str, there: World) -> Iterator[dict[str, Any]]:
+def fillings(name: str, route: str, known: dict[Any, list[Any]]) -> Iterator[dict[str, Any]]:
     """What the address is asked for with: of each of its fields something that there is."""
     fields = re.findall(r"<(?:\w+:)?(\w+)>", route)
-    for chosen in product(*(values(pattern.name or "", each, there) for each in fields)):
+    for chosen in product(*(values(name, each, known) for each in fields)):
         yield dict(zip(fields, chosen, strict=True))
 
 
-def values(name: str, field: str, there: World) -> list[Any]:
+def values(name: str, field: str, known: dict[Any, list[Any]]) -> list[Any]:
     """Raises KeyError for a field that is new here: say what there is of it."""
-    of_address = {
+    if (name, field) in known:
+        return known[name, field]
+    return known["report" if field == "pk" and name.startswith("report") else field]
+
+
+def known_values(there: World) -> dict[Any, list[Any]]:
+    """What there is of each field: by the name of an address and the field, or by the field."""
+    numbers = list(Incident.objects.values_list("pk", flat=True))
+    rule = Rule.objects.get(condition="job_idle").pk
+    of_address: dict[Any, list[Any]] = {
         ("finding", "pk"): [there.finding.pk, there.others.pk],
         ("finding_decide", "pk"): [there.finding.pk, there.others.pk],
         ("finding_decide", "action"): list(deciding.KINDS),
@@ -166,13 +176,13 @@ def values(name: str, field: str, there: World) -> list[Any]:
         ("withdraw", "pk"): [1],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
         ("silence_end", "pk"): [there.silence.pk],
-        ("rule", "pk"): [Rule.objects.get(condition="job_idle").pk],
-        ("rule_change", "pk"): [Rule.objects.get(condition="job_idle").pk],
+        ("rule", "pk"): [rule],
+        ("rule_change", "pk"): [rule],
         ("rule_change", "action"): list(rules.CHANGES),
-        ("incident_act", "pk"): list(Incident.objects.values_list("pk", flat=True)),
+        ("incident_act", "pk"): numbers,
         ("incident_act", "action"): list(incident_actions.KINDS),
         ("mail_link", "token"): [],  # of an incident; here is none
-        ("incident_keep", "pk"): list(Incident.objects.values_list("pk", flat=True)),
+        ("incident_keep", "pk"): numbers,
         ("action_policy", "pk"): [there.policy.pk],
         ("action_policy_change", "pk"): [there.policy.pk],
         ("action_policy_change", "action"): list(actions.CHANGES),
@@ -181,14 +191,14 @@ def values(name: str, field: str, there: World) -> list[Any]:
                 2
             ]
         ],
-        ("incident", "pk"): list(Incident.objects.values_list("pk", flat=True)),
+        ("incident", "pk"): numbers,
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "fleet"],
         ("report_file", "name"): ["csv"],
         ("budget", "slug"): ["nlp-research"],
     }
-    of_field = {
+    of_field: dict[Any, list[Any]] = {
         "uuid": ["GPU-node-001-0"],
         "key": ["slurm/della/1000"],
         "code": ["idle_held"],
@@ -196,11 +206,10 @@ def values(name: str, field: str, there: World) -> list[Any]:
         "secret": [there.invitation],
         "token": [unsubscribe_url(there.users["lead"], "digest").rpartition("/")[2]],
         "provider_id": ["sso"],
-        "pk": [
-            Report.objects.latest("pk").pk if name.startswith("report") else there.users["lead"].pk
-        ],
+        "report": [Report.objects.latest("pk").pk],
+        "pk": [there.users["lead"].pk],
     }
-    return of_address[name, field] if (name, field) in of_address else of_field[field]
+    return of_address | of_field
 
 
 def whose(address: Address) -> Right | None:

@@ -253,14 +253,14 @@ def test_what_was_evaluated_as_it_came_is_what_the_back_test_says():
     rule = errors(threshold=2, evaluated_ms=ms(0))
     gpu = a_gpu()
     minutes = {15: [12], 60: [58], 600: [599], 1800: [1700, 1790], 3300: [3299]}
-    for minute in sorted({*minutes, *range(0, 5000, 45)}):
+    for minute in sorted({*minutes, *range(0, 5000, 90)}):
         for each in minutes.get(minute, ()):
             xid(gpu, each)
         hear(minute)
         evaluate(at(minute))
 
     trials = back_test(
-        condition("gpu_memory_errors"), settings_of(rule), (), Interval(at(0), at(4995))
+        condition("gpu_memory_errors"), settings_of(rule), (), Interval(at(0), at(4950))
     ).trials
 
     live = Incident.objects.order_by("-since_ms")
