@@ -41,10 +41,17 @@ def there(_shared_world, db, settings) -> Iterator[world.World]:
         yield deepcopy(_shared_world)
 
 
+@pytest.fixture(scope="module")
+def _shared_others(_shared_world, django_db_blocker) -> Iterator[None]:
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(NOW, tick=False):
+            others.make()
+        yield
+
+
 @pytest.fixture
-def split(there) -> world.World:
-    """The world with another team's."""
-    others.make()
+def split(_shared_others, there) -> world.World:
+    """The world with another team's; a file that uses it has no tests of the world without."""
     return there
 
 

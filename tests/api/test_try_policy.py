@@ -16,6 +16,7 @@ from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from tests.costs.factories import a_rate
 from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, ledger, post
+from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -29,10 +30,19 @@ def at_midnight():
         yield
 
 
+@pytest.fixture(scope="module")
+def _posted_hour(django_db_setup, django_db_blocker):
+    with shared_rows(django_db_blocker):
+        with time_machine.travel(NOW, tick=False):
+            quiet_in_the_end = (*[BUSY] * 50, *[QUIET] * 10)
+            post(Sender().batch(T0, *quiet_in_the_end, jobs=[a_job()], allocations=[held()]))
+            a_rate("3.60", gpu=GPU.objects.get())
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _posted(db):
-    post(Sender().batch(T0, *[BUSY] * 50, *[QUIET] * 10, jobs=[a_job()], allocations=[held()]))
-    a_rate("3.60", gpu=GPU.objects.get())
+def _posted(_posted_hour, db):
+    """Of a job's hour."""
 
 
 def ask(client, body, address=ADDRESS):

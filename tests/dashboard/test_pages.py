@@ -58,3 +58,9 @@ def test_without_a_gpu_the_welcome_is_shown(admin, address):
     response = admin.get(address)
 
     assert response["Location"] == "/welcome"
+
+
+def test_budgets_of_an_empty_hub_have_pages_too(admin):
+    assert admin.get("/budgets").status_code == 200
+    assert admin.get("/budgets/fleet").status_code == 200
+    assert admin.get("/charts/budget").json()["data"] == []
