@@ -1,5 +1,7 @@
 """Who may keep a job that is about to be ended, and what that stops."""
 
+from copy import deepcopy
+
 import pytest
 
 from fleetwatch.accounts.models import AuditEntry, User
@@ -12,16 +14,24 @@ from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.jobs.models import Job
 from tests.actions.factories import a_policy, an_idle_job, goes_on, the_incident
 from tests.alerts.factories import at, longer, ran
+from tests.shared_rows import shared_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 
 
+@pytest.fixture(scope="module")
+def _warned(django_db_setup, django_db_blocker):
+    with shared_rows(django_db_blocker):
+        a_policy()
+        run = an_idle_job()
+        goes_on(run, 31)
+        yield run
+
+
 @pytest.fixture
-def run():
-    a_policy()
-    run = an_idle_job()
-    goes_on(run, 31)
-    return run
+def run(_warned, db):
+    """Of a job whose owner was warned."""
+    return deepcopy(_warned)
 
 
 def link() -> str:

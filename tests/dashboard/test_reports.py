@@ -4,12 +4,11 @@ import re
 from html import unescape
 
 import pytest
-from django.test import Client
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
-from fleetwatch.reports.models import MonthRun, Report
+from fleetwatch.reports.models import MonthRun
 from tests.costs.factories import HOUR_MS, a_job
 from tests.dashboard import factories
 from tests.markup import tight
@@ -112,44 +111,6 @@ def test_compute_takes_a_form_only(admin):
     assert admin.get("/reports/compute").status_code == 405
 
 
-def test_a_stranger_goes_to_the_log_in():
-    a_fleet()
-    computed()
-    pk = newest().pk
-
-    for address in (
-        "",
-        "/months",
-        f"/{pk}",
-        f"/{pk}/print",
-        f"/{pk}/csv",
-        f"/{pk}/xlsx",
-        f"/{pk}/focus",
-    ):
-        assert Client().get(f"/reports{address}").status_code == 302
-    assert Client().post("/reports/compute", {"month": "2026-10"}).status_code == 302
-    assert MonthRun.objects.count() == 1
-
-
-def test_a_statement_shows_lines_waste_and_why_it_differs(viewer):
-    a_fleet()
-    computed()
-
-    page = text(viewer.get(f"/reports/{newest('nlp').pk}"))
-
-    for part in (
-        "NLP",
-        "1 to 31 October 2026",
-        "$9.00",
-        "+ $1.00 against 1 to 30 September 2026",
-        "train ann",
-        "Volume",
-        "$4.00",
-        "−$3.00",
-    ):
-        assert part in page
-
-
 def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_with_their_energy(
     admin,
 ):
@@ -168,57 +129,6 @@ def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_wi
     assert "No joules were read here" in statement
     assert "$4.00 $1.33 $5.33" in fleet
     assert '<option value="even" selected>' in tight(text_of(admin.get("/settings")))
-
-
-def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(viewer):
-    a_fleet()
-    computed()
-
-    answer = viewer.get(f"/reports/{newest().pk}")
-
-    assert f'href="/reports/{newest("nlp").pk}"' in answer.content.decode()
-    for part in ("Jobs without a team", "Free, H100", "Unobserved, L4", "Savings list", "$19.00"):
-        assert part in text(answer)
-
-
-def test_an_old_version_can_still_be_read(viewer):
-    a_fleet()
-    computed()
-    Job.objects.filter(key="slurm/della/1").update(user="zoe")
-    computed()
-    first = Report.objects.get(subject="nlp", version=1)
-
-    page = text(viewer.get(f"/reports/{first.pk}"))
-
-    assert "train ann" in page
-    assert "v2" in page
-
-
-def test_files_come_as_attachments(viewer):
-    a_fleet()
-    computed()
-
-    answers = [
-        viewer.get(f"/reports/{newest('nlp').pk}/{name}") for name in ("csv", "xlsx", "focus")
-    ]
-
-    for answer in answers:
-        assert answer.status_code == 200
-        assert answer["Content-Disposition"].startswith(
-            'attachment; filename="fleetwatch-2026-10-nlp-v1.'
-        )
-        assert len(answer.content) > 300
-
-
-def test_the_paper_has_every_line_and_no_navigation(viewer):
-    a_fleet()
-    computed()
-
-    page = viewer.get(f"/reports/{newest('nlp').pk}/print")
-
-    assert "train" in text(page)
-    assert 'class="rail"' not in page.content.decode()
-    assert "print.css" in page.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""Pages of a month that was computed: what they say, files, paper, former versions."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from fleetwatch.jobs.models import Job
+from fleetwatch.reports.models import MonthRun, Report
+from tests.reports.factories import a_fleet, computed, newest
+from tests.shared_rows import shared_rows
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def _computed_month(django_db_setup, django_db_blocker) -> Iterator[None]:
+    with shared_rows(django_db_blocker):
+        a_fleet()
+        computed()
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _computed(_computed_month, db) -> None:
+    """October."""
+
+
+def text(answer):
+    assert answer.status_code == 200
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())))
+
+
+def test_a_stranger_goes_to_the_log_in():
+    pk = newest().pk
+
+    for address in (
+        "",
+        "/months",
+        f"/{pk}",
+        f"/{pk}/print",
+        f"/{pk}/csv",
+        f"/{pk}/xlsx",
+        f"/{pk}/focus",
+    ):
+        assert Client().get(f"/reports{address}").status_code == 302
+    assert Client().post("/reports/compute", {"month": "2026-10"}).status_code == 302
+    assert MonthRun.objects.count() == 1
+
+
+def test_a_statement_shows_lines_waste_and_why_it_differs(viewer):
+    page = text(viewer.get(f"/reports/{newest('nlp').pk}"))
+
+    for part in (
+        "NLP",
+        "1 to 31 October 2026",
+        "$9.00",
+        "+ $1.00 against 1 to 30 September 2026",
+        "train ann",
+        "Volume",
+        "$4.00",
+        "−$3.00",
+    ):
+        assert part in page
+
+
+def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(viewer):
+    answer = viewer.get(f"/reports/{newest().pk}")
+
+    assert f'href="/reports/{newest("nlp").pk}"' in answer.content.decode()
+    for part in ("Jobs without a team", "Free, H100", "Unobserved, L4", "Savings list", "$19.00"):
+        assert part in text(answer)
+
+
+def test_an_old_version_can_still_be_read(viewer):
+    Job.objects.filter(key="slurm/della/1").update(user="zoe")
+    computed()
+    first = Report.objects.get(subject="nlp", version=1)
+
+    page = text(viewer.get(f"/reports/{first.pk}"))
+
+    assert "train ann" in page
+    assert "v2" in page
+
+
+def test_files_come_as_attachments(viewer):
+    answers = [
+        viewer.get(f"/reports/{newest('nlp').pk}/{name}") for name in ("csv", "xlsx", "focus")
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 200
+        assert answer["Content-Disposition"].startswith(
+            'attachment; filename="fleetwatch-2026-10-nlp-v1.'
+        )
+        assert len(answer.content) > 300
+
+
+def test_the_paper_has_every_line_and_no_navigation(viewer):
+    page = viewer.get(f"/reports/{newest('nlp').pk}/print")
+
+    assert "train" in text(page)
+    assert 'class="rail"' not in page.content.decode()
+    assert "print.css" in page.content.decode()
