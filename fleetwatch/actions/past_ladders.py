@@ -1,28 +1,48 @@
 """A policy tried on history: what it would have ended, had nobody answered. It takes the rule's own
 back-test, and writes nothing.
 
-Nobody could be warned in history: who would have answered is not known.
+Nobody could be warned in history: who would have answered is not known, nor are quiet hours asked.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import timedelta
+from collections import Counter, deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
+from heapq import heapify, heappop, heappush
 
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.actions.cases import job_of_breach, limits_of
 from fleetwatch.actions.decision import Limits, Standing, first_of, refusals
 from fleetwatch.actions.models import Policy
-from fleetwatch.alerts import matchers
-from fleetwatch.alerts.back_test import Trial, back_test
-from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts import matchers, weekly_hours
+from fleetwatch.alerts.back_test import Trial, Trials, back_test
+from fleetwatch.alerts.breach import MINUTE_MS, Breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
+from fleetwatch.alerts.incidents.muting import Mute
+from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 
 ENDED_BEFORE = "it was over before the second wait was"
-LIMITED = "the policy's limits were reached"
+MUTED = "it was silenced, or its rule told nobody then"
+LIMITED = "the policy's limits were reached as long as it lasted"
+PIECE_MS = 5 * MINUTE_MS  # in such steps it is looked whether something mutes it
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of the past beside the incidents: which holders have an account, what was
+    silenced, and when the rule tells (None: always).
+    """
+
+    rule: Rule
+    accounts: frozenset[Holder]
+    mutes: tuple[Mute, ...] = ()
+    schedule: Hours | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +79,87 @@ class PolicyTrial:
 
 
 def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
-    """What the policy would have done in the period, as it and its rule are set now.
+    """What the policy would have done in the period, as it and its rule are set now, by the
+    silences of then.
 
     Raises RefusedFieldError where no history is kept.
     """
     rule = policy.rule
+    limits = limits_of(policy)
     scope = matchers.stored(rule.matchers)
     tested = back_test(condition(rule.condition), settings_of(rule), scope, interval)
-    trials = list(tested.trials)
-    ladders, others = replayed(trials, limits_of(policy), accounts=_accounts(trials))
-    return PolicyTrial(interval, tuple(ladders), tuple(others.most_common()))
+    lasting = _lasting(tested.trials, limits)
+    trials = list(lasting)
+    past = Past(
+        rule=rule,
+        accounts=_accounts(trials),
+        mutes=tuple(read_mutes(interval.start, interval.end)),
+        schedule=weekly_hours.stored(rule.schedule),
+    )
+    ladders, others = _replayed(trials, limits, past)
+    others[ENDED_BEFORE] += len(tested.trials) - len(lasting)
+    return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))
 
 
-def replayed(
-    trials: Iterable[Trial], limits: Limits, *, accounts: set[Holder]
+def _lasting(trials: Trials, limits: Limits) -> Trials:
+    """Those that lasted beyond both waits: of a month's thousands these alone are described."""
+    weighed = (row for row in trials.weighed if _is_lasting(row.episode, limits))
+    return replace(trials, weighed=tuple(weighed))
+
+
+def _is_lasting(episode: Episode, limits: Limits) -> bool:
+    return _fired_ms(episode) + _ms(limits.first_wait + limits.second_wait) < episode.until_ms
+
+
+def _replayed(
+    trials: Iterable[Trial], limits: Limits, past: Past
 ) -> tuple[list[PastLadder], Counter[str]]:
-    """What would have been done about incidents that would have been, the newest first, and why
-    not about the others; `accounts`: the holders who have an account.
+    """What would have been done about incidents that would have lasted, the newest first, and why
+    not about the others.
     """
     others: Counter[str] = Counter()
-    ladders: list[PastLadder] = []
-    for trial in sorted(trials, key=lambda each: each.episode.fired_ms or 0):
-        why = _why_not(trial, limits, is_reached=holder(trial.breach) in accounts)
-        ladder = _ladder(trial, limits)
-        why = why or ("" if ladder else ENDED_BEFORE)
-        if ladder and not why and _is_limited(ladder, ladders, limits):
-            why = LIMITED
-        if why or ladder is None:
-            others[why] += 1
+    waiting: list[tuple[int, int, Trial]] = []  # by when each is due
+    for number, trial in enumerate(trials):
+        due_ms = _due_ms(trial, limits, past)
+        if isinstance(due_ms, str):
+            others[due_ms] += 1
         else:
-            ladders.append(ladder)
-    ladders.sort(key=lambda each: -each.ended_ms)
+            waiting.append((due_ms, number, trial))
+    ladders = _within_limits(waiting, limits)
+    if len(ladders) < len(waiting):
+        others[LIMITED] = len(waiting) - len(ladders)
+    ladders.reverse()
     return ladders, others
 
 
-def holder(breach: Breach) -> Holder:
+def _within_limits(waiting: list[tuple[int, int, Trial]], limits: Limits) -> list[PastLadder]:
+    """Those that were done, in their order: what is beyond a limit is due again when the first of
+    the hour before no longer counts.
+    """
+    due = list(waiting)
+    heapify(due)
+    ladders: list[PastLadder] = []
+    recent: deque[PastLadder] = deque()
+    while due:
+        now_ms, number, trial = heappop(due)
+        while recent and recent[0].ended_ms <= now_ms - HOUR_MS:
+            recent.popleft()
+        if not _is_limited(trial, recent, limits):
+            ladders.append(_ladder(trial, now_ms))
+            recent.append(ladders[-1])
+        elif recent and recent[0].ended_ms + HOUR_MS < trial.episode.until_ms:
+            heappush(due, (recent[0].ended_ms + HOUR_MS, number, trial))
+    return ladders
+
+
+def _holder(breach: Breach) -> Holder:
     """Who holds the job, as its scheduler names him."""
     return Holder(breach.label("scheduler"), breach.label("cluster"), breach.label("user"))
 
 
-def _accounts(trials: Iterable[Trial]) -> set[Holder]:
-    holders = {holder(trial.breach) for trial in trials if trial.breach.label("user")}
-    return set(people(holders))
+def _accounts(trials: Iterable[Trial]) -> frozenset[Holder]:
+    holders = {_holder(trial.breach) for trial in trials if trial.breach.label("user")}
+    return frozenset(people(holders))
 
 
 def _why_not(trial: Trial, limits: Limits, *, is_reached: bool) -> str:
@@ -120,21 +179,61 @@ def _why_not(trial: Trial, limits: Limits, *, is_reached: bool) -> str:
     return first_of(refusals(standing, limits))
 
 
-def _ladder(trial: Trial, limits: Limits) -> PastLadder | None:
-    """None where it was over before its end."""
-    episode = trial.episode
-    waits_ms = (limits.first_wait + limits.second_wait) // timedelta(milliseconds=1)
-    ended_ms = (episode.fired_ms or episode.since_ms) + waits_ms
-    if ended_ms >= episode.until_ms:
-        return None
-    left_ms = episode.until_ms - ended_ms
+def _due_ms(trial: Trial, limits: Limits, past: Past) -> int | str:
+    """When both waits were over of what lasted beyond them, or why they never were."""
+    why = _why_not(trial, limits, is_reached=_holder(trial.breach) in past.accounts)
+    if why:
+        return why
+    due_ms = _began_ms(trial, past, limits) + _ms(limits.first_wait + limits.second_wait)
+    return due_ms if due_ms < trial.episode.until_ms else MUTED
+
+
+def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
+    """When the ladder began of which nothing was muted: what mutes it ends it, and it begins anew
+    when that is over, the first wait later at the earliest.
+    """
+    labels = with_rule(trial.breach.labels, past.rule, trial.episode.subject)
+    mutes = [mute for mute in past.mutes if matchers.matched(mute.matchers, labels)]
+    began_ms = rests_ms = _fired_ms(trial.episode)
+    if not mutes and past.schedule is None:
+        return began_ms
+    for now_ms in range(began_ms, trial.episode.until_ms, PIECE_MS):
+        if _is_muted(past.schedule, mutes, labels, from_ms(now_ms)):
+            if now_ms > began_ms:
+                rests_ms = now_ms + _ms(limits.first_wait)
+            began_ms = max(now_ms + PIECE_MS, rests_ms)
+        elif now_ms >= began_ms + _ms(limits.first_wait + limits.second_wait):
+            break
+    return began_ms
+
+
+def _is_muted(
+    schedule: Hours | None, mutes: Iterable[Mute], labels: matchers.Labels, now: datetime
+) -> bool:
+    is_told = schedule is None or schedule.hold(now)
+    return not is_told or any(mute.holds(labels, now) for mute in mutes)
+
+
+def _fired_ms(episode: Episode) -> int:
+    return episode.since_ms if episode.fired_ms is None else episode.fired_ms
+
+
+def _ms(wait: timedelta) -> int:
+    return wait // timedelta(milliseconds=1)
+
+
+def _ladder(trial: Trial, ended_ms: int) -> PastLadder:
+    left_ms = trial.episode.until_ms - ended_ms
     gpus = len(trial.breach.facts.get("gpus", ()))
-    rate = trial.breach.usd_per_hour or Decimal(0)
-    return PastLadder(trial, ended_ms, gpus * left_ms, rate * left_ms / HOUR_MS)
+    return PastLadder(trial, ended_ms, gpus * left_ms, _rate(trial) * left_ms / HOUR_MS)
 
 
-def _is_limited(ladder: PastLadder, before: Iterable[PastLadder], limits: Limits) -> bool:
+def _is_limited(trial: Trial, recent: Collection[PastLadder], limits: Limits) -> bool:
     """Whether what was done within the hour before forbids it."""
-    recent = [each for each in before if each.ended_ms > ladder.ended_ms - HOUR_MS]
-    rates = (each.trial.breach.usd_per_hour or Decimal(0) for each in (*recent, ladder))
-    return len(recent) >= limits.max_per_hour or sum(rates) > limits.max_usd_per_hour
+    usd_per_hour = sum((_rate(each.trial) for each in recent), _rate(trial))
+    return len(recent) >= limits.max_per_hour or usd_per_hour > limits.max_usd_per_hour
+
+
+def _rate(trial: Trial) -> Decimal:
+    """Dollars an hour; what has no rate is none of a policy's."""
+    return trial.breach.usd_per_hour or Decimal(0)

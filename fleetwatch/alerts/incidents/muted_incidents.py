@@ -7,7 +7,7 @@ from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.conditions import CONDITIONS, condition
 from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
-from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
+from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
 
@@ -33,12 +33,13 @@ def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]
     speaking = [each.name for each in CONDITIONS if each.speaks_for]
     speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
     ordered = speakers.select_related("rule").order_by("pk")
-    mutes = Mutes(now, organisation_zone(), read_mutes(now), _speakers(ordered))
+    mutes = Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
     return {incident.pk: mutes.reason(_subject(incident)) for incident in incidents}
 
 
-def read_mutes(now: datetime) -> list[Mute]:
-    """What was set and is not over."""
+def read_mutes(start: datetime, end: datetime) -> list[Mute]:
+    """What was set for some moment from start to end."""
+    rows = Silence.objects.filter(starts_at__lte=end, ends_at__gt=start)
     return [
         Mute(
             kind=row.kind,
@@ -48,7 +49,7 @@ def read_mutes(now: datetime) -> list[Mute]:
             hours=weekly_hours.stored(row.weekly),
             reason=row.reason,
         )
-        for row in Silence.objects.filter(starts_at__lte=now, ends_at__gt=now).order_by("pk")
+        for row in rows.order_by("pk")
     ]
 
 
@@ -56,10 +57,13 @@ def labels_of(incident: Incident) -> matchers.Labels:
     """What silences and routes match of it: what its breach has, its rule's name and severity."""
     stored = incident.facts.get("labels", {})
     labels = {name: tuple(values) for name, values in stored.items()}
-    own = {"rule": incident.rule.name, "severity": incident.rule.severity}
-    return (
-        labels | {name: (value,) for name, value in own.items()} | {"subject": (incident.subject,)}
-    )
+    return with_rule(labels, incident.rule, incident.subject)
+
+
+def with_rule(labels: matchers.Labels, rule: Rule, subject: str) -> matchers.Labels:
+    """The labels of a breach with those that its rule gives an incident."""
+    own = {"rule": rule.name, "severity": rule.severity, "subject": subject}
+    return {**labels, **{name: (value,) for name, value in own.items()}}
 
 
 def _subject(incident: Incident) -> Subject:
