@@ -35,11 +35,12 @@ class PolicyView:
         """What it does."""
         policy = self.policy
         minutes = policy.first_wait_minutes
+        jobs = "1 job" if policy.max_per_hour == 1 else f"{policy.max_per_hour} jobs"
         deed = "ends the job" if policy.kind == Policy.Kind.STOP else "calls the webhook"
         return (
             f"When {policy.rule.name} fires and nobody answers, warns the owner, waits"
             f" {minutes:g} min, warns again, waits {policy.second_wait_minutes:g} min, and {deed}:"
-            f" {policy.max_per_hour} jobs an hour at most, of ${policy.max_usd_per_hour:,.2f} an"
+            f" {jobs} an hour at most, of ${policy.max_usd_per_hour:,.2f} an"
             " hour together."
         )
 

@@ -29,6 +29,8 @@ def keep_job(request: HttpRequest, token: str) -> HttpResponse:
     is_kept = action.state == Action.State.KEPT
     shown = {
         "job": one_line(action.subject, 100),
+        "gpus": action.gpus,
+        "usd_per_hour": action.usd_per_hour,
         "user_name": name_of(user),
         "is_kept": is_kept,
         "is_over": action.state not in keeping.KEEPABLE and not is_kept,

@@ -185,6 +185,7 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     assert "0 jobs ended" in " ".join(page.split())
     wrong = client.post(f"{made.url}/set", sent | {"first_wait_minutes": "5"})
     assert wrong.status_code == 422
+    assert 'value="5" aria-invalid="true"' in " ".join(wrong.content.decode().split())
     assert client.post(f"{made.url}/remove").url == "/alerts/actions"
 
 

@@ -1,13 +1,12 @@
 """Actions: what is done by itself about jobs that idle, what it would have done, what it did."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from django.contrib import messages
-from django.db import OperationalError, transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
@@ -17,7 +16,7 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.actions import action_policies
 from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, terms_of_policy
 from fleetwatch.actions.models import Policy
-from fleetwatch.actions.past_ladders import PolicyTrial, try_on_history
+from fleetwatch.actions.past_ladders import try_on_history
 from fleetwatch.actions.selectors import (
     policies,
     rules_without,
@@ -27,20 +26,25 @@ from fleetwatch.actions.selectors import (
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.one_change import (
+    Change,
+    Home,
+    change_one,
+    refusing_what_takes_long,
+)
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.lib.sql import limit_waits
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.webhook import WEBHOOK
 
 PERIODS = {"7": "the last 7 days", "30": "the last 30 days"}
 SHOWN = 50
 MAX_TEAMS = 500
-LONGEST_MS = 20_000
 TOO_LONG = "That took longer than 20 s: try fewer days."
 MAX_DAYS = 366
+HOME = Home("dashboard/action_policy.html", "alerts", "action_policy", "actions")
 
 
 @shows("dashboard/actions.html", "alerts")
@@ -71,20 +75,11 @@ def action_policy(request: HttpRequest, period: Period, policy: Policy) -> Conte
         return _shown(policy, period.now)
     start = period.now - timedelta(days=int(days))
     try:
-        tried = _tried(policy, Interval(start, period.now))
+        with refusing_what_takes_long(TOO_LONG):
+            tried = try_on_history(policy, Interval(start, period.now))
     except RefusedFieldError as error:
         return _shown(policy, period.now, errors={error.field: str(error)})
     return _shown(policy, period.now, tried=tried, tried_over=PERIODS[days], days=days)
-
-
-def _tried(policy: Policy, interval: Interval) -> PolicyTrial:
-    """Raises RefusedFieldError where it would take too long."""
-    try:
-        with transaction.atomic():
-            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
-            return try_on_history(policy, interval)
-    except OperationalError as error:
-        raise RefusedFieldError(TOO_LONG) from error
 
 
 def _shown(policy: Policy, now: datetime, **outcome: object) -> Context:
@@ -124,8 +119,8 @@ def _fields(policy: Policy) -> list[PolicyField]:
     of_all = "what the GPUs of all jobs ended within an hour cost an hour"
     week = "the first week always is one; it begins when it is switched on"
     return [
-        PolicyField("first_wait_minutes", "Minutes after the first warning", first),
-        PolicyField("second_wait_minutes", "Minutes after the second", second),
+        PolicyField("first_wait_minutes", "First wait, min", first, "after the first warning"),
+        PolicyField("second_wait_minutes", "Second wait, min", second, "after the second one"),
         PolicyField("max_per_hour", "Jobs an hour at most", str(policy.max_per_hour)),
         PolicyField("max_usd_per_hour", "Dollars an hour at most", most, of_all),
         PolicyField("dry_run_until", "Dry run until", until, week, "date"),
@@ -158,40 +153,34 @@ def add_action_policy(request: HttpRequest) -> HttpResponse:
 @never_cache
 def change_action_policy(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     """One change of a policy."""
-    if action not in CHANGES:
-        raise Http404(action)
-    policy = _policy(pk)
-    asked = read_form(request)
-    try:
-        text = CHANGES[action](policy, asked)
-    except RefusedFieldError as error:
-        context = _shown(_policy(pk), asked.now, errors={error.field: str(error)}, sent=asked.post)
-        template = "dashboard/action_policy.html"
-        return page(request, read_period(request), template, "alerts", context)
-    messages.success(request, text)
-    return redirect("actions") if action == "remove" else redirect("action_policy", pk)
+    change = existing(CHANGES.get(action))
+
+    def shown(asked: Asked, errors: dict[str, str]) -> Context:
+        return _shown(_policy(pk), asked.now, action=action, errors=errors, sent=asked.post)
+
+    return change_one(request, HOME, _policy(pk), change, shown)
 
 
-def _set(policy: Policy, asked: Asked) -> str:
+def _set(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     terms = _read_terms(terms_of_policy(policy), asked)
-    action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
-    return "Saved."
+    changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
+    return changed, "Saved."
 
 
-def _switch(policy: Policy, asked: Asked) -> str:
+def _switch(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     terms = replace(terms_of_policy(policy), is_enabled=not policy.is_enabled)
     changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
     if not changed.is_enabled:
-        return "Switched off: nothing is done any more, and nobody is warned."
-    return "Switched on."
+        return changed, "Switched off: nothing is done any more, and nobody is warned."
+    return changed, "Switched on."
 
 
-def _remove(policy: Policy, asked: Asked) -> str:
+def _remove(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     action_policies.remove_policy(policy, by=asked.user, now=asked.now)
-    return "Removed; what it did stays in the history."
+    return policy, "Removed; what it did stays in the history."
 
 
-CHANGES: Mapping[str, Callable[[Policy, Asked], str]] = {
+CHANGES: Mapping[str, Change[Policy]] = {
     "set": _set,
     "switch": _switch,
     "remove": _remove,

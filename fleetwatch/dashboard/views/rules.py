@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from django.contrib import messages
-from django.db import OperationalError, transaction
+from django.db import transaction
 from django.db.models import Count, Q
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -22,8 +21,14 @@ from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.forms.matcher_fields import NAMES, day_choices
+from fleetwatch.dashboard.forms.one_change import (
+    Change,
+    Home,
+    change_one,
+    refusing_what_takes_long,
+)
 from fleetwatch.dashboard.forms.rule_fields import (
     NUMBERS,
     number_fields,
@@ -31,11 +36,10 @@ from fleetwatch.dashboard.forms.rule_fields import (
     read_watching,
     scope_rows,
 )
-from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.lib.sql import limit_waits
 from fleetwatch.notify import selectors as notify
 
 PERIODS = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
@@ -43,8 +47,8 @@ LOOKS_BACK = timedelta(days=30)
 MAX_TRIALS = 100  # listed of a back-test; its figures are of all
 SHOWN_TRIALS = 10  # before the others are asked for
 MAX_OWNERS = 5  # named, those with most incidents
-LONGEST_MS = 20_000  # of one statement of a back-test
 TOO_LONG = "That took longer than 20 s: try fewer days, or narrow what the rule watches."
+HOME = Home("dashboard/rule.html", "alerts", "rule", "rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +100,14 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
     if not days:
         return _shown(rule, sent={})
     try:
-        terms = read_watching(terms_of(rule), condition(rule.condition), sent)
-        tried = _tried(rule, terms, period.now - timedelta(days=int(days)), period.now)
+        watched = condition(rule.condition)
+        terms = read_watching(terms_of(rule), watched, sent)
+        interval = Interval(period.now - timedelta(days=int(days)), period.now)
+        with refusing_what_takes_long(TOO_LONG):
+            tried = back_test(watched, terms.settings, terms.scope, interval)
     except RefusedFieldError as error:
         return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
     return _shown(rule, sent=sent, terms=terms, days=days, **_trials(tried, days))
-
-
-def _tried(rule: Rule, terms: RuleTerms, start: datetime, end: datetime) -> BackTest:
-    """Raises RefusedFieldError where no history is kept, and where it would take too long."""
-    try:
-        with transaction.atomic():
-            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
-            watched = condition(rule.condition)
-            return back_test(watched, terms.settings, terms.scope, Interval(start, end))
-    except OperationalError as error:
-        raise RefusedFieldError(TOO_LONG) from error
 
 
 def _trials(tried: BackTest, days: str) -> Context:
@@ -133,17 +129,13 @@ def _trials(tried: BackTest, days: str) -> Context:
 @never_cache
 def change(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     """One change of a rule."""
-    if action not in CHANGES:
-        raise Http404(action)
+    changed = existing(CHANGES.get(action))
     rule = _rule(pk)
-    asked = read_form(request)
-    try:
-        changed, text = CHANGES[action](rule, asked)
-    except RefusedFieldError as error:
-        context = _shown(rule, sent=asked.post, action=action, errors={error.field: str(error)})
-        return page(request, read_period(request), "dashboard/rule.html", "alerts", context)
-    messages.success(request, text)
-    return redirect("rule", changed.pk) if changed.pk else redirect("rules")
+
+    def shown(asked: Asked, errors: dict[str, str]) -> Context:
+        return _shown(rule, sent=asked.post, action=action, errors=errors)
+
+    return change_one(request, HOME, rule, changed, shown)
 
 
 def _set_watching(rule: Rule, asked: Asked) -> tuple[Rule, str]:
@@ -180,7 +172,7 @@ def _remove(rule: Rule, asked: Asked) -> tuple[Rule, str]:
     return rule, f"{name} was removed; what it opened stays in the history."
 
 
-CHANGES = {
+CHANGES: Mapping[str, Change[Rule]] = {
     "watch": _set_watching,
     "tell": _set_telling,
     "switch": _switch,

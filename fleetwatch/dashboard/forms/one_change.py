@@ -1,0 +1,69 @@
+"""One change of one thing, by a button or a form of its page; and trials of it, which may not take
+long.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.contrib import messages
+from django.db import OperationalError, transaction
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.sql import limit_waits
+
+LONGEST_MS = 20_000  # of one statement of a trial
+
+Row = TypeVar("Row", bound=Model)
+# the row that is looked at afterwards (without a key: it is gone), and what was done, in words
+Change = Callable[[Row, Asked], tuple[Row, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a row is looked at: its template, its part of the menu, and the names of its address
+    and of the list's.
+    """
+
+    template: str
+    rail: str
+    name: str
+    list_name: str
+
+
+def change_one(
+    request: HttpRequest,
+    home: Home,
+    row: Row,
+    change: Change[Row],
+    shown: Callable[[Asked, dict[str, str]], Context],
+) -> HttpResponse:
+    """The way to where the row is looked at, once it is changed; where that is refused, its page
+    with the errors by field, as `shown` has it.
+    """
+    asked = read_form(request)
+    try:
+        changed, text = change(row, asked)
+    except RefusedFieldError as error:
+        context = shown(asked, {error.field: str(error)})
+        return page(request, read_period(request), home.template, home.rail, context)
+    messages.success(request, text)
+    return redirect(home.name, changed.pk) if changed.pk else redirect(home.list_name)
+
+
+@contextmanager
+def refusing_what_takes_long(text: str) -> Iterator[None]:
+    """What is read within is refused with this text when a statement of it takes too long."""
+    try:
+        with transaction.atomic():
+            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
+            yield
+    except OperationalError as error:
+        raise RefusedFieldError(text) from error
