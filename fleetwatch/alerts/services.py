@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import has_lock
 from fleetwatch.notify import wording
@@ -38,11 +40,17 @@ SLACK_MS = 60 * 60_000
 CLOCK_MS = 30_000  # by so much beat may be early: the fifth minute is not to become the sixth
 LONGEST_MINUTES = 30 * 24 * 60
 OPEN = Q(ended_ms=None)
+# what an evaluation may change of an incident that goes on
+KEPT_UP = (
+    *("since_ms", "until_ms", "fired_ms", "ended_ms", "state", "updated_at", "note", "facts"),
+    *("person", "team", "is_late"),
+)
 State = Incident.State
 
 log = structlog.get_logger(__name__)
 
 
+@remembering()
 def evaluate(now: datetime) -> dict[str, int]:
     """How many incidents were opened, kept, left without data, and resolved.
 
@@ -50,9 +58,12 @@ def evaluate(now: datetime) -> dict[str, int]:
     changes nothing.
     """
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
+    open_ids = set(Incident.objects.filter(OPEN).values_list("rule", flat=True).distinct())
     for rule in Rule.objects.order_by("pk"):
+        if not (rule.is_enabled or rule.pk in open_ids) or not _is_due(rule, now):
+            continue
         with transaction.atomic():
-            if _is_due(rule, now) and has_lock(f"alerts.rule.{rule.pk}"):
+            if has_lock(f"alerts.rule.{rule.pk}"):
                 did.update(evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
     return dict(did)
 
@@ -265,9 +276,7 @@ class _Described:
 
 
 def _write(writing: _Writing, changes: Changes, incidents: Mapping[str, Incident]) -> Counter[str]:
-    did: Counter[str] = Counter()
-    for each in writing.described(changes.kept):
-        did[_keep(writing, incidents[each.episode.subject], each)] += 1
+    did = _keep_all(writing, incidents, changes.kept)
     for each in writing.described(changes.ended):
         _end(writing, incidents[each.episode.subject], each)
     for subject in changes.withdrawn:
@@ -314,12 +323,24 @@ def _open(writing: _Writing, described: _Described) -> str:
     return "opened"
 
 
+def _keep_all(
+    writing: _Writing, incidents: Mapping[str, Incident], kept: Sequence[Episode]
+) -> Counter[str]:
+    """All of them in one statement: there are hundreds, and each changes with every evaluation."""
+    described = writing.described(kept)
+    rows = [incidents[each.episode.subject] for each in described]
+    did = Counter(map(partial(_keep, writing), rows, described))
+    Incident.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["pk"], update_fields=KEPT_UP
+    )
+    return did
+
+
 def _keep(writing: _Writing, incident: Incident, described: _Described) -> str:
     fires_now = incident.fired_ms is None and described.episode.fired_ms is not None
     _put(writing, incident, described)
     _follow(writing, incident, described)
     incident.is_late = incident.is_late and writing.is_late(described.episode)
-    incident.save()
     if fires_now and described.breach is not None:
         add_event(incident, "fired", described.breach.title, at=from_ms(incident.fired_ms or 0))
         return "opened"

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.alerts import selectors, services, shipped_rules
 from fleetwatch.alerts.breach import Settings
@@ -512,3 +513,20 @@ def test_every_condition_ships_with_a_rule_that_is_added_once():
     assert (first, again) == (len(CONDITIONS), 0)
     rule = Rule.objects.get(condition="job_idle")
     assert (rule.name, rule.minutes, rule.is_enabled) == ("Job idle", 30, True)
+
+
+@pytest.mark.django_db
+def test_incidents_that_go_on_take_as_many_statements_however_many_they_are():
+    a_rule()
+    counts = []
+    for many in (2, 6):
+        for number in range(many):
+            gpu = a_gpu(node=f"n{many}{number}")
+            ran(gpu, "quiet", 0, 40, job=a_job(key=f"slurm/della/{many}{number}"))
+        services.evaluate(at(40))
+        with CaptureQueriesContext(connection) as statements:
+            did = services.evaluate(at(41))
+        counts.append((did["kept"], len(statements)))
+
+    assert [kept for kept, _ in counts] == [2, 8]
+    assert counts[0][1] == counts[1][1]

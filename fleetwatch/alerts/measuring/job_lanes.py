@@ -17,6 +17,7 @@ from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS, STATES
+from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -116,13 +117,27 @@ def job_parts(watch: Watch, wanted: Collection[str]) -> Parts:
     """What jobs did over the period, of those that had a GPU in one of these conditions in it, and
     of those that fire already.
     """
+    candidates = _candidate_parts(tuple(wanted), watch.start_ms, watch.end_ms)
+    firing = Job.objects.filter(key__in=watch.firing).values_list("pk", flat=True)
+    others = np.setdiff1d(np.array(firing, dtype=np.int64), candidates.job_id)
+    if not len(others):
+        return candidates
+    return candidates.with_rows(_runs((), others, watch.start_ms, watch.end_ms))
+
+
+@read_once  # several rules of an evaluation look at the same time
+def _candidate_parts(wanted: tuple[str, ...], start_ms: int, end_ms: int) -> Parts:
+    return _runs(wanted, np.zeros(0, dtype=np.int64), start_ms, end_ms)
+
+
+def _runs(wanted: Collection[str], job_ids: Ints, start_ms: int, end_ms: int) -> Parts:
     asked = {
         "conditions": list(CONDITIONS),
         "wanted": list(wanted),
-        "subjects": list(watch.firing),
+        "job_ids": job_ids,
         "idle": STATES.index("idle") + 1,
-        "start_ms": watch.start_ms,
-        "end_ms": watch.end_ms,
+        "start_ms": start_ms,
+        "end_ms": end_ms,
     }
     return _parts(fetched(_JOB_RUNS, asked))
 

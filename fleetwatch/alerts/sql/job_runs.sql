@@ -1,7 +1,7 @@
--- Every part of a run, of jobs that had a GPU in one of these conditions in the period, and of those that are asked for:
+-- Every part of a run, of jobs that had a GPU in one of these conditions in the period, or of those that are asked for:
 -- which job and GPU, what it did (as a place in `conditions`), from when to when, and whether the GPU was idle in it.
 -- In:  conditions (text[]): all there are; wanted (text[]): those that make a job a candidate, of spinning and quiet,
---      which counts where the GPU was idle; subjects (text[]): keys of jobs; idle (int): the place of idle in state_ms;
+--      which counts where the GPU was idle; job_ids (bigint[]): asked for; idle (int): the place of idle in state_ms;
 --      start_ms, end_ms (bigint): the period.
 -- Again: safe, it only reads.
 WITH candidate AS MATERIALIZED (
@@ -14,9 +14,7 @@ WITH candidate AS MATERIALIZED (
       -- as run_in_trouble has it, word by word; 4 is idle's place
       AND (part.condition IN ('spinning', 'orphaned') OR (part.condition = 'quiet' AND part.state_ms[4] > 0))
     UNION
-    SELECT job.id
-    FROM jobs_job AS job
-    WHERE job.key = ANY(%(subjects)s)
+    SELECT unnest(%(job_ids)s::bigint[])
 )
 SELECT
     run.job_id,
