@@ -51,7 +51,7 @@ OPEN = frozenset(
 # beside these where sums are everybody's
 OPEN_WITH_PSEUDONYMS = frozenset({"overview", "overview_worst", "api-1:fleet_summary"})
 NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
-CHARTS = ("spend", "finding", "budget")  # the others are of machines
+CHARTS = ("spend", "job", "finding", "budget")  # the others are of machines
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,6 +291,23 @@ def namesakes(job: Job) -> list[Job]:
     return list(visible(sharing).select_related("team").order_by("pk"))
 
 
+def held_spans(job: Job, gpu_id: int) -> list[Span]:
+    """When the job held the GPU by any source's word, ascending; they may overlap."""
+    held = Allocation.objects.filter(job=job, gpu=gpu_id).values_list("held", flat=True)
+    return sorted(span for spans in held for span in spans)
+
+
+def runs_like(job: Job, *, limit: int) -> list[Job]:
+    """The newest other jobs of its name and owner that began before it did and that the reader
+    sees; none where its name, its owner or its start is not known.
+    """
+    if not job.name or not job.user or job.start_ms is None:
+        return []
+    same = {name: getattr(job, name) for name in ("scheduler", "cluster", "user", "name")}
+    before = Job.objects.filter(**same, start_ms__lt=job.start_ms).exclude(pk=job.pk)
+    return list(visible(before).order_by("-start_ms", "-pk")[:limit])
+
+
 def _held_ms(key: str, jobs: Iterable[Job]) -> dict[int, int]:
     """Job id -> how long it held a GPU since the hub heard of it, by the clock: any time before can
     be made up.

@@ -17,6 +17,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
+from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
@@ -24,8 +25,10 @@ from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind, title
+from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import decidable
+from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
@@ -33,11 +36,21 @@ from fleetwatch.figures.ranking import SORTS
 from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms
+from fleetwatch.jobs.selectors import (
+    changes,
+    contradictions,
+    job_ids,
+    namesakes,
+    runs_like,
+    wait_ms,
+)
 from fleetwatch.jobs.selectors import job as job_of_key
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 
 PAGE_SIZE = 50
+MAX_RUNS = 8  # earlier ones of the same name and owner
+EARLIER_DAYS = 60  # of which they are looked for
+DAY_MS = 24 * HOUR_MS
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
@@ -63,25 +76,58 @@ def jobs(request: HttpRequest, period: Period) -> Context:
 
 @require_GET
 @login_required
-@takes(*PERIOD)
+@takes("gpu", *PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
     job = existing(job_of_key(key))
     period = read_period(request, whole=held_interval(job))
     with_outcomes(attribution.into_teams([job], before=period.interval.end))
     scope = Scope(job=job.key)
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
+    gpus = _gpu_lines(job, by_gpu.lines, period.interval)
     context = {
         "job": job,
         **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
         "totals": by_gpu.totals,
-        "gpus": _gpu_lines(job, by_gpu.lines, period.interval),
+        "gpus": gpus,
+        "runs": _earlier_runs(job),
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(job.key, safe=""),
-        "is_explained": attribution.seen_spans(job) is None,
+        **_curves(request, job, gpus),
         **_said_of(job),
     }
     return page(request, period, "dashboard/job.html", "jobs", context)
+
+
+def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
+    """The GPU whose curves are shown: the one asked for, or else the one that wasted most; None
+    where it held none, and where the reader sees a part of its time alone.
+    """
+    is_whole = attribution.seen_spans(job) is None
+    asked = chosen(request, "gpu", [line.gpu.uuid for line in gpus])
+    shown = [line.gpu for line in gpus if is_whole and asked in ("", line.gpu.uuid)]
+    gpu = shown[0] if shown else None
+    return {
+        "is_explained": is_whole,
+        "curves_of": gpu,
+        "gpu_parameter": quote(gpu.uuid, safe="") if gpu else "",
+    }
+
+
+def _earlier_runs(job: Job) -> list[JobLine]:
+    """Jobs of its name and owner before it, the newest first, each with its figures over all of its
+    time as far as they are within EARLIER_DAYS.
+    """
+    runs = runs_like(job, limit=MAX_RUNS)
+    starts_ms = [run.start_ms for run in runs if run.start_ms is not None]
+    if not starts_ms or job.start_ms is None:
+        return []
+    first_ms = max(min(starts_ms), job.start_ms - EARLIER_DAYS * DAY_MS)
+    interval = Interval(from_ms(first_ms), from_ms(job.start_ms + DAY_MS))
+    held = costs.totals_by(interval, "job", scope=Scope(user=job.user, is_allocated=True))
+    keys = [run.key for run in runs]
+    groups = {group.key: group for group in held if group.key in keys}
+    return job_lines.lines_of([groups[key] for key in keys if key in groups], interval)
 
 
 def _said_of(job: Job) -> Context:
@@ -102,12 +148,21 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     for finding in findings:
         finding.job = copy(job)  # its team now, where the page shows the period's
     return {
+        "advised": _advised(lines, period),
         "findings": _findings(job, lines),
         "decidable": decidable(cast("User", request.user), findings, now=period.now),
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
     }
+
+
+def _advised(lines: Sequence[Line], period: Period) -> Explained | None:
+    """What to change first: of the finding that could save most and that is not settled."""
+    waiting = [line.finding for line in lines if line.status in UNDECIDED]
+    if not waiting:
+        return None
+    return inbox.explained(waiting[0], period.interval, now=period.now)
 
 
 def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, list[Alternative]]]:

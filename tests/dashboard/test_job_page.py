@@ -1,0 +1,149 @@
+"""A job's page: what to do first, curves of what was its own time, and its earlier runs."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.accounts.models import Organisation, OthersShown
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories, fleet
+from tests.diagnosis import told
+from tests.markup import tight
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_frozen")]
+NOW = told.NOW
+MINUTE_MS = 60_000
+JOB = "slurm/della/4711"
+GPU = "GPU-node-001-0"
+CURVES = f"/charts/job?job={JOB}&gpu={GPU}&from=now-6h&to=now"
+
+
+def log_in(client, *, role: str = "admin"):
+    client.force_login(factories.user(role=role, username=role))
+    return client
+
+
+@pytest.fixture
+def measured():
+    """A GPU with six hours of windows, which the job held from three hours before to one before."""
+    on = factories.node(now=NOW)
+    gpu = factories.gpu(on, now=NOW)
+    fleet._telemetry(on, NOW)
+    held_by = factories.job(JOB, start_ms=to_ms(NOW) - 3 * HOUR_MS)
+    factories.hold(gpu, held_by, hours_ago=3, hours=2, now=NOW)
+    return gpu
+
+
+def drawn(client, name: str) -> list[tuple[str, float | None]]:
+    """The points of one line: when, and what."""
+    figure = client.get(CURVES).json()
+    [line] = [trace for trace in figure["data"] if trace["name"] == name]
+    return list(zip(line["x"], line["y"], strict=True))
+
+
+@pytest.mark.parametrize("name", ["utilisation", "SM active", "power, idle to limit"])
+def test_curves_are_of_the_time_in_which_the_job_held_the_gpu(client, measured, name):
+    shown = [at for at, value in drawn(log_in(client), name) if value is not None]
+
+    first, last = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
+    assert shown[0] == f"{first:%Y-%m-%dT%H:%M:%S}"
+    assert f"{first:%Y-%m-%dT%H:%M:%S}" <= shown[-1] < f"{last:%Y-%m-%dT%H:%M:%S}"
+    assert len(shown) > 15
+
+
+def test_memory_is_a_share_of_the_gpus_own(client, measured):
+    values = [value for _, value in drawn(log_in(client), "memory used") if value is not None]
+
+    # of 85.5 GB, 60 to 66
+    assert 0.7015 < min(values) < max(values) < 0.7719
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/charts/job?job={JOB}",
+        f"/charts/job?gpu={GPU}",
+        f"/charts/job?job=slurm/della/none&gpu={GPU}",
+        f"/charts/job?job={JOB}&gpu=GPU-node-001-1",
+        f"/charts/job?job={JOB}&gpu=none",
+    ],
+)
+def test_there_are_no_curves_of_a_gpu_that_the_job_never_held(client, measured, address):
+    factories.gpu(measured.node, index=1, now=NOW)
+
+    assert log_in(client).get(address).status_code == 404
+
+
+@pytest.mark.parametrize("choice", [OthersShown.OWN_TEAMS, OthersShown.PSEUDONYMS])
+def test_there_are_no_curves_of_a_job_that_the_reader_does_not_see(client, measured, choice):
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": choice})
+
+    assert log_in(client, role="engineer").get(CURVES).status_code == 404
+
+
+def test_the_page_shows_the_gpu_that_is_asked_for(client, measured):
+    other = factories.gpu(measured.node, index=1, now=NOW)
+    factories.hold(other, measured.allocations.get().job, hours_ago=3, hours=2, now=NOW)
+    page = tight(log_in(client).get(f"/jobs/{JOB}?gpu={other.uuid}").content.decode())
+
+    assert "GPU 1 of node-001" in page
+    assert "gpu=GPU-node-001-1" in page
+    assert "GPU 0 of node-001" in client.get(f"/jobs/{JOB}?gpu=GPU-none").content.decode()
+
+
+def ran(key: str, *, days_ago: int, **fields: str):
+    """A job that held a GPU for an hour so many days ago."""
+    begins = NOW - timedelta(days=days_ago)
+    job = factories.job(key, start_ms=to_ms(begins), **fields)
+    on = factories.node(key.replace("/", "-"), now=NOW)
+    gpu = factories.gpu(on, now=NOW, hours=24 * 40)
+    factories.entry(gpu, hours_ago=24 * days_ago, held_by=job, now=NOW).save()
+    factories.hold(gpu, job, hours_ago=24 * days_ago, hours=1, now=NOW)
+    return job
+
+
+def test_earlier_runs_are_those_of_its_name_and_owner_before_it_the_newest_first(client):
+    factories.rate()
+    for key, days_ago, fields in (
+        ("slurm/della/1", 9, {}),
+        ("slurm/della/2", 3, {}),
+        ("slurm/della/3", 2, {}),
+        ("slurm/della/4", 1, {}),
+        ("slurm/della/5", 4, {"user": "bo"}),
+        ("slurm/della/6", 4, {"name": "train2"}),
+        ("slurm/aurora/7", 4, {}),
+    ):
+        ran(key, days_ago=days_ago, **fields)
+    page = tight(log_in(client).get("/jobs/slurm/della/3").content.decode())
+    runs = page.partition("Earlier runs")[2].partition("</table>")[0]
+
+    assert [key for key in "1234567" if f'della/{key}"' in runs or f'aurora/{key}"' in runs] == [
+        "1",
+        "2",
+    ]
+    assert runs.index("della/2") < runs.index("della/1")
+    assert "Earlier runs" not in client.get("/jobs/slurm/della/1").content.decode()
+
+
+def test_a_job_without_a_name_has_no_earlier_runs(client):
+    for key, days_ago in (("slurm/della/1", 3), ("slurm/della/2", 2)):
+        ran(key, days_ago=days_ago, name="")
+
+    assert "Earlier runs" not in log_in(client).get("/jobs/slurm/della/2").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("status", "is_advised"),
+    [("open", True), ("accepted", True), ("fixed", False), ("dismissed", False)],
+)
+def test_what_to_do_is_said_of_what_nobody_settled(client, status, is_advised):
+    told.rate("2.40")
+    of = told.job(user="vera")
+    told.cause(of=of, start=NOW - timedelta(hours=2))
+    first_ms = to_ms(NOW) - 2 * HOUR_MS
+    told.finding(of, first_ms=first_ms, last_ms=first_ms + HOUR_MS, status=status)
+
+    page = log_in(client).get("/jobs/slurm/della/7").content.decode()
+
+    assert ("What to do" in page) is is_advised
+    assert "Why: " in page
