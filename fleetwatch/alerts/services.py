@@ -29,7 +29,7 @@ from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.lib.sql import has_lock
+from fleetwatch.lib.sql import execute, has_lock, read_statement
 from fleetwatch.notify import wording
 from fleetwatch.notify.models import Channel
 
@@ -43,8 +43,9 @@ OPEN = Q(ended_ms=None)
 # what an evaluation may change of an incident that goes on
 KEPT_UP = (
     *("since_ms", "until_ms", "fired_ms", "ended_ms", "state", "updated_at", "note", "facts"),
-    *("person", "team", "is_late"),
+    *("person_id", "team_id", "is_late"),
 )
+_KEEP = read_statement("alerts/sql/keep_incidents.sql")
 State = Incident.State
 
 log = structlog.get_logger(__name__)
@@ -330,9 +331,10 @@ def _keep_all(
     described = writing.described(kept)
     rows = [incidents[each.episode.subject] for each in described]
     did = Counter(map(partial(_keep, writing), rows, described))
-    Incident.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["pk"], update_fields=KEPT_UP
-    )
+    fresh = [{name: getattr(row, name) for name in ("id", *KEPT_UP)} for row in rows]
+    if fresh:
+        # one text of them all: as parameters of their own the facts cost as much as the rest
+        execute(_KEEP, {"rows": msgspec.json.encode(fresh).decode()})
     return did
 
 
