@@ -8,6 +8,9 @@ import numpy as np
 from django.db import connection
 
 from benchmarks.tiling import DAY, SQL, moved
+from fleetwatch.accounts.models import Identity, Team, User
+from fleetwatch.actions.models import Policy
+from fleetwatch.alerts.models import Rule
 from fleetwatch.budgets import daily_dollars
 from fleetwatch.diagnosis import cause_rows
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -46,6 +49,27 @@ def go_on(before: datetime, after: datetime) -> None:
     Node.objects.filter(last_ms=before_ms).update(last_ms=after_ms, last_received_at=after)
     since = before - timedelta(days=1)
     Heartbeat.objects.update_or_create(name="door", defaults={"at": after, "since": since})
+
+
+def a_policy(now: datetime) -> Policy:
+    """It ends idle jobs of every team, each of whose holders has an account."""
+    for name in set(Job.objects.exclude(user="").values_list("user", flat=True)):
+        user = User.objects.create(username=f"holder-{name}")
+        Identity.objects.create(
+            user=user, system="unix", name=name, source="admin", created_at=now, confirmed_at=now
+        )
+    policy = Policy.objects.create(
+        rule=Rule.objects.get(condition="job_idle", is_shipped=True),
+        kind=Policy.Kind.STOP,
+        job_kinds=[Job.Kind.BATCH, Job.Kind.INTERACTIVE],
+        first_wait_minutes=60,
+        second_wait_minutes=60,
+        max_per_hour=100,
+        max_usd_per_hour=100_000,
+        created_at=now,
+    )
+    policy.teams.set(Team.objects.all())
+    return policy
 
 
 def counts() -> dict[str, int]:

@@ -23,6 +23,7 @@ from benchmarks.tables import Cell, Goal, Size, Table
 FLEETS = {Size.QUICK: ((1000, True),), Size.FULL: ((1000, True), (10_000, False))}
 DAYS = 30
 Found = TypeVar("Found")
+POLICY = "job_idle, by a policy that ends jobs"
 MINUTE = timedelta(minutes=1)
 EVALUATIONS = 3  # of each rule, beside its first
 MINUTES = 15  # of all rules together: each that is not asked every hour is in them
@@ -91,6 +92,25 @@ def _try_all(hub: Hub, measured: Measured, end: datetime) -> None:
         measured.tried[each.name] = spent_s
         measured.episodes[each.name] = len(done.trials)
         say(f"{each.name}: tried on {DAYS} days, {spent_s:.2f} CPU-s, {len(done.trials)} episodes")
+    _try_policy(hub, measured, month)
+
+
+def _try_policy(hub: Hub, measured: Measured, month: Any) -> None:
+    """A policy that ends idle jobs, of which a holder can be warned; taken back, for rules that are
+    evaluated next know nobody.
+    """
+    from django.db import transaction
+
+    from benchmarks import alert_fleet
+    from fleetwatch.actions.past_ladders import try_on_history
+
+    with transaction.atomic():
+        policy = alert_fleet.a_policy(month.end)
+        spent_s, done = _spent(hub, partial(try_on_history, policy, month))
+        transaction.set_rollback(True)
+    measured.tried[POLICY] = spent_s
+    measured.episodes[POLICY] = len(done.ladders)
+    say(f"{POLICY}: {spent_s:.2f} CPU-s, {len(done.ladders)} jobs ended")
 
 
 def _evaluate_each(hub: Hub, measured: Measured, end: datetime) -> datetime:

@@ -6,22 +6,24 @@ Nobody could be warned in history: who would have answered is not known, nor are
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.actions.cases import job_of_breach, limits_of
 from fleetwatch.actions.decision import Limits, Standing, first_of, refusals
 from fleetwatch.actions.models import Policy
-from fleetwatch.alerts import matchers, weekly_hours
-from fleetwatch.alerts.back_test import Trial, Trials, back_test
+from fleetwatch.alerts import weekly_hours
+from fleetwatch.alerts.back_test import Trial, described
 from fleetwatch.alerts.breach import MINUTE_MS, Breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
 from fleetwatch.alerts.incidents.muting import Mute
+from fleetwatch.alerts.matchers import Labels, matched, stored
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.alerts.weekly_hours import Hours
@@ -86,10 +88,13 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
     """
     rule = policy.rule
     limits = limits_of(policy)
-    scope = matchers.stored(rule.matchers)
-    tested = back_test(condition(rule.condition), settings_of(rule), scope, interval)
-    lasting = _lasting(tested.trials, limits)
-    trials = list(lasting)
+    trials, short = described(
+        condition(rule.condition),
+        settings_of(rule),
+        stored(rule.matchers),
+        interval,
+        partial(_is_lasting, limits=limits),
+    )
     past = Past(
         rule=rule,
         accounts=_accounts(trials),
@@ -97,17 +102,12 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
         schedule=weekly_hours.stored(rule.schedule),
     )
     ladders, others = _replayed(trials, limits, past)
-    others[ENDED_BEFORE] += len(tested.trials) - len(lasting)
+    others[ENDED_BEFORE] = short
     return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))
 
 
-def _lasting(trials: Trials, limits: Limits) -> Trials:
-    """Those that lasted beyond both waits: of a month's thousands these alone are described."""
-    weighed = (row for row in trials.weighed if _is_lasting(row.episode, limits))
-    return replace(trials, weighed=tuple(weighed))
-
-
 def _is_lasting(episode: Episode, limits: Limits) -> bool:
+    """Whether it lasted beyond both waits: of a month's thousands these alone are described."""
     return _fired_ms(episode) + _ms(limits.first_wait + limits.second_wait) < episode.until_ms
 
 
@@ -119,7 +119,8 @@ def _replayed(
     """
     others: Counter[str] = Counter()
     waiting: list[tuple[int, int, Trial]] = []  # by when each is due
-    for number, trial in enumerate(trials):
+    # as the live ladder takes them: of several that are due at one moment the oldest first
+    for number, trial in enumerate(sorted(trials, key=lambda each: _fired_ms(each.episode))):
         due_ms = _due_ms(trial, limits, past)
         if isinstance(due_ms, str):
             others[due_ms] += 1
@@ -193,7 +194,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     when that is over, the first wait later at the earliest.
     """
     labels = with_rule(trial.breach.labels, past.rule, trial.episode.subject)
-    mutes = [mute for mute in past.mutes if matchers.matched(mute.matchers, labels)]
+    mutes = [mute for mute in _within(trial.episode, past) if matched(mute.matchers, labels)]
     began_ms = rests_ms = _fired_ms(trial.episode)
     if not mutes and past.schedule is None:
         return began_ms
@@ -207,9 +208,14 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     return began_ms
 
 
-def _is_muted(
-    schedule: Hours | None, mutes: Iterable[Mute], labels: matchers.Labels, now: datetime
-) -> bool:
+def _within(episode: Episode, past: Past) -> list[Mute]:
+    """What was silenced, of whatever, while it lasted."""
+    start = from_ms(_fired_ms(episode))
+    end = from_ms(episode.until_ms)
+    return [mute for mute in past.mutes if mute.starts_at < end and mute.ends_at > start]
+
+
+def _is_muted(schedule: Hours | None, mutes: Iterable[Mute], labels: Labels, now: datetime) -> bool:
     is_told = schedule is None or schedule.hold(now)
     return not is_told or any(mute.holds(labels, now) for mute in mutes)
 

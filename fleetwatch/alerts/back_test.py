@@ -3,7 +3,7 @@ evaluator over a longer period (episodes.py), and writes nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
@@ -123,9 +123,7 @@ def back_test(
 
     Raises RefusedFieldError where no history is kept of what it watches.
     """
-    if watched.no_history:
-        raise RefusedFieldError(watched.no_history)
-    watch = Watch(settings=settings, start_ms=interval.start_ms, end_ms=interval.end_ms)
+    watch = _watch(watched, settings, interval)
     measured = watched.measure(watch)
     fired = _fired(measured, watch, settings)
     missing = _missing(measured, watch, fired)
@@ -137,6 +135,39 @@ def back_test(
     weighed.sort(key=lambda row: -row.episode.since_ms)
     unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
     return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen)
+
+
+def described(
+    watched: Condition,
+    settings: Settings,
+    scope: Sequence[Matcher],
+    interval: Interval,
+    is_wanted: Callable[[Episode], bool],
+) -> tuple[list[Trial], int]:
+    """The wanted ones of what a rule that is set so would have opened, and how many it would have
+    opened beside; those are not described, and so cost little.
+
+    Raises RefusedFieldError where no history is kept of what it watches.
+    """
+    watch = _watch(watched, settings, interval)
+    fired = _fired(watched.measure(watch), watch, settings)
+    wanted = [episode for episode in fired if is_wanted(episode)]
+    rest = [episode for episode in fired if not is_wanted(episode)]
+    verdicts = _verdicts(watched, interval)
+    breaches = watched.describe(wanted, watch) if wanted else []
+    trials = [
+        Trial(episode, breach, _verdict(episode, verdicts))
+        for episode, breach in zip(wanted, breaches, strict=True)
+        if breach is not None and matched(scope, breach.labels)
+    ]
+    return trials, len(_within(watched, watch, scope, rest)) if scope else len(rest)
+
+
+def _watch(watched: Condition, settings: Settings, interval: Interval) -> Watch:
+    """Raises RefusedFieldError where no history is kept."""
+    if watched.no_history:
+        raise RefusedFieldError(watched.no_history)
+    return Watch(settings=settings, start_ms=interval.start_ms, end_ms=interval.end_ms)
 
 
 def _within(

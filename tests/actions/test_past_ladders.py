@@ -18,10 +18,11 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 from tests.actions.factories import a_policy, an_idle_job, goes_on
 from tests.alerts import people
 from tests.alerts.factories import a_rule, at, longer, ms, ran
-from tests.costs.factories import a_gpu
+from tests.costs.factories import a_gpu, a_job
 
 pytestmark = pytest.mark.django_db
 MINUTE = HOUR_MS // 60
+SAME = {"user": "ana", "scheduler": "slurm", "cluster": "della", "team": "nlp", "external_id": "9"}
 
 
 def tried(policy, until: float = 720):
@@ -124,6 +125,24 @@ def test_what_is_beyond_the_limit_waits_an_hour_and_is_ended_then():
         (ms(150), 150 * MINUTE),
     ]
     assert done.usd == Decimal(8)
+
+
+def test_of_two_that_are_due_the_one_that_idles_longer_is_ended_first():
+    """The second fires 20 minutes later; both wait behind a third, which was ended at minute 150."""
+    policy = a_policy(max_per_hour=1)
+    first = an_idle_job()
+    later = ran(
+        a_gpu(node="node-014", index=1), "quiet", 20, 51, job=a_job(key="slurm/della/2", **SAME)
+    )
+    third = ran(
+        a_gpu(node="node-014", index=2), "quiet", 5, 36, job=a_job(key="slurm/della/3", **SAME)
+    )
+    for run in (first, later, third):
+        idle_until(400, run)
+
+    subjects = [each.trial.breach.subject[-1] for each in tried(policy).ladders]
+
+    assert subjects == ["2", "3", "1"]  # the newest first
 
 
 @pytest.mark.parametrize(("most", "moments"), [("4", [150, 150]), ("3.99", [210, 150])])

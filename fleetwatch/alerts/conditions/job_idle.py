@@ -5,11 +5,12 @@ some, by the ledger's runs.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 
 import numpy as np
+from msgspec import to_builtins
 
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
@@ -409,7 +410,7 @@ def breach(facts: Facts) -> Breach:
         actions=(_fix(facts), _alike(facts)),
         command=_ending(facts) if _may_end(facts) else "",
         labels=facts.labels,
-        facts=asdict(facts),
+        facts=to_builtins(facts),
     )
 
 
