@@ -7,6 +7,8 @@ import pytest
 from django.core.management import call_command
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.browser.sites import live_server, site, small_site  # noqa: F401 - fixtures
+
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",

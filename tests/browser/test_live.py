@@ -5,7 +5,7 @@ from playwright.sync_api import Browser, Page
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.alerts.models import Incident
-from tests.browser.test_pages import let_in, live_server, small_site  # noqa: F401
+from tests.browser.sites import let_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -13,7 +13,7 @@ LOOK_AGAIN = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
 @pytest.fixture
-def opened(browser: Browser, small_site):  # noqa: F811
+def opened(browser: Browser, small_site):
     """The inbox of a fleet with an open incident."""
     context = browser.new_context(viewport={"width": 1280, "height": 500})
     let_in(context, small_site)

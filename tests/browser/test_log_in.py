@@ -15,13 +15,12 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.people import Invited, invite
 from fleetwatch.lib.intervals import floor_hour
 from tests.accounts.totp import code
-from tests.browser.test_pages import Watched, live_server
+from tests.browser.sites import Watched
 from tests.dashboard import factories, fleet
 from tests.notify.factories import email_channel
 from tests.notify.fakes import FakeSMTP
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-__all__ = ["live_server"]
 
 PASSKEYS = {
     "protocol": "ctap2",

@@ -16,7 +16,7 @@ from fleetwatch.accounts.people import Name, NewPerson, create_person, deactivat
 from fleetwatch.lib.ldap import ldap_client
 from fleetwatch.lib.ldap.ldap_directory import Directory, DirectoryError
 from tests.browser.conftest import browser, static_root
-from tests.browser.test_pages import live_server
+from tests.browser.sites import live_server
 from tests.certificates import certificate
 from tests.dashboard import factories
 from tests.identity.slapd import (

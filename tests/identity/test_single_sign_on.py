@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.people import deactivate
 from tests.browser.conftest import browser, static_root
-from tests.browser.test_pages import live_server
+from tests.browser.sites import live_server
 from tests.dashboard import factories
 from tests.identity.provider import NAME, Provider, log_in
 

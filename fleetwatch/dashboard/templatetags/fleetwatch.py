@@ -130,12 +130,19 @@ def press(label: str, view: str, *args: Any, id: int | None = None) -> dict[str,
     return {"label": label, "address": reverse(view, args=args), "id": id}
 
 
+_HEADING = '<th scope="col" class="{}">{}</th>'
+_NO_HEADING = '<td class="{}">{}</td>'
+
+
 @register.simple_tag
 @cache  # the columns of templates
 def thead(*columns: str) -> str:
-    """A table's head: each column's text, and behind a "|" its classes: "Cost|num wide-only"."""
-    cells = ((cls, text) for text, _, cls in (column.partition("|") for column in columns))
-    row = format_html_join("", '<th scope="col" class="{}">{}</th>', cells)
+    """A table's head: each column's text, and behind a "|" its classes: "Cost|num wide-only"; a
+    column without a text has no heading, and none that is empty.
+    """
+    parts = (column.partition("|") for column in columns)
+    cells = (format_html(_HEADING if text else _NO_HEADING, cls, text) for text, _, cls in parts)
+    row = format_html_join("", "{}", ((cell,) for cell in cells))
     return format_html("<thead><tr>{}</tr></thead>", row)
 
 
