@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "accounts",
         "inventory",
         "jobs",
+        "telemetry",
         "ingest",
         "ledger",
         "figures",

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ from fleetwatch.alerts.breach import Breach, stored_breach
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
+from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
 from fleetwatch.notify.message import Message
 
@@ -84,7 +85,16 @@ class GroupNews:
     def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
         """How it stands, or (again) that it still does."""
         setting = setting_of(self.group, zone, now)
-        return reminder(self.cases, setting) if again else of_group(self.cases, setting)
+        if again:
+            return reminder(self.cases, setting)
+        spark = self.spark
+        return replace(of_group(self.cases, setting), spark=spark.shares, spark_label=spark.label)
+
+    @property
+    def spark(self) -> Spark:
+        """Of the one thing that goes on; nothing of several, and of what is over."""
+        breaches = [stored_breach(each.facts) for each in self.going_on[:2]]
+        return of_breach(breaches[0]) if len(breaches) == 1 else NOTHING
 
     @property
     def cases(self) -> list[Case]:
