@@ -19,6 +19,7 @@ from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.memo import remembering
 from fleetwatch.reports import (
     budgeted,
     contents,
@@ -134,7 +135,8 @@ def _compute(part_id: int, now: datetime) -> bool:
     )
     if part is None:
         return False
-    content = contents.fleet(part) if part.kind == FLEET else contents.team(part)
+    with remembering():
+        content = contents.fleet(part) if part.kind == FLEET else contents.team(part)
     # after the reading: runs are locked for moments only
     run = MonthRun.objects.select_for_update().get(pk=part.run_id)
     if run.state != State.COMPUTING:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.memo import remembering
 from fleetwatch.notify.services import enqueue
 from fleetwatch.reports import digest, digest_figures
 from fleetwatch.reports.audiences import Audience, audiences
@@ -33,7 +34,8 @@ def compute_weekly_digests(now: datetime, limit: int = A_RUN) -> dict[str, int]:
     did = Counter(computed=0, queued=0)
     for audience in _due(now)[:limit]:
         week = digest.last_week(now, audience.zone)
-        made = digest_figures.read(audience, week, now)
+        with remembering():
+            made = digest_figures.read(audience, week, now)
         if made is not None:
             did.update(_kept_and_sent(audience, made, week, now))
     return dict(did)
