@@ -82,7 +82,7 @@ def test_a_mail_offers_what_can_be_done_and_each_link_says_who_and_what(ana):
 
     assert asked.status_code == 200
     assert "Snooze 24 h?" in text
-    assert "Nobody is told of it for 24 hours, in the name of Ana Diaz" in text
+    assert "Nobody is notified of it for 24 hours, in the name of Ana Diaz" in text
     assert "node-014" in text
     assert "no-store" in asked["Cache-Control"]
     # its address is the secret: no other site is told where a reader comes from

@@ -51,7 +51,7 @@ def test_both_figures_and_the_reason_are_said(closed, page):
         "$2.00</span>, is as it was closed. Adjustments since: +<span"
         ' title="$2.000000">$2.00</span> late data.' in told
     )
-    assert 'Together <span title="$4.000000">$4.00</span>' in told
+    assert 'In total <span title="$4.000000">$4.00</span>' in told
 
 
 @pytest.mark.parametrize("page", ["/", "/waste"])

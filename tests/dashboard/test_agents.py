@@ -125,5 +125,5 @@ def test_what_another_sender_does_not_tell_is_not_told(admin):
     page = tight(admin.get("/nodes/node-001").content.decode())
 
     assert ">Lag</dt><dd>–</dd>" in page
-    assert "<dt>Waiting on disk</dt><dd>not told</dd>" in page
-    assert "<dt>Lost windows</dt><dd>not told</dd>" in page
+    assert "<dt>Waiting on disk</dt><dd>not reported</dd>" in page
+    assert "<dt>Lost windows</dt><dd>not reported</dd>" in page

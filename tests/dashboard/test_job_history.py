@@ -29,12 +29,11 @@ def test_the_page_shows_what_is_said_otherwise_and_who_said_what(admin):
     page = tight(admin.get("/jobs/slurm/della/1").content.decode().replace("\xa0", " "))
 
     assert (
-        '<td class="name">evil</td><td data-label="How it knows">by its scheduler or engine</td>'
-        in page
+        '<td class="name">evil</td><td data-label="Source">by its scheduler or engine</td>' in page
     )
-    assert '<td data-label="What it says">user &lt;b&gt;victim&lt;/b&gt;</td>' in page
+    assert '<td data-label="Reports">user &lt;b&gt;victim&lt;/b&gt;</td>' in page
     assert (
-        '<td data-label="What it said">user ann, account nlp, state RUNNING, ended 2026-11-20'
+        '<td data-label="Reported">user ann, account nlp, state RUNNING, ended 2026-11-20'
         " 11:51:00 UTC</td>" in page
     )
     assert '<div class="sub">of slurm/della/1~2</div>' in page
@@ -67,7 +66,7 @@ def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
 
     page = admin.get("/jobs/slurm/della/1").content.decode()
 
-    assert "Said otherwise" not in page
+    assert "Conflicting reports" not in page
 
 
 def test_a_job_of_which_nobody_said_anything_has_a_page(admin):

@@ -98,7 +98,7 @@ def test_everybody_is_listed_with_role_team_and_names_and_found_by_any_of_them(a
         page = text(admin.get(f"/settings/people{asked}"))
         assert all(each in page for each in ("bo@example.org", "Engineer", "Language", "bob"))
         assert ("cy@else.org" in page) == (asked == "")
-    assert "Nobody is called so" in text(admin.get("/settings/people?q=zz"))
+    assert "No person of that name" in text(admin.get("/settings/people?q=zz"))
 
 
 def test_an_invitation_makes_one_account_with_its_role_and_team(admin, nlp):

@@ -238,7 +238,7 @@ def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
     assert '<span title="$4.000000">$4.00</span>' in page
     # what it was and what it is with free capacity, summed: 1 h held and 1 h free at $2 are $4
     # either way
-    together = page[page.index("Together") :]
+    together = page[page.index("Total") :]
     assert together.count('<span title="$4.000000">$4.00</span>') == 2
     for query in ("group=team&free=<b>", "group=node&free=even"):
         assert "With free" not in text_of(admin.get(f"/waste?{query}"))

@@ -120,7 +120,7 @@ class TestBackTest:
         shown = text(admin.get(f"{watch(job_rule)}?days=1"))
 
         assert "In the last day: 0 incidents" in shown
-        assert "It would have told nobody" in shown
+        assert "It would have notified nobody" in shown
 
     def test_marks_what_people_said_of_those_that_were(self, admin, job_rule):
         since_ms = to_ms(NOW) - 5 * HOUR_MS

@@ -118,7 +118,7 @@ class TestSilences:
 
         one.refresh_from_db()
         assert one.ends_at == NOW
-        assert "Everything is told" in text(admin.get("/alerts/silences"))
+        assert "No silence is active" in text(admin.get("/alerts/silences"))
         assert "<h2>Over</h2>" in text(admin.get("/alerts/silences"))
 
     def test_an_incidents_page_leads_here_with_the_form_filled_in(self, admin):
