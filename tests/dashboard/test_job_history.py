@@ -72,7 +72,7 @@ def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
 def test_a_job_of_which_nobody_said_anything_has_a_page(admin):
     held = factories.job()
 
-    assert "All nodes say the same of it." in admin.get(f"/jobs/{held.key}").content.decode()
+    assert "All nodes report the same." in admin.get(f"/jobs/{held.key}").content.decode()
 
 
 @pytest.mark.usefixtures("stolen")

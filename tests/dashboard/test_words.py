@@ -34,5 +34,5 @@ def test_a_tables_head_is_its_columns_each_with_its_classes():
     assert thead("Who", "Cost, < and >|num wide-only", "") == (
         '<thead><tr><th scope="col" class="">Who</th>'
         '<th scope="col" class="num wide-only">Cost, &lt; and &gt;</th>'
-        '<th scope="col" class=""></th></tr></thead>'
+        '<td class=""></td></tr></thead>'
     )

@@ -111,7 +111,9 @@ def test_every_page_is_clean_and_keeps_nobody_out(
 def axe() -> str:
     """axe-core's text."""
     if not AXE.exists():
-        pytest.fail(f"no axe-core at {AXE}: install npm, then deploy/bootstrap.py browser brings it")
+        pytest.fail(
+            f"no axe-core at {AXE}: install npm, then deploy/bootstrap.py browser brings it"
+        )
     return AXE.read_text()
 
 
