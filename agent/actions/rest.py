@@ -14,6 +14,16 @@ ACTIVE_ABOVE = 0.02
 LEAST_OBSERVED = 0.8
 # any of them says so; where none was read nobody knows
 SIGNALS = ("util_max", "sm_active_max", "sm_active", "gr_engine_active")
+# what is work though utilisation hardly shows it, and what is noise of it; as the ledger has both
+ENGINES = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
+ENGINE_ABOVE = 0.02
+LINKS = ("pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s")
+LINK_ABOVE = 50 * 1024**2
+WORKS_ABOVE = {
+    **dict.fromkeys(SIGNALS, ACTIVE_ABOVE),
+    **dict.fromkeys(ENGINES, ENGINE_ABOVE),
+    **dict.fromkeys(LINKS, LINK_ABOVE),
+}
 FRESH_MS = 30_000  # what was read longer ago says nothing of now
 
 
@@ -55,6 +65,8 @@ class Rests:
         return Rest(since_ms, window.start_ms + self._window_ms)
 
     def _rests_in(self, window: GPUWindow) -> bool:
-        values = [window.columns[name] for name in SIGNALS if name in window.columns]
+        columns = window.columns
         is_read = window.observed_ms >= LEAST_OBSERVED * self._window_ms
-        return is_read and bool(values) and max(values) <= ACTIVE_ABOVE
+        is_read = is_read and any(name in columns for name in SIGNALS)
+        works = any(columns.get(name, 0) > above for name, above in WORKS_ABOVE.items())
+        return is_read and not works

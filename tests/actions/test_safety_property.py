@@ -30,7 +30,7 @@ GRACE = 10  # minutes
 WAIT = 15
 WINDOW_MS = 10_000
 TOKEN = "fwa_secret"
-ON_AGENT = Job("slurm/della/1", scheduler="slurm", cluster="della", id="1")
+ON_AGENT = Job("slurm/della/1", scheduler="slurm", cluster="della", id="1", labels={"nodes": "1"})
 
 # what each GPU did, how many parts late the hub hears of it (None: never), and whether the agent
 # read it

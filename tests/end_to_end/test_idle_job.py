@@ -40,7 +40,15 @@ GRACE = 10  # minutes: of the rule, and so of the order
 WAIT = 15  # minutes after each warning
 NODE = "gpu-07"
 KEY = "slurm/della/4711"
-JOB = Job(KEY, scheduler="slurm", cluster="della", id="4711", user="ana", account="nlp")
+JOB = Job(
+    KEY,
+    scheduler="slurm",
+    cluster="della",
+    id="4711",
+    user="ana",
+    account="nlp",
+    labels={"nodes": "1"},
+)
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 
 from agent.actions.order_taking import NOTHING_ALLOWED, Refuser
 from agent.actions.orders import LONGEST_MS, OrderError, believed, signature, signing_key
-from agent.actions.rest import Rests
+from agent.actions.rest import ACTIVE_ABOVE, ENGINE_ABOVE, ENGINES, LINK_ABOVE, LINKS, Rests
 from agent.actions.runner import Runner
 from agent.batch import ClosedWindow
 from agent.readings import Allocation, Job, Process, SourceStatus, Workload
 from agent.window import GPUWindow
+from fleetwatch.ledger.judgement import activity
+from fleetwatch.ledger.policy import Policy
 
 TOKEN = "fwa_secret"
 NOW = 1_800_000_000_000
 WINDOW = 10_000
 MINUTE = 60_000
 GPUS = ("GPU-a", "GPU-b")
-JOB = Job("slurm/della/7", scheduler="slurm", cluster="della", id="7")
+JOB = Job("slurm/della/7", scheduler="slurm", cluster="della", id="7", labels={"nodes": "1"})
 HELD = Workload(
     jobs=[JOB],
     allocations=[Allocation(uuid, JOB.key, "slurm") for uuid in GPUS],
@@ -119,10 +121,12 @@ def test_a_job_that_rested_through_its_grace_is_ended_once(runner, slurm):
         ({"array_job": "7", "array_task": "0"}, ["-- 7_0"]),
         ({"array_job": "7"}, ["-- 7"]),
         ({"het_job": "6"}, []),
+        ({}, []),  # of a prolog's file alone: it may be an array's last task, or a part
     ],
 )
 def test_what_is_ended_is_the_job_alone(runner, slurm, labels, ended):
-    workload = replace(HELD, jobs=[replace(JOB, labels=labels)])
+    known = {"nodes": "1"} if labels else {}
+    workload = replace(HELD, jobs=[replace(JOB, labels=known | labels)])
 
     after(runner, windows(10, workload=workload), an_order())
 
@@ -206,6 +210,36 @@ def test_an_agent_that_may_do_nothing_says_so_once_of_each_order():
 def test_nothing_is_ended_that_did_something_or_was_not_read(runner, slurm, closed, why):
     assert why in after(runner, closed, an_order())
     assert slurm() == []
+
+
+@pytest.mark.parametrize(
+    ("column", "noise", "work"),
+    [
+        *((name, 0.02, 0.021) for name in ENGINES),
+        *((name, 50 * 1024**2, 50 * 1024**2 + 1) for name in LINKS),
+    ],
+)
+def test_engines_and_links_at_work_are_no_rest_though_utilisation_is_zero(
+    tmp_path, slurm, column, noise, work
+):
+    at_work = [*windows(20)[:-1], windows(1, **{column: work})[-1]]
+    quiet = [*windows(20)[:-1], windows(1, **{column: noise})[-1]]
+
+    assert "within the grace" in after(a_runner(tmp_path / "a"), at_work, an_order())
+    assert slurm() == []
+    assert "done" in after(a_runner(tmp_path / "b"), quiet, an_order())
+
+
+def test_what_the_agent_takes_for_work_is_what_the_ledger_does():
+    policy = Policy()
+
+    assert ENGINES == activity.ENGINES
+    assert set(LINKS) == {name for name, _ in activity.CONTRADICTIONS}
+    assert (ACTIVE_ABOVE, ENGINE_ABOVE, LINK_ABOVE) == (
+        policy.quiet_max,
+        policy.contradiction_codec_ratio,
+        policy.contradiction_link_bytes_s,
+    )
 
 
 def test_what_was_hardly_read_does_not_rest(runner, slurm):
