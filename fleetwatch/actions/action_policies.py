@@ -12,6 +12,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import Right, check
 from fleetwatch.actions.models import Action, Policy
+from fleetwatch.actions.recalling import recall
 from fleetwatch.alerts.models import Rule
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -181,7 +182,11 @@ def _check_channel(policy: Policy, terms: PolicyTerms) -> None:
 
 
 def _end_ladders(policy: Policy, now: datetime) -> None:
-    """Those that wait for somebody to answer; what was ordered is waited for still."""
+    """Those that wait for somebody to answer; what was ordered is taken back, and its answer waited
+    for: it may be too late.
+    """
+    for ladder in policy.actions.filter(state=Action.State.ORDERED).select_related("call"):
+        recall(ladder, now)
     waiting = policy.actions.filter(
         ended_at=None, state__in=(Action.State.WARNED, Action.State.WARNED_AGAIN)
     )

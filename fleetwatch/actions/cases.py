@@ -19,7 +19,9 @@ from fleetwatch.actions.decision import (
     Limits,
     Standing,
     Step,
+    first_of,
     next_step,
+    refusals,
 )
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.breach import Breach, stored_breach
@@ -42,6 +44,7 @@ ACTED = (State.ORDERED, State.DONE, State.REFUSED, State.UNHEARD, State.WOULD)
 DRY_RUN_OVER = "the dry run is over"
 DRY_RUN_AGAIN = "it is a dry run again"
 OTHERS = "its owner is not the one who was warned"
+ASKED = "its node's agent was asked, and has not answered yet"
 NO_WEBHOOK = "its webhook is switched off"
 
 
@@ -164,16 +167,23 @@ def _case(beside: _Beside, incident: Incident) -> Case:
         job=beside.jobs.get(incident.subject),
         person=person,
         ladder=ladder,
-        decision=_changed(beside, incident, ladder)
+        decision=_of_order(standing, ladder, beside.limits)
+        or _changed(beside, incident, ladder)
         or next_step(standing, course, beside.limits, beside.last_hour, now_ms=to_ms(beside.now)),
         is_dry_run=beside.is_dry_run,
     )
 
 
+def _of_order(standing: Standing, ladder: Action | None, limits: Limits) -> Decision | None:
+    """What follows of what was asked for and not answered yet; None where nothing was."""
+    if ladder is None or ladder.state != State.ORDERED:
+        return None
+    never = first_of(refusals(standing, limits))
+    return Decision(Step.RECALL, never) if never else Decision(Step.NOTHING, ASKED)
+
+
 def _changed(beside: _Beside, incident: Incident, ladder: Action | None) -> Decision | None:
     """What follows from the policy's own state; None where the incident decides."""
-    if ladder is not None and ladder.state == State.ORDERED:
-        return Decision(Step.NOTHING, "its node's agent was asked, and has not answered yet")
     if ladder is not None and ladder.is_dry_run != beside.is_dry_run:
         return Decision(Step.END, DRY_RUN_OVER if ladder.is_dry_run else DRY_RUN_AGAIN)
     if ladder is not None and ladder.person_id != incident.person_id:

@@ -15,12 +15,15 @@ FRESH_MS = 5 * MINUTE_MS
 
 
 class Step(Enum):
-    """Of the ladder. END: it is over, without anything having been done."""
+    """Of the ladder. RECALL: what was asked for is taken back. END: it is over, without anything
+    having been done.
+    """
 
     NOTHING = "nothing"
     WARN = "warn"
     WARN_AGAIN = "warn again"
     ACT = "act"
+    RECALL = "recall"
     END = "end"
 
 

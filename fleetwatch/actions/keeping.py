@@ -14,10 +14,10 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.actions.ladder_locks import locked_ladder
 from fleetwatch.actions.models import Action
+from fleetwatch.actions.recalling import recall
 from fleetwatch.alerts.incidents.incident_actions import NOT_YOURS, actable
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.services import add_event
-from fleetwatch.ingest.node_orders import withdraw
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.message import one_line
 
@@ -48,8 +48,8 @@ def read_keep_token(token: str) -> tuple[Action, User] | None:
 
 @transaction.atomic
 def keep(action_id: int, *, by: User, reason: str, now: datetime) -> Action:
-    """The ladder, ended: nothing is done about this run of the job. An order that its node's agent
-    was given is withdrawn, which may be too late. Twice is once.
+    """The ladder, ended: nothing is done about this run of the job. What was asked for is taken
+    back, which may be too late (order_answers.py). Twice is once.
 
     Raises RefusedFieldError where it is over, PermissionDenied for whose it is not to keep, and
     Action.DoesNotExist.
@@ -59,8 +59,7 @@ def keep(action_id: int, *, by: User, reason: str, now: datetime) -> Action:
     if action.state == State.KEPT:
         return action
     _check_open(action, reason)
-    if action.order_key:
-        withdraw(action.order_key, now)
+    recall(action, now)
     why = one_line(reason, MAX_REASON)
     action.state = State.KEPT
     action.result = why

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.actions.ladder_locks import locked_ladder
@@ -15,6 +14,7 @@ from fleetwatch.actions.models import Action
 from fleetwatch.actions.warning_messages import outcome
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
+from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.services import add_event
 from fleetwatch.ingest.node_orders import LASTS
 from fleetwatch.lib.intervals import to_ms
@@ -29,6 +29,9 @@ LISTENS = timedelta(hours=24)
 CLOCKS = timedelta(minutes=30)  # by so much agents' clocks may be behind
 UNHEARD = "its node's agent did not say what became of it"
 State = Action.State
+# of what was kept it may be that it was too late
+LISTENED_TO = (State.ORDERED, State.UNHEARD, State.KEPT)
+TOO_LATE = "it was too late to keep it: "
 # what an agent's answer begins with -> what that makes of the ladder
 WORDS = {"done": State.DONE, "would": State.WOULD, "refused": State.REFUSED}
 TITLES = {
@@ -64,17 +67,22 @@ def parse_answer(text: str) -> Answer:
 
 def _answers(now: datetime) -> Iterable[tuple[int, Answer]]:
     """By the id of its ladder each answer that is new."""
-    asked = Action.objects.filter(
-        Q(state=State.ORDERED) | Q(state=State.UNHEARD), acted_at__gt=now - LISTENS
-    )
+    asked = Action.objects.filter(state__in=LISTENED_TO, acted_at__gt=now - LISTENS)
     ordered = list(asked.select_related("call").order_by("pk"))
     by_key = _by_key(ordered, now)
     for action in ordered:
         answer = by_key.get((action.node_id or 0, action.order_key)) or _of_call(action)
         if answer is None and action.state == State.ORDERED and _is_unheard(action, now):
             answer = Answer(State.UNHEARD, UNHEARD)
-        if answer is not None and answer.state != action.state:
+        if answer is not None and _is_news(action, answer):
             yield action.pk, answer
+
+
+def _is_news(action: Action, answer: Answer) -> bool:
+    """Of what was kept only that it was too late is."""
+    if action.state == State.KEPT:
+        return answer.state == State.DONE
+    return answer.state != action.state
 
 
 def _by_key(ordered: Iterable[Action], now: datetime) -> dict[tuple[int, str], Answer]:
@@ -109,8 +117,9 @@ def _is_unheard(action: Action, now: datetime) -> bool:
 def _settle(action_id: int, answer: Answer, now: datetime) -> str:
     """How the ladder ended; "" where it ended meanwhile."""
     ladder = locked_ladder(action_id)
-    if ladder.state not in (State.ORDERED, State.UNHEARD):
+    if ladder.state not in LISTENED_TO:
         return ""
+    answer = _in_time(ladder, answer)
     ladder.state = answer.state
     ladder.result = answer.text
     ladder.ended_at = now
@@ -123,6 +132,13 @@ def _settle(action_id: int, answer: Answer, now: datetime) -> str:
     if not ladder.is_dry_run:
         _tell(ladder, now)
     return answer.state
+
+
+def _in_time(ladder: Action, answer: Answer) -> Answer:
+    """The answer; of what was kept that it was too late."""
+    if ladder.state != State.KEPT:
+        return answer
+    return replace(answer, text=one_line(f"{TOO_LATE}{answer.text}", 300))
 
 
 def _tell(ladder: Action, now: datetime) -> None:
@@ -138,21 +154,22 @@ def _tell(ladder: Action, now: datetime) -> None:
         incident_url=url,
     )
     book = read_address_book({ladder.person_id} if ladder.person_id else set())
-    enqueue(
-        _recipients(ladder, book),
-        message,
-        key=f"{ladder.thread}/{ladder.state}",
-        now=now,
-        thread=ladder.thread,
-    )
+    key = f"{ladder.thread}/{ladder.state}"
+    for recipient, at in _recipients(ladder, book, now):
+        enqueue([recipient], message, key=key, now=at, thread=ladder.thread)
 
 
-def _recipients(ladder: Action, book: AddressBook) -> list[Recipient]:
+def _recipients(
+    ladder: Action, book: AddressBook, now: datetime
+) -> list[tuple[Recipient, datetime]]:
+    """Who hears it, and when: nothing is left to do that a person is woken for."""
     person = book.people.get(ladder.person_id or 0)
-    places = [(each, "") for each in book.routes.operators or _every(book)]
+    places = [(each, "", now) for each in book.routes.operators or _every(book)]
     if person is not None and person.place is not None:
-        places.insert(0, person.place)
-    return [Recipient(book.channels[channel_id], address) for channel_id, address in places]
+        quiet = habits_of(person).quiet
+        is_night = quiet is not None and quiet.hold(now)
+        places.insert(0, (*person.place, quiet.end_after(now) if quiet and is_night else now))
+    return [(Recipient(book.channels[pk], address), at) for pk, address, at in places]
 
 
 def _every(book: AddressBook) -> tuple[int, ...]:

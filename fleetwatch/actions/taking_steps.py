@@ -22,19 +22,20 @@ from fleetwatch.actions.keeping import keep_url
 from fleetwatch.actions.ladder_locks import hold_open_ladder
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.order_answers import read_answers
+from fleetwatch.actions.recalling import recall
 from fleetwatch.actions.unbroken_rest import grace_of, quiet_since_ms
 from fleetwatch.actions.warning_messages import Threat, request, warning
 from fleetwatch.alerts.incidents.open_names import PERSON, in_words
 from fleetwatch.alerts.messaging.address_book import Person
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import add_event
-from fleetwatch.ingest.node_orders import Stop, give
+from fleetwatch.ingest.node_orders import LASTS, Stop, give
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import has_lock
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.models import Channel, Delivery
-from fleetwatch.notify.services import Recipient, enqueue
+from fleetwatch.notify.services import Recipient, enqueue, expire
 
 GONE = "its incident is gone"
 VERBS = {Policy.Kind.STOP: "will be ended", Policy.Kind.WEBHOOK: "will be ended"}
@@ -65,10 +66,12 @@ def _open(policy: Policy) -> list[Incident]:
 
 
 def _end_orphans(now: datetime) -> int:
-    """Ladders whose incident, or policy, was removed."""
-    waiting = Action.objects.filter(ended_at=None, state__in=WAITING)
-    gone = waiting.filter(Q(incident=None) | Q(policy=None) | Q(policy__rule__is_enabled=False))
-    return gone.update(state=State.ENDED, result=GONE, ended_at=now)
+    """Ladders whose incident, or policy, was removed; what they asked for is taken back."""
+    is_gone = Q(incident=None) | Q(policy=None) | Q(policy__rule__is_enabled=False)
+    gone = Action.objects.filter(is_gone, ended_at=None)
+    for ladder in gone.filter(state=State.ORDERED).select_related("call"):
+        recall(ladder, now)
+    return gone.filter(state__in=WAITING).update(state=State.ENDED, result=GONE, ended_at=now)
 
 
 @transaction.atomic
@@ -149,6 +152,13 @@ def _act(case: Case, now: datetime) -> str:
     return "acted"
 
 
+def _recall(case: Case, now: datetime) -> str:
+    if case.ladder is None or not recall(case.ladder, now):
+        return ""
+    _note(case.ladder, case, "recall", f"what was asked is taken back: {case.decision.why}", now)
+    return "recalled"
+
+
 def _end(case: Case, now: datetime, *, why: str = "") -> str:
     ladder = case.ladder
     if ladder is None:
@@ -166,6 +176,7 @@ STEPS: Mapping[Step, Callable[[Case, datetime], str]] = {
     Step.WARN: _warn,
     Step.WARN_AGAIN: _warn_again,
     Step.ACT: _act,
+    Step.RECALL: _recall,
     Step.END: _end,
 }
 
@@ -213,6 +224,7 @@ def _call(case: Case, ladder: Action, now: datetime) -> None:
         )
         place = (case.policy.channel, "")
         ladder.call = _queue(place, message, f"{ladder.thread}/call", f"{ladder.thread}/call", now)
+        expire(ladder.call, now + LASTS)  # later it may work again
 
 
 DEEDS: Mapping[Policy.Kind, Callable[[Case, Action, datetime], None]] = {

@@ -50,9 +50,12 @@ def give(node: Node, stop: Stop, now: datetime) -> NodeOrder:
     )
 
 
-def withdraw(key: str, now: datetime) -> None:
-    """Answers name the order no more. An agent that has it already carries it out all the same."""
-    NodeOrder.objects.filter(key=key, expires_at__gt=now).update(expires_at=now)
+def withdraw(key: str, now: datetime) -> bool:
+    """Whether the order was good until now: answers name it no more. An agent that has it already
+    carries it out all the same.
+    """
+    waiting = NodeOrder.objects.filter(key=key, expires_at__gt=now)
+    return waiting.update(expires_at=now) > 0
 
 
 class OpenOrders:

@@ -39,6 +39,7 @@ BUDGET = timedelta(minutes=2)  # of one call; then the clock starts the next one
 # of one channel in one call: what can't be reached costs a time-out each time
 MAX_FAILURES = 2
 MAX_ANSWER = 300
+EXPIRED = "it was not taken in time, or was taken back"
 REPEAT_FAILED_AFTER = timedelta(minutes=10)
 
 DID = ("sent", "retry", "failed", "disabled")  # what becomes of deliveries, and of channels
@@ -210,6 +211,7 @@ def _due(now: datetime) -> QuerySet[Delivery]:
     )
     return Delivery.objects.filter(
         Q(channel__paused_until=None) | Q(channel__paused_until__lte=now),
+        Q(expires_at=None) | Q(expires_at__gt=now),
         ~Exists(earlier),
         state__in=WAITING,
         next_attempt_at__lte=now,
@@ -333,6 +335,18 @@ def _sort_out(now: datetime) -> dict[str, int]:
     return {"expired": _expire(now), "repeated": _repeat(now)}
 
 
+def _expire(now: datetime) -> int:
+    """How many deliveries were given up: what holds no longer, and is not being sent at this
+    moment; those of switched-off channels that are older than 24 hours.
+    """
+    over = Delivery.objects.filter(
+        Q(state=State.PENDING) | Q(next_attempt_at__lte=now),
+        state__in=WAITING,
+        expires_at__lte=now,
+    ).update(state=State.FAILED, last_answer=EXPIRED)
+    return over + _expire_switched_off(now)
+
+
 @transaction.atomic
 def _repeat(now: datetime) -> int:
     """How many messages wait again because the other side would forget them. Nothing of a thread
@@ -355,8 +369,7 @@ def _repeat(now: datetime) -> int:
     ).update(state=State.PENDING, attempts=0, next_attempt_at=now)
 
 
-def _expire(now: datetime) -> int:
-    """How many deliveries of switched-off channels were given up: older than 24 hours."""
+def _expire_switched_off(now: datetime) -> int:
     stale = Delivery.objects.filter(
         state__in=WAITING,
         next_attempt_at__lte=now,

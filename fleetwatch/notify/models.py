@@ -48,6 +48,9 @@ class Delivery(models.Model):
     next_attempt_at = models.DateTimeField(
         help_text="not before; while someone sends it, the end of the claim"
     )
+    expires_at = models.DateTimeField(
+        null=True, help_text="not sent from then on: what it asks for holds no longer; None: ever"
+    )
     sent_at = models.DateTimeField(null=True)
     last_answer = text(300)
     created_at = models.DateTimeField()

@@ -6,11 +6,12 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.notify import secrets
 from fleetwatch.notify.channel_settings import config_of, encrypted, readable_config, rotated
-from fleetwatch.notify.delivering import MAX_ANSWER, heed, identity, send
+from fleetwatch.notify.delivering import MAX_ANSWER, WAITING, heed, identity, send
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.slack_interaction import Interaction, reason_modal
@@ -158,6 +159,16 @@ def enqueue(
     ]
     Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
     return len(fresh)
+
+
+def expire(delivery: Delivery, at: datetime) -> bool:
+    """Whether it waits and was good for longer: it is not sent from that moment on. What is being
+    sent then may arrive all the same.
+    """
+    waiting = Delivery.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=at), pk=delivery.pk, state__in=WAITING
+    )
+    return waiting.update(expires_at=at) > 0
 
 
 def test_send(channel: Channel, now: datetime) -> SendResult:
