@@ -171,7 +171,7 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
         "second_wait_minutes": "45", "max_per_hour": "2", "max_usd_per_hour": "40.5",
     }  # fmt: skip
     client.post(f"{made.url}/set", sent)
-    client.post(f"{made.url}/switch")
+    client.post(f"{made.url}/switch_on")
 
     policy = Policy.objects.get()
     assert (policy.is_enabled, policy.job_kinds, list(policy.teams.all())) == (
@@ -189,10 +189,20 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     assert client.post(f"{made.url}/remove").url == "/alerts/actions"
 
 
+def test_a_policy_that_is_switched_off_by_two_at_once_is_off(client, ops, policy):
+    Policy.objects.update(is_enabled=True)
+    client.force_login(ops)
+
+    for _ in range(2):
+        client.post(f"/alerts/actions/{policy.pk}/switch_off")
+
+    assert not Policy.objects.get().is_enabled
+
+
 def test_who_does_not_run_the_fleet_is_refused_at_the_page(client, policy):
     client.force_login(User.objects.create(username="x", role="lead"))
 
-    assert client.post(f"/alerts/actions/{policy.pk}/switch").status_code == 403
+    assert client.post(f"/alerts/actions/{policy.pk}/switch_off").status_code == 403
     assert client.post("/alerts/actions/add").status_code == 403
     assert (
         "Settings"

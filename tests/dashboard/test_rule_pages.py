@@ -68,21 +68,28 @@ class TestList:
         assert "2 in 30 days" in shown
 
     def test_is_switched_off_and_on(self, admin, job_rule):
-        admin.post(f"{watch(job_rule)}/switch")
+        admin.post(f"{watch(job_rule)}/switch_off")
         job_rule.refresh_from_db()
         assert job_rule.is_enabled is False
 
-        admin.post(f"{watch(job_rule)}/switch")
+        admin.post(f"{watch(job_rule)}/switch_on")
         job_rule.refresh_from_db()
         assert job_rule.is_enabled is True
         assert AuditEntry.objects.filter(action="rule.set").count() == 2
+
+    def test_that_is_switched_off_by_two_at_once_is_off(self, admin, job_rule):
+        for _ in range(2):
+            admin.post(f"{watch(job_rule)}/switch_off")
+
+        job_rule.refresh_from_db()
+        assert job_rule.is_enabled is False
 
     def test_an_engineer_reads_and_changes_nothing(self, viewer, job_rule):
         shown = text(viewer.get(watch(job_rule)))
 
         assert "Back-test" in shown
         assert ">Save<" not in shown
-        assert viewer.post(f"{watch(job_rule)}/switch").status_code == 403
+        assert viewer.post(f"{watch(job_rule)}/switch_off").status_code == 403
 
 
 @pytest.mark.usefixtures("_idle_jobs")
@@ -271,7 +278,7 @@ class TestCopy:
 
         refused = [admin.post(f"{watch(each)}/remove").status_code for each in (rule, copy)]
         open_one.delete()
-        admin.post(f"{watch(copy)}/switch")
+        admin.post(f"{watch(copy)}/switch_on")
         refused.append(admin.post(f"{watch(copy)}/remove").status_code)
 
         assert refused == [422, 422, 422]

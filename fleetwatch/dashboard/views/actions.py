@@ -167,12 +167,19 @@ def _set(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     return changed, "Saved."
 
 
-def _switch(policy: Policy, asked: Asked) -> tuple[Policy, str]:
-    terms = replace(terms_of_policy(policy), is_enabled=not policy.is_enabled)
-    changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
-    if not changed.is_enabled:
-        return changed, "Switched off: nothing is done any more, and nobody is warned."
-    return changed, "Switched on."
+def _switch_on(policy: Policy, asked: Asked) -> tuple[Policy, str]:
+    return _switched(policy, asked, is_enabled=True), "Switched on."
+
+
+def _switch_off(policy: Policy, asked: Asked) -> tuple[Policy, str]:
+    changed = _switched(policy, asked, is_enabled=False)
+    return changed, "Switched off: nothing is done any more, and nobody is warned."
+
+
+def _switched(policy: Policy, asked: Asked, *, is_enabled: bool) -> Policy:
+    # never the other way round than it is: who presses twice means it once
+    terms = replace(terms_of_policy(policy), is_enabled=is_enabled)
+    return action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
 
 
 def _remove(policy: Policy, asked: Asked) -> tuple[Policy, str]:
@@ -182,7 +189,8 @@ def _remove(policy: Policy, asked: Asked) -> tuple[Policy, str]:
 
 CHANGES: Mapping[str, Change[Policy]] = {
     "set": _set,
-    "switch": _switch,
+    "switch_on": _switch_on,
+    "switch_off": _switch_off,
     "remove": _remove,
 }
 

@@ -153,10 +153,13 @@ def _set_telling(rule: Rule, asked: Asked) -> tuple[Rule, str]:
     return rule, "Saved."
 
 
-def _switch(rule: Rule, _: Asked) -> tuple[Rule, str]:
-    set_rule(rule, replace(terms_of(rule), is_enabled=not rule.is_enabled))
-    if rule.is_enabled:
-        return rule, f"{rule.name} is switched on: what goes on now is looked at within a minute."
+def _switch_on(rule: Rule, _: Asked) -> tuple[Rule, str]:
+    set_rule(rule, replace(terms_of(rule), is_enabled=True))
+    return rule, f"{rule.name} is switched on: what goes on now is looked at within a minute."
+
+
+def _switch_off(rule: Rule, _: Asked) -> tuple[Rule, str]:
+    set_rule(rule, replace(terms_of(rule), is_enabled=False))
     return rule, f"{rule.name} is switched off; what it opened is resolved."
 
 
@@ -175,7 +178,8 @@ def _remove(rule: Rule, asked: Asked) -> tuple[Rule, str]:
 CHANGES: Mapping[str, Change[Rule]] = {
     "watch": _set_watching,
     "tell": _set_telling,
-    "switch": _switch,
+    "switch_on": _switch_on,
+    "switch_off": _switch_off,
     "copy": _copy,
     "remove": _remove,
 }
