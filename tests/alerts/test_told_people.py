@@ -1,15 +1,17 @@
 """Whom a message of an incident names: those whom its reader may know."""
 
+from datetime import time
+
 import pytest
 
-from fleetwatch.accounts.models import Organisation, User
+from fleetwatch.accounts.models import Identity, Organisation, User
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
-from tests.alerts.factories import a_rule, at
+from tests.alerts.factories import a_rule, at, longer
 from tests.alerts.test_announcing import run
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +116,36 @@ def test_who_left_is_told_nothing_more(ana):
     Incident.objects.update(state="acknowledged", acknowledged_by=ana)
 
     assert run(32) == []
+
+
+def test_a_name_that_was_taken_back_hears_no_more_of_it_and_its_person_does(ana):
+    """U0ANA is somebody else's: the end is told by the name that is ana's now."""
+    people.idle_job()
+    assert run(31) == [("app", "U0ANA", "opened")]
+    Identity.objects.filter(name="U0ANA").delete()
+    people.is_named(ana, "slack", "U0ANABEL")
+    act(Incident.objects.get().pk, Action("resolve"), by=ana, now=at(32))
+
+    assert run(33) == [("app", "U0ANABEL", "resolved")]
+
+
+def test_what_was_kept_for_the_night_goes_to_the_name_that_is_theirs_in_the_morning(ana):
+    people.prefers(ana, quiet_from=time(9), quiet_until=time(11))
+    longer(people.idle_job(), 200)
+    run(31)
+    Identity.objects.filter(name="U0ANA").update(name="U0ANABEL")
+
+    assert [(name, address) for name, address, _ in run(120)] == [("app", "U0ANABEL")]
+
+
+def test_who_wants_to_hear_by_mail_from_now_on_still_hears_the_end_of_what_slack_told(ana):
+    people.mail()
+    people.idle_job()
+    run(31)
+    people.prefers(ana, way="email")
+    act(Incident.objects.get().pk, Action("resolve"), by=ana, now=at(32))
+
+    assert run(33) == [("app", "U0ANA", "resolved")]
 
 
 def test_who_wants_to_hear_nothing_any_more_is_not_told_the_end_either(ana):

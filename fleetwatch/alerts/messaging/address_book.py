@@ -13,6 +13,7 @@ from fleetwatch.alerts.messaging.routing import Routes
 from fleetwatch.alerts.models import Preference, Route
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.selectors import person_channels
+from fleetwatch.notify.transports import transport
 
 Way = Preference.Way
 # which systems a way leads to, in this order
@@ -27,18 +28,23 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 @dataclass(frozen=True, slots=True)
 class Person:
     """Somebody who may be told: by which channel and address; None where there is none, or he wants
-    to hear nothing.
+    to hear nothing. `names` are his own in each system, whether he is told there or not.
     """
 
     user: User
     preference: Preference
     zone: ZoneInfo
     place: tuple[int, str] | None
+    names: frozenset[tuple[str, str]]
 
     @property
     def name(self) -> str:
         """As messages call him."""
         return self.user.get_full_name() or self.user.get_username()
+
+    def is_at(self, channel: Channel, address: str) -> bool:
+        """Whether the address is his own: names are taken back, and given to others."""
+        return (transport(channel.kind).person_by, address) in self.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +89,34 @@ def _people(user_ids: Collection[int], zone: ZoneInfo) -> dict[int, Person]:
     return {user.pk: _person(user, addresses[user.pk], channels, zone) for user in users}
 
 
-def _addresses(user_ids: Collection[int]) -> dict[int, dict[str, str]]:
-    """Of each person by system the confirmed name there, the oldest first."""
-    addresses: dict[int, dict[str, str]] = defaultdict(dict)
+def _addresses(user_ids: Collection[int]) -> dict[int, list[tuple[str, str]]]:
+    """Of each person the confirmed names, each with its system, the oldest first."""
+    addresses: dict[int, list[tuple[str, str]]] = defaultdict(list)
     rows = Identity.objects.filter(
         user__in=user_ids,
         system__in=(Identity.System.SLACK, Identity.System.EMAIL),
         confirmed_at__isnull=False,
     )
     for row in rows.order_by("pk"):
-        addresses[row.user_id].setdefault(row.system, row.name)
+        addresses[row.user_id].append((row.system, row.name))
     return addresses
 
 
 def _person(
-    user: User, addresses: dict[str, str], channels: dict[str, Channel], zone: ZoneInfo
+    user: User, addresses: list[tuple[str, str]], channels: dict[str, Channel], zone: ZoneInfo
 ) -> Person:
     preference = preference_of(user)
-    own = addresses | ({Identity.System.EMAIL: user.email} if user.email else {})
+    mailbox = [(str(Identity.System.EMAIL), user.email)] if user.email else []
+    names = [*mailbox, *addresses]
+    own = dict(reversed(names))  # of several the first
     places = [
         (channels[system].pk, own[system])
         for system in SYSTEMS[preference.way]
         if system in channels and system in own
     ]
     own_zone = ZoneInfo(preference.time_zone) if preference.time_zone else zone
-    return Person(user, preference, own_zone, places[0] if places else None)
+    place = places[0] if places else None
+    return Person(user, preference, own_zone, place, frozenset(names))
 
 
 def preference_of(user: User) -> Preference:

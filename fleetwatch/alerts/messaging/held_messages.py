@@ -14,7 +14,7 @@ from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_a
 from fleetwatch.alerts.messaging.group_news import KEPT, GroupNews, read_news
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.messages import Setting, several_groups
-from fleetwatch.alerts.messaging.notifications import habits_of
+from fleetwatch.alerts.messaging.notifications import habits_of, place_now
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import Recipient, enqueue
@@ -60,6 +60,7 @@ def _send(
     wanted = [row for row in rows if _is_worth(row, news[row.group_id])]
     _mark([row for row in rows if row not in wanted], State.DROPPED)
     if wanted:
+        _readdress(wanted, book)
         _queue(person, wanted, [news[row.group_id] for row in wanted], book, now=now)
     return bool(wanted)
 
@@ -84,11 +85,20 @@ def _queue(
     first.shown = groups[0].shown
     message = for_person(_message(person, groups, now), person.user, first)
     thread = groups[0].thread if len(groups) == 1 else key
-    recipient = Recipient(book.channels[first.channel_id], first.address)
+    recipient = Recipient(first.channel, first.address)
     enqueue([recipient], message, key=f"{thread}/{key}", now=now, thread=thread)
     _mark(rows, State.SENT if len(groups) == 1 else State.DIGESTED)
     for row, news in zip(rows, groups, strict=True):
         _note(row, news, person, now)
+
+
+def _readdress(rows: Iterable[Notification], book: AddressBook) -> None:
+    """To where the person is now, whose name it may have been in the evening."""
+    for row in rows:
+        channel_id, address = place_now(row, book)
+        row.channel = book.channels[channel_id]
+        row.address = address
+        row.save(update_fields=["channel", "address"])
 
 
 def _message(person: Person, groups: Sequence[GroupNews], now: datetime) -> Message:

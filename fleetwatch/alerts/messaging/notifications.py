@@ -11,7 +11,7 @@ from fleetwatch.accounts.visibility import Sight, seeing, sight_of, sight_of_tea
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
-from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews
+from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, day_start, passage
 from fleetwatch.alerts.messaging.routing import Destination
@@ -172,11 +172,21 @@ def _when(where: Passage, zone: ZoneInfo) -> str:
 
 def reached_before(news: GroupNews, book: AddressBook) -> list[Destination]:
     """Everybody who was told of the group and may still hear of it, with the reason of before."""
-    return [
-        Destination(row.channel_id, row.address, row.person_id, row.why)
+    places = [
+        Destination(*place_now(row, book), row.person_id, row.why)
         for row in news.reached.values()
         if row.state in REACHED and _may_hear(row, news, book)
     ]
+    return list({each.place: each for each in places}.values())
+
+
+def place_now(row: Notification, book: AddressBook) -> Place:
+    """Where it was told, or is to be; elsewhere where that is no longer the person's own."""
+    person = book.people.get(row.person_id or 0)
+    if person is None or person.place is None:
+        return row.channel_id, row.address
+    is_theirs = person.is_at(book.channels[row.channel_id], row.address)
+    return (row.channel_id, row.address) if is_theirs else person.place
 
 
 def _may_hear(row: Notification, news: GroupNews, book: AddressBook) -> bool:
