@@ -1,11 +1,12 @@
 """A second rule of a condition: made from another one, called something else, removed."""
 
 from datetime import datetime
+from glob import escape
 
 from django.db import transaction
 
 from fleetwatch.accounts.audit import record
-from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.models import Incident, Rule, Silence
 from fleetwatch.lib.refusal import RefusedFieldError, is_name
 
 MAX_NAME = 100
@@ -43,6 +44,7 @@ def rename_rule(rule: Rule, name: str) -> None:
     if Rule.objects.filter(name=name).exists():
         raise RefusedFieldError(f"There is a rule {name!r} already", field="name")
     record("rule.rename", name, before=rule.name)
+    _rename_in_silences(escape(rule.name), escape(name))
     rule.name = name
     rule.save(update_fields=["name"])
 
@@ -66,6 +68,17 @@ def remove_rule(rule: Rule, *, now: datetime) -> int:
     rule.removed_at = now
     rule.save(update_fields=["removed_at"])
     return incidents
+
+
+def _rename_in_silences(before: str, after: str) -> None:
+    """What is not told, and why, stays so: silences name their rule, as patterns."""
+    naming = Silence.objects.filter(matchers__contains=[{"label": "rule", "values": [before]}])
+    for silence in naming.select_for_update():
+        for matcher in silence.matchers:
+            if matcher["label"] == "rule":
+                values = [after if value == before else value for value in matcher["values"]]
+                matcher["values"] = values
+        silence.save(update_fields=["matchers"])
 
 
 def _free_name(name: str) -> str:

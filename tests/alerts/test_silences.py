@@ -12,6 +12,7 @@ from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.messaging.preferences import PreferenceTerms, set_preference
 from fleetwatch.alerts.messaging.team_routes import set_route
 from fleetwatch.alerts.models import Preference, Route, Silence
+from fleetwatch.alerts.rule_copies import rename_rule
 from fleetwatch.alerts.silences import SilenceTerms, add_silence, end_silence, endable
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -49,7 +50,7 @@ def test_an_operator_silences_a_node_and_the_audit_log_says_so(olga):
     silence = added(olga, hours=hours)
 
     assert (silence.by, silence.reason) == (olga, "GPU repair")
-    [mute] = read_mutes(at(0))
+    [mute] = read_mutes(at(0), at(0))
     assert (mute.matchers, mute.hours) == (ON_NODE, hours)
     entry = AuditEntry.objects.get(action="silence.add")
     assert (entry.subject, entry.detail["reason"]) == ("Node is gpu-01", "GPU repair")
@@ -138,7 +139,7 @@ def test_whoever_justified_may_take_it_back():
 
     end_silence(Silence.objects.get().pk, by=ana, now=at(20))
 
-    assert read_mutes(at(20)) == []
+    assert read_mutes(at(20), at(20)) == []
 
 
 def test_operators_set_routes_and_leads_their_teams(olga, lena):
@@ -204,3 +205,26 @@ def test_a_preference_that_makes_no_sense_is_refused(fields, field):
         set_preference(ana, PreferenceTerms(**fields), by=ana)
 
     assert (refused.value.field, Preference.objects.count()) == (field, 0)
+
+
+def test_what_is_silenced_of_a_rule_stays_so_when_the_rule_is_called_otherwise():
+    rule = a_rule(name="Idle [batch]")
+    kept = Silence.objects.create(
+        kind="justification",
+        matchers=[
+            {"label": "rule", "values": ["Idle [[]batch]", "Other"], "is_not": False},
+            {"label": "subject", "values": ["Idle [[]batch]"], "is_not": False},
+        ],
+        starts_at=at(0),
+        ends_at=at(60),
+        reason="a demo",
+        created_at=at(0),
+    )
+
+    rename_rule(rule, "Idle *")
+
+    kept.refresh_from_db()
+    assert [matcher["values"] for matcher in kept.matchers] == [
+        ["Idle [*]", "Other"],
+        ["Idle [[]batch]"],
+    ]
