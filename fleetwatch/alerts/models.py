@@ -123,7 +123,7 @@ class Incident(models.Model):
     group = models.ForeignKey(
         IncidentGroup, on_delete=models.SET_NULL, null=True, related_name="incidents"
     )
-    subject = models.CharField(max_length=400, help_text="by its page: a job's key")
+    subject = models.CharField(max_length=410, help_text="by its page: a job's key")
     state = models.CharField(max_length=16, choices=State.choices, default=State.FIRING)
     since_ms = models.BigIntegerField()
     fired_ms = models.BigIntegerField(null=True, help_text="in event time; None: pending")

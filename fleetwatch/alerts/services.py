@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import structlog
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
@@ -51,32 +51,50 @@ State = Incident.State
 log = structlog.get_logger(__name__)
 
 
+class NotEvaluatedError(Exception):
+    """Rules that could not be evaluated, and why."""
+
+
 @remembering()
 def evaluate(now: datetime) -> dict[str, int]:
     """How many incidents were opened, kept, left without data, and resolved.
 
     Each rule in a transaction of its own; one that another evaluator is at is left to it. Twice
-    changes nothing.
+    changes nothing. Raises NotEvaluatedError once the other rules were evaluated.
     """
+    failed: list[str] = []
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
     open_ids = set(Incident.objects.filter(OPEN).values_list("rule", flat=True).distinct())
     for rule in Rule.objects.order_by("pk"):
-        if not (rule.is_enabled or rule.pk in open_ids) or not _is_due(rule, now):
+        if not (rule.is_enabled or rule.pk in open_ids):
             continue
-        with transaction.atomic():
-            if has_lock(f"alerts.rule.{rule.pk}"):
-                did.update(evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now))
+        try:
+            did.update(_evaluated(rule, now))
+        except Exception as error:
+            # what one rule stumbles over (a name, a row) keeps no other from being evaluated
+            log.exception("rule not evaluated", rule=rule.pk)
+            failed.append(f"{rule.name}: {type(error).__name__}: {error}")
+    if failed:
+        raise NotEvaluatedError("; ".join(failed))
     return dict(did)
 
 
+@transaction.atomic
+def _evaluated(rule: Rule, now: datetime) -> Counter[str]:
+    if not _is_due(rule, now) or not has_lock(f"alerts.rule.{rule.pk}"):
+        return Counter()
+    return evaluate_rule(rule, now) if rule.is_enabled else _close_all(rule, now)
+
+
 def _is_due(rule: Rule, now: datetime) -> bool:
-    """What its condition measures changes each so many minutes; what is switched off, or was not
-    evaluated yet, is always due.
+    """What its condition measures changes each so many minutes; what is switched off, was not
+    evaluated yet, or will have been (the clock was ahead), is always due.
     """
     every_ms = condition(rule.condition).every_minutes * MINUTE_MS
     if not rule.is_enabled or rule.evaluated_ms is None or every_ms == MINUTE_MS:
         return True
-    return to_ms(now) >= rule.evaluated_ms + every_ms - CLOCK_MS
+    since_ms = to_ms(now) - rule.evaluated_ms
+    return since_ms < 0 or since_ms >= every_ms - CLOCK_MS
 
 
 def settings_of(rule: Rule) -> Settings:
@@ -207,7 +225,7 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     watch = _watch(rule, incidents.values(), now)
     measured = watched.measure(watch)
     every = episodes(measured, watch.settings.timing, edge_ms=watch.end_ms, firing=watch.firing)
-    over = rule.incidents.filter(ended_ms__gt=watch.start_ms)
+    over = _over_since(rule, watch.start_ms)
     if rule.evaluated_ms is None:
         rule.begun_ms = watch.end_ms
     changes = evaluation.changes(
@@ -216,6 +234,13 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     rule.evaluated_ms = watch.end_ms
     rule.save(update_fields=["evaluated_ms", "begun_ms"])
     return _write(_Writing(rule, watched, watch, now), changes, incidents)
+
+
+def _over_since(rule: Rule, start_ms: int) -> QuerySet[Incident]:
+    """What ended, but for what ended because the rule was switched off: where that goes on it
+    begins anew.
+    """
+    return rule.incidents.filter(ended_ms__gt=start_ms).exclude(resolution=RULE_OFF)
 
 
 def _watch(rule: Rule, incidents: Iterable[Incident], now: datetime) -> Watch:

@@ -17,7 +17,7 @@ from fleetwatch.alerts.messaging.ladder import Due, Pace, due
 from fleetwatch.alerts.messaging.notifications import Telling, can_edit, notify, reached_before
 from fleetwatch.alerts.messaging.routing import Destination, Matter, Rung, rung_after, rungs
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Rule
-from fleetwatch.alerts.services import evaluate
+from fleetwatch.alerts.services import NotEvaluatedError, evaluate
 from fleetwatch.lib.sql import wait_for_lock
 
 CHANGES_EVERY = timedelta(hours=1)  # where nothing can be edited each is a message more
@@ -25,8 +25,16 @@ State = Incident.State
 
 
 def run(now: datetime) -> dict[str, int]:
-    """Evaluates every rule, then tells of what that changed; what both did."""
-    return evaluate(now) | announce(now)
+    """Evaluates every rule, then tells of what that changed; what both did.
+
+    Raises NotEvaluatedError once it told of the other rules.
+    """
+    try:
+        did = evaluate(now)
+    except NotEvaluatedError:
+        announce(now)
+        raise
+    return did | announce(now)
 
 
 def announce(now: datetime) -> dict[str, int]:

@@ -1,0 +1,82 @@
+"""That each rule is evaluated, whatever becomes of others; and anew when it is switched on again."""
+
+import pytest
+
+from fleetwatch.accounts.models import User
+from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.services import NotEvaluatedError
+from fleetwatch.jobs.models import Job
+from fleetwatch.notify.models import Delivery
+from tests.alerts.factories import NINE, a_rule, at, longer, ms
+from tests.alerts.test_services import an_idle_job, set_to, slack
+
+pytestmark = pytest.mark.django_db
+
+
+def test_what_goes_on_when_a_rule_is_switched_on_again_is_opened_again():
+    rule = a_rule()
+    _, run = an_idle_job()
+    announcing.run(at(31))
+    set_to(rule, is_enabled=False)
+    longer(run, 35)
+    announcing.run(at(35))
+    rule.refresh_from_db()
+    set_to(rule, is_enabled=True)
+    for minute in (36, 37):
+        longer(run, minute)
+        announcing.run(at(minute))
+
+    first, second = Incident.objects.order_by("pk")
+    assert (first.state, second.state) == ("resolved", "firing")
+
+
+def test_what_was_resolved_by_hand_stays_so_when_its_rule_is_switched_off_and_on():
+    rule = a_rule()
+    _, run = an_idle_job()
+    announcing.run(at(31))
+    ana = User.objects.create(username="ana", role="operator")
+    act(Incident.objects.get().pk, Action("resolve", "a demo"), by=ana, now=at(31))
+    set_to(rule, is_enabled=False)
+    announcing.run(at(35))
+    rule.refresh_from_db()
+    set_to(rule, is_enabled=True)
+    longer(run, 37)
+    announcing.run(at(37))
+
+    assert Incident.objects.get().resolved_by == ana
+
+
+def test_a_clock_that_was_ahead_keeps_no_rule_from_being_evaluated():
+    rule = a_rule(condition="low_utilisation", threshold=0.1, evaluated_ms=ms(10_000))
+
+    announcing.run(at(31))
+
+    rule.refresh_from_db()
+    assert rule.evaluated_ms == ms(31)
+
+
+def test_a_rule_that_can_not_be_evaluated_keeps_no_other_from_being_so():
+    """The failure is the run's, once the others were told."""
+    rule = a_rule()
+    broken = Rule.objects.create(
+        name="Broken", condition="gone", threshold=0, minutes=1, created_at=NINE
+    )
+    Rule.objects.filter(pk=rule.pk).update(id=broken.pk + 1)
+    slack()
+    an_idle_job()
+
+    with pytest.raises(NotEvaluatedError, match="^Broken: "):
+        announcing.run(at(31))
+
+    assert Incident.objects.get().rule.name == "Job idle"
+    assert Delivery.objects.count() == 1
+
+
+def test_the_longest_key_of_a_job_that_shares_it_opens_an_incident():
+    a_rule()
+    _, run = an_idle_job()
+    Job.objects.filter(pk=run.job_id).update(key="k" * 400 + "~2")
+
+    assert announcing.run(at(31))["opened"] == 1
