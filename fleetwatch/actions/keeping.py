@@ -36,14 +36,27 @@ def keep_url(action: Action, user: User) -> str:
 
 
 def read_keep_token(token: str) -> tuple[Action, User] | None:
-    """What the link keeps, and whose it is; None where it is none of ours, or nobody's any more."""
+    """What the link keeps, and whose it is; None where it is none of ours, or nobody's any more. An
+    older warning's keeps what goes on about the same run of the job now.
+    """
     try:
         action_id, user_id = signing.loads(token, salt=SALT)
     except signing.BadSignature:
         return None
     action = Action.objects.filter(pk=action_id).select_related("incident").first()
     user = User.objects.filter(pk=user_id, is_active=True).first()
-    return None if action is None or user is None else (action, user)
+    return None if action is None or user is None else (_newest(action, user), user)
+
+
+def _newest(action: Action, user: User) -> Action:
+    """The same where it can be kept still, or where nothing else can be."""
+    if action.state in KEEPABLE:
+        return action
+    others = Action.objects.filter(
+        person=user, subject=action.subject, restarts=action.restarts, is_dry_run=False
+    )
+    open_ones = others.filter(state__in=KEEPABLE).select_related("incident")
+    return open_ones.order_by("-pk").first() or action
 
 
 @transaction.atomic

@@ -107,6 +107,18 @@ def test_the_link_of_who_left_is_not_there(client, run):
     assert client.post(address).status_code == 404
 
 
+def test_an_older_warnings_link_keeps_what_goes_on_now(client, run):
+    """The first ladder ended by an answer that was taken back: the job is warned of anew."""
+    address = link()
+    Action.objects.update(state="ended", ended_at=at(32))
+    assert goes_on(run, 93)["warned"] == 1
+
+    assert "Keep this job?" in client.get(address).content.decode()
+    client.post(address)
+
+    assert list(Action.objects.order_by("pk").values_list("state", flat=True)) == ["ended", "kept"]
+
+
 def test_what_is_over_can_not_be_kept(client, run):
     Action.objects.update(state="done", ended_at=at(32))
 

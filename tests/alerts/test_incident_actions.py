@@ -267,3 +267,13 @@ def test_what_people_did_is_seen_in_the_message(ana):
     act(Incident.objects.get().pk, Action("fixed"), by=ana, now=at(32))
 
     assert run(33) == [("app", "U0ANA", "resolved")]
+
+
+@pytest.mark.parametrize("kind", ["ack", "snooze", "resolve", "fixed"])
+def test_nothing_is_said_of_what_has_not_fired(incident, ana, kind):
+    Incident.objects.update(state="pending", fired_ms=None)
+
+    with pytest.raises(RefusedFieldError, match="not fired"):
+        do(kind, incident, ana)
+
+    assert Incident.objects.get().state == "pending"

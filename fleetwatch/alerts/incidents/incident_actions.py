@@ -177,6 +177,7 @@ def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> s
 def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:
     if incident.verdict == Verdict.CONFIRMED and incident.resolved_at is not None:
         return ""
+    _check_fired(incident)
     incident.verdict = Verdict.CONFIRMED
     text = _said("fixed", action)
     if incident.resolved_at is None:
@@ -229,6 +230,10 @@ def _check_right(incident: Incident, action: Action, by: User, now: datetime) ->
 def _check_fires(incident: Incident) -> None:
     if incident.resolved_at is not None:
         raise RefusedFieldError("it is over already", field="action")
+    _check_fired(incident)
+
+
+def _check_fired(incident: Incident) -> None:
     if incident.state == State.PENDING:
         raise RefusedFieldError("it has not fired yet", field="action")
 
