@@ -178,7 +178,7 @@ def test_not_waste_needs_a_reason_and_mutes_this_subject_until_a_day(incident, a
     assert after.verdict == "rejected"
     silence = Silence.objects.get()
     assert (silence.kind, silence.ends_at, silence.by) == ("justification", at(70), ana)
-    [mute] = read_mutes(at(10))
+    [mute] = read_mutes(at(10), at(10))
     assert mute.holds({"rule": ("Job idle",), "subject": (KEY,)}, at(10))
     assert not mute.holds({"rule": ("Job idle",), "subject": ("slurm/della/2",)}, at(10))
     assert not mute.holds({"rule": ("Hung",), "subject": (KEY,)}, at(10))
