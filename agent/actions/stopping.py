@@ -62,8 +62,8 @@ def _by_slurm(order: Order, workload: Workload) -> None:
 
 def _slurm_id(job: Job) -> str:
     """What ends this job alone: the last task of an array has the whole array's number, which would
-    end every task. Raises OrderError of a part of a heterogeneous job, whose other parts end too, and
-    of a job that only the prolog's files tell of: they say nothing of either.
+    end every task. Raises OrderError of a part of a heterogeneous job, whose other parts end too,
+    and of a job that only the prolog's files tell of: they say nothing of either.
     """
     if not job.labels.get("nodes"):
         raise OrderError("Slurm did not say yet whether it is a part of something")

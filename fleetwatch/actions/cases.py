@@ -24,6 +24,7 @@ from fleetwatch.actions.decision import (
     refusals,
 )
 from fleetwatch.actions.models import Action, Policy
+from fleetwatch.alerts import matchers
 from fleetwatch.alerts.breach import Breach, stored_breach
 from fleetwatch.alerts.incidents.muted_incidents import mute_reasons
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
@@ -45,6 +46,7 @@ DRY_RUN_OVER = "the dry run is over"
 DRY_RUN_AGAIN = "it is a dry run again"
 OTHERS = "its owner is not the one who was warned"
 ASKED = "its node's agent was asked, and has not answered yet"
+UNWATCHED = "its rule does not watch it any more"
 NO_WEBHOOK = "its webhook is switched off"
 
 
@@ -204,7 +206,7 @@ def _standing(beside: _Beside, incident: Incident, breach: Breach, quiet: Hours 
     return Standing(
         fires=incident.fired_ms is not None and incident.resolved_at is None,
         until_ms=incident.until_ms,
-        muted=beside.muted[incident.pk],
+        muted=beside.muted[incident.pk] or _unwatched(incident, breach),
         is_acknowledged=incident.state == Incident.State.ACKNOWLEDGED,
         team=incident.team.slug if incident.team else "",
         usd_per_hour=breach.usd_per_hour,
@@ -212,6 +214,12 @@ def _standing(beside: _Beside, incident: Incident, breach: Breach, quiet: Hours 
         is_quiet=quiet is not None and quiet.hold(beside.now),
         job=_job_standing(beside, incident.subject, breach),
     )
+
+
+def _unwatched(incident: Incident, breach: Breach) -> str:
+    """Why nothing follows from it: what is open stays so when its rule is narrowed."""
+    is_watched = matchers.matched(matchers.stored(incident.rule.matchers), breach.labels)
+    return "" if is_watched else UNWATCHED
 
 
 def job_of_breach(breach: Breach) -> JobStanding:

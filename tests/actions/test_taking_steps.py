@@ -388,6 +388,18 @@ def test_a_job_that_becomes_anothers_is_warned_of_anew():
     assert not NodeOrder.objects.exists()
 
 
+def test_a_job_that_its_rule_no_longer_watches_is_left_alone():
+    a_policy()
+    run = an_idle_job()
+    walk(run, 31, 91)
+    rule = the_rule()
+    rule.matchers = [{"label": "node", "values": ["node-015"], "is_not": False}]
+    rule.save()
+
+    assert walk(run, 151, 211) == [{"ended": 1}, {}]
+    assert Action.objects.get().result == "muted: its rule does not watch it any more"
+
+
 def test_an_incident_that_is_over_ends_the_ladder():
     a_policy()
     run = an_idle_job()
