@@ -55,7 +55,7 @@ def breach(episode: Episode, watch: Watch) -> Breach:
 CONDITION = Condition(
     name="name_long",
     label="Name longer than",
-    sentence="Tells when a node's name is longer than {threshold} letters.",
+    sentence="Fires when a node's name is longer than {threshold} letters.",
     kind="node",
     unit="letters",
     low=1,

@@ -184,7 +184,7 @@ class TestPage:
             "$2.00",
             "≈ $1,460 a month if left",
             "scancel slurm/della/7</code>",
-            "Tells when every GPU of a job has been idle for 30 minutes.",
+            "Fires when every GPU of a job has been idle for 30 minutes.",
             "/jobs/slurm/della/7?from=",
         ):
             assert part in shown, part

@@ -63,7 +63,7 @@ class TestList:
 
         shown = text(admin.get("/alerts/rules"))
 
-        assert "Tells when every GPU of a job has been idle for 30 minutes." in shown
+        assert "Fires when every GPU of a job has been idle for 30 minutes." in shown
         assert ">1 open</a>" in shown
         assert "2 in 30 days" in shown
 

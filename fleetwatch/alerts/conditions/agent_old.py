@@ -88,7 +88,7 @@ def _breach(episode: Episode, nodes: Sequence[Node], watch: Watch) -> Breach:
 CONDITION = Condition(
     name="agent_old",
     label="Agent old",
-    sentence="Tells when nodes run an agent that is older than the one that the hub hands out.",
+    sentence="Fires when nodes run an agent that is older than the one that the hub hands out.",
     kind="agent",
     unit="",
     low=0,

@@ -136,7 +136,7 @@ CONDITION = Condition(
     name="budget_forecast",
     label="Budget forecast",
     sentence=(
-        "Tells when the forecast for the month's end has been at {threshold} % of the budget or"
+        "Fires when the forecast for the month's end has been at {threshold} % of the budget or"
         " more for {minutes} minutes."
     ),
     kind="budget",

@@ -89,7 +89,7 @@ def _answer(channel: Channel) -> str:
 CONDITION = Condition(
     name="channel_dead",
     label="Channel dead",
-    sentence="Tells when nothing that was sent by a channel has arrived for {minutes} minutes.",
+    sentence="Fires when nothing that was sent by a channel has arrived for {minutes} minutes.",
     kind="channel",
     unit="",
     low=0,

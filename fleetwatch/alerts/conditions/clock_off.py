@@ -79,7 +79,7 @@ def _breach(episode: Episode, node: Node, watch: Watch) -> Breach:
 CONDITION = Condition(
     name="clock_off",
     label="Clock off",
-    sentence="Tells when a node's clock differs from the hub's by {threshold} seconds or more.",
+    sentence="Fires when a node's clock differs from the hub's by {threshold} seconds or more.",
     kind="node",
     unit="seconds",
     low=1,

@@ -188,7 +188,7 @@ CONDITION = Condition(
     name="finding_saving",
     label="Cause found with a saving above",
     sentence=(
-        "Tells when a cause that diagnosis found {minutes} minutes ago, and on which nobody"
+        "Fires when a cause that diagnosis found {minutes} minutes ago, and on which nobody"
         " decided, could have saved at least ${threshold} in 30 days."
     ),
     kind="finding",

@@ -140,7 +140,7 @@ CONDITION = Condition(
     name="free_while_waiting",
     label="Free GPUs while jobs wait",
     sentence=(
-        "Tells when at least {threshold} GPUs of a cluster have stood free for {minutes} minutes"
+        "Fires when at least {threshold} GPUs of a cluster have stood free for {minutes} minutes"
         " while jobs waited that could have taken them."
     ),
     kind="cluster",

@@ -160,7 +160,7 @@ CONDITION = Condition(
     name="gpu_fault",
     label="GPU fault",
     sentence=(
-        "Tells when a GPU has been unable to work for {minutes} minutes: a hardware XID, lost by"
+        "Fires when a GPU has been unable to work for {minutes} minutes: a hardware XID, lost by"
         " the driver, in need of recovery, or without a driver."
     ),
     kind="gpu",

@@ -16,7 +16,7 @@ CONDITION = Condition(
     name="gpu_idle",
     label="GPUs of a job idle",
     sentence=(
-        "Tells when at least {threshold} GPUs of a job, but not all of them, have been idle for"
+        "Fires when at least {threshold} GPUs of a job, but not all of them, have been idle for"
         " {minutes} minutes."
     ),
     kind="job",

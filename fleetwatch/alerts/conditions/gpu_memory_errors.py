@@ -194,7 +194,7 @@ CONDITION = Condition(
     name="gpu_memory_errors",
     label="GPU with memory errors",
     sentence=(
-        "Tells when a GPU that works had uncorrectable errors of its memory {threshold} times or"
+        "Fires when a GPU that works had uncorrectable errors of its memory {threshold} times or"
         " more within 24 hours."
     ),
     kind="gpu",

@@ -56,7 +56,7 @@ CONDITION = Condition(
     name="gpu_slowed",
     label="GPU slowed by heat or power",
     sentence=(
-        "Tells when a GPU that works has been slowed by heat or power delivery for {minutes}"
+        "Fires when a GPU that works has been slowed by heat or power delivery for {minutes}"
         " minutes."
     ),
     kind="gpu",

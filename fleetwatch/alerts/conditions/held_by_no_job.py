@@ -211,7 +211,7 @@ CONDITION = Condition(
     name="orphaned",
     label="Orphaned holder",
     sentence=(
-        "Tells when processes, or memory that they left, hold a GPU that no job was given for"
+        "Fires when processes, or memory that they left, hold a GPU that no job was given for"
         " {minutes} minutes."
     ),
     kind="gpu",

@@ -123,7 +123,7 @@ CONDITION = Condition(
     name="hub_behind",
     label="FleetWatch behind",
     sentence=(
-        "Tells when FleetWatch itself has not done its work, taken batches or heard any agent for"
+        "Fires when FleetWatch itself has not done its work, taken batches or heard any agent for"
         " {minutes} minutes."
     ),
     kind="service",

@@ -482,7 +482,7 @@ def _ending(facts: Facts) -> str:
 CONDITION = Condition(
     name="job_idle",
     label="Job idle",
-    sentence="Tells when every GPU of a job has been idle for {minutes} minutes.",
+    sentence="Fires when every GPU of a job has been idle for {minutes} minutes.",
     kind="job",
     unit="",
     low=0,

@@ -41,7 +41,7 @@ CONDITION = Condition(
     name="low_utilisation",
     label="Low utilisation",
     sentence=(
-        "Tells when a batch job has used its GPUs less than {threshold} % of the time for {minutes}"
+        "Fires when a batch job has used its GPUs less than {threshold} % of the time for {minutes}"
         " minutes."
     ),
     kind="job",

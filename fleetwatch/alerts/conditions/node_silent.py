@@ -191,7 +191,7 @@ def _fix(node: SilentNode) -> str:
 CONDITION = Condition(
     name="node_silent",
     label="Node silent",
-    sentence="Tells when the hub has heard nothing of a node for {minutes} minutes.",
+    sentence="Fires when the hub has heard nothing of a node for {minutes} minutes.",
     kind="node",
     unit="",
     low=0,

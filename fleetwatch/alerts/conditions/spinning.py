@@ -40,7 +40,7 @@ CONDITION = Condition(
     name="job_spinning",
     label="Spinning near idle power",
     sentence=(
-        "Tells when every GPU of a batch job has shown a busy kernel near idle power for {minutes}"
+        "Fires when every GPU of a batch job has shown a busy kernel near idle power for {minutes}"
         " minutes."
     ),
     kind="job",

@@ -60,7 +60,7 @@ CONDITION = Condition(
     name="job_stalled",
     label="Stalled share",
     sentence=(
-        "Tells when a batch job's GPUs have been stalled for at least {threshold} % of the time,"
+        "Fires when a batch job's GPUs have been stalled for at least {threshold} % of the time,"
         " half hour by half hour, for {minutes} minutes."
     ),
     kind="job",

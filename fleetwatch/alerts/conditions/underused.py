@@ -19,7 +19,7 @@ CONDITION = Condition(
     name="job_underused",
     label="Underused for hours",
     sentence=(
-        "Tells when a batch job's GPUs have been underused for at least {threshold} % of the time,"
+        "Fires when a batch job's GPUs have been underused for at least {threshold} % of the time,"
         " half hour by half hour, for {minutes} minutes."
     ),
     kind="job",

@@ -142,7 +142,7 @@ CONDITION = Condition(
     name="unusual_spending",
     label="Unusual spending",
     sentence=(
-        "Tells when a team, or the fleet, has spent or wasted at least ${threshold} more than is"
+        "Fires when a team, or the fleet, has spent or wasted at least ${threshold} more than is"
         " usual at that weekday and hour."
     ),
     kind="series",

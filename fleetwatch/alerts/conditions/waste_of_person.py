@@ -36,7 +36,7 @@ CONDITION = Condition(
     name="waste_of_person",
     label="Waste of a person",
     sentence=(
-        "Tells when a person's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+        "Fires when a person's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
     ),
     kind="person",
     unit="dollars an hour",

@@ -36,7 +36,7 @@ CONDITION = Condition(
     name="waste_of_team",
     label="Waste of a team",
     sentence=(
-        "Tells when a team's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
+        "Fires when a team's jobs have wasted ${threshold} an hour or more for {minutes} minutes."
     ),
     kind="team",
     unit="dollars an hour",
