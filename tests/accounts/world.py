@@ -115,16 +115,18 @@ def _silence() -> Silence:
 
 
 def _policy(lead: User) -> Policy:
-    """Switched off, with a ladder that is over, and one that waits for who was warned."""
+    """Switched off, with a ladder that is over, and one about the job's next run that waits for
+    who was warned.
+    """
     rule = Rule.objects.get(condition="job_idle")
     policy = Policy.objects.create(
         rule=rule, kind="stop_job", job_kinds=[], first_wait_minutes=60, second_wait_minutes=60,
         max_per_hour=1, max_usd_per_hour=Decimal(50), created_at=NOW,
     )  # fmt: skip
-    for state, ended_at in (("ended", NOW), ("warned", None)):
+    for restarts, state, ended_at in ((0, "ended", NOW), (1, "warned", None)):
         Action.objects.create(
             policy=policy, kind="stop_job", is_dry_run=False, state=state,
-            subject="slurm/della/1000", restarts=0, person=lead, gpus=1, usd_per_hour=Decimal(2),
+            subject="slurm/della/1000", restarts=restarts, person=lead, gpus=1, usd_per_hour=Decimal(2),
             began_at=NOW - timedelta(hours=1), ended_at=ended_at,
         )  # fmt: skip
     return policy
