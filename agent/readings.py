@@ -188,7 +188,11 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Process:
-    """A process on a GPU, for people; `state` is /proc's letter (R, S, D, Z, ...)."""
+    """A process on a GPU, for people; `state` is /proc's letter (R, S, D, Z, ...).
+
+    `start_ticks`, since boot, stays on this host: with the pid no other process of this boot has
+    it. None where /proc does not know the process.
+    """
 
     uuid: str
     pid: int
@@ -198,6 +202,7 @@ class Process:
     name: str = ""
     state: str = ""
     memory_bytes: Optional[int] = None
+    start_ticks: Optional[int] = None
 
 
 @dataclass(frozen=True)

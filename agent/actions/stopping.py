@@ -1,11 +1,10 @@
 """Whether a job may be ended now, and how: by its scheduler's own command, or its processes."""
 
-import os
-import signal
 from typing import Callable, FrozenSet, List, Mapping
 
 from agent.actions.orders import Order, OrderError
 from agent.actions.rest import Rests
+from agent.actions.signalling import ask_to_end
 from agent.readings import Job, Workload
 from agent.workloads.slurm.command import Commands
 
@@ -85,11 +84,8 @@ def _by_podman(order: Order, _: Workload) -> None:
 def _by_signal(order: Order, workload: Workload) -> None:
     """SIGTERM to the processes that hold the job's GPUs: they may save what they have."""
     keys = {job.key for job in _jobs(order, workload)}
-    pids = {each.pid for each in workload.processes if each.job_key in keys}
-    if not pids:
-        raise OrderError("no process of the job is known")
-    for pid in sorted(pids):
-        os.kill(pid, signal.SIGTERM)
+    if not ask_to_end([each for each in workload.processes if each.job_key in keys]):
+        raise OrderError("no process of the job is known that holds a GPU still")
 
 
 ENDINGS: Mapping[str, Ending] = {

@@ -128,7 +128,7 @@ class Resolver:
                 job = job or self._naming.job(facts, books)
             if facts is not None and job is not None:
                 holders.append(Holder(uuid, facts, job))
-            seen.append(_process(uuid, reading, facts or UNSEEN, job))
+            seen.append(_process(uuid, reading, facts, job))
         return seen, holders
 
     def _note_stuck(self, processes: Iterable[ProcessFacts], start_ms: int) -> None:
@@ -244,9 +244,10 @@ def _listed(processes: Processes) -> Iterator[Tuple[str, ProcessReading]]:
 
 
 def _process(
-    uuid: str, reading: ProcessReading, facts: ProcessFacts, job: Optional[Job]
+    uuid: str, reading: ProcessReading, by_proc: Optional[ProcessFacts], job: Optional[Job]
 ) -> Process:
     """For people; a process that /proc does not know is named by its pid alone."""
+    facts = by_proc or UNSEEN
     return Process(
         uuid,
         reading.pid,
@@ -256,6 +257,7 @@ def _process(
         facts.name,
         facts.state,
         reading.memory_bytes,
+        None if by_proc is None else by_proc.start_ticks,
     )
 
 

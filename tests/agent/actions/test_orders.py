@@ -30,6 +30,11 @@ HELD = Workload(
     allocations=[Allocation(uuid, JOB.key, "slurm") for uuid in GPUS],
     sources=[SourceStatus("slurm", ok=True)],
 )
+BARE = replace(
+    HELD,
+    jobs=[replace(JOB, scheduler="process")],
+    processes=[Process("GPU-a", 17, job_key=JOB.key), Process("GPU-b", 18, job_key="other")],
+)
 
 
 def an_order(**fields) -> dict:
@@ -315,18 +320,23 @@ def test_what_can_not_be_written_down_is_not_done(runner, slurm, monkeypatch):
     assert slurm() == []
 
 
-def test_processes_are_asked_to_end(runner, monkeypatch):
-    ended = []
-    monkeypatch.setattr("os.kill", lambda pid, number: ended.append((pid, number)))
-    workload = replace(
-        HELD,
-        jobs=[replace(JOB, scheduler="process")],
-        processes=[Process("GPU-a", 17, job_key=JOB.key), Process("GPU-b", 18, job_key="other")],
+def test_of_bare_processes_those_of_the_job_are_asked_to_end(runner, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "agent.actions.stopping.ask_to_end", lambda listed: asked.extend(listed) or len(listed)
     )
 
-    text = after(runner, windows(10, workload=workload), an_order(scheduler="process"))
+    text = after(runner, windows(10, workload=BARE), an_order(scheduler="process"))
 
-    assert (text, ended) == ("order-0001 done: stop_job 7", [(17, 15)])
+    assert (text, asked) == ("order-0001 done: stop_job 7", [BARE.processes[0]])
+
+
+def test_a_job_whose_processes_are_others_by_now_is_not_ended(runner, monkeypatch):
+    monkeypatch.setattr("agent.actions.stopping.ask_to_end", lambda _: 0)
+
+    text = after(runner, windows(10, workload=BARE), an_order(scheduler="process"))
+
+    assert text == "order-0001 refused: no process of the job is known that holds a GPU still"
 
 
 minutes = st.lists(

@@ -48,6 +48,7 @@ def test_a_bare_process_holds_its_gpu_from_the_first_window_that_saw_it(root):
         "S",
         1024,
     )
+    assert process.start_ticks == 77
     assert [(source.kind, source.ok) for source in workload.sources] == [("process", True)]
 
 
@@ -104,7 +105,8 @@ def test_a_pid_of_another_namespace_is_listed_and_concludes_nothing(root):
     )
 
     assert (workload.jobs, workload.allocations) == ([], [])
-    assert (workload.processes[0].pid, workload.processes[0].job_key) == (12, None)
+    [process] = workload.processes
+    assert (process.pid, process.job_key, process.start_ticks) == (12, None, None)
 
 
 def test_where_no_list_could_be_read_the_source_is_not_ok(root):
