@@ -23,7 +23,7 @@ from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 SOURCES = ("auto", "nvml", "nvidia-smi")
 EXPORTER = "dcgm="
 JOB_SOURCES = ("slurm", "kubernetes", "docker", "process")
-ACTIONS = ("stop_job",)
+ACTIONS = ("stop_job", "drain_node")
 PREFIX = "FLEETWATCH_"
 TOKEN_FILE = PREFIX + "TOKEN_FILE"
 INSTALLED = Path("/etc/fleetwatch-agent/environment")  # the service's, root's
@@ -243,7 +243,7 @@ _FLAGS = (
     (
         "--allow-actions",
         "LIST",
-        "what the hub may have done on this host: none, or stop_job (none)",
+        "what the hub may have done on this host: none, or some of stop_job,drain_node (none)",
         "run",
     ),
     (

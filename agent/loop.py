@@ -150,7 +150,7 @@ class Loop:
         """Of the window that was closed last, and of what the hub had done here."""
         events = list(self.sampler.take_events())
         if self.runner is not None:
-            self.runner.note(self._closed[-1])
+            self.runner.note(self._closed[-1], tuple(events))
             events += self.runner.events()
         return events
 

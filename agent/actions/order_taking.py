@@ -7,7 +7,7 @@ from typing import Callable, Deque, List, Protocol, Sequence, Tuple
 
 from agent.batch import ClosedWindow
 from agent.json_parts import Object
-from agent.readings import Event
+from agent.readings import Event, Events
 
 log = logging.getLogger("agent.actions")
 
@@ -20,8 +20,8 @@ class OrderTaker(Protocol):
     loop's.
     """
 
-    def note(self, closed: ClosedWindow) -> None:
-        """A window that was closed."""
+    def note(self, closed: ClosedWindow, events: Events) -> None:
+        """A window that was closed, and what was told meanwhile."""
 
     def events(self) -> List[Event]:
         """What became of orders since this was asked last."""
@@ -76,7 +76,7 @@ class Refuser:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._answers = Answers(now_ms)
 
-    def note(self, closed: ClosedWindow) -> None:
+    def note(self, closed: ClosedWindow, events: Events) -> None:
         """Windows decide nothing here."""
 
     def events(self) -> List[Event]:

@@ -14,12 +14,14 @@ from typing import Any, Sequence, Tuple
 from agent.json_parts import Object
 
 STOP = "stop_job"
-KINDS = (STOP,)
+DRAIN = "drain_node"
+KINDS = (STOP, DRAIN)
 LONGEST_MS = 60 * 60_000  # no order is good for longer
 MAX_GPUS = 64
 MAX_REASON = 200
 _KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
+_NONE = re.compile("")
 _UUID = re.compile(r"[A-Za-z0-9-]{4,96}")
 _FIELDS = frozenset(
     ("key", "kind", "node", "scheduler", "job", "gpus", "grace_ms", "expires_ms", "reason",
@@ -33,9 +35,9 @@ class OrderError(Exception):
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be done: `job` is its scheduler's id, `gpus` the UUIDs that it holds here.
-
-    `grace_ms`: for so long none of them may have done anything, each of them read all the while.
+    """What is to be done. A job is ended: `job` is its scheduler's id, `gpus` the UUIDs that it
+    holds here, and for `grace_ms` none of them may have done anything, each of them read all the
+    while. Or this node is drained: `gpus` can't work, `job` is "".
     """
 
     key: str
@@ -78,12 +80,13 @@ def believed(order: Object, *, key: bytes, node: str, now_ms: int) -> Order:
 
 def _read(order: Object) -> Order:
     gpus = _texts(order["gpus"], _UUID)
+    kind = _choice(order["kind"], KINDS)
     return Order(
         key=_text(order["key"], _KEY),
-        kind=_choice(order["kind"], KINDS),
+        kind=kind,
         node=str(order["node"]),
         scheduler=str(order["scheduler"]),
-        job=_text(order["job"], _ID),
+        job=_text(order["job"], _ID if kind == STOP else _NONE),
         gpus=gpus,
         grace_ms=_whole(order["grace_ms"]),
         expires_ms=_whole(order["expires_ms"]),

@@ -65,8 +65,11 @@ class Rests:
         return Rest(since_ms, window.start_ms + self._window_ms)
 
     def _rests_in(self, window: GPUWindow) -> bool:
-        columns = window.columns
         is_read = window.observed_ms >= LEAST_OBSERVED * self._window_ms
-        is_read = is_read and any(name in columns for name in SIGNALS)
-        works = any(columns.get(name, 0) > above for name, above in WORKS_ABOVE.items())
-        return is_read and not works
+        is_read = is_read and any(name in window.columns for name in SIGNALS)
+        return is_read and not works(window)
+
+
+def works(window: GPUWindow) -> bool:
+    """Whether the GPU was seen to do something in it."""
+    return any(window.columns.get(name, 0) > above for name, above in WORKS_ABOVE.items())

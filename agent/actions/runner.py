@@ -9,20 +9,35 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Dict, FrozenSet, List, Sequence
+from typing import Callable, Dict, FrozenSet, List, Mapping, Protocol, Sequence
 
+from agent.actions.draining import Draining
 from agent.actions.order_taking import Answers
-from agent.actions.orders import Order, OrderError, believed, signing_key
-from agent.actions.rest import Rests
-from agent.actions.stopping import check, stop
+from agent.actions.orders import DRAIN, STOP, Order, OrderError, believed, signing_key
+from agent.actions.seen import Seen
+from agent.actions.stopping import Stopping
 from agent.batch import ClosedWindow
 from agent.json_parts import Object, object_of
-from agent.readings import Event, SchedulerError
+from agent.readings import Event, Events, SchedulerError
 from agent.sending.store import write_safely
 
 log = logging.getLogger("agent.actions")
 
 KEPT_MS = 24 * 60 * 60_000  # of a key: far longer than any order is good
+
+
+class Deed(Protocol):
+    """What an order asks for, which what this agent saw allows."""
+
+    def look(self) -> str:
+        """What is to be done, in words; changes nothing. Raises SchedulerError."""
+
+    def do(self) -> None:
+        """Does it. Raises OrderError and SchedulerError."""
+
+
+# each raises OrderError where it is not allowed now
+DEEDS: Mapping[str, Callable[[Order, Seen, int], Deed]] = {STOP: Stopping, DRAIN: Draining}
 
 
 class Runner:
@@ -45,15 +60,15 @@ class Runner:
         self._file = folder / "orders.json"
         self._token = token
         self._now_ms = now_ms
-        self._rests = Rests(window_ms)
+        self._seen = Seen(window_ms)
         self._lock = threading.Lock()
         self._answers = Answers(now_ms)
         self._done = _read(self._file)
 
-    def note(self, closed: ClosedWindow) -> None:
-        """A window that was closed."""
+    def note(self, closed: ClosedWindow, events: Events) -> None:
+        """A window that was closed, and what was told meanwhile."""
         with self._lock:
-            self._rests.note(closed)
+            self._seen.note(closed, events)
 
     def events(self) -> List[Event]:
         """What became of orders since this was asked last."""
@@ -80,12 +95,13 @@ class Runner:
         if order.kind not in self._allowed:
             raise OrderError("this host's operator does not allow %s" % order.kind)
         with self._lock:
-            workload = check(order, self._rests, now_ms)
+            deed = DEEDS[order.kind](order, self._seen, now_ms)
+        text = deed.look()
         if order.is_dry_run:
-            return "would: %s %s" % (order.kind, order.job)
-        log.warning("carrying out kind=%s job=%s reason=%s", order.kind, order.job, order.reason)
-        stop(order, workload)
-        return "done: %s %s" % (order.kind, order.job)
+            return "would: %s" % text
+        log.warning("carrying out what=%s reason=%s", text, order.reason)
+        deed.do()
+        return "done: %s" % text
 
     def _note_done(self, key: str, until_ms: int) -> None:
         """Raises OSError: what can't be written down is not carried out."""

@@ -4,11 +4,29 @@ from typing import Callable, FrozenSet, List, Mapping
 
 from agent.actions.orders import Order, OrderError
 from agent.actions.rest import Rests
+from agent.actions.seen import Seen
 from agent.actions.signalling import ask_to_end
 from agent.readings import Job, Workload
 from agent.workloads.slurm.command import Commands
 
 Ending = Callable[[Order, Workload], None]
+
+
+class Stopping:
+    """A job of this node, which rested long enough as this agent sees it."""
+
+    def __init__(self, order: Order, seen: Seen, now_ms: int) -> None:
+        """Raises OrderError."""
+        self._order = order
+        self._workload = check(order, seen.rests, now_ms)
+
+    def look(self) -> str:
+        """What is to be done."""
+        return "%s %s" % (self._order.kind, self._order.job)
+
+    def do(self) -> None:
+        """Ends the job. Raises OrderError, and SchedulerError of a command that failed."""
+        stop(self._order, self._workload)
 
 
 def check(order: Order, rests: Rests, now_ms: int) -> Workload:

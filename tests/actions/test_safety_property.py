@@ -61,7 +61,7 @@ def test_no_job_is_ended_that_did_something_within_its_grace(story):
         TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("agent.actions.runner.stop", lambda *_: ended.append(clock[0]))
+        patch.setattr("agent.actions.stopping.stop", lambda *_: ended.append(clock[0]))
         play(story, clock, Path(folder))
         transaction.set_rollback(True)
 
@@ -77,7 +77,7 @@ def test_no_job_is_ended_that_did_something_within_its_grace(story):
 @pytest.mark.django_db
 def test_a_job_that_never_did_anything_is_ended_once(tmp_path, monkeypatch):
     ended: list[int] = []
-    monkeypatch.setattr("agent.actions.runner.stop", lambda *_: ended.append(1))
+    monkeypatch.setattr("agent.actions.stopping.stop", lambda *_: ended.append(1))
     quiet = ("quiet", 0, True)
 
     play([(quiet, quiet, "new", 2, 2)] * 14, [0], tmp_path)
@@ -140,7 +140,7 @@ def read_by_agent(runner, workload, lanes, part) -> None:
             for gpu, (what, _, is_read) in zip(lanes, each, strict=True)
             if is_read
         ]
-        runner.note(ClosedWindow(start_ms, windows, workload))
+        runner.note(ClosedWindow(start_ms, windows, workload), ())
 
 
 def carry(runner, orders, now) -> None:

@@ -3,7 +3,7 @@
 import importlib
 import os
 import socket
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence
 
 from agent import procfs
 from agent.readings import Scheduler
@@ -37,14 +37,15 @@ def is_here(
 def open_scheduler(place: Place) -> Scheduler:
     """Slurm's books of this host."""
     folder = os.environ.get("DCGM_HPC_JOB_MAPPING_DIR")
-    host = socket.gethostname()
-    names = list(
-        dict.fromkeys(
-            name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name
-        )
-    )
     client = importlib.import_module("agent.workloads.slurm.client")
     scheduler: Scheduler = client.Slurm(
-        names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles()
+        node_names(), cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles()
     )
     return scheduler
+
+
+def node_names() -> List[str]:
+    """What Slurm may call this host, the likeliest first."""
+    host = socket.gethostname()
+    names = (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host)
+    return list(dict.fromkeys(name for name in names if name))

@@ -37,6 +37,7 @@ FINAL = frozenset(
 OUT_OF_SERVICE = frozenset(
     ("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "MAINT", "MAINTENANCE")
 )
+DRAINS = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 NO_VALUE = 0xFFFFFFFE  # NO_VAL; one more is INFINITE
 
 _NUMBER = re.compile(r"\d{1,18}")  # NumNodes=2-4 while it waits
@@ -113,6 +114,8 @@ class NodeRecord:
     says nothing of them.
 
     `used_indices` are those of the GPUs that jobs hold; None where Slurm says only how many.
+    `drained` is why it takes no jobs, whatever the reason, `is_drained` whether somebody drained
+    it.
     """
 
     used: str = ""
@@ -121,6 +124,7 @@ class NodeRecord:
     gpus: Optional[int] = None
     parts: Mapping[str, int] = field(default_factory=dict)
     drained: str = ""
+    is_drained: bool = False
 
     def part(self, name: str, devices: int) -> Optional[float]:
         """The share of one GPU that one part is, where every GPU has as many of them."""
@@ -233,6 +237,7 @@ def node_from_text(record: str) -> NodeRecord:
         gpus=totals.pop("gpu", None),
         parts=totals,
         drained=_drained(fields.get("State", ""), _AFTER_REASON.split(after)[0].strip()),
+        is_drained=not DRAINS.isdisjoint(_node_states(fields.get("State", ""))),
     )
 
 
@@ -246,9 +251,12 @@ def _used(gres: str) -> Tuple[int, Optional[FrozenSet[int]]]:
 
 def _drained(state: str, reason: str) -> str:
     """Why the node takes no jobs; "" when it takes them."""
-    states = [word.strip(_NODE_STATE_MARKS).upper() for word in state.split("+")]
-    out = next((word.lower() for word in states if word in OUT_OF_SERVICE), "")
+    out = next((word.lower() for word in _node_states(state) if word in OUT_OF_SERVICE), "")
     return "%s: %s" % (out, _SIGNED.sub("", reason)) if out and reason else out
+
+
+def _node_states(state: str) -> List[str]:
+    return [word.strip(_NODE_STATE_MARKS).upper() for word in state.split("+")]
 
 
 def _labels(job: Object) -> Dict[str, str]:

@@ -105,7 +105,7 @@ def texts(runner: Runner) -> list[str]:
 
 def after(runner: Runner, closed: list[ClosedWindow], order: dict) -> str:
     for window in closed:
-        runner.note(window)
+        runner.note(window, ())
     runner.take([order])
     [text] = texts(runner)
     return text
@@ -149,7 +149,7 @@ def test_a_restarted_agent_does_not_do_it_again(runner, slurm, tmp_path):
 
     again = a_runner(tmp_path)
     for window in windows(10):
-        again.note(window)
+        again.note(window, ())
     again.take([an_order()])
 
     assert (texts(again), slurm()) == ([], ["-- 7"])
