@@ -34,11 +34,10 @@ Kind = Policy.Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTerms:
-    """How a policy is set. No teams, or no job kinds: nothing is acted on. `dry_run_until` None: as
-    it is.
+    """How a policy is set; whether it is on is no part of it. No teams, or no job kinds: nothing is
+    acted on. `dry_run_until` None: as it is.
     """
 
-    is_enabled: bool
     teams: tuple[Team, ...]
     job_kinds: tuple[str, ...]
     first_wait_minutes: int
@@ -52,7 +51,6 @@ class PolicyTerms:
 def terms_of_policy(policy: Policy) -> PolicyTerms:
     """The policy's as they are."""
     return PolicyTerms(
-        is_enabled=policy.is_enabled,
         teams=tuple(policy.teams.order_by("slug")),
         job_kinds=tuple(policy.job_kinds),
         first_wait_minutes=policy.first_wait_minutes,
@@ -96,19 +94,15 @@ def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
 
 @transaction.atomic
 def set_policy(policy: Policy, terms: PolicyTerms, *, by: User, now: datetime) -> Policy:
-    """The policy with new terms, from this moment on: whoever is about to act by the old ones is
-    waited for. When it is switched on first, a week of dry run begins.
+    """The policy with new terms, as much on or off as it was, from this moment on: whoever is about
+    to act by the old ones is waited for.
 
     Raises RefusedFieldError, and PermissionDenied for who does not run the fleet.
     """
     check(by, Right.FLEET)
-    wait_for_lock(lock_name(policy.pk))
-    policy.refresh_from_db()
+    _hold(policy)
     _check(policy, terms)
-    if terms.is_enabled and policy.rehearsed_from is None:
-        policy.rehearsed_from = now
     policy.dry_run_until = _dry_run_until(policy, terms)
-    policy.is_enabled = terms.is_enabled
     policy.job_kinds = sorted(terms.job_kinds)
     policy.first_wait_minutes = terms.first_wait_minutes
     policy.second_wait_minutes = terms.second_wait_minutes
@@ -117,7 +111,27 @@ def set_policy(policy: Policy, terms: PolicyTerms, *, by: User, now: datetime) -
     policy.channel = terms.channel
     policy.save()
     policy.teams.set(terms.teams)
-    if not policy.is_enabled:
+    _record(policy)
+    return policy
+
+
+@transaction.atomic
+def switch_policy(policy: Policy, *, is_enabled: bool, by: User, now: datetime) -> Policy:
+    """The policy on, or off, from this moment on; its terms stay what they are by then. When it is
+    switched on first, a week of dry run begins.
+
+    Raises RefusedFieldError where its terms do not let it act, and PermissionDenied for who does
+    not run the fleet.
+    """
+    check(by, Right.FLEET)
+    _hold(policy)
+    policy.is_enabled = is_enabled
+    _check_channel(policy, policy.channel)
+    if is_enabled and policy.rehearsed_from is None:
+        policy.rehearsed_from = now
+        policy.dry_run_until = now + REHEARSAL
+    policy.save(update_fields=["is_enabled", "rehearsed_from", "dry_run_until"])
+    if not is_enabled:
         _end_ladders(policy, now)
     _record(policy)
     return policy
@@ -125,9 +139,11 @@ def set_policy(policy: Policy, terms: PolicyTerms, *, by: User, now: datetime) -
 
 @transaction.atomic
 def remove_policy(policy: Policy, *, by: User, now: datetime) -> None:
-    """It is gone; what it did stays in the history. Raises PermissionDenied."""
+    """It is gone; what it did stays in the history. Raises PermissionDenied, and RefusedFieldError
+    where it was gone already.
+    """
     check(by, Right.FLEET)
-    wait_for_lock(lock_name(policy.pk))
+    _hold(policy)
     _end_ladders(policy, now)
     record("action.remove_policy", policy.rule.name, kind=policy.kind)
     policy.delete()
@@ -136,6 +152,18 @@ def remove_policy(policy: Policy, *, by: User, now: datetime) -> None:
 def lock_name(policy_id: int) -> str:
     """Of the lock that is held while the policy acts, or changes."""
     return f"actions.policy.{policy_id}"
+
+
+def _hold(policy: Policy) -> None:
+    """The policy as it is by now, which nobody acts by, or changes, until the transaction ends.
+
+    Raises RefusedFieldError where it is gone.
+    """
+    wait_for_lock(lock_name(policy.pk))
+    try:
+        policy.refresh_from_db()
+    except Policy.DoesNotExist as error:
+        raise RefusedFieldError("somebody removed it meanwhile") from error
 
 
 def is_dry_run(policy: Policy, now: datetime) -> bool:
@@ -169,15 +197,15 @@ def _check(policy: Policy, terms: PolicyTerms) -> None:
     amount = terms.max_usd_per_hour
     if not (amount.is_finite() and Decimal("0.01") <= amount <= MOST_USD_PER_HOUR):
         raise RefusedFieldError(f"$0.01 to ${MOST_USD_PER_HOUR:,}", field="max_usd_per_hour")
-    _check_channel(policy, terms)
+    _check_channel(policy, terms.channel)
 
 
-def _check_channel(policy: Policy, terms: PolicyTerms) -> None:
+def _check_channel(policy: Policy, channel: Channel | None) -> None:
     if policy.kind != Kind.WEBHOOK:
         return
-    if terms.channel is None and terms.is_enabled:
+    if channel is None and policy.is_enabled:
         raise RefusedFieldError("which webhook is called?", field="channel")
-    if terms.channel is not None and terms.channel.kind != WEBHOOK.kind:
+    if channel is not None and channel.kind != WEBHOOK.kind:
         raise RefusedFieldError("it is a channel that is a signed webhook", field="channel")
 
 

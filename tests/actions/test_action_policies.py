@@ -14,6 +14,7 @@ from fleetwatch.actions.action_policies import (
     is_dry_run,
     remove_policy,
     set_policy,
+    switch_policy,
     terms_of_policy,
 )
 from fleetwatch.actions.models import Action, Policy
@@ -38,6 +39,10 @@ def policy(ops):
 
 def put(policy, ops, *, now=NINE, **fields) -> Policy:
     return set_policy(policy, replace(terms_of_policy(policy), **fields), by=ops, now=now)
+
+
+def switch(policy, ops, *, on: bool, now=NINE) -> Policy:
+    return switch_policy(policy, is_enabled=on, by=ops, now=now)
 
 
 def test_none_ships():
@@ -70,7 +75,8 @@ def test_who_does_not_run_the_fleet_sets_nothing(policy, role):
 
     for change in (
         lambda: add_policy(policy.rule, "stop_job", by=user, now=NINE),
-        lambda: put(policy, user, is_enabled=True),
+        lambda: switch(policy, user, on=True),
+        lambda: put(policy, user, max_per_hour=2),
         lambda: remove_policy(policy, by=user, now=NINE),
     ):
         with pytest.raises(PermissionDenied):
@@ -78,9 +84,9 @@ def test_who_does_not_run_the_fleet_sets_nothing(policy, role):
 
 
 def test_the_week_of_dry_run_begins_when_it_is_switched_on_first(policy, ops):
-    put(policy, ops, is_enabled=True, now=at(60))
-    put(policy, ops, is_enabled=False, now=at(120))
-    again = put(policy, ops, is_enabled=True, now=at(180))
+    switch(policy, ops, on=True, now=at(60))
+    switch(policy, ops, on=False, now=at(120))
+    again = switch(policy, ops, on=True, now=at(180))
 
     end = at(60) + REHEARSAL
     assert again.dry_run_until == end
@@ -89,7 +95,7 @@ def test_the_week_of_dry_run_begins_when_it_is_switched_on_first(policy, ops):
 
 
 def test_the_dry_run_can_be_prolonged_and_not_shortened_below_the_week(policy, ops):
-    put(policy, ops, is_enabled=True)
+    switch(policy, ops, on=True)
     end = NINE + REHEARSAL
 
     assert put(policy, ops, dry_run_until=end + timedelta(days=9)).dry_run_until == end + timedelta(
@@ -133,7 +139,7 @@ def test_a_webhook_needs_one_that_is_signed(ops):
     policy = add_policy(a_rule(), "webhook", by=ops, now=NINE)
 
     with pytest.raises(RefusedFieldError, match="which webhook"):
-        put(policy, ops, is_enabled=True)
+        switch(policy, ops, on=True)
     with pytest.raises(RefusedFieldError, match="signed webhook"):
         put(policy, ops, channel=people.webhook())
 
@@ -142,15 +148,45 @@ def test_switching_off_ends_what_waits(ops):
     policy = a_policy()
     goes_on(an_idle_job(), 31)
 
-    put(policy, ops, is_enabled=False, now=at(32))
+    switch(policy, ops, on=False, now=at(32))
 
     assert (Action.objects.get().state, Action.objects.get().result) == (
         "ended", "its policy was switched off"
     )  # fmt: skip
 
 
+def test_who_saves_after_another_switched_off_leaves_it_off(policy, ops):
+    switch(policy, ops, on=True)
+    as_another_reads_it = Policy.objects.get()
+    terms = replace(terms_of_policy(as_another_reads_it), max_per_hour=7)
+
+    switch(policy, ops, on=False)
+    set_policy(as_another_reads_it, terms, by=ops, now=NINE)
+
+    saved = Policy.objects.get()
+    assert (saved.is_enabled, saved.max_per_hour) == (False, 7)
+
+
+def test_who_switches_on_after_another_saved_switches_on_what_was_saved(policy, ops):
+    as_another_reads_it = Policy.objects.get()
+
+    put(policy, ops, max_per_hour=7)
+    switch(as_another_reads_it, ops, on=True)
+
+    saved = Policy.objects.get()
+    assert (saved.is_enabled, saved.max_per_hour) == (True, 7)
+
+
+def test_what_another_removed_is_not_changed(policy, ops):
+    as_another_reads_it = Policy.objects.get()
+    remove_policy(policy, by=ops, now=NINE)
+
+    with pytest.raises(RefusedFieldError, match="removed it meanwhile"):
+        switch(as_another_reads_it, ops, on=True)
+
+
 def test_each_change_is_in_the_audit_log(policy, ops):
-    put(policy, ops, is_enabled=True)
+    switch(policy, ops, on=True)
     remove_policy(policy, by=ops, now=NINE)
 
     actions = AuditEntry.objects.filter(action__startswith="action.").order_by("pk")

@@ -2,12 +2,11 @@
 late.
 """
 
-from dataclasses import replace
 from datetime import time
 
 import pytest
 
-from fleetwatch.actions.action_policies import remove_policy, set_policy, terms_of_policy
+from fleetwatch.actions.action_policies import remove_policy, switch_policy
 from fleetwatch.actions.keeping import keep
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.taking_steps import advance
@@ -96,10 +95,8 @@ def test_a_job_that_works_again_is_not_called_for():
 
 def test_a_policy_that_is_switched_off_takes_back_its_orders():
     an_ordered_job()
-    policy = Policy.objects.get()
-    terms = replace(terms_of_policy(policy), is_enabled=False)
 
-    set_policy(policy, terms, by=an_operator(), now=at(152))
+    switch_policy(Policy.objects.get(), is_enabled=False, by=an_operator(), now=at(152))
 
     assert good_until() == 152
     assert Action.objects.get().state == "ordered"

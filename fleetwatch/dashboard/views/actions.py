@@ -178,8 +178,9 @@ def _switch_off(policy: Policy, asked: Asked) -> tuple[Policy, str]:
 
 def _switched(policy: Policy, asked: Asked, *, is_enabled: bool) -> Policy:
     # never the other way round than it is: who presses twice means it once
-    terms = replace(terms_of_policy(policy), is_enabled=is_enabled)
-    return action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
+    return action_policies.switch_policy(
+        policy, is_enabled=is_enabled, by=asked.user, now=asked.now
+    )
 
 
 def _remove(policy: Policy, asked: Asked) -> tuple[Policy, str]:
