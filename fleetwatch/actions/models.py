@@ -80,7 +80,7 @@ class Action(models.Model):
     kind = models.CharField(max_length=16, choices=Policy.Kind.choices)
     is_dry_run = models.BooleanField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.WARNED)
-    subject = models.CharField(max_length=400, help_text="the job's key")
+    subject = models.CharField(max_length=410, help_text="the job's key")
     restarts = models.PositiveIntegerField(help_text="of the job: which run of it this is about")
     person = models.ForeignKey(
         USER, on_delete=models.SET_NULL, null=True, related_name="+", help_text="who was warned"

@@ -13,7 +13,8 @@ from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_MATCHERS = 20
 MAX_VALUES = 100
-MAX_LENGTH = 400
+# a subject has 410 characters at most, and escaped each of them may be three
+MAX_LENGTH = 3 * 410
 # what a breach can have; beside them label.x, a job's own
 MATCHED = {
     "subject": "Subject",

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.actions.keeping import keep
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.taking_steps import advance
 from fleetwatch.alerts.incidents.incident_actions import Action as Deed
@@ -20,6 +21,7 @@ from fleetwatch.notify.models import Delivery
 from tests.actions.factories import (
     a_policy,
     an_idle_job,
+    an_operator,
     answer,
     deliver,
     goes_on,
@@ -59,6 +61,20 @@ def test_a_job_is_ended_after_two_warnings_and_the_time_between():
         order.key,
         Decimal(2),
     )
+
+
+def test_the_longest_key_of_a_job_is_warned_of_ended_kept_and_told_whole(client):
+    longest = "k" * 400 + "~123456789"  # 410 characters: 400 on the wire, and a number
+    a_policy()
+    run = an_idle_job(key=longest)
+
+    assert walk(run, 31, 91, 151) == [{"warned": 1}, {"warned_again": 1}, {"acted": 1}]
+    keep(Action.objects.get().pk, by=the_incident().person, reason="", now=at(152))
+
+    client.force_login(an_operator())
+    [row] = client.get("/api/v1/actions").json()["rows"]
+    assert (row["subject"], row["state"]) == (longest, "kept")
+    assert AuditEntry.objects.get(action="action.keep").subject == longest
 
 
 def test_the_owner_is_warned_by_his_own_channel_with_a_link_that_keeps_it():

@@ -202,6 +202,17 @@ def test_a_hostile_subject_justifies_itself_alone(ana):
     assert not subject.matches({"subject": (KEY,)})
 
 
+def test_the_longest_subject_is_justified_though_each_of_its_characters_is_escaped(ana):
+    longest = "*" * 410
+    hostile = an_incident(a_rule(), longest, opened_at=at(0), person=ana)
+
+    do("not_waste", hostile, ana, reason="mine")
+
+    [_, subject] = stored(Silence.objects.get().matchers)
+    assert subject.matches({"subject": (longest,)})
+    assert not subject.matches({"subject": (longest + "x",)})
+
+
 def test_taking_over_and_giving_to_a_colleague(incident, ana):
     colleague = people.person("cem", name="Cem Kaya")
     people.team("nlp", colleague)
