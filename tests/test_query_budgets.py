@@ -32,6 +32,8 @@ PAGES = {
     "/jobs/slurm/della/1000": 20,
     "/waste": 8,
     "/waste.csv?group_by=job": 5,
+    "/costs": 10,
+    "/costs.csv?group_by=user": 6,
     "/findings": 8,
     "/alerts": 11,
     "/alerts/rules": 5,
@@ -52,6 +54,7 @@ PAGES = {
     "/settings/audit": 4,
     "/me": 17,  # its incidents, and how the reader is reached
     "/charts/spend": 4,
+    "/charts/costs?group_by=user": 5,
     "/charts/fleet": 6,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
 }

@@ -33,7 +33,8 @@ OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         "set_notifications",
-        *("jobs", "job", "findings", "finding", "finding_decide", "search", "waste", "waste_csv"),
+        *("jobs", "job", "findings", "finding", "finding_decide", "search"),
+        *("waste", "waste_csv", "costs", "costs_file"),
         *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions"),  # what words mean
@@ -51,7 +52,7 @@ OPEN = frozenset(
 # beside these where sums are everybody's
 OPEN_WITH_PSEUDONYMS = frozenset({"overview", "overview_worst", "api-1:fleet_summary"})
 NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
-CHARTS = ("spend", "job", "finding", "budget")  # the others are of machines
+CHARTS = ("spend", "costs", "job", "finding", "budget")  # the others are of machines
 
 
 @dataclass(frozen=True, slots=True)

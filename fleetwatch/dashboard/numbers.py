@@ -145,6 +145,19 @@ def percent(ratio: Decimal | float) -> str:
     return f"{tenths:f} %".replace(".0 %", " %")
 
 
+def change(ratio: float | None) -> str:
+    """By which share a figure grew or fell: "+6.5 %", "−20 %", of what is ten times as much or more
+    "×26"; "" where it grew from nothing.
+    """
+    if ratio is None:
+        return ""
+    if abs(ratio) < 0.0005:
+        return "±0 %"
+    if ratio >= 9:
+        return f"×{_round(_decimal(ratio + 1), 0):,}"
+    return f"{'+' if ratio > 0 else '−'}{percent(abs(ratio))}"
+
+
 def points(low: float, high: float) -> str:
     """+28 to +38 points: the interval of a difference of two shares; one figure where both ends
     read alike.

@@ -70,6 +70,11 @@ class Columns(Generic[Label]):
         keys = self.by[group_by]
         return self.where(np.isin(keys.ids, list(ids))[keys.at])
 
+    def but(self, group_by: str, ids: Collection[int]) -> "Columns[Label]":
+        """The spans of all other groups."""
+        keys = self.by[group_by]
+        return self.where(~np.isin(keys.ids, list(ids))[keys.at])
+
     def held(self, group_by: str) -> "Columns[Label]":
         """The spans that are of a group."""
         keys = self.by[group_by]

@@ -86,6 +86,11 @@ def ranked(
     return _window(columns, order, names, min(first, len(order.ids)), size)
 
 
+def largest(columns: Columns[Kind], group_by: str, sort: str, size: int) -> list[int]:
+    """The ids of the first `size` groups in the order of ranked()."""
+    return list(map(int, _ordered(columns, group_by, sort).ids[:size]))
+
+
 def _window(columns: Columns[Kind], order: "_Order", names: Names, first: int, size: int) -> Ranked:
     shown = order.ids[first : first + size].tolist()
     # two lines more than are shown: what comes before them, and what after; each span is summed

@@ -54,6 +54,7 @@ __all__ = [
     "Line",
     "Look",
     "Machine",
+    "Parts",
     "Ranked",
     "Scope",
     "Series",
@@ -65,6 +66,8 @@ __all__ = [
     "capacity_at_most",
     "dollars_over_time",
     "held_by_owner",
+    "largest_over_time",
+    "ledger_began",
     "look",
     "machine",
     "over_time_by",
@@ -99,12 +102,18 @@ def capacity_at_most(interval: Interval) -> int:
 
     Every GPU has each moment since the ledger began once.
     """
-    first = Entry.objects.aggregate(first=Min("start"))["first"]
+    first = ledger_began()
     if first is None or first >= interval.end:
         return 0
     return (interval.end_ms - max(interval.start_ms, to_ms(first))) * GPU.objects.filter(
         parent=None
     ).count()
+
+
+def ledger_began() -> datetime | None:
+    """Since when there are figures; None where there are none yet."""
+    first: datetime | None = Entry.objects.aggregate(first=Min("start"))["first"]
+    return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +192,22 @@ class Look:
         """The time of these groups alone; None = of all."""
         return self if ids is None else Look(self.columns.only(group_by, ids))
 
+    def but(self, group_by: str, ids: Collection[int]) -> "Look":
+        """The time of all other groups."""
+        return Look(self.columns.but(group_by, ids))
+
+    def buckets(self, starts: Sequence[datetime]) -> list[Bucket]:
+        """What was read in each of the steps that begin then; none where nothing was read."""
+        cells = {step: part for (step,), part in by_groups(self.columns, "step").items()}
+        return _buckets(cells, starts) if cells else []
+
     def within(self, states: Collection[str]) -> "Look":
         """The time in these states."""
         return Look(self.columns.where(self.columns.labelled(lambda kind: kind.state in states)))
 
-    def held(self) -> "Look":
-        """The time that jobs held; it was read by job."""
-        return Look(self.columns.held("job"))
+    def held(self, group_by: str = "job") -> "Look":
+        """The time that jobs held (of another grouping: that is in a group); it was read by it."""
+        return Look(self.columns.held(group_by))
 
     def unheld(self) -> "Look":
         """The time that no job held; it was read by job."""
@@ -319,9 +337,8 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
 
     Raises ValueError for another step.
     """
-    seen = look(interval, scope=scope, step=step)
-    cells = {bucket: part for (bucket,), part in by_groups(seen.columns, "step").items()}
-    return _buckets(cells, _starts(interval, step))
+    starts = _starts(interval, step)
+    return look(interval, scope=scope, step=step).buckets(starts) or _buckets({}, starts)
 
 
 def over_time_by(
@@ -338,6 +355,39 @@ def over_time_by(
     return sorted(
         (Series(*lines[key], _buckets(part, starts)) for key, part in parts.items()),
         key=lambda series: (series.key, series.label),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything over time, and what of it is whose: the groups that cost most, the dearest first,
+    what is in no group (no job held it), and all others as one; of what there is not, no bucket.
+    """
+
+    whole: list[Bucket]
+    largest: list[Series]
+    unallocated: list[Bucket]
+    others: list[Bucket]
+
+
+def largest_over_time(
+    interval: Interval, group_by: str, step: str, size: int, *, scope: Scope = EVERYTHING
+) -> Parts:
+    """dollars_over_time(), taken apart by `size` groups.
+
+    Raises ValueError for another group_by or step.
+    """
+    seen = look(interval, group_by, scope=scope, step=step)
+    starts = _starts(interval, step)
+    held = seen.held(group_by)
+    ids = ranking.largest(held.columns, group_by, ranking.COST, size)
+    parts = held.of(group_by, ids).steps(group_by)
+    lines = seen.lines(group_by, ids)
+    return Parts(
+        seen.buckets(starts),
+        [Series(*lines[key], _buckets(parts[key], starts)) for key in ids],
+        seen.of(group_by, [NO_KEY]).buckets(starts),
+        held.but(group_by, ids).buckets(starts),
     )
 
 

@@ -24,6 +24,7 @@ from fleetwatch.alerts.models import (
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import MappingRule
+from fleetwatch.dashboard.views.costs import GROUPS as COST_GROUPS
 from fleetwatch.dashboard.views.waste import GROUPS
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.inventory.models import GPU
@@ -175,6 +176,9 @@ def others_paths(split: World, others: Job) -> list[str]:
         f"/jobs?node={MACHINE}&sort=cost",
         *(f"/waste?{WEEK}&group_by={group_by}" for group_by in GROUPS),
         *(f"/waste.csv?{WEEK}&group_by={group_by}" for group_by in GROUPS),
+        *(f"/costs?{WEEK}&group_by={group_by}" for group_by in COST_GROUPS),
+        *(f"/costs.csv?{WEEK}&group_by={group_by}" for group_by in COST_GROUPS),
+        *(f"/charts/costs?as=csv&group_by={group_by}" for group_by in COST_GROUPS),
         *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
         *("/alerts?state=resolved", "/alerts?state=acknowledged", f"/alerts?person={PERSON}"),

@@ -62,7 +62,7 @@ def test_no_page_shows_what_is_others_or_links_to_what_is_closed(role, split, ot
 
     assert reading.wrong == []
     assert reading.closed() == []
-    assert {"me", "jobs", "job", "waste", "waste_csv", "findings", "finding", "chart"} <= (
+    assert {"me", "jobs", "job", "waste", "waste_csv", "costs", "findings", "finding", "chart"} <= (
         reading.opened
     )
     assert reading.pages - OPEN - {

@@ -42,7 +42,7 @@ OPEN = {
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}
 # files: that one was taken is an entry of the audit log; a page writes nothing
-EXPORTS = {"waste_csv", "report_file", "audit_csv", "audit_jsonl"}
+EXPORTS = {"waste_csv", "costs_file", "report_file", "audit_csv", "audit_jsonl"}
 # addresses that not everybody who is logged in may open
 READ_BY = {
     "people": Right.PEOPLE,
@@ -194,8 +194,9 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("incident", "pk"): numbers,
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
-        ("chart", "name"): ["spend", "fleet"],
+        ("chart", "name"): ["spend", "costs", "fleet"],
         ("report_file", "name"): ["csv"],
+        ("costs_file", "form"): ["csv"],
         ("budget", "slug"): ["nlp-research"],
     }
     of_field: dict[Any, list[Any]] = {

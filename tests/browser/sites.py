@@ -23,6 +23,7 @@ PAGES = {
     "jobs": "/jobs",
     "job": "/jobs/slurm/della/1000",
     "waste": "/waste?group_by=user",
+    "costs": "/costs?range=24h&group_by=user",
     "findings": "/findings",
     "alerts": "/alerts",
     "rules": "/alerts/rules",

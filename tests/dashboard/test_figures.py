@@ -7,7 +7,7 @@ import pytest
 
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import figures
-from fleetwatch.dashboard.drawing.figures import BAR_SHARE, Bar, HeatMap, Line
+from fleetwatch.dashboard.drawing.figures import BAR_SHARE, Bar, HeatMap, Line, Part
 from fleetwatch.ledger.policy import SHOWN_STATES
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -22,17 +22,21 @@ def bars(starts, *, hours=1):
     ]
 
 
+def parts(**dollars):
+    return [Part(words.BY_NAME[name].label, name, usd) for name, usd in dollars.items()]
+
+
 def valid(figure):
     """The figure, if plotly takes it."""
     go.Figure({"data": figure["data"], "layout": figure["layout"]})
     return figure
 
 
-def test_dollars_are_stacked_in_the_order_of_the_states():
+def test_dollars_are_stacked_in_the_order_of_their_parts():
     figure = valid(
-        figures.dollars_by_state(
+        figures.stacked_dollars(
             bars(HOURS),
-            {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]},
+            parts(useful=[4.0, 5.0, 6.0], idle=[1.0, 0.0, 2.0], free=[0, 0, 0]),
             step="hour",
         )
     )
@@ -51,10 +55,10 @@ def test_many_hours_are_an_area():
     hours = [START + timedelta(hours=number) for number in range(63)]
 
     figure = valid(
-        figures.dollars_by_state(bars(hours), {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour")
+        figures.stacked_dollars(bars(hours), parts(idle=[1.0] * 63, free=[1.0] * 63), step="hour")
     )
 
-    assert {trace["stackgroup"] for trace in figure["data"]} == {"states"}
+    assert {trace["stackgroup"] for trace in figure["data"]} == {"parts"}
     assert figure["data"][1]["fillpattern"]["shape"]
 
 
@@ -62,7 +66,7 @@ def test_a_day_is_a_bar_in_the_middle_of_its_day():
     days = [START + timedelta(days=number) for number in range(3)]
 
     figure = valid(
-        figures.dollars_by_state(bars(days, hours=24), {"useful": [1.0, 2.0, 3.0]}, step="day")
+        figures.stacked_dollars(bars(days, hours=24), parts(useful=[1.0, 2.0, 3.0]), step="day")
     )
 
     assert figure["data"][0]["type"] == "bar"
@@ -75,7 +79,7 @@ def test_a_part_of_an_hour_is_narrow_and_as_high_as_it_costs_by_the_hour():
     part = Bar(START + timedelta(minutes=45), START + timedelta(hours=1), 3_600_000, 900_000)
     running = Bar(START + timedelta(hours=1), START + timedelta(minutes=90), 3_600_000, 1_800_000)
 
-    figure = valid(figures.dollars_by_state([part, running], {"useful": [1.0, 2.0]}, step="hour"))
+    figure = valid(figures.stacked_dollars([part, running], parts(useful=[1.0, 2.0]), step="hour"))
 
     trace = figure["data"][0]
     assert (trace["y"], trace["customdata"]) == ([4.0, 4.0], [1.0, 2.0])
@@ -88,7 +92,7 @@ def test_ticks_stand_where_hours_begin():
     part = Bar(START - timedelta(minutes=20), START, 3_600_000, 1_200_000)
 
     figure = valid(
-        figures.dollars_by_state([part, *bars(starts)], {"useful": [1.0] * 25}, step="hour")
+        figures.stacked_dollars([part, *bars(starts)], parts(useful=[1.0] * 25), step="hour")
     )
 
     assert figure["layout"]["xaxis"]["tickvals"] == [
@@ -114,9 +118,9 @@ def test_a_money_axis_never_reads_milli(top, ticks):
 
 @pytest.mark.parametrize("state", ["free", "unobserved"])
 def test_what_is_nobodys_is_hatched(state):
-    trace = valid(figures.dollars_by_state(bars(HOURS), {state: [1.0, 1.0, 1.0]}, step="hour"))[
-        "data"
-    ][0]
+    trace = valid(
+        figures.stacked_dollars(bars(HOURS), parts(**{state: [1.0, 1.0, 1.0]}), step="hour")
+    )["data"][0]
 
     assert trace["marker"]["pattern"]["shape"]
     assert trace["meta"] == {"token": state}
@@ -124,7 +128,7 @@ def test_what_is_nobodys_is_hatched(state):
 
 def test_a_figure_without_dollars_has_no_trace():
     assert (
-        valid(figures.dollars_by_state(bars(HOURS), {"useful": [0.0, 0.0, 0.0]}, step="hour"))[
+        valid(figures.stacked_dollars(bars(HOURS), parts(useful=[0.0, 0.0, 0.0]), step="hour"))[
             "data"
         ]
         == []

@@ -166,3 +166,21 @@ def test_a_statements_amounts_are_to_the_cent(amount, text):
 )
 def test_hours_that_were_added_or_taken_away_have_their_sign(gpu_ms, text):
     assert numbers.signed_hours(gpu_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, ""),
+        (0.0, "±0 %"),
+        (-0.000499, "±0 %"),
+        (0.0005, "+0.1 %"),
+        (-0.2, "−20 %"),
+        (-1.0, "−100 %"),
+        (8.99, "+899 %"),
+        (9.0, "×10"),
+        (255.27, "×256"),
+    ],
+)
+def test_a_change_is_a_share_or_a_multiple(ratio, text):
+    assert numbers.change(ratio) == text

@@ -12,9 +12,20 @@ from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping.attribution import seen_spans
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.drawing import figures, maps
-from fleetwatch.dashboard.drawing.figures import SHARE, Bar, Expected, Figure, Line
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, scope_of
+from fleetwatch.dashboard.drawing import figures, maps, spending
+from fleetwatch.dashboard.drawing.chart import (
+    SPENT_BY,
+    Cell,
+    Chart,
+    NoPeriodError,
+    NoSuchChartError,
+    Params,
+    heads,
+    scope_asked,
+    text_of,
+)
+from fleetwatch.dashboard.drawing.figures import SHARE, Expected, Figure, Line
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, states
 from fleetwatch.diagnosis.cause import Cause
@@ -22,9 +33,7 @@ from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.figures import boundaries, pricing
-from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Bucket
+from fleetwatch.figures import pricing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -36,32 +45,7 @@ from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
 
-SPENT_BY = (*SUBJECTS, "gpu", "job")
 USEFUL = "useful"
-LAG_MS = 180_000  # the ledger is behind by less, while agents send
-
-Params = Mapping[str, str]
-Cell = str | float | None
-
-
-class NoSuchChartError(LookupError):
-    """There is no chart of that name, or not of that subject."""
-
-
-class NoPeriodError(ValueError):
-    """The chart is of a time of its own, and the address names another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose rows are
-    made where they are shown.
-    """
-
-    title: str
-    figure: Figure
-    columns: Sequence[str]
-    rows: Callable[[], Sequence[Sequence[Cell]]]
 
 
 def parameters(name: str) -> tuple[str, ...]:
@@ -91,77 +75,20 @@ def _of_lines(
     return Chart(
         title,
         figures.series(starts, lines, y_format=y_format, unit=unit),
-        _heads(period, [line.name for line in lines]),
-        lambda: list(zip(map(_text, starts), *(line.values for line in lines), strict=True)),
+        heads(period, [line.name for line in lines]),
+        lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
     )
-
-
-def _filters(params: Params) -> dict[str, str]:
-    return {name: params[name] for name in SPENT_BY if params.get(name)}
-
-
-def _spend(params: Params, period: Period) -> Chart:
-    step = period.timeframe.step
-    scope = scope_of(_filters(params))
-    buckets = costs.dollars_over_time(period.interval, step, scope=scope)
-    drawn = spent_bars(buckets, step, period)
-    bars = [bar for _, bar in drawn]
-    dollars = _by_state([bucket for bucket, _ in drawn])
-    return Chart(
-        f"Dollars per {step} by state",
-        figures.dollars_by_state(bars, dollars, step=step),
-        _heads(period, [f"End ({period.zone})", *(f"{state.label} $" for state in words.SHOWN)]),
-        lambda: [
-            [_text(bar.start), _text(bar.end), *usd]
-            for bar, *usd in zip(bars, *dollars.values(), strict=True)
-        ],
-    )
-
-
-def _by_state(buckets: Sequence[Bucket]) -> dict[str, list[float]]:
-    """Dollars of each bucket, by state in its order."""
-    costs_of = [bucket.totals.shown_cost for bucket in buckets]
-    return {state: [round(float(cost[state]), 6) for cost in costs_of] for state in words.NAMES}
-
-
-def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tuple[Bucket, Bar]]:
-    """The buckets of the period that have begun, each with where it is drawn: as far as it lies in
-    the period and is over, and something of it is known.
-    """
-    drawn: list[tuple[Bucket, Bar]] = []
-    for bucket in buckets:
-        whole_end = boundaries.following(bucket.start, step, period.zone)
-        start = max(bucket.start, period.interval.start)
-        end = min(whole_end, period.interval.end, period.now)
-        known_ms = max(0, to_ms(end) - to_ms(start))
-        if known_ms and whole_end > period.now:
-            known_ms = _known_ms(bucket, known_ms, drawn)
-        if known_ms:
-            whole_ms = to_ms(whole_end) - to_ms(bucket.start)
-            drawn.append((bucket, Bar(period.local(start), period.local(end), whole_ms, known_ms)))
-    return drawn
-
-
-def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
-    """Of how much of the step that goes on the ledger knows: it is behind by what agents and
-    posting take, told by the GPUs before.
-    """
-    if not before or not before[-1][0].totals.capacity_ms:
-        return shown_ms
-    bucket, bar = before[-1]
-    known_ms = running.totals.capacity_ms * bar.known_ms // bucket.totals.capacity_ms
-    return max(0, shown_ms - LAG_MS, min(shown_ms, known_ms))
 
 
 def _fleet(params: Params, period: Period) -> Chart:
     metric = params.get("metric", "state")
     if metric not in maps.METRICS:
         raise NoSuchChartError(metric)
-    heat = maps.heat_map(metric, period.so_far, period.zone, scope=scope_of(_filters(params)))
+    heat = maps.heat_map(metric, period.so_far, period.zone, scope=scope_asked(params))
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
         figures.state_map(heat) if metric == "state" else figures.metric_map(heat),
-        ["GPU", *map(_text, heat.starts)],
+        ["GPU", *map(text_of, heat.starts)],
         partial(_map_rows, heat, metric),
     )
 
@@ -232,7 +159,7 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     starts = _local(read.start_ms, period)
     chart = _of_lines(metric.title, starts, lines, period, metric.y_format, metric.unit)
     names = [f"{metric.title}: {line.name}{metric.unit}" for line in lines]
-    return replace(chart, columns=_heads(period, names))
+    return replace(chart, columns=heads(period, names))
 
 
 def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
@@ -241,10 +168,6 @@ def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
 
 def _is_read(values: Sequence[float | None]) -> bool:
     return any(value is not None for value in values)
-
-
-def _heads(period: Period, names: Iterable[str]) -> list[str]:
-    return [f"Start ({period.zone})", *names]
 
 
 JOB_CURVES = ("util_mean", "sm_active", "tensor_active", "power_w", "memory_used_bytes")
@@ -528,8 +451,8 @@ def _burn_rows(
 ) -> list[list[Cell]]:
     """By the end of each day what was spent, then what is expected."""
     return [
-        *([_text(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
-        *([_text(at), None, *ends] for at, *ends in steps),
+        *([text_of(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
+        *([text_of(at), None, *ends] for at, *ends in steps),
     ]
 
 
@@ -558,10 +481,6 @@ def _spent(
     return list(zip(map(period.local, moments), dollars, strict=True))
 
 
-def _text(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a chart is drawn, and what its address may name."""
@@ -571,7 +490,8 @@ class Kind:
 
 
 CHARTS = {
-    "spend": Kind(_spend, (*SPENT_BY, *PERIOD)),
+    "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
+    "costs": Kind(spending.by_group, ("group_by", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team",)),
     "fleet": Kind(_fleet, ("metric", *SUBJECTS, *PERIOD)),
     "job": Kind(_job, ("job", "gpu", *PERIOD)),

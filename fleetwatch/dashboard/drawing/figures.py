@@ -4,7 +4,7 @@ puts the theme's in.
 A missing value is None: a gap in the line, a hole in the map.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -66,10 +66,18 @@ def money_ticks(top: float) -> str:
     return "$,.2f" if top >= 0.05 else "$,.4f"
 
 
-def dollars_by_state(
-    bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]], *, step: str
-) -> Figure:
-    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of the bars is one state's, or one group's, in a token's colour."""
+
+    label: str
+    token: str
+    dollars: Sequence[float]
+    link: str = ""  # where a click leads
+
+
+def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) -> Figure:
+    """Stacked dollars per hour or per day, the parts in their order from below: bars, or an area
     where they would be too many.
 
     A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
@@ -78,9 +86,9 @@ def dollars_by_state(
     is_area = len(bars) > MAX_BARS
     shape = _LINES if is_area else _place(bars, step)
     traces = [
-        shape | _dollars(state, dollars[state.name], bars) | _pattern(state.name, is_area=is_area)
-        for state in words.SHOWN
-        if any(dollars.get(state.name, ()))
+        shape | _dollars(part, bars) | _pattern(part.token, is_area=is_area)
+        for part in parts
+        if any(part.dollars)
     ]
     layout = _stacked(bars, traces) | {"meta": {"y": f"dollars per {step}"}}
     if bars and not is_area:
@@ -104,27 +112,27 @@ def _place(bars: Sequence[Bar], step: str) -> Figure:
     return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
 
 
-def _dollars(state: words.StateWords, spent: Sequence[float], bars: Sequence[Bar]) -> Figure:
-    """Of one state, as high as in a whole hour or day."""
+def _dollars(part: Part, bars: Sequence[Bar]) -> Figure:
+    """Of one part, as high as in a whole hour or day."""
     return {
-        "name": state.label,
+        "name": part.label,
         "x": [_iso(bar.start) for bar in bars],
         "y": [
             round(usd * bar.whole_ms / bar.known_ms, 6)
-            for usd, bar in zip(spent, bars, strict=True)
+            for usd, bar in zip(part.dollars, bars, strict=True)
         ],
-        "customdata": spent,
-        "meta": {"token": state.name},
+        "customdata": part.dollars,
+        "meta": {"token": part.token} | ({"link": part.link} if part.link else {}),
         "hovertemplate": "%{customdata:$,.2f}",
     }
 
 
-def _pattern(state: str, *, is_area: bool) -> Figure:
+def _pattern(token: str, *, is_area: bool) -> Figure:
     """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
-    shape = {"free": "/", "unobserved": "\\"}.get(state, "")
+    shape = {"free": "/", "unobserved": "\\"}.get(token, "")
     pattern = {"shape": shape} | ({"size": 5, "solidity": 0.35} if shape else {})
     if is_area:
-        return {"stackgroup": "states", "line": {"width": 0}, "fillpattern": pattern}
+        return {"stackgroup": "parts", "line": {"width": 0}, "fillpattern": pattern}
     return {"marker": {"pattern": pattern}}
 
 

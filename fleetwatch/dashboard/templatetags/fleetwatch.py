@@ -48,6 +48,7 @@ for text_of in (
     numbers.signed_hours,
     numbers.gpu_hours_exact,
     numbers.percent,
+    numbers.change,
     numbers.duration,
     numbers.gibibytes,
     numbers.watts,
@@ -128,6 +129,17 @@ def icon(name: str, size: int = 16) -> dict[str, Any]:
 def press(label: str, view: str, *args: Any, id: int | None = None) -> dict[str, Any]:
     """A button that posts to the view, with the `id` of a row."""
     return {"label": label, "address": reverse(view, args=args), "id": id}
+
+
+@register.inclusion_tag("dashboard/_sort.html", takes_context=True)
+def sort_head(context: Context, sort: str, label: str, classes: str = "num") -> dict[str, Any]:
+    """The head of a column by which the page's table may be sorted."""
+    return {
+        "label": label,
+        "classes": classes,
+        "is_sorted": context["sort"] == sort,
+        "address": query(context, sort=sort),
+    }
 
 
 _HEADING = '<th scope="col" class="{}">{}</th>'

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts, grid
+from fleetwatch.dashboard.drawing.chart import Chart, NoPeriodError, NoSuchChartError
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import file
@@ -29,15 +30,15 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     try:
         period = read_period(request, is_page=form == "table")
         chart = charts.build(name, request.GET.dict(), period)
-    except charts.NoSuchChartError as error:
+    except NoSuchChartError as error:
         raise Http404(str(error)) from error
-    except (TimeframeError, charts.NoPeriodError) as error:
+    except (TimeframeError, NoPeriodError) as error:
         return refused(str(error))
     return _answer(request, name, chart, period, version)
 
 
 def _answer(
-    request: HttpRequest, name: str, chart: charts.Chart, period: Period, version: str
+    request: HttpRequest, name: str, chart: Chart, period: Period, version: str
 ) -> HttpResponse:
     """The chart in the form that the address asks for. Raises Http404 where there is no such."""
     match request.GET.get("as", "json"):
@@ -52,11 +53,11 @@ def _answer(
             raise Http404(f"as={form}")
 
 
-def _csv(chart: charts.Chart) -> str:
+def _csv(chart: Chart) -> str:
     return to_csv([defused(column) for column in chart.columns], chart.rows())
 
 
-def _json(chart: charts.Chart) -> HttpResponse:
+def _json(chart: Chart) -> HttpResponse:
     content = {"title": chart.title, **chart.figure}
     encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
     return HttpResponse(encoded, content_type="application/json")

@@ -19,7 +19,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.showing import CSV, existing, file
+from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
@@ -28,7 +28,6 @@ from fleetwatch.reports.months import name_at
 MAX_SAVINGS = 15
 MAX_DIGESTS = 12
 MAX_LINES = 200  # on the page; all of them are in the files
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),

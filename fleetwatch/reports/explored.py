@@ -1,0 +1,145 @@
+"""Where the money went: costs by any grouping, beside the period before; the same as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.figures import pricing, ranking
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.comparison import Compared, compared
+from fleetwatch.figures.selectors import Group, Look
+from fleetwatch.figures.totals import EVERYTHING, Scope, together
+from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.reports.exports.tables import Cell, Table
+
+ALL = 2**31  # lines
+HOURS_STEP = Decimal("0.000001")
+COLUMNS = (
+    "label",
+    "from_utc",
+    "to_utc",
+    "gpu_hours",
+    "cost_usd",
+    "wasted_usd",
+    "before_from_utc",
+    "before_to_utc",
+    "before_cost_usd",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """The lines that are not shown, as one."""
+
+    count: int
+    line: Compared
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The lines of a grouping, the dearest first, and the others: together the whole."""
+
+    interval: Interval
+    before: Interval | None  # None = there is nothing to compare with
+    group_by: str
+    lines: list[Compared]
+    others: Others
+    whole: Compared
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether lines are beside what they cost before."""
+        return self.before is not None and self.group_by != "job"
+
+
+def explored(
+    interval: Interval,
+    before: Interval,
+    group_by: str,
+    *,
+    scope: Scope = EVERYTHING,
+    size: int = ALL,
+) -> Explored:
+    """Costs of the interval by a grouping of figures or by state, in `size` lines, each beside what
+    it cost in `before`, where the ledger knows all of that.
+
+    Jobs come and go: their lines are compared with nothing. Raises ValueError for another group_by.
+    """
+    seen = _look(interval, group_by, scope)
+    then = _look(before, group_by, scope) if _is_known(before) else None
+    lines, others = _jobs(seen, size) if group_by == "job" else _groups(seen, then, group_by, size)
+    whole = Compared("", "Total", seen.totals(), then.totals() if then else None)
+    return Explored(interval, before if then else None, group_by, lines, others, whole)
+
+
+def _is_known(interval: Interval) -> bool:
+    began = costs.ledger_began()
+    return began is not None and began <= interval.start
+
+
+def _look(interval: Interval, group_by: str, scope: Scope) -> Look:
+    groups = () if group_by == "state" else (group_by,)
+    return costs.look(interval, *groups, scope=scope)
+
+
+def _jobs(seen: Look, size: int) -> tuple[list[Compared], Others]:
+    """Of tens of thousands only the shown ones are summed one by one."""
+    ranked = seen.ranked("job", size, sort=ranking.COST)
+    rest = ranked.after
+    return compared(ranked.groups, None), Others(rest.groups, Compared("", "", rest.totals, None))
+
+
+def _groups(
+    seen: Look, then: Look | None, group_by: str, size: int
+) -> tuple[list[Compared], Others]:
+    earlier = None if then is None else _lines(then, group_by)
+    lines = compared(_lines(seen, group_by), earlier)
+    left = lines[size:]
+    return lines[:size], Others(len(left), _sum(left))
+
+
+def _lines(seen: Look, group_by: str) -> Sequence[Group]:
+    """All lines, the dearest first; states in the ledger's order."""
+    if group_by != "state":
+        return seen.ranked(group_by, ALL, sort=ranking.COST).groups
+    states = (Group(state, state.capitalize(), seen.within((state,)).totals()) for state in STATES)
+    return [line for line in states if line.totals.capacity_ms]
+
+
+def _sum(lines: Sequence[Compared]) -> Compared:
+    before = [line.before for line in lines if line.before is not None]
+    return Compared(
+        "", "", together(line.totals for line in lines), together(before) if before else None
+    )
+
+
+def table(costs_of: Explored) -> Table:
+    """Every line, exact: GPU-hours, and micro-dollars that sum to their total."""
+    lines = costs_of.lines
+    cost_usd = pricing.lines([line.totals.cost_usd for line in lines])
+    wasted_usd = pricing.lines([line.totals.wasted_usd for line in lines])
+    before_usd = _before(lines)
+    ends = [*_ends(costs_of.interval), *_ends(costs_of.before)]
+    rows = [
+        (line.key, line.label, *ends[:2], _hours(line), cost, wasted, *ends[2:], before)
+        for line, cost, wasted, before in zip(lines, cost_usd, wasted_usd, before_usd, strict=True)
+    ]
+    return Table("Costs", (costs_of.group_by, *COLUMNS), rows)
+
+
+def _before(lines: Sequence[Compared]) -> Sequence[Decimal | None]:
+    """What lines cost before; None where there is nothing to compare with."""
+    if any(line.before is None for line in lines):
+        return [None] * len(lines)
+    return pricing.lines([line.before.cost_usd for line in lines if line.before is not None])
+
+
+def _ends(interval: Interval | None) -> tuple[Cell, Cell]:
+    if interval is None:
+        return None, None
+    return f"{interval.start:%Y-%m-%dT%H:%M:%SZ}", f"{interval.end:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _hours(line: Compared) -> Decimal:
+    return (Decimal(line.totals.capacity_ms) / HOUR_MS).quantize(HOURS_STEP)

@@ -1,0 +1,143 @@
+"""The cost explorer as somebody sees it."""
+
+import csv
+import io
+
+import pytest
+
+from fleetwatch.ledger.models import Entry
+from tests.dashboard import factories
+from tests.markup import tight
+from tests.reports.test_download import sheets
+
+pytestmark = pytest.mark.django_db
+
+TWO_HOURS = "from=now-2h&to=now"
+FORGED = "=1+1"
+
+
+@pytest.fixture
+def explorer(admin):
+    """At $2 an hour: ann's job two hours of work, then an idle one; the last hour is free."""
+    gpu = factories.gpu(factories.node(), hours=4)
+    factories.rate("2.00")
+    job = factories.job(user=FORGED)
+    factories.hold(gpu, job, hours_ago=4, hours=3)
+    states = {4: "useful", 3: "useful", 2: "idle"}
+    entries = [
+        factories.entry(gpu, hours_ago=ago, state=state, held_by=job)
+        for ago, state in states.items()
+    ]
+    Entry.objects.bulk_create([*entries, factories.entry(gpu, hours_ago=1, state="free")])
+    return admin
+
+
+def page_of(client, address):
+    return tight(client.get(address).content.decode())
+
+
+def test_a_period_stands_beside_the_one_before(explorer):
+    answer = explorer.get(f"/costs?{TWO_HOURS}")
+
+    team, free = answer.context["lines"]
+    assert (team.key, team.totals.cost_usd, team.change_usd) == ("nlp", 2, -2)
+    assert (free.key, free.totals.cost_usd, free.change_usd) == ("", 2, 2)
+    page = tight(answer.content.decode())
+    assert '<span class="down">−<span title="$2.000000">$2.00</span></span>' in page
+    assert '<span class="up">+<span title="$2.000000">$2.00</span></span>' in page
+    assert '<span class="sub">new</span>' in page
+
+
+def test_without_a_period_before_nothing_is_said_of_a_change(explorer):
+    page = page_of(explorer, "/costs?from=now-4h&to=now")
+
+    assert "nothing to compare with" in page
+    assert "sort=change" not in page
+
+
+def test_a_line_leads_to_what_it_is_made_of(explorer):
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=team&node=node-001")
+    by_user = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=user&team=nlp")
+
+    assert (
+        'href="/costs?from=now-2h&amp;to=now&amp;node=node-001&amp;group_by=user&amp;team=nlp"'
+        in page
+    )
+    assert "group_by=job&amp;user=%3D1%2B1" in by_user
+
+
+@pytest.mark.parametrize(
+    "group_by", ["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "state"]
+)
+def test_every_grouping_sums_to_the_total(explorer, group_by):
+    answer = explorer.get(f"/costs?from=now-4h&to=now&group_by={group_by}")
+
+    assert sum(line.totals.cost_usd for line in answer.context["lines"]) == 8
+    assert answer.context["seen"].whole.totals.cost_usd == 8
+
+
+def test_a_grouping_or_order_that_there_is_not_is_said(explorer):
+    page = page_of(explorer, "/costs?group_by=nap&sort=nap")
+
+    assert "There is no `group_by` &#x27;nap&#x27;; there are team," in page
+    assert "There is no `sort` &#x27;nap&#x27;; there are cost," in page
+
+
+def test_the_chart_has_a_part_for_each_group_and_for_nobody(explorer):
+    figure = explorer.get("/charts/costs?from=now-4h&to=now&group_by=team").json()
+
+    drawn = {part["name"]: (part["meta"]["token"], part["y"]) for part in figure["data"]}
+    assert drawn == {
+        "nlp": ("group-1", [2.0, 2.0, 2.0, 0.0]),
+        "Unallocated": ("free", [0.0, 0.0, 0.0, 2.0]),
+    }
+
+
+def test_the_chart_by_state_is_the_states_own(explorer):
+    figure = explorer.get("/charts/costs?from=now-4h&to=now&group_by=state").json()
+
+    assert [part["name"] for part in figure["data"]] == ["Useful", "Idle", "Free"]
+    assert explorer.get("/charts/costs?group_by=nap").status_code == 404
+
+
+def test_the_eighth_group_is_one_of_the_others(admin):
+    factories.rate("2.00")
+    for number in range(9):
+        gpu = factories.gpu(factories.node(f"n{number}"), hours=2)
+        held = factories.job(f"slurm/della/{number}", team=f"team-{number}")
+        ms = 360_000 * (9 - number)
+        factories.entry(gpu, hours_ago=1, held_by=held, gpu_ms=ms).save()
+
+    answer = admin.get("/charts/costs?from=now-1h&to=now&group_by=team")
+
+    names = [part["name"] for part in answer.json()["data"]]
+    assert names == [*(f"team-{number}" for number in range(7)), "All others"]
+    # of $2 an hour: 0.2 h and 0.1 h
+    assert answer.json()["data"][-1]["y"] == [0.6]
+
+
+def test_the_files_have_every_line_and_no_formula(explorer):
+    taken = explorer.get("/costs.csv?from=now-4h&to=now&group_by=user").content.decode()
+    book = explorer.get("/costs.xlsx?from=now-4h&to=now&group_by=user").content
+
+    rows = list(csv.DictReader(io.StringIO(taken)))
+    assert [(row["user"], row["cost_usd"]) for row in rows] == [
+        (f"'{FORGED}", "6.000000"),
+        ("", "2.000000"),
+    ]
+    columns, *lines = sheets(book)["Costs"]
+    assert columns[:2] == ["user", "label"]
+    assert lines[0][0] == FORGED
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/costs.pdf", 404),
+        ("/costs.csv?group_by=nap", 422),
+        ("/costs.csv?from=never", 422),
+        ("/costs.csv?nap=1", 422),
+    ],
+)
+def test_a_file_that_can_not_be_made_is_refused(explorer, address, status):
+    assert explorer.get(address).status_code == status
