@@ -26,6 +26,7 @@ from fleetwatch.alerts.incidents.owners import Owners, owners_of
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -51,31 +52,22 @@ State = Incident.State
 log = structlog.get_logger(__name__)
 
 
-class NotEvaluatedError(Exception):
-    """Rules that could not be evaluated, and why."""
-
-
 @remembering()
 def evaluate(now: datetime) -> dict[str, int]:
     """How many incidents were opened, kept, left without data, and resolved.
 
     Each rule in a transaction of its own; one that another evaluator is at is left to it. Twice
-    changes nothing. Raises NotEvaluatedError once the other rules were evaluated.
+    changes nothing. Raises PartlyDoneError once the other rules were evaluated: what one of them
+    stumbles over (a name, a row) keeps none from being so.
     """
-    failed: list[str] = []
+    fences = Fences()
     did: Counter[str] = Counter(opened=0, kept=0, no_data=0, resolved=0)
     open_ids = set(Incident.objects.filter(OPEN).values_list("rule", flat=True).distinct())
     for rule in Rule.objects.order_by("pk"):
-        if not (rule.is_enabled or rule.pk in open_ids):
-            continue
-        try:
-            did.update(_evaluated(rule, now))
-        except Exception as error:
-            # what one rule stumbles over (a name, a row) keeps no other from being evaluated
-            log.exception("rule not evaluated", rule=rule.pk)
-            failed.append(f"{rule.name}: {type(error).__name__}: {error}")
-    if failed:
-        raise NotEvaluatedError("; ".join(failed))
+        if rule.is_enabled or rule.pk in open_ids:
+            work = partial(_evaluated, rule, now)
+            did.update(fences.within(rule.name, work, Counter[str]()))
+    fences.check()
     return dict(did)
 
 

@@ -10,7 +10,10 @@ from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
 from fleetwatch.alerts.selectors import timeline
+from fleetwatch.alerts.services import evaluate
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.fences import Fences, PartlyDoneError
+from fleetwatch.lib.sql import execute
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
 from tests.alerts.factories import a_rule, at, longer, ran
@@ -386,3 +389,69 @@ def test_four_evaluators_at_once_send_one_message():
 
     assert sent() == [("app", "U0ANA", "opened")]
     assert (Job.objects.count(), Notification.objects.count()) == (1, 1)
+
+
+def two_owners() -> tuple[Incident, Incident]:
+    """Ana's and Bo's incident, of a group each, of which nobody was told yet."""
+    a_rule()
+    people.app()
+    people.person()
+    people.person("bo", name="Bo Lund")
+    people.route("operators", people.webhook())
+    people.idle_job()
+    people.idle_job(key="slurm/della/2", user="bo", index=1)
+    evaluate(at(31))
+    return Incident.objects.get(person__username="ana"), Incident.objects.get(person__username="bo")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"no": "breach"},  # it can't be put into a group
+        {"labels": {"user": 7}},  # nor can it be told whether something mutes it
+    ],
+)
+def test_an_incident_that_can_not_be_told_keeps_no_other_from_being_so(facts):
+    anas, bos = two_owners()
+    Incident.objects.filter(pk=anas.pk).update(facts=facts)
+
+    with pytest.raises(PartlyDoneError, match=f"^incident {anas.pk}: "):
+        announcing.announce(at(31))
+
+    assert sent() == [("app", "U0BO", "opened")]
+    assert IncidentGroup.objects.get().incidents.get() == bos
+
+
+@pytest.mark.django_db
+def test_a_group_that_can_not_be_told_is_told_once_it_can_and_keeps_no_other_from_being_so():
+    anas, _ = two_owners()
+    announcing._group_new(at(31), Fences())
+    facts = anas.facts
+    Incident.objects.filter(pk=anas.pk).update(facts={"labels": {}})
+
+    with pytest.raises(PartlyDoneError, match=r"^group \d+ of Job idle: "):
+        announcing.announce(at(31))
+
+    assert sent() == [("app", "U0BO", "opened")]
+    assert IncidentGroup.objects.filter(stepped_at=None).count() == 1
+
+    Incident.objects.filter(pk=anas.pk).update(facts=facts)
+    announcing.announce(at(32))
+    assert sent() == [("app", "U0BO", "opened"), ("app", "U0ANA", "opened")]
+
+
+@pytest.mark.django_db
+def test_a_chart_that_can_not_be_drawn_keeps_no_message_from_being_sent(monkeypatch):
+    def broken(*_, **__):
+        execute("SELECT 1 / 0")
+
+    monkeypatch.setattr("fleetwatch.telemetry.selectors.series", broken)
+    a_rule()
+    people.app()
+    people.person()
+    people.route("operators", people.webhook())
+    people.idle_job()
+
+    assert run(31) == [("app", "U0ANA", "opened")]
+    assert Delivery.objects.get().message["spark"] == []

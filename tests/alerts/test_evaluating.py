@@ -6,8 +6,8 @@ from fleetwatch.accounts.models import User
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.alerts.services import NotEvaluatedError
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.fences import PartlyDoneError
 from fleetwatch.notify.models import Delivery
 from tests.alerts.factories import NINE, a_rule, at, longer, ms
 from tests.alerts.test_services import an_idle_job, set_to, slack
@@ -67,7 +67,7 @@ def test_a_rule_that_can_not_be_evaluated_keeps_no_other_from_being_so():
     slack()
     an_idle_job()
 
-    with pytest.raises(NotEvaluatedError, match="^Broken: "):
+    with pytest.raises(PartlyDoneError, match="^Broken: "):
         announcing.run(at(31))
 
     assert Incident.objects.get().rule.name == "Job idle"

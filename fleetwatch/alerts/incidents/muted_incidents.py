@@ -2,24 +2,27 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.conditions import CONDITIONS, condition
 from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
+from fleetwatch.lib.fences import Fences
 
+UNKNOWN = "an error: it can't be told whether something mutes it"
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
 
 
-def mute(now: datetime) -> set[int]:
+def mute(now: datetime, fences: Fences) -> set[int]:
     """Writes down of every incident that fires whether and why it is muted; the groups of those
-    that are no longer, and were told before.
+    that are no longer, and were told before. Of whom that can't be known nobody is told.
     """
     incidents = list(Incident.objects.filter(state__in=FIRES).select_related("rule").order_by("pk"))
     if not incidents:
         return set()
-    why = mute_reasons(incidents, now)
+    why = _reasons(incidents, now, fences)
     returned = set()
     for incident in incidents:
         reason = why[incident.pk]
@@ -30,11 +33,24 @@ def mute(now: datetime) -> set[int]:
 
 def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]:
     """By id of each of these why nobody is told of it at this moment; "" where people are."""
+    return _reasons(incidents, now, Fences())
+
+
+def _reasons(incidents: Iterable[Incident], now: datetime, fences: Fences) -> dict[int, str]:
     speaking = [each.name for each in CONDITIONS if each.speaks_for]
     speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
     ordered = speakers.select_related("rule").order_by("pk")
     mutes = Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
-    return {incident.pk: mutes.reason(_subject(incident)) for incident in incidents}
+    return {
+        incident.pk: fences.within(
+            f"incident {incident.pk}", partial(_reason, mutes, incident), UNKNOWN
+        )
+        for incident in incidents
+    }
+
+
+def _reason(mutes: Mutes, incident: Incident) -> str:
+    return mutes.reason(_subject(incident))
 
 
 def read_mutes(start: datetime, end: datetime) -> list[Mute]:

@@ -1,8 +1,9 @@
 """Whom incidents are told: groups of them, and what is sent of each when."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 
@@ -17,7 +18,8 @@ from fleetwatch.alerts.messaging.ladder import Due, Pace, due
 from fleetwatch.alerts.messaging.notifications import Telling, can_edit, notify, reached_before
 from fleetwatch.alerts.messaging.routing import Destination, Matter, Rung, rung_after, rungs
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Rule
-from fleetwatch.alerts.services import NotEvaluatedError, evaluate
+from fleetwatch.alerts.services import evaluate
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.sql import wait_for_lock
 
 CHANGES_EVERY = timedelta(hours=1)  # where nothing can be edited each is a message more
@@ -27,31 +29,49 @@ State = Incident.State
 def run(now: datetime) -> dict[str, int]:
     """Evaluates every rule, then tells of what that changed; what both did.
 
-    Raises NotEvaluatedError once it told of the other rules.
+    Raises PartlyDoneError once all else was evaluated and told.
     """
-    try:
-        did = evaluate(now)
-    except NotEvaluatedError:
-        announce(now)
-        raise
-    return did | announce(now)
+    fences = Fences()
+    evaluated = fences.within("rules", partial(evaluate, now), dict[str, int]())
+    announced = fences.within("messages", partial(announce, now), dict[str, int]())
+    fences.check()
+    return evaluated | announced
 
 
 def announce(now: datetime) -> dict[str, int]:
     """How many groups were opened and closed, and how many people and channels were told. One
     evaluator at a time; the next one finds it told.
+
+    Raises PartlyDoneError once all other groups were told.
     """
+    fences = Fences()
     with transaction.atomic():
         wait_for_lock("alerts.announce")  # who evaluated last tells what all did
-        returned = mute(now)
-        did = Counter(groups_opened=_group_new(now), groups_closed=0, told=0)
-        for news, book in _open_groups():
-            if news.group.pk in returned and news.is_pressing:
-                did["told"] += _return(news, book, now)
-            else:
-                did.update(_advance(news, book, now))
-        did["told"] += send_due(now)
+        returned = mute(now, fences)
+        did = Counter(groups_opened=_group_new(now, fences), groups_closed=0, told=0)
+        did.update(_tell_all(returned, now, fences))
+        did["told"] += send_due(now, fences)
+    fences.check()
     return dict(did)
+
+
+def _tell_all(returned: Collection[int], now: datetime, fences: Fences) -> Counter[str]:
+    did: Counter[str] = Counter()
+    for news, book in _open_groups():
+        part = f"group {news.group.pk} of {news.group.rule.name}"
+        work = partial(_tell, news, returned, book, now)
+        did.update(fences.within(part, work, Counter[str]()))
+    return did
+
+
+@transaction.atomic
+def _tell(
+    news: GroupNews, returned: Collection[int], book: AddressBook, now: datetime
+) -> Counter[str]:
+    """What is due of the group, told; of what was muted until now that it goes on."""
+    if news.group.pk in returned and news.is_pressing:
+        return Counter(told=_return(news, book, now))
+    return _advance(news, book, now)
 
 
 def _open_groups() -> list[tuple[GroupNews, AddressBook]]:
@@ -64,15 +84,25 @@ def _open_groups() -> list[tuple[GroupNews, AddressBook]]:
     return [(news, book) for news in every]
 
 
-def _group_new(now: datetime) -> int:
+def _group_new(now: datetime, fences: Fences) -> int:
     """Puts what fires and is in no group yet into one; how many groups are new."""
     fresh = Incident.objects.filter(state=State.FIRING, group=None, is_late=False, muted="")
     by_key: dict[tuple[Rule, str], list[int]] = defaultdict(list)
     for incident in fresh.select_related("rule").order_by("pk"):
-        by_key[incident.rule, group_key(stored_breach(incident.facts))].append(incident.pk)
-    return sum(_join(rule, key, joining, now) for (rule, key), joining in by_key.items())
+        key = fences.within(f"incident {incident.pk}", partial(_key, incident), "")
+        if key:
+            by_key[incident.rule, key].append(incident.pk)
+    return sum(
+        fences.within(f"group {key} of {rule.name}", partial(_join, rule, key, joining, now), False)
+        for (rule, key), joining in by_key.items()
+    )
 
 
+def _key(incident: Incident) -> str:
+    return group_key(stored_breach(incident.facts))
+
+
+@transaction.atomic
 def _join(rule: Rule, key: str, joining: Sequence[int], now: datetime) -> bool:
     group, is_new = IncidentGroup.objects.get_or_create(
         rule=rule, key=key, closed_at=None, defaults={"opened_at": now}

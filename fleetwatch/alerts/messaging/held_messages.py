@@ -5,8 +5,10 @@ in one message; what is over by then and was never told is dropped.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
+from django.db import transaction
 
 from fleetwatch.accounts.visibility import seeing, sight_of
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
@@ -16,13 +18,14 @@ from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.messages import Setting, several_groups
 from fleetwatch.alerts.messaging.notifications import habits_of, place_now
 from fleetwatch.alerts.models import IncidentEvent, IncidentGroup, Notification
+from fleetwatch.lib.fences import Fences
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import Recipient, enqueue
 
 State = Notification.State
 
 
-def send_due(now: datetime) -> int:
+def send_due(now: datetime, fences: Fences) -> int:
     """How many people got what was kept for them."""
     kept = Notification.objects.filter(state__in=KEPT, due_at__lte=now)
     due = kept.select_related("channel").order_by("pk")
@@ -35,11 +38,16 @@ def send_due(now: datetime) -> int:
     news = {each.group.pk: each for each in read_news(list(groups.select_related("rule")))}
     book = read_address_book(by_person.keys())
     return sum(
-        _send(book.people.get(user_id), rows, news, book, now=now)
+        fences.within(
+            f"what was kept for person {user_id}",
+            partial(_send, book.people.get(user_id), rows, news, book, now=now),
+            False,
+        )
         for user_id, rows in by_person.items()
     )
 
 
+@transaction.atomic
 def _send(
     person: Person | None,
     rows: Sequence[Notification],
@@ -54,8 +62,7 @@ def _send(
         return False
     quiet = habits_of(person).quiet
     if quiet is not None and quiet.hold(now):  # he set other hours since
-        ids = [row.pk for row in rows]
-        Notification.objects.filter(pk__in=ids).update(due_at=quiet.end_after(now))
+        _put_off(rows, quiet.end_after(now))
         return False
     wanted = [row for row in rows if _is_worth(row, news[row.group_id])]
     _mark([row for row in rows if row not in wanted], State.DROPPED)
@@ -63,6 +70,11 @@ def _send(
         _readdress(wanted, book)
         _queue(person, wanted, [news[row.group_id] for row in wanted], book, now=now)
     return bool(wanted)
+
+
+def _put_off(rows: Iterable[Notification], until: datetime) -> None:
+    ids = [row.pk for row in rows]
+    Notification.objects.filter(pk__in=ids).update(due_at=until)
 
 
 def _is_worth(row: Notification, news: GroupNews) -> bool:

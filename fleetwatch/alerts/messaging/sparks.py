@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
+
+from django.db import transaction
 
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import allocations
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -31,8 +35,17 @@ NOTHING = Spark()
 def of_breach(breach: Breach) -> Spark:
     """The mean utilisation of the job's GPUs in steps of five minutes over the last three hours up
     to where telemetry ends; NOTHING of another subject, and of a job that held no GPU then.
+
+    A chart that can't be drawn keeps no message from being sent.
     """
-    job = Job.objects.filter(key=breach.subject).first() if breach.kind == "job" else None
+    if breach.kind != "job":
+        return NOTHING
+    return Fences().within(f"chart of {breach.subject}", partial(_of_job, breach), NOTHING)
+
+
+@transaction.atomic
+def _of_job(breach: Breach) -> Spark:
+    job = Job.objects.filter(key=breach.subject).first()
     if job is None:
         return NOTHING
     end_ms = breach.until_ms // STEP_MS * STEP_MS
