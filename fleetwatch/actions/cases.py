@@ -1,10 +1,11 @@
 """Incidents of a policy as its ladder sees them, read anew before each step."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db.models import Count, Sum
@@ -87,8 +88,14 @@ def limits_of(policy: Policy) -> Limits:
 
 def read_cases(policy: Policy, incidents: Sequence[Incident], now: datetime) -> list[Case]:
     """Each of these incidents of the policy's rule, as it stands at this moment."""
-    beside = _read_beside(policy, incidents, now)
-    return [_case(beside, incident) for incident in incidents]
+    return list(map(case_reader(policy, incidents, now), incidents))
+
+
+def case_reader(
+    policy: Policy, incidents: Sequence[Incident], now: datetime
+) -> Callable[[Incident], Case]:
+    """What gives each of these incidents as it stands; what they need is read once for all."""
+    return partial(_case, _read_beside(policy, incidents, now))
 
 
 @dataclass(frozen=True, slots=True)

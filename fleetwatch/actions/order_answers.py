@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -17,6 +18,7 @@ from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_b
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.services import add_event
 from fleetwatch.ingest.node_orders import LASTS
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.message import one_line
 from fleetwatch.notify.models import Delivery
@@ -50,11 +52,17 @@ class Answer:
 
 
 def read_answers(now: datetime) -> dict[str, int]:
-    """How many ladders ended by an answer, and how many of them without any."""
+    """How many ladders ended by an answer, and how many of them without any.
+
+    Raises PartlyDoneError once the other answers were taken.
+    """
+    fences = Fences()
     did: Counter[str] = Counter()
     for action_id, answer in _answers(now):
-        did[_settle(action_id, answer, now)] += 1
+        work = partial(_settle, action_id, answer, now)
+        did[fences.within(f"answer to action {action_id}", work, "")] += 1
     did.pop("", None)
+    fences.check()
     return dict(did)
 
 

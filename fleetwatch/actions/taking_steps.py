@@ -7,6 +7,7 @@ it, limits are counted within it, and the order stands in the same one as the ro
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from django.db.models import Q
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.actions.action_policies import lock_name
-from fleetwatch.actions.cases import WAITING, Case, read_cases
+from fleetwatch.actions.cases import WAITING, Case, case_reader, read_cases
 from fleetwatch.actions.decision import Step, interruption
 from fleetwatch.actions.keeping import keep_url
 from fleetwatch.actions.ladder_locks import hold_open_ladder
@@ -31,6 +32,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import add_event
 from fleetwatch.ingest.node_orders import LASTS, Stop, give
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import has_lock
 from fleetwatch.notify.message import Message
@@ -45,16 +47,38 @@ State = Action.State
 def advance(now: datetime) -> dict[str, int]:
     """How many were warned, warned again, acted on and ended, and how many answers came. Several
     may run at once; twice changes nothing.
+
+    Raises PartlyDoneError once all was done about the other incidents.
     """
-    did = Counter(read_answers(now))
-    did["ended"] += _end_orphans(now)
+    fences = Fences()
+    did = Counter(fences.within("answers", partial(read_answers, now), dict[str, int]()))
+    did["ended"] += fences.within("what is gone", partial(_end_orphans, now), 0)
     enabled = Policy.objects.filter(is_enabled=True, rule__is_enabled=True)
     for policy in enabled.select_related("rule", "channel").order_by("pk"):
-        for case in read_cases(policy, list(_open(policy)), now):
-            if case.decision.step != Step.NOTHING:
-                did[_take(policy.pk, case.incident.pk, now)] += 1
+        work = partial(_advance_all, policy, now)
+        did.update(fences.within(f"policy of {policy.rule.name}", work, Counter[str]()))
     did.pop("", None)
+    fences.check()
     return dict(did)
+
+
+def _advance_all(policy: Policy, now: datetime) -> Counter[str]:
+    """What was done about each incident of the policy. Raises PartlyDoneError."""
+    fences = Fences()
+    did: Counter[str] = Counter()
+    incidents = _open(policy)
+    case_of = case_reader(policy, incidents, now)
+    for incident in incidents:
+        work = partial(_advance, case_of, incident, now)
+        did[fences.within(f"incident {incident.pk}", work, "")] += 1
+    fences.check()
+    return did
+
+
+def _advance(case_of: Callable[[Incident], Case], incident: Incident, now: datetime) -> str:
+    """The step that was taken; "" where none is due."""
+    case = case_of(incident)
+    return _take(case.policy.pk, incident.pk, now) if case.decision.step != Step.NOTHING else ""
 
 
 def _open(policy: Policy) -> list[Incident]:
@@ -65,6 +89,7 @@ def _open(policy: Policy) -> list[Incident]:
     return list(rows.select_related("rule", "team").order_by("pk"))
 
 
+@transaction.atomic
 def _end_orphans(now: datetime) -> int:
     """Ladders whose incident, or policy, was removed; what they asked for is taken back."""
     is_gone = Q(incident=None) | Q(policy=None) | Q(policy__rule__is_enabled=False)

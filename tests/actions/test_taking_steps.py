@@ -13,10 +13,11 @@ from fleetwatch.actions.taking_steps import advance
 from fleetwatch.alerts.incidents.incident_actions import Action as Deed
 from fleetwatch.alerts.incidents.incident_actions import act
 from fleetwatch.alerts.messaging import announcing
-from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.alerts.selectors import timeline
 from fleetwatch.ingest.models import NodeOrder
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.fences import PartlyDoneError
 from fleetwatch.notify.models import Delivery
 from tests.actions.factories import (
     a_policy,
@@ -478,10 +479,26 @@ def test_a_crash_between_order_and_note_leaves_neither(monkeypatch):
         raise RuntimeError("killed")
 
     monkeypatch.setattr("fleetwatch.actions.taking_steps.record", crash)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(PartlyDoneError, match="killed"):
         goes_on(run, 151)
     assert not NodeOrder.objects.exists()
     monkeypatch.undo()
 
     assert walk(run, 152) == [{"acted": 1}]
     assert NodeOrder.objects.count() == 1
+
+
+def test_an_incident_that_can_not_be_read_keeps_no_other_from_being_acted_on():
+    a_policy()
+    run = an_idle_job()
+    people.person("bo", name="Bo Lund")
+    people.idle_job(key="slurm/della/2", user="bo", index=1)
+    goes_on(run, 31)
+    longer(run, 91)
+    announcing.run(at(91))
+    Incident.objects.filter(person__username="bo").update(facts={"no": "breach"}, muted="x")
+
+    with pytest.raises(PartlyDoneError, match=r"^incident \d+: ValidationError"):
+        advance(at(91))
+
+    assert Action.objects.get(person__username="ana").state == "warned_again"
