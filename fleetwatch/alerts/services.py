@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,15 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import evaluation, matchers, weekly_hours
-from fleetwatch.alerts.breach import MINUTE_MS, STALE_MS, Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import (
+    MINUTE_MS,
+    STALE_MS,
+    Breach,
+    Condition,
+    Settings,
+    Watch,
+    stored_breach,
+)
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
@@ -35,6 +43,7 @@ from fleetwatch.notify import wording
 from fleetwatch.notify.models import Channel
 
 RULE_OFF = "the rule was switched off"
+UNWATCHED = "the rule does not watch it any more"
 RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
 # evaluations may come late by so much and still read all that they need
 SLACK_MS = 60 * 60_000
@@ -229,10 +238,11 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
 
 
 def _over_since(rule: Rule, start_ms: int) -> QuerySet[Incident]:
-    """What ended, but for what ended because the rule was switched off: where that goes on it
-    begins anew.
+    """What ended, but for what ended because the rule was switched off, or narrowed: where that
+    goes on, and is watched again, it begins anew.
     """
-    return rule.incidents.filter(ended_ms__gt=start_ms).exclude(resolution=RULE_OFF)
+    over = rule.incidents.filter(ended_ms__gt=start_ms)
+    return over.exclude(resolution__in=(RULE_OFF, UNWATCHED))
 
 
 def _watch(rule: Rule, incidents: Iterable[Incident], now: datetime) -> Watch:
@@ -344,15 +354,37 @@ def _open(writing: _Writing, described: _Described) -> str:
 def _keep_all(
     writing: _Writing, incidents: Mapping[str, Incident], kept: Sequence[Episode]
 ) -> Counter[str]:
-    """All of them in one statement: there are hundreds, and each changes with every evaluation."""
-    described = writing.described(kept)
-    rows = [incidents[each.episode.subject] for each in described]
-    did = Counter(map(partial(_keep, writing), rows, described))
+    """All of them in one statement: there are hundreds, and each changes with every evaluation.
+    What the rule does not watch any more is over.
+    """
+    every = [(incidents[each.episode.subject], each) for each in writing.described(kept)]
+    pairs = [pair for pair in every if _is_watched(writing, *pair)]
+    did = Counter(_keep(writing, *pair) for pair in pairs)
+    rows = [row for row, _ in pairs]
+    did["resolved"] += _leave(writing, {row for row, _ in every}.difference(rows))
     fresh = [{name: getattr(row, name) for name in ("id", *KEPT_UP)} for row in rows]
     if fresh:
         # one text of them all: as parameters of their own the facts cost as much as the rest
         execute(_KEEP, {"rows": msgspec.json.encode(fresh).decode()})
     return did
+
+
+def _is_watched(writing: _Writing, incident: Incident, described: _Described) -> bool:
+    """By its labels of now; where nothing new is known of it, by those that it had."""
+    breach = described.breach
+    if breach is None or writing.stale(described.episode):
+        breach = stored_breach(incident.facts)
+    return matchers.matched(matchers.stored(writing.rule.matchers), breach.labels)
+
+
+def _leave(writing: _Writing, incidents: Collection[Incident]) -> int:
+    """How many of these, which the rule does not watch any more, fired."""
+    fired = [incident for incident in incidents if incident.fired_ms is not None]
+    for incident in fired:
+        _resolve(incident, UNWATCHED, writing.now)
+    passing = [incident.pk for incident in incidents if incident.fired_ms is None]
+    Incident.objects.filter(pk__in=passing).delete()
+    return len(fired)
 
 
 def _keep(writing: _Writing, incident: Incident, described: _Described) -> str:

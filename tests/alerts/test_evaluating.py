@@ -80,3 +80,54 @@ def test_the_longest_key_of_a_job_that_shares_it_opens_an_incident():
     Job.objects.filter(pk=run.job_id).update(key="k" * 400 + "~2")
 
     assert announcing.run(at(31))["opened"] == 1
+
+
+def narrowed(rule, team: str) -> None:
+    Rule.objects.filter(pk=rule.pk).update(matchers=[{"label": "team", "values": [team]}])
+
+
+def test_what_a_narrowed_rule_does_not_watch_any_more_is_over_and_says_so():
+    rule = a_rule()
+    slack()
+    _, run = an_idle_job()
+    announcing.run(at(31))
+    narrowed(rule, "vision")
+    longer(run, 33)
+
+    assert announcing.run(at(33))["resolved"] == 1
+
+    incident = Incident.objects.get()
+    assert (incident.state, incident.resolution, incident.verdict) == (
+        "resolved",
+        "the rule does not watch it any more",
+        "",
+    )
+    longer(run, 34)
+    assert announcing.run(at(34))["opened"] == 0
+    narrowed(rule, "nlp")
+    longer(run, 35)
+    assert announcing.run(at(35))["opened"] == 1  # it goes on, and is watched again
+
+
+def test_what_does_not_fire_yet_is_no_incident_of_a_rule_that_was_narrowed():
+    rule = a_rule()
+    an_idle_job(minutes=20)
+    announcing.run(at(20))
+    assert Incident.objects.get().state == "pending"
+    narrowed(rule, "vision")
+
+    announcing.run(at(21))
+
+    assert not Incident.objects.exists()
+
+
+def test_what_is_unseen_stays_open_as_long_as_what_was_known_of_it_is_watched():
+    rule = a_rule()
+    an_idle_job()
+    announcing.run(at(31))
+    narrowed(rule, "nlp")
+
+    assert announcing.run(at(60))["no_data"] == 1
+
+    narrowed(rule, "vision")
+    assert announcing.run(at(61))["resolved"] == 1
