@@ -22,7 +22,7 @@ from fleetwatch.lib.parameter_names import repeated, unknown
 
 View = Callable[..., HttpResponseBase]
 
-PERIOD = timeframes.NAMES
+PERIOD = (*timeframes.NAMES, timeframes.ZONE)
 # what figures are narrowed to, as the API's filters; a state is of the time, the last three are of
 # the job
 SUBJECTS = (

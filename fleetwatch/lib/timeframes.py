@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -21,6 +22,7 @@ PRESETS: dict[str, tuple[str, str, str]] = {
     "last-month": ("now-1M/M", "now/M", "Last month"),
 }
 NAMES = ("from", "to", "range")  # of the parameters
+ZONE = "tz"  # of pages: in which zone times are shown
 MAX_POINTS = 400  # a chart shows no more; a finer step would be drawn into the same pixels
 MAX_DAYS = 1100  # three years and a bit: a longer request is a typing error
 # GPUs did not report before, and calendars end: time zones can't be applied to their last days
@@ -51,27 +53,51 @@ class Timeframe:
     step_s: int  # for series: the finest round step with at most 400 points
     start: str
     end: str
+    tz: str = ""  # the zone that the address names; "" for none
 
     @property
     def query(self) -> str:
         """The period as URL parameters, without a leading question mark."""
-        return urlencode({"from": self.start, "to": self.end})
+        ends = {"from": self.start, "to": self.end}
+        return urlencode(ends | {"tz": self.tz} if self.tz else ends)
+
+    @property
+    def relative(self) -> tuple[str, str]:
+        """The ends as they move with the clock; "" for one that is a moment."""
+        start, end = (text if text.startswith("now") else "" for text in (self.start, self.end))
+        return (start, end)
+
+    @property
+    def pinned(self) -> tuple[str, str]:
+        """The ends as moments: what moves with the clock stands where it is, to the second."""
+        return (
+            _pinned(self.start, self.interval.start),
+            _pinned(self.end, self.interval.end),
+        )
 
 
 def parse(
-    params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: str = "7d"
+    params: Mapping[str, str],
+    *,
+    now: datetime,
+    zone: ZoneInfo,
+    clock: ZoneInfo | None = None,
+    default: str = "7d",
 ) -> Timeframe:
     """The period that `from` and `to` (or `range`, a preset's name) ask for.
 
     Each end is `now`, `now-7d` (s m h d w M), `now/M` (the start of this month; h and d
-    too), ISO 8601 (UTC where it names no zone) or milliseconds since the epoch. Days and
-    months are those of `zone`. A missing `from` means the default's length, a missing `to` now.
+    too), ISO 8601 or milliseconds since the epoch. Days and months are those of `zone`. A missing
+    `from` means the default's length, a missing `to` now. `clock` is the zone that the reader's
+    times are in: of ISO that names none, and of the label; without it such ISO is UTC, and the
+    label is of `zone`.
 
     Raises TimeframeError.
     """
     start_text, end_text = _ends(params, default)
-    start = _moment(start_text, "from", now=now, zone=zone)
-    end = _moment(end_text, "to", now=now, zone=zone)
+    reads = partial(_moment, now=now, zone=zone, clock=clock or UTC)
+    start = reads(start_text, "from")
+    end = reads(end_text, "to")
     if start >= end:
         raise TimeframeError(
             f"The period starts at {start_text} and ends at {end_text}: the start has to be"
@@ -83,16 +109,24 @@ def parse(
     preset = _preset(start_text, end_text)
     return Timeframe(
         interval=interval,
-        label=PRESETS[preset][2] if preset else _label(interval, zone),
+        label=PRESETS[preset][2] if preset else _label(interval, clock or zone),
         preset=preset,
         step="hour" if interval.outward_to_hours().duration_ms <= MAX_POINTS * 3_600_000 else "day",
-        step_s=next(
-            (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS),
-            SERIES_STEPS_S[-1],
-        ),
+        step_s=_step_s(interval),
         start=start_text,
         end=end_text,
+        tz=params.get(ZONE, ""),
     )
+
+
+def _step_s(interval: Interval) -> int:
+    """The finest round step with at most MAX_POINTS points."""
+    fits = (step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS)
+    return next(fits, SERIES_STEPS_S[-1])
+
+
+def _pinned(text: str, moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}" if text.startswith("now") else text
 
 
 def _check_length(start: datetime, end: datetime) -> None:
@@ -132,7 +166,7 @@ def _ends(params: Mapping[str, str], default: str) -> tuple[str, str]:
     return (start or first, end or ("now" if start else last))
 
 
-def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo) -> datetime:
+def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo, clock: tzinfo) -> datetime:
     relative = _RELATIVE.match(text)
     try:
         if relative:
@@ -140,7 +174,7 @@ def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo) -> datetime
         if _MILLISECONDS.match(text):
             return from_ms(int(text))
         moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=clock)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise TimeframeError(
             f"{field}: can't read {text!r}. Use now-7d, 2026-11-01T00:00Z or milliseconds since the"

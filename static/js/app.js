@@ -68,6 +68,32 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
+// A link to what is shown now, for others: copied where the browser lends the clipboard, followed elsewhere.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("[data-copy-address]");
+  if (!link || !navigator.clipboard || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const text = link.textContent;
+  await navigator.clipboard.writeText(link.href);
+  link.textContent = "Copied";
+  setTimeout(() => { link.textContent = text; }, 1500);
+});
+
+// What hangs open over a page closes with Escape, or with a click beside it.
+addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" && document.querySelector(".picker[open]");
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});
+document.addEventListener("click", (event) => {
+  for (const open of document.querySelectorAll(".picker[open]")) if (!open.contains(event.target)) open.open = false;
+});
+
+// The reader's own zone is the first that is offered.
+const own = new Option("yours", Intl.DateTimeFormat().resolvedOptions().timeZone);
+document.querySelector("[data-zones]")?.prepend(own);
+
 // A form of filters: what is left empty narrows nothing, and stays out of the address.
 addEventListener("submit", (event) => {
   if (!event.target.matches?.("[data-sparse]")) return;

@@ -1,6 +1,6 @@
 // Draws every [data-figure-url]. The server decides what is drawn; this puts the theme's colours in and draws it.
 /* global Plotly */
-const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
+const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "", doubleClick: false };
 
 // Plotly sets some styles as attributes, which the security policy forbids; the same through the style object is allowed.
 const setAttribute = Element.prototype.setAttribute;
@@ -43,6 +43,58 @@ function paint(trace) {
   return { ...trace, line: { ...trace.line, color: colour } };
 }
 
+// A drag over a chart of the page's period makes what was dragged over the page's period, from step to step. It is an address like
+// every other; where one came from is kept in the tab, for Reset and a double click.
+const bar = document.querySelector(".range");
+const touches = matchMedia("(pointer: coarse)").matches; // there a drag scrolls
+const before = sessionStorage.getItem(`zoomed ${location.pathname}${location.search}`);
+
+const isOfThePeriod = (el) => bar && /[?&]from=/.test(el.dataset.figureUrl);
+
+/** Wall clocks are compared as if they were UTC: charts know no zones. */
+function at(text) {
+  const [day, clock = "00:00"] = text.split(/[ T]/);
+  return Date.parse(`${day}T${clock}Z`);
+}
+
+/** The steps of the chart's time around these two moments, as wall clocks. */
+function stepsAround(el, from, to) {
+  const starts = el.figure.data[0].x.map(at);
+  const last = starts.at(-1);
+  starts.push(last + (last - (starts.at(-2) ?? last - 3_600_000)));
+  const start = starts.findLast((step) => step <= from) ?? starts[0];
+  const end = starts.find((step) => step >= to && step > start) ?? starts.at(-1);
+  return [start, end].map((step) => new Date(step).toISOString().slice(0, 19));
+}
+
+function zoom(el, event) {
+  if (!event["xaxis.range[0]"]) return;
+  const [from, to] = stepsAround(el, at(event["xaxis.range[0]"]), at(event["xaxis.range[1]"]));
+  const params = new URLSearchParams(location.search);
+  for (const name of ["range", "after"]) params.delete(name);
+  params.set("from", from);
+  params.set("to", to);
+  const address = `${location.pathname}?${params}`;
+  sessionStorage.setItem(`zoomed ${address}`, before ?? location.pathname + location.search);
+  sessionStorage.setItem("scrolled", scrollY);
+  location.assign(address);
+}
+
+/** Back to where one came from; a chart of a time of its own, which was zoomed alone, to all of it. */
+function unzoom(el) {
+  const { range } = el.figure.layout.xaxis;
+  if (!isOfThePeriod(el)) Plotly.relayout(el, range ? { "xaxis.range": range } : { "xaxis.autorange": true });
+  else if (before) location.assign(before);
+}
+
+if (before) {
+  const link = bar.querySelector("[data-reset]");
+  link.href = before;
+  link.hidden = false;
+  scrollTo(0, sessionStorage.getItem("scrolled") ?? 0);
+  sessionStorage.removeItem("scrolled");
+}
+
 /** As many names of rows as fit under each other. */
 const names = (axis, height) => (axis.type === "category" ? { ...axis, nticks: Math.max(4, Math.floor((height - 40) / 17)) } : axis);
 
@@ -50,6 +102,7 @@ function dress(layout, width, height) {
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
+    dragmode: touches ? false : layout.dragmode,
     uirevision: "kept", // what somebody zoomed to stays when newer figures come
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
@@ -73,6 +126,8 @@ async function draw(el) {
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;
+  if (isOfThePeriod(el)) el.on("plotly_relayout", (event) => zoom(el, event));
+  el.on("plotly_doubleclick", () => unzoom(el));
   el.on("plotly_click", (event) => {
     const point = event.points[0];
     const link = point?.data.meta?.links?.[point.pointIndex?.[0]];

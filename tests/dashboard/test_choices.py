@@ -137,7 +137,7 @@ def test_what_is_asked_for_is_told_in_part_and_as_text(small):
 
     assert "There is no `group_by`" in page
     assert "<b><b>" not in page
-    assert page.count("&lt;b&gt;") == 40  # in the sentence, and in the form that keeps it
+    assert page.count("&lt;b&gt;") == 100  # in the sentence, and in four forms that keep it
 
 
 def test_a_chart_in_a_form_that_there_is_not_is_not_found(small):

@@ -167,3 +167,46 @@ def test_a_metrics_map_goes_from_nothing_to_all():
 
     assert (trace["zmin"], trace["zmax"]) == (0, 1)
     assert trace["meta"] == {"links": [], "ramp": "accent"}
+
+
+@pytest.mark.parametrize(
+    ("step_h", "count", "written"),
+    [
+        (1, 8, "%H:%M"),
+        (1, 24, "%H:%M"),
+        (1, 36, "%a %H:%M"),  # a clock alone would read 00:00 twice
+        (1, 62, "%a %H:%M"),  # a date alone would be three times Friday 20
+        (24, 7, "%a %-d"),
+        (24, 30, "%-d %b"),
+    ],
+)
+def test_ticks_of_bars_read_differently(step_h, count, written):
+    starts = [START + timedelta(hours=step_h * number) for number in range(count)]
+    step = "hour" if step_h == 1 else "day"
+
+    figure = figures.stacked_dollars(
+        bars(starts, hours=step_h), parts(useful=[1.0] * count), step=step
+    )
+
+    axis = valid(figure)["layout"]["xaxis"]
+    ticks = [datetime.fromisoformat(tick) for tick in axis["tickvals"]]
+    assert axis["tickformat"] == written
+    assert len({tick.strftime(written) for tick in ticks}) == len(ticks)
+
+
+@pytest.mark.parametrize(
+    ("hours", "clock", "day"),
+    [(24, "%H:%M", "%a %-d"), (25, "%a %H:%M", "%a %-d"), (24 * 30, "%a %H:%M", "%-d %b")],
+)
+def test_ticks_that_plotly_chooses_name_the_time_that_they_are_apart_by(hours, clock, day):
+    figure = figures.series(
+        [START, START + timedelta(hours=hours)], [Line("a", [1, 2])], y_format=".0f"
+    )
+
+    stops = valid(figure)["layout"]["xaxis"]["tickformatstops"]
+    assert [stop["value"] for stop in stops] == ["%H:%M:%S", clock, day]
+    assert [stop["dtickrange"] for stop in stops] == [
+        [None, 59_999],
+        [60_000, 86_399_999],
+        [86_400_000, None],
+    ]

@@ -150,3 +150,43 @@ def test_a_period_survives_its_own_link():
     timeframe = parse({"from": "2026-11-01T01:00+01:00", "to": "now"}, now=NOW, zone=UTC_ZONE)
 
     assert timeframe.query == "from=2026-11-01T01%3A00%2B01%3A00&to=now"
+
+
+def test_iso_without_a_zone_is_of_the_readers_clock():
+    """02:30 on 25 October is twice in Berlin: the first is meant."""
+    ends = {"from": "2026-10-25T02:30", "to": "2026-11-01"}
+
+    timeframe = parse(ends, now=NOW, zone=UTC_ZONE, clock=BERLIN)
+
+    assert timeframe.interval == Interval(at(2026, 10, 25, 0, 30), at(2026, 10, 31, 23))
+    assert timeframe.label == "25 Oct, 02:30 – 1 Nov 2026, 00:00"
+
+
+def test_a_clock_moves_no_day_and_no_other_way_of_writing():
+    for text in ("2026-11-01T00:00Z", "1793491200000", "now/M"):
+        assert parse({"from": text}, now=NOW, zone=UTC_ZONE, clock=BERLIN).interval.start == at(
+            2026, 11, 1
+        )
+
+
+def test_a_zone_stays_in_the_link():
+    timeframe = parse({"range": "24h", "tz": "Europe/Berlin"}, now=NOW, zone=UTC_ZONE)
+
+    assert timeframe.query == "from=now-24h&to=now&tz=Europe%2FBerlin"
+
+
+@pytest.mark.parametrize(
+    ("ends", "pinned"),
+    [
+        ({"range": "24h"}, ("2026-11-19T12:30:00Z", "2026-11-20T12:30:00Z")),
+        ({"range": "last-month"}, ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")),
+        ({"from": "2026-11-01T06:00"}, ("2026-11-01T06:00", "2026-11-20T12:30:00Z")),
+    ],
+)
+def test_pinned_ends_do_not_move_with_the_clock(ends, pinned):
+    assert parse(ends, now=NOW, zone=UTC_ZONE).pinned == pinned
+
+
+def test_only_what_moves_with_the_clock_is_relative():
+    assert parse({"range": "24h"}, now=NOW, zone=UTC_ZONE).relative == ("now-24h", "now")
+    assert parse({"from": "2026-11-01"}, now=NOW, zone=UTC_ZONE).relative == ("", "now")

@@ -299,9 +299,8 @@ def test_a_period_that_no_chip_names_is_told_on_narrow_pages_too(small):
     preset = text_of(small.get("/waste?range=24h"))
     own = text_of(small.get("/waste?from=2026-11-20T08:00&to=2026-11-20T10:00"))
 
-    assert '<span class="chip wide-only" title="All times' in preset
-    assert '<span class="chip" title="All times' in own
-    assert "<b>20 Nov 2026, 08:00 – 10:00</b>" in own
+    assert 'Custom <span class="faint">UTC</span> </summary>' in preset
+    assert '<b>20 Nov 2026, 08:00 – 10:00</b> <span class="faint">UTC</span> </summary>' in own
 
 
 def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):

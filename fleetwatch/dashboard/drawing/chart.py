@@ -42,7 +42,7 @@ def scope_asked(params: Params) -> Scope:
 
 def heads(period: Period, names: Iterable[str]) -> list[str]:
     """Of rows by time."""
-    return [f"Start ({period.zone})", *names]
+    return [f"Start ({period.clock})", *names]
 
 
 def text_of(moment: datetime) -> str:

@@ -40,6 +40,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.ledger.selectors import idle_w_of
+from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
@@ -84,7 +85,7 @@ def _fleet(params: Params, period: Period) -> Chart:
     metric = params.get("metric", "state")
     if metric not in maps.METRICS:
         raise NoSuchChartError(metric)
-    heat = maps.heat_map(metric, period.so_far, period.zone, scope=scope_asked(params))
+    heat = maps.heat_map(metric, period.so_far, period.clock, scope=scope_asked(params))
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
         figures.state_map(heat) if metric == "state" else figures.metric_map(heat),
@@ -253,8 +254,8 @@ def _finding(params: Params, period: Period) -> Chart:
     finding = _find(params.get("finding", ""))
     if finding.job_id is None:
         return _place(finding, period)
-    if any(name in params for name in PERIOD):
-        names = ", ".join(PERIOD)
+    if any(name in params for name in timeframes.NAMES):
+        names = ", ".join(timeframes.NAMES)
         raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
     seen = evidence.evidence(finding.its_job, finding.cause)
     if seen is None:
@@ -421,7 +422,7 @@ def _budget(params: Params, period: Period) -> Chart:
             month=(period.local(month.whole.start), period.local(month.whole.end)),
             budget=None if line.budget_usd is None else float(line.budget_usd),
         ),
-        (f"Until ({period.zone})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
+        (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
         partial(_burn_rows, spent, steps),
     )
 

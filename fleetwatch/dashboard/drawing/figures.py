@@ -7,6 +7,7 @@ A missing value is None: a gap in the line, a hole in the map.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from fleetwatch.dashboard import words
@@ -15,6 +16,10 @@ Figure = dict[str, Any]
 Value = float | None
 Expected = tuple[datetime, float, float, float]  # until when, dollars, their lower and upper end
 
+DAY = timedelta(days=1)
+DAY_MS = 86_400_000
+SHORTEST_DAY = timedelta(hours=23)
+MINUTE_MS = 60_000
 SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6
@@ -92,9 +97,17 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
     ]
     layout = _stacked(bars, traces) | {"meta": {"y": f"dollars per {step}"}}
     if bars and not is_area:
-        ends = [_iso(bars[0].start), _iso(bars[-1].end)]
-        layout["xaxis"] |= {"range": ends, "tickvals": _whole_starts(bars)}
+        layout["xaxis"] |= _axis_of_bars(bars)
     return {"data": traces, "layout": layout}
+
+
+def _axis_of_bars(bars: Sequence[Bar]) -> Figure:
+    ticks = _whole_starts(bars)
+    return {
+        "range": [_iso(bars[0].start), _iso(bars[-1].end)],
+        "tickvals": list(map(_iso, ticks)),
+        "tickformat": _ticks(ticks),
+    }
 
 
 def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
@@ -109,7 +122,13 @@ def _place(bars: Sequence[Bar], step: str) -> Figure:
     """A bar stands over its hour or day, not around its beginning."""
     widths = [bar.shown_ms * BAR_SHARE for bar in bars]
     offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
-    return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
+    return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _hover(bars, step)}
+
+
+def _hover(bars: Sequence[Bar], step: str) -> str:
+    """How a bar is named: a day by its date where it begins at midnight as it is shown."""
+    is_of_days = step == "day" and not any(bar.start.hour for bar in bars[1:])
+    return _HOVER["day" if is_of_days else "hour"]
 
 
 def _dollars(part: Part, bars: Sequence[Bar]) -> Figure:
@@ -136,14 +155,14 @@ def _pattern(token: str, *, is_area: bool) -> Figure:
     return {"marker": {"pattern": pattern}}
 
 
-def _whole_starts(bars: Sequence[Bar]) -> list[str]:
+def _whole_starts(bars: Sequence[Bar]) -> list[datetime]:
     """Where hours or days begin, a few of them; of one or two bars where they begin themselves."""
     whole = [
         bar.start
         for bar in bars
         if len(bars) < 3 or bar is not bars[0] or bar.shown_ms == bar.whole_ms
     ]
-    return [_iso(start) for start in whole[:: -(-len(whole) // MAX_TICKS)]]
+    return whole[:: -(-len(whole) // MAX_TICKS)]
 
 
 def state_map(heat: HeatMap) -> Figure:
@@ -306,12 +325,29 @@ def _with_legend(layout: Figure) -> Figure:
     return layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}}
 
 
-def _ticks(starts: Sequence[datetime]) -> str:
-    """One line per tick, as fine as the period needs."""
-    span = starts[-1] - starts[0] if starts else timedelta(0)
-    if span <= timedelta(hours=36):
-        return "%H:%M"
-    return "%a %-d" if span <= timedelta(days=14) else "%-d %b"
+def _ticks(ticks: Sequence[datetime]) -> str:
+    """How these ticks are written so that no two read the same, in one line."""
+    if len(ticks) > 1 and all(later - tick >= SHORTEST_DAY for tick, later in pairwise(ticks)):
+        return _day_ticks(ticks)
+    return "%H:%M" if _span(ticks) < DAY else "%a %H:%M"
+
+
+def _day_ticks(starts: Sequence[datetime]) -> str:
+    return "%a %-d" if _span(starts) <= 14 * DAY else "%-d %b"
+
+
+def _span(starts: Sequence[datetime]) -> timedelta:
+    return starts[-1] - starts[0] if starts else timedelta(0)
+
+
+def _stops(starts: Sequence[datetime]) -> list[Figure]:
+    """How ticks that Plotly chooses are written, by how far they are apart (milliseconds)."""
+    clock = "%H:%M" if _span(starts) <= DAY else "%a %H:%M"
+    return [
+        {"dtickrange": [None, MINUTE_MS - 1], "value": "%H:%M:%S"},
+        {"dtickrange": [MINUTE_MS, DAY_MS - 1], "value": clock},
+        {"dtickrange": [DAY_MS, None], "value": _day_ticks(starts)},
+    ]
 
 
 def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: str = "") -> Figure:
@@ -325,8 +361,8 @@ def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: st
             "showgrid": False,
             "automargin": False,
             "nticks": 8,
-            "tickformat": _ticks(starts),
-            "hoverformat": "%a %-d %b, %H:%M",
+            "tickformatstops": _stops(starts),
+            "hoverformat": _HOVER["hour"],
         },
         "yaxis": {
             "tickformat": y_format,

@@ -77,7 +77,7 @@ def _chart(title: str, whole: Sequence[Bucket], parts: Sequence[Part], period: P
     return Chart(
         title,
         figures.stacked_dollars(bars, parts, step=step),
-        heads(period, [f"End ({period.zone})", *(f"{part.label} $" for part in parts)]),
+        heads(period, [f"End ({period.clock})", *(f"{part.label} $" for part in parts)]),
         lambda: [
             [text_of(bar.start), text_of(bar.end), *(part.dollars[at] for part in parts)]
             for at, bar in enumerate(bars)

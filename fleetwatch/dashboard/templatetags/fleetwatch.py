@@ -9,14 +9,15 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 from django import template
 from django.db.models import Model
 from django.template.context import Context
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.choices import LONGEST
@@ -25,6 +26,7 @@ from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.timeframes import ZONE
 
 register = template.Library()
 
@@ -35,6 +37,7 @@ STYLES = {
     "hour": "%-d %b %Y, %H:%M",
     "clock": "%H:%M:%S",
     "exact": "%Y-%m-%d %H:%M:%S %Z",
+    "field": "%Y-%m-%dT%H:%M",
 }
 
 # each is called in templates as it is here
@@ -283,7 +286,8 @@ def took(start: datetime, end: datetime | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
-    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day", "exact" or "clock".
+    """A moment in the zone that times are shown in: "Thu 19 Nov, 09:10"; style "day", "exact",
+    "clock" or "field", as a form has it.
 
     "cut": the day, with its hour where that is not midnight.
     """
@@ -351,3 +355,61 @@ def period(context: Context) -> str:
     """The page's period as a query string, for links to other pages."""
     timeframe = context.get("timeframe")
     return f"?{timeframe.query}" if timeframe else ""
+
+
+@register.simple_tag(takes_context=True)
+def carried(context: Context, to: str) -> str:
+    """What of the page's period and filters the page `to` takes, as a query string; "" for nothing.
+
+    A period is carried from a page that takes one, where it was asked for: the time of a job is not
+    the reader's choice.
+    """
+    target = _parameters_of(to)
+    filters = context.get("filters") or {}
+    # of a page without a period a state is another thing: of incidents
+    kept = [name for name in FILTERS if name in target and ("from" in target or name != "state")]
+    pairs = _carried_period(context) if "from" in target else []
+    pairs += [(name, filters[name]) for name in kept if filters.get(name)]
+    return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _carried_period(context: Context) -> list[tuple[str, str]]:
+    if "timeframe" not in context:
+        return []
+    if "from" not in getattr(context["request"].resolver_match.func, "parameters", ()):
+        return []
+    pairs = parse_qsl(context["timeframe"].query)
+    return [pair for pair in pairs if pair[0] == ZONE or not context["of_a_thing"]]
+
+
+@cache  # addresses do not change
+def _parameters_of(name: str) -> frozenset[str]:
+    """What the page of that name takes of an address."""
+    return frozenset(getattr(resolve(reverse(name)).func, "parameters", ()))
+
+
+@register.simple_tag(takes_context=True)
+def in_zone(context: Context, before: str = "?") -> str:
+    """The zone that the address names as a parameter behind `before`; "" where it names none."""
+    timeframe = context.get("timeframe")
+    return before + urlencode({ZONE: timeframe.tz}) if timeframe and timeframe.tz else ""
+
+
+@register.simple_tag(takes_context=True)
+def pinned(context: Context) -> str:
+    """The page's query string with moments for the ends of its period: the same time for ever."""
+    start, end = context["timeframe"].pinned
+    return query(context, range=None, **{"from": start, "to": end})
+
+
+@register.simple_tag(takes_context=True)
+def hidden(context: Context, *others: str) -> SafeString:
+    """The parameters that the page takes, but these, as hidden fields of a form that says these
+    anew.
+    """
+    request = context["request"]
+    names = getattr(request.resolver_match.func, "parameters", request.GET)
+    kept = [name for name in request.GET if name in names and name not in others]
+    longest = {name: None if name in FILTERS else LONGEST for name in kept}
+    pairs = ((name, request.GET[name][: longest[name]]) for name in kept)
+    return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)

@@ -79,20 +79,21 @@ def jobs(request: HttpRequest, period: Period) -> Context:
 @takes("gpu", *PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
     job = existing(job_of_key(key))
-    period = read_period(request, whole=held_interval(job))
+    held = held_interval(job)
+    period = read_period(request, whole=held)
+    drawn = period.within(held)  # the rest of it would be empty
     with_outcomes(attribution.into_teams([job], before=period.interval.end))
     scope = Scope(job=job.key)
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
-    gpus = _gpu_lines(job, by_gpu.lines, period.interval)
+    gpus = _gpu_lines(job, by_gpu.lines, drawn.interval)
     context = {
         "job": job,
         **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
         "totals": by_gpu.totals,
         "gpus": gpus,
-        "runs": _earlier_runs(job),
+        "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
-        "job_parameter": quote(job.key, safe=""),
         **_curves(request, job, gpus),
         **_said_of(job),
     }
@@ -108,6 +109,7 @@ def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
     shown = [line.gpu for line in gpus if is_whole and asked in ("", line.gpu.uuid)]
     gpu = shown[0] if shown else None
     return {
+        "job_parameter": quote(job.key, safe=""),
         "is_explained": is_whole,
         "curves_of": gpu,
         "gpu_parameter": quote(gpu.uuid, safe="") if gpu else "",
@@ -131,8 +133,9 @@ def _earlier_runs(job: Job) -> list[JobLine]:
 
 
 def _said_of(job: Job) -> Context:
-    """Who said what of it: its sources and its history."""
+    """Who said what of it: its sources and its history, and its earlier runs."""
     return {
+        "runs": _earlier_runs(job),
         "wait_ms": wait_ms(job),
         "namesakes": namesakes(job),
         "otherwise": otherwise_lines(contradictions(job)),
