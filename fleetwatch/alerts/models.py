@@ -63,6 +63,10 @@ class Rule(models.Model):
     begun_ms = models.BigIntegerField(
         null=True, help_text="when it was evaluated first since; None: not kept then"
     )
+    failing_since = models.DateTimeField(
+        null=True, help_text="it could not be evaluated since; None: it was"
+    )
+    failure = text(300, "why, in one line")
     removed_at = models.DateTimeField(null=True, help_text="kept for what it opened")
 
     objects = LivingRules()

@@ -40,6 +40,7 @@ from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import execute, has_lock, read_statement
 from fleetwatch.notify import wording
+from fleetwatch.notify.message import one_line
 from fleetwatch.notify.models import Channel
 
 RULE_OFF = "the rule was switched off"
@@ -48,6 +49,7 @@ RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
 # evaluations may come late by so much and still read all that they need
 SLACK_MS = 60 * 60_000
 CLOCK_MS = 30_000  # by so much beat may be early: the fifth minute is not to become the sixth
+MAX_FAILURE = 300
 LONGEST_MINUTES = 30 * 24 * 60
 OPEN = Q(ended_ms=None)
 # what an evaluation may change of an incident that goes on
@@ -74,10 +76,27 @@ def evaluate(now: datetime) -> dict[str, int]:
     open_ids = set(Incident.objects.filter(OPEN).values_list("rule", flat=True).distinct())
     for rule in Rule.objects.order_by("pk"):
         if rule.is_enabled or rule.pk in open_ids:
-            work = partial(_evaluated, rule, now)
+            work = partial(_evaluated_or_failing, rule, now)
             did.update(fences.within(rule.name, work, Counter[str]()))
     fences.check()
     return dict(did)
+
+
+def _evaluated_or_failing(rule: Rule, now: datetime) -> Counter[str]:
+    """As _evaluated; the rule says since when that fails, and why."""
+    try:
+        did = _evaluated(rule, now)
+    except Exception as error:
+        failure = one_line(f"{type(error).__name__}: {error}", MAX_FAILURE)
+        _note_failure(rule, rule.failing_since or now, failure)
+        raise
+    if rule.failing_since is not None:
+        _note_failure(rule, None, "")
+    return did
+
+
+def _note_failure(rule: Rule, since: datetime | None, failure: str) -> None:
+    Rule.objects.filter(pk=rule.pk).update(failing_since=since, failure=failure)
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from fleetwatch.notify.models import Delivery
 from tests.alerts.factories import NINE, a_rule, at, longer, ms
 from tests.alerts.test_services import an_idle_job, set_to, slack
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 
 
 def test_what_goes_on_when_a_rule_is_switched_on_again_is_opened_again():
@@ -72,6 +72,36 @@ def test_a_rule_that_can_not_be_evaluated_keeps_no_other_from_being_so():
 
     assert Incident.objects.get().rule.name == "Job idle"
     assert Delivery.objects.count() == 1
+
+
+def test_a_rule_that_can_not_be_evaluated_says_since_when_and_why_until_it_is(client, monkeypatch):
+    rule = a_rule()
+    rejected = RuntimeError("a name\nwith \x00 <b>")
+
+    def broken(*_):
+        raise rejected
+
+    monkeypatch.setattr("fleetwatch.alerts.services.evaluate_rule", broken)
+    for minute in (1, 2):
+        with pytest.raises(PartlyDoneError):
+            announcing.run(at(minute))
+
+    rule.refresh_from_db()
+    assert (rule.failing_since, rule.failure) == (at(1), "RuntimeError: a name with <b>")
+    client.force_login(User.objects.create(username="ops", role="operator"))
+    for address in ("/alerts/rules", f"/alerts/rules/{rule.pk}"):
+        page = " ".join(client.get(address).content.decode().split())
+        assert "It can’t be evaluated since" in page
+        assert "RuntimeError: a name with &lt;b&gt;" in page
+    client.force_login(User.objects.create(username="eve", role="engineer"))
+    assert "RuntimeError" not in client.get("/alerts/rules").content.decode()  # it may name others
+
+    monkeypatch.undo()
+    announcing.run(at(3))
+
+    rule.refresh_from_db()
+    assert (rule.failing_since, rule.failure) == (None, "")
+    assert "be evaluated since" not in client.get("/alerts/rules").content.decode()
 
 
 def test_the_longest_key_of_a_job_that_shares_it_opens_an_incident():

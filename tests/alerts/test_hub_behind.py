@@ -52,6 +52,29 @@ def test_runs_that_fail_do_no_work():
     assert states(20) == [("ledger.post", "firing")]
 
 
+@pytest.mark.parametrize(("failed", "seen"), [(14, ["pending"]), (15, ["firing"])])
+def test_an_evaluation_of_which_each_run_fails_is_behind(failed, seen):
+    ran_well(0, name="alerts.evaluate")
+    for minute in range(1, failed + 1):
+        ran_well(minute, name="alerts.evaluate", ok=False)
+
+    assert states(failed) == [("alerts.evaluate", state) for state in seen]
+    breach = stored_breach(Incident.objects.get().facts)
+    assert breach.title == "FleetWatch is behind · evaluation of rules"
+
+    ran_well(failed + 1, name="alerts.evaluate")
+    assert [state for _, state in states(failed + 2)] in ([], ["resolved"])
+
+
+def test_an_evaluation_that_did_not_run_while_the_hub_was_down_is_not_behind():
+    ran_well(0, name="alerts.evaluate")
+
+    assert states(120) == []
+
+    ran_well(120, name="alerts.evaluate")
+    assert states(121) == []
+
+
 def test_what_runs_each_few_minutes_is_in_time():
     for minute in range(0, 60, 5):
         ran_well(minute)

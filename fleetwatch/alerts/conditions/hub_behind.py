@@ -24,6 +24,8 @@ WORK = {
     "diagnosis.diagnose": "diagnosis",
     "notify.deliver": "delivery of messages",
 }
+EVALUATION = "alerts.evaluate"
+NAMES = WORK | {EVALUATION: "evaluation of rules"}
 DOOR = "door"
 AGENTS = "agents"
 DOES_AGAIN = "it works again"
@@ -48,6 +50,7 @@ def measure(watch: Watch) -> Measured:
     """
     spans = {name: list(_work_spans(name, watch)) for name in WORK}
     spans |= {DOOR: _door_spans(watch), AGENTS: _agent_spans(watch)}
+    spans[EVALUATION] = list(_evaluation_spans(watch))
     return Measured({name: each for name, each in spans.items() if each}, cleared=DOES_AGAIN)
 
 
@@ -66,6 +69,24 @@ def _work_spans(name: str, watch: Watch) -> Iterator[Span]:
         if end_ms > max(start_ms, watch.start_ms):
             level = Level.BREACH if end_ms - start_ms > SLACK_MS else Level.CLEAR
             extend(spans, Span(start_ms, end_ms, level))
+    yield from spans
+
+
+def _evaluation_spans(watch: Watch) -> Iterator[Span]:
+    """By whether its runs failed: while none runs, as before the first one after an upgrade, nobody
+    looks.
+    """
+    since = from_ms(watch.start_ms) - DAY
+    runs = JobRun.objects.filter(
+        name=EVALUATION, ok__isnull=False, started_at__gte=since, finished_at__isnull=False
+    )
+    rows = runs.order_by("finished_at").values_list("finished_at", "ok")
+    ended = [(to_ms(moment), is_done) for moment, is_done in rows if moment is not None]
+    spans: list[Span] = []
+    for (start_ms, _), (ended_ms, is_done) in pairwise(ended):
+        end_ms = min(ended_ms, watch.end_ms)
+        if start_ms < end_ms and start_ms + SLACK_MS >= end_ms > watch.start_ms:
+            extend(spans, Span(start_ms, end_ms, Level.CLEAR if is_done else Level.BREACH))
     yield from spans
 
 
@@ -97,7 +118,7 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
 
 
 def _breach(episode: Episode, watch: Watch) -> Breach:
-    work = WORK.get(episode.subject, "")
+    work = NAMES.get(episode.subject, "")
     trouble = one_line(disk.trouble() or "") if episode.subject == DOOR else ""
     return Breach(
         subject=episode.subject,
