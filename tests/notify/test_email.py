@@ -361,3 +361,21 @@ def test_a_person_gets_the_mail_alone(smtp):
     send(smtp_config(smtp.port), address="eve@example.com")
 
     assert smtp.script.recipients == [["eve@example.com"]]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "idle · " + "k" * 100,
+        "k" * 60 + " idle",
+        "k" * 61,
+        "ä" * 90,
+        "idle GPU · " * 12,
+        "=?utf-8?b?ZXZpbA==?= idle",  # not what it says, encoded, but these characters
+    ],
+)
+def test_a_subject_is_its_title_whatever_is_long_in_it(smtp, title):
+    send(smtp_config(smtp.port), message(title=title))
+
+    (mail,) = smtp.script.mails
+    assert mail["Subject"] == title.strip()

@@ -5,6 +5,7 @@ import smtplib
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from email.header import Header
 from email.mime.image import MIMEImage
 from email.utils import formatdate
 from functools import partial
@@ -34,6 +35,7 @@ from fleetwatch.notify.transports.base import (
 
 TIMEOUT_S = 20.0  # for the whole SMTP dialogue
 MAX_SUBJECT = 180
+LONGEST_WORD = 60  # beside "Subject: " in a line of 78
 MAX_RECIPIENTS = 50
 SECURITY = (
     ("starttls", "STARTTLS"),
@@ -229,7 +231,7 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
         "rows": message.rows[1:],
     }
     mail = EmailMultiAlternatives(
-        subject=one_line(message.title, MAX_SUBJECT),
+        subject=_subject(message.title),
         body=render_to_string("notify/message.txt", shown),
         from_email=f"FleetWatch <{sender}>",
         to=recipients,
@@ -241,6 +243,17 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
         mail.mixed_subtype = "related"  # type: ignore[attr-defined]  # Django has it
         mail.attach(chart.picture())
     return mail
+
+
+def _subject(title: str) -> str:
+    """The title in encoded words (RFC 2047), each short enough for a line. A word that is too long
+    for what is left of the first one would begin the next, and the subject with a space.
+    """
+    text = one_line(title, MAX_SUBJECT)
+    words = text.split()
+    if text.isascii() and "=?" not in text and all(len(word) <= LONGEST_WORD for word in words):
+        return text
+    return Header(text, "utf-8", header_name="Subject").encode(linesep="")
 
 
 def _headers(envelope: Envelope, domain: str) -> dict[str, str]:
