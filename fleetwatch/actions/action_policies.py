@@ -2,7 +2,7 @@
 moment.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -95,13 +95,18 @@ def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
 @transaction.atomic
 def set_policy(policy: Policy, terms: PolicyTerms, *, by: User, now: datetime) -> Policy:
     """The policy with new terms, as much on or off as it was, from this moment on: whoever is about
-    to act by the old ones is waited for.
+    to act by the old ones is waited for. With teams or job kinds that it did not name, whose jobs
+    were in no dry run, its week begins anew.
 
     Raises RefusedFieldError, and PermissionDenied for who does not run the fleet.
     """
     check(by, Right.FLEET)
     _hold(policy)
     _check(policy, terms)
+    if _is_wider(policy, terms):
+        policy.rehearsed_from = now if policy.is_enabled else None
+        policy.dry_run_until = now + REHEARSAL if policy.is_enabled else None
+        terms = replace(terms, dry_run_until=_later(terms.dry_run_until, policy.dry_run_until))
     policy.dry_run_until = _dry_run_until(policy, terms)
     policy.job_kinds = sorted(terms.job_kinds)
     policy.first_wait_minutes = terms.first_wait_minutes
@@ -169,6 +174,17 @@ def _hold(policy: Policy) -> None:
 def is_dry_run(policy: Policy, now: datetime) -> bool:
     """Whether nobody is warned and nothing is done."""
     return policy.dry_run_until is None or now < policy.dry_run_until
+
+
+def _is_wider(policy: Policy, terms: PolicyTerms) -> bool:
+    """Whether it was rehearsed, and is about to name more."""
+    is_of_more = not set(terms.teams) <= set(policy.teams.all())
+    is_of_more = is_of_more or not set(terms.job_kinds) <= set(policy.job_kinds)
+    return policy.rehearsed_from is not None and is_of_more
+
+
+def _later(wanted: datetime | None, least: datetime | None) -> datetime | None:
+    return least if wanted is None or least is None else max(wanted, least)
 
 
 def _dry_run_until(policy: Policy, terms: PolicyTerms) -> datetime | None:

@@ -106,6 +106,45 @@ def test_the_dry_run_can_be_prolonged_and_not_shortened_below_the_week(policy, o
         put(policy, ops, dry_run_until=end - timedelta(microseconds=1))
 
 
+@pytest.mark.parametrize("more", ["team", "kind"])
+def test_with_one_more_team_or_kind_of_job_the_week_begins_anew(ops, more):
+    policy = a_policy(job_kinds=["batch"])  # past its week
+    wider = {"teams": (people.team("nlp"), people.team("vision"))}
+    fields = wider if more == "team" else {"job_kinds": ("batch", "interactive")}
+
+    changed = put(policy, ops, now=at(60), **fields)
+
+    assert (changed.rehearsed_from, changed.dry_run_until) == (at(60), at(60) + REHEARSAL)
+
+
+def test_with_less_of_them_or_other_limits_no_week_begins(ops):
+    teams = [people.team("nlp"), people.team("vision")]
+    policy = a_policy(teams=teams)
+    until = policy.dry_run_until
+
+    changed = put(policy, ops, now=at(60), teams=(teams[0],), job_kinds=("batch",), max_per_hour=9)
+
+    assert changed.dry_run_until == until
+
+
+def test_what_was_widened_while_it_was_off_has_its_week_once_it_is_on(ops):
+    policy = a_policy(is_enabled=False, job_kinds=["batch"])
+
+    put(policy, ops, now=at(60), job_kinds=("batch", "interactive"))
+    changed = switch(policy, ops, on=True, now=at(90))
+
+    assert changed.dry_run_until == at(90) + REHEARSAL
+
+
+def test_a_dry_run_that_lasts_longer_than_the_week_that_begins_anew_stays_so(ops):
+    until = at(60) + 2 * REHEARSAL
+    policy = a_policy(job_kinds=["batch"], dry_run_until=until)
+
+    changed = put(policy, ops, now=at(60), job_kinds=("batch", "interactive"))
+
+    assert changed.dry_run_until == until
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [

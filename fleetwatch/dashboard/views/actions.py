@@ -164,7 +164,8 @@ def change_action_policy(request: HttpRequest, pk: int, action: str) -> HttpResp
 def _set(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     terms = _read_terms(terms_of_policy(policy), asked)
     changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
-    return changed, "Saved."
+    is_rehearsed_anew = changed.rehearsed_from == asked.now
+    return changed, "Saved; its week of dry run begins anew." if is_rehearsed_anew else "Saved."
 
 
 def _switch_on(policy: Policy, asked: Asked) -> tuple[Policy, str]:
