@@ -257,11 +257,11 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
 
 
 def _over_since(rule: Rule, start_ms: int) -> QuerySet[Incident]:
-    """What ended, but for what ended because the rule was switched off, or narrowed: where that
-    goes on, and is watched again, it begins anew.
+    """What ended, but for what ended because the rule was switched off, narrowed or changed: where
+    that goes on, and is watched again, it begins anew.
     """
     over = rule.incidents.filter(ended_ms__gt=start_ms)
-    return over.exclude(resolution__in=(RULE_OFF, UNWATCHED))
+    return over.exclude(resolution__in=(RULE_OFF, UNWATCHED, RULE_CHANGED))
 
 
 def _watch(rule: Rule, incidents: Iterable[Incident], now: datetime) -> Watch:

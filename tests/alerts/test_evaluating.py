@@ -161,3 +161,17 @@ def test_what_is_unseen_stays_open_as_long_as_what_was_known_of_it_is_watched():
 
     narrowed(rule, "vision")
     assert announcing.run(at(61))["resolved"] == 1
+
+
+def test_a_rule_that_is_raised_and_lowered_again_opens_again_what_goes_on():
+    rule = a_rule(minutes=30)
+    slack()
+    _, run = an_idle_job()
+    announcing.run(at(31))
+    for minute, minutes in ((32, 60), (33, 30)):
+        Rule.objects.filter(pk=rule.pk).update(minutes=minutes)
+        longer(run, minute)
+        announcing.run(at(minute))
+
+    first, second = Incident.objects.order_by("pk")
+    assert (first.state, second.state) == ("resolved", "firing")
