@@ -23,8 +23,9 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 23,
+    "/": 29,
     "/worst": 5,
+    "/changes": 8,
     "/fleet": 9,
     "/nodes/node-001": 21,
     "/gpus/GPU-node-001-0": 16,

@@ -44,6 +44,7 @@ urlpatterns = [
     path("me/tokens", me.make_token, name="make_token"),
     path("me/tokens/<int:pk>/revoke", me.revoke_token, name="revoke_token"),
     path("worst", overview.overview_worst, name="overview_worst"),
+    path("changes", overview.overview_changes, name="overview_changes"),
     path("fleet", machines.fleet, name="fleet"),
     path("nodes/<str:name>", machines.node, name="node"),
     path("nodes/<str:name>/remove", machines.remove_node, name="remove-node"),

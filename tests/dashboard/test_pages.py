@@ -7,6 +7,7 @@ pytestmark = pytest.mark.django_db
 PAGES = (
     "/",
     "/worst",
+    "/changes",
     "/fleet",
     "/fleet?metric=power",
     "/nodes/node-001",

@@ -10,10 +10,12 @@ from django.shortcuts import redirect
 from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.alerts.selectors import open_incidents
+from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.drawing.bars import Segment
+from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
@@ -29,6 +31,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
 from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.reports.day_change import day_change
 
 TOP = 6
 TOP_SAVINGS = 5
@@ -69,6 +72,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "totals": wasters.totals,
         "change": _change(wasters.totals, period.previous, scope),
         "breakdowns": _breakdowns(wasters),
+        "funnel": funnel(wasters.totals),
         "owners": attribution.jobs_by_key(
             (group.key for group in wasters.jobs.groups), before=period.interval.end
         ),
@@ -80,8 +84,10 @@ def _overview(request: HttpRequest, period: Period) -> Context:
 
 
 def _of_the_fleet(period: Period, totals: Totals) -> Context:
-    incidents = open_incidents() if sight() is None else []  # they name owners
+    sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
+    incidents = open_incidents() if sees_all else []
     return {
+        "month": budgets.line(None, period.now) if sees_all else None,
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
         "adjusted": adjusted(period.interval, totals.cost_usd),
@@ -96,6 +102,13 @@ def overview_worst(request: HttpRequest, period: Period) -> Context:
     """
     scope, filters = filtered(request)
     return {"worst": _worst_gpus(period.now, scope), "filters": filters}
+
+
+@shows("dashboard/_day_change.html", "overview", *SUBJECTS, is_part=True)
+def overview_changes(request: HttpRequest, period: Period) -> Context:
+    """What changed since the day before; the page fetches it when it is there."""
+    scope, filters = filtered(request)
+    return {"change": day_change(period.now, scope=scope), "filters": filters}
 
 
 def _savings(period: Period, scope: Scope) -> Context:

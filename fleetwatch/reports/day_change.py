@@ -1,0 +1,100 @@
+"""What changed since the day before: dollars by their reasons, waste by team, time by state."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.comparison import Compared, compared
+from fleetwatch.figures.selectors import Group, Look
+from fleetwatch.figures.totals import EVERYTHING, Scope, Totals
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports.effects import Effects, Spent, effects
+
+DAY = timedelta(hours=24)
+SHOWN = 2  # teams and states that moved most
+LEAST_USD = Decimal("0.01")  # less is no change
+LEAST_MS = 360_000  # nor is a tenth of a GPU-hour
+
+
+@dataclass(frozen=True, slots=True)
+class DayChange:
+    """The last 24 hours beside the 24 before them."""
+
+    whole: Compared
+    effects: Effects  # on dollars; they sum to the change
+    wasted_usd: Decimal  # more than before
+    teams: list[tuple[str, Decimal]]  # those whose waste moved most the same way, and how much
+    states: list[tuple[str, int]]  # GPU-milliseconds more than before, the largest moves
+
+    @property
+    def wasted_ratio(self) -> float | None:
+        """The change of waste as a share of what was wasted before; None where that was nothing."""
+        before = self.whole.before
+        if before is None or not before.wasted_usd:
+            return None
+        return float(self.wasted_usd / before.wasted_usd)
+
+    @property
+    def reasons(self) -> list[tuple[str, Decimal]]:
+        """Why it cost more or less: the effects of a cent or more, the largest first."""
+        each = (
+            ("GPU-hours", self.effects.volume_usd),
+            ("other GPU models", self.effects.mix_usd),
+            ("rates", self.effects.rate_usd),
+        )
+        large = [(reason, usd) for reason, usd in each if abs(usd) >= LEAST_USD]
+        return sorted(large, key=lambda reason: -abs(reason[1]))
+
+
+def day_change(now: datetime, *, scope: Scope = EVERYTHING) -> DayChange | None:
+    """None where the ledger does not know all of the day before."""
+    began = costs.ledger_began()
+    if began is None or began > now - 2 * DAY:
+        return None
+    before = _look(Interval(now - 2 * DAY, now - DAY), scope)
+    return _between(before, _look(Interval(now - DAY, now), scope))
+
+
+def _look(interval: Interval, scope: Scope) -> Look:
+    return costs.look(interval, "gpu_model", "team", scope=scope)
+
+
+def _between(then: Look, now: Look) -> DayChange:
+    whole = Compared("", "", now.totals(), then.totals())
+    wasted_usd = whole.totals.wasted_usd - then.totals().wasted_usd
+    difference_usd = pricing.usd(whole.change_usd or Decimal(0))
+    return DayChange(
+        whole,
+        effects(_spent(then), _spent(now), difference_usd=difference_usd),
+        wasted_usd,
+        _teams(compared(now.by("team"), then.by("team")), wasted_usd),
+        _states(then.totals(), now.totals()),
+    )
+
+
+def _spent(seen: Look) -> Mapping[str, Spent]:
+    return {line.key: _priced(line) for line in seen.by("gpu_model")}
+
+
+def _priced(line: Group) -> Spent:
+    return Spent(line.totals.capacity_ms - line.totals.unpriced_ms, line.totals.cost_usd)
+
+
+def _teams(lines: Iterable[Compared], wasted_usd: Decimal) -> list[tuple[str, Decimal]]:
+    """Those that moved as the whole did, the largest first."""
+    moves = ((line.label, _wasted_more(line)) for line in lines)
+    same = [(label, usd) for label, usd in moves if usd * wasted_usd > 0 and abs(usd) >= LEAST_USD]
+    return sorted(same, key=lambda move: (-abs(move[1]), move[0]))[:SHOWN]
+
+
+def _wasted_more(line: Compared) -> Decimal:
+    return line.totals.wasted_usd - (line.before.wasted_usd if line.before else Decimal(0))
+
+
+def _states(then: Totals, now: Totals) -> list[tuple[str, int]]:
+    moves = [(state, now.states[state] - then.states[state]) for state in now.states]
+    large = [(state, gpu_ms) for state, gpu_ms in moves if abs(gpu_ms) >= LEAST_MS]
+    return sorted(large, key=lambda move: -abs(move[1]))[:SHOWN]
