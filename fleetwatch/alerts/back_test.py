@@ -174,13 +174,20 @@ def _within(
     watched: Condition, watch: Watch, scope: Sequence[Matcher], wanted: Sequence[Episode]
 ) -> list[tuple[Episode, Breach | Weight]]:
     """Those that the scope is about, each with whose it is and what it cost."""
-    weigh = watched.weigh or watched.describe
-    weighed = zip(wanted, weigh(wanted, watch) if wanted else (), strict=True)
+    weights = _weights(watched, watch, scope, wanted) if wanted else ()
     return [
         (episode, weight)
-        for episode, weight in weighed
+        for episode, weight in zip(wanted, weights, strict=True)
         if weight is not None and matched(scope, weight.labels)
     ]
+
+
+def _weights(
+    watched: Condition, watch: Watch, scope: Sequence[Matcher], wanted: Sequence[Episode]
+) -> Sequence[Breach | Weight | None]:
+    if watched.weigh is None:
+        return watched.describe(wanted, watch)
+    return watched.weigh(wanted, watch, {matcher.label for matcher in scope})
 
 
 def _patchy(measured: Measured) -> Measured:

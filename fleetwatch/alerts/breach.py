@@ -2,7 +2,7 @@
 conditions/ makes one. Pure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -71,7 +71,9 @@ class Breach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """What is summed and narrowed by of one subject's breach, as Breach has it."""
+    """What is summed and narrowed by of one subject's breach, as Breach has it; of the labels those
+    that were asked for.
+    """
 
     owner: str
     cost_usd: Decimal | None
@@ -128,13 +130,18 @@ class Watch:
     firing: Mapping[str, Firing] = field(default_factory=dict)
 
 
+# of episodes, a period, and names of labels
+Weigh = Callable[[Sequence[Episode], Watch, Collection[str]], list[Weight | None]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """What a rule can watch for.
 
     `measure` reads how each subject stood to the rule over a period; `describe` makes a breach of
     each of some episodes that follow from it, None of a subject that is gone. `weigh` says of
-    thousands of them what describe() would, without the words; None: describe() is as quick.
+    thousands of them what describe() would, without the words, and of labels these alone; None:
+    describe() is as quick.
     `sentence` says what the rule does, its settings filled in ({threshold}, {minutes}). `unit` is
     its threshold's, which is from `low` to `high`; "": it has none. `usual` is how it ships, and
     `is_on` whether it is switched on. `no_history`: why it can't be tried on history. `speaks_for`:
@@ -152,7 +159,7 @@ class Condition:
     usual: Settings
     measure: Callable[[Watch], Measured]
     describe: Callable[[Sequence[Episode], Watch], list[Breach | None]]
-    weigh: Callable[[Sequence[Episode], Watch], list[Weight | None]] | None = None
+    weigh: Weigh | None = None
     is_on: bool = False
     severity: str = "warning"
     every_minutes: int = 1

@@ -9,6 +9,7 @@ from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.matchers import MATCHED
 from fleetwatch.alerts.measuring.job_lanes import job_parts
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
@@ -120,7 +121,7 @@ def test_what_idle_jobs_are_weighed_by_is_what_is_told_of_them(name):
     keys = (both.key, nobodys.key, "slurm/della/gone")
     wanted = [Episode(key, ms(0), ms(45), fired_ms=ms(30)) for key in keys]
 
-    weighed = watched.weigh(wanted, watch)
+    weighed = watched.weigh(wanted, watch, MATCHED)
 
     described = watched.describe(wanted, watch)
     assert [_weight(each) for each in weighed] == [_weight(each) for each in described]
@@ -129,6 +130,18 @@ def test_what_idle_jobs_are_weighed_by_is_what_is_told_of_them(name):
         None,
     ]
     assert weighed[2] is None
+
+
+def test_no_label_that_nobody_asks_for_is_weighed():
+    gpu = a_gpu(node="n1", index=0)
+    job = a_job(key="slurm/della/1", user="ana")
+    ran(gpu, "quiet", 0, 45, job=job)
+    watched = condition("job_idle")
+    watch = Watch(settings=watched.usual, start_ms=ms(-60), end_ms=ms(60))
+    wanted = [Episode(job.key, ms(0), ms(45), fired_ms=ms(30))]
+
+    assert watched.weigh(wanted, watch, ())[0].labels == {}
+    assert watched.weigh(wanted, watch, {"node"})[0].labels["node"] == ("n1",)
 
 
 def _weight(of):

@@ -42,10 +42,12 @@ def written(name: str, hour_ms: int, *rows) -> int:
 def read(*nodes: int, end_ms: int = NEXT + HOUR_MS):
     """Node -> its rows as `table` takes them."""
     found = hour_cells.read(nodes, HOUR, end_ms)
-    return {
-        node: list(zip(*(one[name].tolist() for name in (*KEYS, NAMES[-1])), strict=True))
-        for node, one in found.items()
-    }
+    return {node: rows_of(one) for node, one in found.items()}
+
+
+def rows_of(cells):
+    """As `table` takes them."""
+    return list(zip(*(cells[name].tolist() for name in (*KEYS, NAMES[-1])), strict=True))
 
 
 def test_each_node_has_its_own_hours_one_after_the_other():
@@ -58,6 +60,28 @@ def test_each_node_has_its_own_hours_one_after_the_other():
 
     assert read(one, two) == {one: [*first, *second], two: [*other]}
     assert read(one, two, end_ms=NEXT) == {one: [*first]}
+
+
+def test_hours_of_many_nodes_are_read_one_after_the_other_whatever_their_lengths():
+    first = (LARGE, LARGE + 1, HOUR, CELL), (7, 9, HOUR + 11 * CELL, 1)
+    alike = (8, 9, HOUR, 2), (8, 9, HOUR + CELL, 3)
+    single = (5, 6, HOUR + CELL, 4)
+    later = (5, 6, NEXT, 5)
+    nodes = [
+        written("n1", HOUR, *first),
+        written("n2", HOUR, *alike),
+        written("n3", HOUR, single),
+        written("n4", HOUR),
+    ]
+    written("n3", NEXT, later)
+
+    hours = list(hour_cells.by_hour(nodes, HOUR, NEXT + HOUR_MS))
+
+    assert [sorted(rows_of(hour)) for hour in hours] == [
+        sorted([*first, *alike, single]),
+        [later],
+    ]
+    assert list(hour_cells.by_hour(nodes, NEXT + HOUR_MS, NEXT + 2 * HOUR_MS)) == []
 
 
 def test_an_hour_in_which_nobody_held_anything_has_no_rows_and_a_node_without_hours_is_left_out():

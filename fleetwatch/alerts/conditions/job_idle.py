@@ -15,10 +15,10 @@ from msgspec import to_builtins
 from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.measuring import job_lanes
-from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
+from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
-from fleetwatch.alerts.measuring.job_labels import Card, job_labels, owner_words
-from fleetwatch.alerts.measuring.job_lanes import Counts, Ints
+from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of, owner_words
+from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis import shell
@@ -183,38 +183,23 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     return breaches
 
 
-def weigh(episodes: Sequence[Episode], watch: Watch) -> list[Weight | None]:
-    """Of each episode whose its job is and what its idle GPUs cost."""
+def weigh(
+    episodes: Sequence[Episode], watch: Watch, labels: Collection[str]
+) -> list[Weight | None]:
+    """Of each episode whose its job is, what its idle GPUs cost, and these labels."""
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     idle = _idle_at_end(episodes, jobs)
-    gpus = _gpus(idle)
-    rates = RatesInForce(gpus)
+    rates = RatesInForce(_ids(idle))
+    cards = cards_of(_gpus(idle)) if labels else {}
     weights: list[Weight | None] = [None] * len(episodes)
     for place, times in idle.items():
-        costs = [_usd(gpu_id, time, rates) for gpu_id, time in times]
-        cards = [_Card.of(gpus[gpu_id]) for gpu_id, _ in times]
-        weights[place] = _weight(jobs[episodes[place].subject], costs, cards)
+        job = jobs[episodes[place].subject]
+        weights[place] = Weight(
+            owner=owner_of(job),
+            cost_usd=usd_sum([_usd(gpu_id, time, rates) for gpu_id, time in times]),
+            labels=job_labels(job, (cards[gpu_id] for gpu_id, _ in times)) if labels else {},
+        )
     return weights
-
-
-def _weight(job: Job, costs: Sequence[Decimal | None], cards: Sequence[Card]) -> Weight:
-    return Weight(
-        owner=owner_words(job.user, job.team.slug if job.team else ""),
-        cost_usd=None if None in costs else sum(filter(None, costs), Decimal(0)),
-        labels=job_labels(job, cards),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Card:
-    """What labels say of a GPU."""
-
-    node: str
-    model: str
-
-    @classmethod
-    def of(cls, gpu: GPU) -> "_Card":
-        return cls(gpu.node.name, model_of(gpu))
 
 
 def _held_nodes(
@@ -238,9 +223,12 @@ def _idle_gpus(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int
     }
 
 
+def _ids(idle: Mapping[int, list[tuple[int, IdleTime]]]) -> set[int]:
+    return {gpu_id for times in idle.values() for gpu_id, _ in times}
+
+
 def _gpus(idle: Mapping[int, list[tuple[int, IdleTime]]]) -> dict[int, GPU]:
-    ids = {gpu_id for times in idle.values() for gpu_id, _ in times}
-    return GPU.objects.select_related("node", "model").in_bulk(ids)
+    return GPU.objects.select_related("node", "model").in_bulk(_ids(idle))
 
 
 def _idle_at_end(
@@ -260,10 +248,7 @@ def _idle_times(
     episodes: Sequence[Episode], jobs: Mapping[str, Job]
 ) -> list[tuple[int, int, IdleTime]]:
     """Of each episode (its place) and GPU for how long it was idle."""
-    asked = {
-        "job_ids": [_id(jobs.get(each.subject)) for each in episodes],
-        "since_ms": [each.since_ms for each in episodes],
-        "until_ms": [each.until_ms for each in episodes],
+    asked = asked_spans(episodes, jobs) | {
         "idle": STATES.index("idle") + 1,
         "memory_ms": FIGURES.index("memory_used_bytes_ms") + 1,
         "memory_sum": FIGURES.index("memory_used_bytes_sum") + 1,
@@ -276,10 +261,6 @@ def _idle_times(
         )
         for place, gpu_id, start_ms, end_ms, held_ms, read_ms, memory in fetched(_IDLE_GPUS, asked)
     ]
-
-
-def _id(job: Job | None) -> int | None:
-    return job.pk if job else None
 
 
 def _held_gpus(

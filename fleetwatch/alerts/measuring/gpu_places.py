@@ -66,7 +66,11 @@ def models(gpus: Iterable[Card]) -> str:
 
 def amounts_sum(amounts: Iterable[str | None]) -> Decimal | None:
     """Decimal strings in sum; None where one is not known."""
-    several = list(amounts)
-    if None in several:
+    return usd_sum([None if amount is None else Decimal(amount) for amount in amounts])
+
+
+def usd_sum(amounts: Sequence[Decimal | None]) -> Decimal | None:
+    """Dollars in sum; None where one is not known."""
+    if None in amounts:
         return None
-    return sum((Decimal(amount) for amount in several if amount is not None), Decimal(0))
+    return sum((amount for amount in amounts if amount is not None), Decimal(0))

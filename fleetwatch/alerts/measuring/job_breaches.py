@@ -3,15 +3,23 @@ and what to do; for conditions of what jobs do while they run.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
-from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places
-from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
+from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
+from fleetwatch.alerts.measuring.job_labels import (
+    Card,
+    cards_of,
+    job_labels,
+    owner_of,
+    owner_words,
+)
+from fleetwatch.alerts.measuring.job_lanes import asked_spans
 from fleetwatch.costs.mapping.attribution import jobs_by_key
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import UNFIT
@@ -95,6 +103,16 @@ class Facts:
         return owner_words(self.user, self.team)
 
 
+class _Span(NamedTuple):
+    """What a GPU did in an episode."""
+
+    gpu_id: int
+    start_ms: int
+    end_ms: int
+    judged_ms: int
+    lost_ms: int
+
+
 def describe(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> list[Breach | None]:
     """Of each episode whose job it is, where, what it costs and what to do; None where the job or
     its runs are gone.
@@ -108,14 +126,35 @@ def describe(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> 
     return breaches
 
 
-def weigh(episodes: Sequence[Episode], watch: Watch, *, telling: Telling) -> list[Weight | None]:
-    """Of each episode whose its job is and what the time that it lost cost."""
+def weigh(
+    episodes: Sequence[Episode], watch: Watch, labels: Collection[str], *, telling: Telling
+) -> list[Weight | None]:
+    """Of each episode whose its job is, what the time that it lost cost, and these labels."""
+    jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
+    causes = _causes(episodes, jobs) if "cause" in labels else {}
+    held = _held(episodes, jobs, telling)
+    rates = RatesInForce(_ids(held))
+    cards = cards_of(_gpus(held)) if labels else {}
     weights: list[Weight | None] = [None] * len(episodes)
-    for place, (job, facts) in _read(episodes, watch, telling).items():
-        weights[place] = Weight(
-            owner=facts.owner, cost_usd=_cost_usd(facts), labels=_labels(job, facts)
-        )
+    for place, spans in held.items():
+        job = jobs[episodes[place].subject]
+        its_labels = _labels_of(job, spans, cards, causes.get(place, ""))
+        weights[place] = _weight(job, spans, rates, its_labels)
     return weights
+
+
+def _weight(
+    job: Job, spans: Iterable[_Span], rates: RatesInForce, labels: Mapping[str, tuple[str, ...]]
+) -> Weight:
+    cost_usd = usd_sum([_usd(span, rates) for span in spans])
+    return Weight(owner=owner_of(job), cost_usd=cost_usd, labels=labels)
+
+
+def _labels_of(
+    job: Job, spans: Iterable[_Span], cards: Mapping[int, Card], cause: str
+) -> Mapping[str, tuple[str, ...]]:
+    """None without cards: nobody asks for labels."""
+    return _labels(job, (cards[span.gpu_id] for span in spans), cause) if cards else {}
 
 
 def _read(
@@ -125,41 +164,38 @@ def _read(
     jobs = jobs_by_key({each.subject for each in episodes}, before=from_ms(watch.end_ms))
     causes = _causes(episodes, jobs)
     held = _held(episodes, jobs, telling)
-    of_places = ((place, jobs[episodes[place].subject], gpus) for place, gpus in held.items())
-    return {
-        place: (job, _facts(job, gpus, causes.get(place, ""))) for place, job, gpus in of_places
-    }
-
-
-def _cost_usd(facts: Facts) -> Decimal | None:
-    return amounts_sum(gpu.cost_usd for gpu in facts.gpus)
-
-
-def _asked(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> list[int | None]:
-    rows = [jobs.get(each.subject) for each in episodes]
-    return [job.pk if job else None for job in rows]
+    gpus = _gpus(held)
+    rates = RatesInForce(gpus)
+    read = {}
+    for place, spans in held.items():
+        job = jobs[episodes[place].subject]
+        several = [_held_gpu(gpus[span.gpu_id], span, rates) for span in spans]
+        read[place] = (job, _facts(job, several, causes.get(place, "")))
+    return read
 
 
 def _held(
     episodes: Sequence[Episode], jobs: Mapping[str, Job], telling: Telling
-) -> dict[int, list[HeldGPU]]:
+) -> dict[int, list[_Span]]:
     """Of each episode (its place) what its GPUs did in it."""
     rows = fetched(
         _HELD_TIME,
-        {
-            "job_ids": _asked(episodes, jobs),
-            "since_ms": [each.since_ms for each in episodes],
-            "until_ms": [each.until_ms for each in episodes],
-            "judged": _numbers(JUDGED),
-            "lost": _numbers(telling.states),
-        },
+        asked_spans(episodes, jobs)
+        | {"judged": _numbers(JUDGED), "lost": _numbers(telling.states)},
     )
-    gpus = GPU.objects.select_related("node", "model").in_bulk({row[1] for row in rows})
-    rates = RatesInForce(gpus)
-    held: dict[int, list[HeldGPU]] = defaultdict(list)
-    for place, gpu_id, *span in rows:
-        held[place - 1].append(_held_gpu(gpus[gpu_id], _Span(*map(round, span)), rates))
+    held: dict[int, list[_Span]] = defaultdict(list)
+    for place, gpu_id, start_ms, end_ms, judged_ms, lost_ms in rows:
+        span = _Span(gpu_id, start_ms, end_ms, round(judged_ms), round(lost_ms))
+        held[place - 1].append(span)
     return held
+
+
+def _ids(held: Mapping[int, Sequence[_Span]]) -> set[int]:
+    return {span.gpu_id for spans in held.values() for span in spans}
+
+
+def _gpus(held: Mapping[int, Sequence[_Span]]) -> dict[int, GPU]:
+    return GPU.objects.select_related("node", "model").in_bulk(_ids(held))
 
 
 def _numbers(states: Sequence[str]) -> list[int]:
@@ -167,16 +203,14 @@ def _numbers(states: Sequence[str]) -> list[int]:
     return [STATES.index(state) + 1 for state in states]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start_ms: int
-    end_ms: int
-    judged_ms: int
-    lost_ms: int
+def _usd(span: _Span, rates: RatesInForce) -> Decimal | None:
+    """Dollars of what was lost; None where the GPU had no rate."""
+    cost = rates.usd(span.gpu_id, span.start_ms, span.end_ms, span.lost_ms)
+    return None if cost is None else pricing.usd(cost)
 
 
 def _held_gpu(gpu: GPU, span: _Span, rates: RatesInForce) -> HeldGPU:
-    cost = rates.usd(gpu.pk, span.start_ms, span.end_ms, span.lost_ms)
+    cost = _usd(span, rates)
     latest = rates.at(gpu.pk, from_ms(span.end_ms - 1))
     per_hour = None
     if latest is not None:
@@ -192,7 +226,7 @@ def _held_gpu(gpu: GPU, span: _Span, rates: RatesInForce) -> HeldGPU:
         end_ms=span.end_ms,
         judged_ms=span.judged_ms,
         lost_ms=span.lost_ms,
-        cost_usd=None if cost is None else str(pricing.usd(cost)),
+        cost_usd=None if cost is None else str(cost),
         usd_per_hour=per_hour,
         has_example_rate=latest is not None and latest.is_example,
     )
@@ -203,7 +237,7 @@ def _causes(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, s
     can act on it.
     """
     asked = {
-        "job_ids": _asked(episodes, jobs),
+        "job_ids": asked_spans(episodes, jobs)["job_ids"],
         "since": [from_ms(floor_hour_ms(each.since_ms)) for each in episodes],
         "until": [from_ms(each.until_ms) for each in episodes],
     }
@@ -279,9 +313,9 @@ def _with_shares(words: str, facts: Facts) -> str:
     )
 
 
-def _labels(job: Job, facts: Facts) -> Mapping[str, tuple[str, ...]]:
-    cause = {"cause": (facts.cause,)} if facts.cause else {}
-    return {**job_labels(job, facts.gpus), **cause}
+def _labels(job: Job, gpus: Iterable[Card], cause: str) -> Mapping[str, tuple[str, ...]]:
+    why = {"cause": (cause,)} if cause else {}
+    return {**job_labels(job, gpus), **why}
 
 
 def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
@@ -303,10 +337,10 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         name=facts.job_name,
         owner=facts.owner,
         usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
-        cost_usd=_cost_usd(facts),
+        cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         lines=likely(words.advice),
         actions=what_to_do(words.advice),
-        labels=_labels(job, facts),
+        labels=_labels(job, facts.gpus, facts.cause),
         facts=asdict(facts),
     )

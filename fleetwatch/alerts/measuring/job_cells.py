@@ -11,7 +11,7 @@ import numpy as np
 from fleetwatch.alerts.breach import MINUTE_MS, Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints, Mask
-from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs
+from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs, of_judged_kind
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import hour_cells
@@ -104,9 +104,9 @@ def _key(job_id: Ints, cell: Ints) -> Ints:
 
 
 def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells:
-    """What jobs did over the period, and `lead_ms` before it, of those of which `suspects` gives a
-    row and those that fire already; of the newest minutes, of which a part may not be there yet,
-    nothing.
+    """What judged jobs did over the period, and `lead_ms` before it, of those of which `suspects`
+    gives a row and those that fire already; of the newest minutes, of which a part may not be there
+    yet, nothing.
     """
     start_ms = (watch.start_ms - lead_ms) // CELL_MS * CELL_MS
     end_ms = (watch.end_ms - SETTLED_MS) // CELL_MS * CELL_MS
@@ -120,7 +120,7 @@ def job_cells(watch: Watch, suspects: Suspects, *, lead_ms: int = 0) -> JobCells
 
 
 def _portions(start_ms: int, end_ms: int) -> Iterator[JobCells]:
-    """What jobs did on some nodes for some hours, portion by portion."""
+    """What jobs of the kind that is judged did on some nodes for some hours, portion by portion."""
     nodes = Node.objects.filter(last_ms__gt=start_ms).order_by("pk")
     every = list(nodes.values_list("pk", flat=True))
     step_ms = HOURS_AT_ONCE * HOUR_MS
@@ -128,24 +128,39 @@ def _portions(start_ms: int, end_ms: int) -> Iterator[JobCells]:
         for first_ms in range(floor_hour_ms(start_ms), end_ms, step_ms):
             last_ms = min(first_ms + step_ms, ceil_hour_ms(end_ms))
             node_ids = every[place : place + NODES_AT_ONCE]
-            table = hour_cells.in_bulk(node_ids, first_ms, last_ms)
-            key = _key(table["job_id"], table["start_ms"] // CELL_MS)
-            yield _summed(key, [_sum_of(table, labels) for labels in _LABELS])
+            tables = list(hour_cells.by_hour(node_ids, first_ms, last_ms))
+            jobs = [np.zeros(0, dtype=np.int64), *(table["job_id"] for table in tables)]
+            judged = of_judged_kind(np.unique(np.concatenate(jobs)))
+            yield _joined([_of_hour(table, judged) for table in tables])
+
+
+def _of_hour(table: Table, judged: Ints) -> JobCells:
+    keep = np.isin(table["job_id"], judged)
+    key = _key(table["job_id"][keep], table["start_ms"][keep] // CELL_MS)
+    return _summed(key, [_sum_of(table, labels)[keep] for labels in _LABELS])
 
 
 def _sum_of(table: Table, labels: Sequence[str]) -> Ints:
-    total: Ints = np.add.reduce([table[label] for label in labels])
-    return total
+    first, *others = (table[label] for label in labels)
+    return sum(others, start=first)
+
+
+def _joined(parts: Sequence[JobCells]) -> JobCells:
+    """The rows of one after the other."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return JobCells(
+        *(
+            np.concatenate([nothing, *(getattr(part, field.name) for part in parts)])
+            for field in fields(JobCells)
+        )
+    )
 
 
 def _together(portions: Sequence[JobCells]) -> JobCells:
     """A job's GPUs on nodes that were read apart are one."""
-    nothing = np.zeros(0, dtype=np.int64)
-    job_id, start_ms, *sums = (
-        np.concatenate([nothing, *(getattr(portion, field.name) for portion in portions)])
-        for field in fields(JobCells)
-    )
-    return _summed(_key(job_id, start_ms // CELL_MS), sums)
+    whole = _joined(portions)
+    sums = [getattr(whole, field.name) for field in fields(JobCells)[2:]]
+    return _summed(_key(whole.job_id, whole.start_ms // CELL_MS), sums)
 
 
 def _summed(key: Ints, columns: Sequence[Ints]) -> JobCells:

@@ -1,8 +1,10 @@
 """What scopes, silences and routes match of a job's breach. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from fleetwatch.alerts.measuring.gpu_words import model_of
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 
 
@@ -35,6 +37,24 @@ def job_labels(job: Job, gpus: Iterable[Card]) -> Mapping[str, tuple[str, ...]]:
     return {
         name: tuple(sorted(several - {""})) for name, several in values.items() if several - {""}
     }
+
+
+class NamedCard(NamedTuple):
+    """What labels say of a GPU."""
+
+    node: str
+    model: str
+
+
+def cards_of(gpus: Mapping[int, GPU]) -> dict[int, NamedCard]:
+    """By id."""
+    return {pk: NamedCard(gpu.node.name, model_of(gpu)) for pk, gpu in gpus.items()}
+
+
+def owner_of(job: Job) -> str:
+    """Its user and team, as owner_words() has them."""
+    team = job.team
+    return owner_words(job.user, team.slug if team else "")
 
 
 def owner_words(user: str, team: str) -> str:

@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from django.db.models import Q
 from numpy.typing import NDArray
 
 from fleetwatch.alerts.breach import Watch
-from fleetwatch.alerts.episodes import FORGET_MS, End, Level, Measured, Span
+from fleetwatch.alerts.episodes import FORGET_MS, End, Episode, Level, Measured, Span
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import CONDITIONS, STATES
@@ -25,6 +24,11 @@ _JOB_RUNS = read_statement("alerts/sql/job_runs.sql")
 _SILENT_LANES = read_statement("alerts/sql/silent_lanes.sql")
 _NEXT_RUNS = read_statement("alerts/sql/next_runs.sql")
 
+_KNOWN_JOBS = """
+SELECT id, key, start_ms, end_ms FROM jobs_job
+WHERE id = ANY(%(job_ids)s) OR key = ANY(%(keys)s::text[])
+"""
+
 AGAIN_ACTIVE = "the GPUs are active again"
 ALLOCATION_ENDED = "the allocation ended"
 UNAVAILABLE = "the GPU became unavailable"
@@ -32,6 +36,7 @@ RETIRED = "no longer seen: the GPU was retired"
 
 LEVELS = tuple(Level)  # each in its number's place
 UNKNOWN = -1  # in place of a Level: nobody can know
+NO_JOB = -1  # in place of a job's id
 UNSEEN = ("unobserved", "unavailable")
 
 Ints = NDArray[np.int64]
@@ -194,6 +199,18 @@ def silent_lanes(job_ids: Ints, since_ms: int, *, unheard_ms: int) -> dict[Lane,
     return {lane: end_ms for lane, end_ms in ends_ms.items() if lane not in left}
 
 
+def asked_spans(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[str, Any]:
+    """The episodes as statements ask for them, place by place: job_ids (NO_JOB where the job is
+    gone), since_ms, until_ms.
+    """
+    rows = [
+        (jobs[each.subject].pk if each.subject in jobs else NO_JOB, each.since_ms, each.until_ms)
+        for each in episodes
+    ]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return dict(zip(("job_ids", "since_ms", "until_ms"), columns, strict=True))
+
+
 def counted(parts: Parts) -> Counts:
     """How many GPUs of each job are in breach and clear of it, from one change to the next."""
     jobs = np.tile(parts.job_id, 2)
@@ -230,9 +247,13 @@ def _firsts(counts: Counts, levels: Ints) -> Ints:
 
 
 def _jobs(parts: Parts, watch: Watch) -> list[KnownJob]:
-    wanted = Q(pk__in=np.unique(parts.job_id).tolist()) | Q(key__in=watch.firing)
-    rows = Job.objects.filter(wanted).values_list("pk", "key", "start_ms", "end_ms")
-    return [KnownJob(*row) for row in rows]
+    return known_jobs(np.unique(parts.job_id), watch)
+
+
+def known_jobs(job_ids: Ints, watch: Watch) -> list[KnownJob]:
+    """These jobs, and those that fire already."""
+    asked = {"job_ids": job_ids, "keys": list(watch.firing)}
+    return [KnownJob(*row) for row in fetched(_KNOWN_JOBS, asked)]
 
 
 def _without_retired(parts: Parts) -> Parts:

@@ -7,13 +7,21 @@ from django.db.models import Q
 
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.episodes import FORGET_MS, End
-from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED
+from fleetwatch.alerts.measuring.job_lanes import ALLOCATION_ENDED, Ints
 from fleetwatch.diagnosis import lane_facts
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors as ledger
+from fleetwatch.lib.rows import fetched
 
 # a service waits for requests, and who works by hand thinks: of these little work is no waste
 JUDGED_KIND = Job.Kind.BATCH
+_OF_KIND = "SELECT id FROM jobs_job WHERE id = ANY(%s) AND kind = %s"
+
+
+def of_judged_kind(job_ids: Ints) -> Ints:
+    """Those of these jobs that are of the kind that is judged."""
+    rows = fetched(_OF_KIND, [job_ids, JUDGED_KIND.value])
+    return np.array(rows, dtype=np.int64).reshape(-1)
 
 
 def judged_jobs(job_ids: Iterable[int], watch: Watch) -> dict[int, Job]:

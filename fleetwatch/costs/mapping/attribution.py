@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.costs.mapping import rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
@@ -94,13 +95,14 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
     """
     owned = list(jobs)
     held = Q(valid_from__lt=before) & (Q(valid_to__isnull=True) | Q(valid_to__gte=before))
-    rows = Attribution.objects.filter(held, job__in=[job.pk for job in owned]).select_related(
-        "team"
-    )
-    teams = {row.job_id: row.team for row in rows}
+    rows = Attribution.objects.filter(held, job__in=[job.pk for job in owned])
+    team_ids = dict(rows.values_list("job_id", "team_id"))
+    # of thousands of jobs there are a dozen teams
+    teams = Team.objects.in_bulk({pk for pk in team_ids.values() if pk is not None})
     for job in owned:
-        if job.pk in teams:
-            job.team = teams[job.pk]
+        if job.pk in team_ids:
+            team_id = team_ids[job.pk]
+            job.team = None if team_id is None else teams[team_id]
     return owned
 
 
