@@ -43,6 +43,7 @@ KINDS = {
     "report": "Reports and invoices",
     "month": "Months",
     "finding": "Findings",
+    "view": "Saved views",
     "export": "Exports",
 }
 COLUMNS = ("id", "at", "who", "via", "address", "action", "subject", "detail")

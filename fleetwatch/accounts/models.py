@@ -3,6 +3,7 @@
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Upper
+from django.utils.text import slugify
 
 
 class OthersShown(models.TextChoices):
@@ -213,6 +214,36 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+
+
+class SavedView(models.Model):
+    """A page's address under a name of its owner's, for the owner or for everybody
+    (saved_views.py). `query` is as the page takes it: what was relative stays so.
+    """
+
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
+    name = models.CharField(max_length=60)
+    path = models.CharField(max_length=1000)
+    query = models.CharField(max_length=2000, blank=True, default="")
+    is_shared = models.BooleanField(default=False)
+    saved_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "name"], name="a_view_has_its_owners_name_once"
+            )
+        ]
+
+    @property
+    def address(self) -> str:
+        """Where it leads: a path of ours."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def slug(self) -> str:
+        """How it is called in its own address: its number, and its name for people."""
+        return f"{self.pk}-{slugify(self.name)}".rstrip("-")
 
 
 class AuditEntry(models.Model):

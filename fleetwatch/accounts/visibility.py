@@ -32,7 +32,7 @@ ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
 OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
-        "set_notifications",
+        *("set_notifications", "views", "view", "view_save", "view_drop"),  # the own ones
         *("jobs", "job", "findings", "finding", "finding_decide", "search"),
         *("waste", "waste_csv", "costs", "costs_file"),
         *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),

@@ -47,18 +47,20 @@ def takes(*names: str) -> Callable[[View], View]:
         for name in repeated(request.GET, names):
             messages.error(request, f"{_once(name)} What you see is that of the last one.")
 
-    return _judged(names, say)
+    return _judged(names, say, is_page=True)
 
 
 def takes_only(*names: str) -> Callable[[View], View]:
     """A file or a fragment that knows these parameters: 422 for another one."""
-    return _judged(names, lambda request: refusal(request, names))
+    return _judged(names, lambda request: refusal(request, names), is_page=False)
 
 
 def _judged(
-    names: Collection[str], judge: Callable[[HttpRequest], HttpResponse | None]
+    names: Collection[str], judge: Callable[[HttpRequest], HttpResponse | None], *, is_page: bool
 ) -> Callable[[View], View]:
-    """The view after `judge`, which may answer in its place, at the address with new names."""
+    """The view after `judge`, which may answer in its place, at the address with new names; what it
+    takes, and whether it is a page, are attributes of it.
+    """
 
     def marked(view: View) -> View:
         @wraps(view)
@@ -71,6 +73,7 @@ def _judged(
             return judge(request) or view(request, *args, **kwargs)
 
         answer.parameters = names  # type: ignore[attr-defined]
+        answer.is_page = is_page  # type: ignore[attr-defined]
         return answer
 
     return marked

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
 
-from fleetwatch.accounts.models import NameRule
+from fleetwatch.accounts.models import NameRule, SavedView
 from fleetwatch.accounts.permissions import RIGHTS, Right
 from fleetwatch.actions.keeping import keep_url
 from fleetwatch.alerts.incidents import incident_actions
@@ -84,6 +84,8 @@ CHANGED_BY = {
     "silence_end": Right.FLEET,
     "route_set": Right.FLEET,
     "set_notifications": EVERYBODY,
+    "view_save": EVERYBODY,
+    "view_drop": EVERYBODY,  # whose it is: his, who walks, or an admin's
     "remove-node": Right.FLEET,
     "move-gpu": Right.FLEET,
     "set-idle-power": Right.FLEET,
@@ -192,6 +194,8 @@ def known_values(there: World) -> dict[Any, list[Any]]:
             ]
         ],
         ("incident", "pk"): numbers,
+        ("view", "slug"): [view.slug for view in SavedView.objects.all()],
+        ("view_drop", "pk"): list(SavedView.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "costs", "fleet"],

@@ -10,6 +10,7 @@ from fleetwatch.accounts import people
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
+from fleetwatch.accounts.saved_views import save_view
 from fleetwatch.accounts.services import create_api_token, digest
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.models import Incident, Preference, Rule, Silence
@@ -57,6 +58,7 @@ def make(slack_url: str, smtp_port: int) -> World:
     finding, others = _findings()
     Incident.objects.update(snoozed_until=NOW + timedelta(hours=1))  # so that it can be taken back
     _money(smtp_port, slack_url)
+    save_view(users["operator"], "Waste", ("/waste", ""), is_shared=True, now=NOW)
     tokens = _tokens(users)
     with time_machine.travel(NOW - timedelta(hours=1), tick=False):
         record("rate.set", AUDITED)

@@ -50,6 +50,7 @@ PAGES = {
     "welcome": "/welcome",
     "password": "/accounts/password/change/",
     "me": "/me",
+    "views": "/v",
     "people": "/settings/people",
     "people-import": "/settings/people/import",
     "people-rules": "/settings/people/rules",

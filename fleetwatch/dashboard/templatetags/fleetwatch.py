@@ -19,6 +19,7 @@ from django.urls import resolve, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.drawing import bars
@@ -413,3 +414,9 @@ def hidden(context: Context, *others: str) -> SafeString:
     longest = {name: None if name in FILTERS else LONGEST for name in kept}
     pairs = ((name, request.GET[name][: longest[name]]) for name in kept)
     return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)
+
+
+@register.simple_tag(takes_context=True)
+def shares(context: Context) -> bool:
+    """Whether the reader's views may be everybody's."""
+    return may_share(context["request"].user)
