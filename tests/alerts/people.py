@@ -23,9 +23,12 @@ def person(username: str = "ana", *, name: str = "Ana Diaz", **fields) -> User:
     return user
 
 
-def is_named(user: User, system: str, name: str, *, is_confirmed: bool = True) -> Identity:
+def is_named(
+    user: User, system: str, name: str, *, cluster: str = "", is_confirmed: bool = True
+) -> Identity:
     return Identity.objects.create(
         user=user,
+        cluster=cluster,
         system=system,
         name=name,
         source="admin",

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import User
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import Watch, stored_breach
 from fleetwatch.alerts.conditions import condition
@@ -18,6 +19,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from tests.alerts.factories import a_rule
+from tests.alerts.people import is_named
 from tests.alerts.test_budget_spent import a_budget, spent
 from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
 
@@ -198,12 +200,12 @@ def test_what_was_evaluated_each_quarter_is_what_the_back_test_says_of_anomalies
     assert live.count() == 2
 
 
-def wasted(user: str, *hours: int, usd: str = "10", state: str = "idle", **fields) -> None:
+def wasted(user, *hours, usd="10", state="idle", cluster="della", **fields) -> None:
     """The user's GPU was idle in these hours, at such a price."""
     gpu = a_gpu(model=f"model of {user}", node=f"node-{user}")
     if usd and not Rate.objects.filter(gpu_model=gpu.model).exists():
         a_rate(usd, gpu=gpu)
-    job = a_job(user=user, team="nlp", scheduler="slurm", cluster="della", start_ms=to_ms(hour(0)))
+    job = a_job(user=user, team="nlp", scheduler="slurm", cluster=cluster, start_ms=to_ms(hour(0)))
     for number in hours:
         tier = {"idle": "certain"}.get(state, "")
         an_entry(gpu, state, HOUR_MS, start=hour(number), job=job, tier=tier, **fields)
@@ -239,6 +241,40 @@ def test_what_nobody_saw_or_has_no_rate_neither_fires_nor_ends_it():
     wasted("ana", 4, state="unobserved")
 
     assert states(5.2) == [("ana", "firing")]
+
+
+@pytest.mark.parametrize(
+    ("owners", "fires"),
+    [
+        ({}, True),  # nobody has an account: one name is one person
+        ({"della": "ana", "tiger": "ana"}, True),
+        ({"": "ana"}, True),
+        ({"della": "ana", "tiger": "anabel"}, False),
+        ({"": "ana", "tiger": "anabel"}, False),
+        ({"della": "ana"}, False),
+    ],
+)
+def test_nobody_is_accused_of_what_runs_under_a_name_of_several_people(owners, fires):
+    a_money_rule("waste_of_person", 10, minutes=120)
+    users = {name: User.objects.create(username=name) for name in set(owners.values())}
+    for cluster, name in owners.items():
+        is_named(users[name], "unix", "ana", cluster=cluster)
+    wasted("ana", 1, 2, usd="5")
+    wasted("ana", 1, 2, usd="5", cluster="tiger")
+
+    assert states(3.2) == ([("ana", "firing")] if fires else [])
+
+
+def test_a_name_that_turns_out_to_be_several_peoples_ends_it():
+    a_money_rule("waste_of_person", 10, minutes=120)
+    wasted("ana", 1, 2, usd="5")
+    wasted("ana", 1, 2, usd="5", cluster="tiger")
+    states(3.2)
+
+    is_named(User.objects.create(username="anabel"), "unix", "ana", cluster="tiger")
+
+    assert states(3.5) == [("ana", "resolved")]
+    assert Incident.objects.get().events.latest("pk").text.endswith("run under this name")
 
 
 def test_who_wastes_less_ends_it():

@@ -1,14 +1,55 @@
 """The condition waste_of_person: a user's jobs waste so many dollars an hour, hour after hour."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from urllib.parse import urlencode
 
+from django.db.models import Q
+
+from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
-from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.measuring.waste_rates import Waster
+from fleetwatch.jobs.models import Job
 from fleetwatch.notify.message import one_line
+
+SHARED = "jobs of several people run under this name"
+
+
+def measured(watch: Watch) -> Measured:
+    """By user how each whole hour stood to the rule. Nobody is accused of what runs under a name
+    that several people have in different clusters: whose of it is which is not known here.
+    """
+    seen = waste_rates.measured(watch, "user")
+    high = [name for name, spans in seen.spans.items() if _is_high(spans)]
+    shared = _shared({*high, *watch.firing}, watch)
+    return replace(
+        seen,
+        spans={name: spans for name, spans in seen.spans.items() if name not in shared},
+        ends={name: End(watch.end_ms, SHARED) for name in watch.firing if name in shared},
+    )
+
+
+def _is_high(spans: Sequence[Span]) -> bool:
+    return any(span.level == Level.BREACH for span in spans)
+
+
+def _shared(users: Collection[str], watch: Watch) -> set[str]:
+    """Those of the users' names that are not one account's (or nobody's) in all the schedulers and
+    clusters where jobs ran under them.
+    """
+    ran = Q(end_ms=None) | Q(end_ms__gt=watch.start_ms)
+    jobs = Job.objects.filter(ran, user__in=users, start_ms__lt=watch.end_ms)
+    rows = jobs.order_by().values_list("scheduler", "cluster", "user").distinct()
+    holders = [Holder(*row) for row in rows]
+    accounts = people(holders)
+    persons: dict[str, set[int | None]] = defaultdict(set)
+    for holder in holders:
+        account = accounts.get(holder)
+        persons[holder.user].add(account.pk if account else None)
+    return {user for user, of_user in persons.items() if len(of_user) > 1}
 
 
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
@@ -43,7 +84,7 @@ CONDITION = Condition(
     low=0.01,
     high=100_000,
     usual=Settings(threshold=20, minutes=120),
-    measure=partial(waste_rates.measured, group_by="user"),
+    measure=measured,
     describe=describe,
     every_minutes=15,
 )
