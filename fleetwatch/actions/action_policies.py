@@ -11,6 +11,7 @@ from django.db import transaction
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import Right, check
+from fleetwatch.actions.kinds import KINDS, kind_about, kind_of
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.recalling import recall
 from fleetwatch.alerts.models import Rule
@@ -20,7 +21,6 @@ from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.webhook import WEBHOOK
 
-CONDITION = "job_idle"  # the only one that says that all of a job rests
 # services wait for requests: that nobody asks them is no reason to end them
 JOB_KINDS = (Job.Kind.BATCH, Job.Kind.INTERACTIVE)
 REHEARSAL = timedelta(days=7)
@@ -34,8 +34,8 @@ Kind = Policy.Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTerms:
-    """How a policy is set; whether it is on is no part of it. No teams, or no job kinds: nothing is
-    acted on. `dry_run_until` None: as it is.
+    """How a policy is set; whether it is on is no part of it. No teams, or no job kinds: no job is
+    acted on; of nodes there are none. `dry_run_until` None: as it is.
     """
 
     teams: tuple[Team, ...]
@@ -69,13 +69,7 @@ def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
     Raises RefusedFieldError, and PermissionDenied for who does not run the fleet.
     """
     check(by, Right.FLEET)
-    if kind not in Kind.values:
-        raise RefusedFieldError(f"it is one of {', '.join(Kind.values)}", field="kind")
-    if rule.condition != CONDITION:
-        raise RefusedFieldError(
-            "only a rule of idle jobs can have one: other rules hold of jobs that work",
-            field="rule",
-        )
+    _check_kind(rule, kind)
     if Policy.objects.filter(rule=rule).exists():
         raise RefusedFieldError(f"{rule.name} has one already", field="rule")
     policy = Policy.objects.create(
@@ -90,6 +84,23 @@ def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
     )
     record("action.add_policy", rule.name, kind=kind)
     return policy
+
+
+def _check_kind(rule: Rule, kind: str) -> None:
+    """Whether that can be done about what the rule watches. Raises RefusedFieldError."""
+    if kind not in Kind.values:
+        raise RefusedFieldError(f"it is one of {', '.join(Kind.values)}", field="kind")
+    done = kind_about(rule.condition)
+    if done is None:
+        raise RefusedFieldError(
+            f"only {' and '.join(each.rules for each in KINDS)} can have one: of what others watch"
+            " nobody can say that it rests, or is broken",
+            field="rule",
+        )
+    if kind not in (done.name, Kind.WEBHOOK):
+        raise RefusedFieldError(
+            f"of {done.rules} one can {Kind(done.name).label} or {Kind.WEBHOOK.label}", field="kind"
+        )
 
 
 @transaction.atomic
@@ -209,11 +220,13 @@ def _check(policy: Policy, terms: PolicyTerms) -> None:
         if not LEAST_WAIT <= getattr(terms, name) <= LONGEST_WAIT:
             raise RefusedFieldError(f"{LEAST_WAIT} to {LONGEST_WAIT} minutes", field=name)
     if not 1 <= terms.max_per_hour <= MOST_PER_HOUR:
-        raise RefusedFieldError(f"1 to {MOST_PER_HOUR} jobs an hour", field="max_per_hour")
+        raise RefusedFieldError(f"1 to {MOST_PER_HOUR} an hour", field="max_per_hour")
     amount = terms.max_usd_per_hour
     if not (amount.is_finite() and Decimal("0.01") <= amount <= MOST_USD_PER_HOUR):
         raise RefusedFieldError(f"$0.01 to ${MOST_USD_PER_HOUR:,}", field="max_usd_per_hour")
     _check_channel(policy, terms.channel)
+    if not kind_of(policy.rule.condition).is_of_teams and (terms.teams or terms.job_kinds):
+        raise RefusedFieldError("a node is no team's: narrow its rule instead", field="teams")
 
 
 def _check_channel(policy: Policy, channel: Channel | None) -> None:

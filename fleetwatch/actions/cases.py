@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Sum, prefetch_related_objects
 
 from fleetwatch.actions.action_policies import is_dry_run
 from fleetwatch.actions.awake import awake_for
 from fleetwatch.actions.decision import (
     Course,
     Decision,
-    JobStanding,
     LastHour,
     Limits,
     Standing,
@@ -24,6 +22,8 @@ from fleetwatch.actions.decision import (
     next_step,
     refusals,
 )
+from fleetwatch.actions.kind import Kind, Place, Reader, Subject
+from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.breach import Breach, stored_breach
@@ -32,14 +32,10 @@ from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_a
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.weekly_hours import Hours
-from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.models import Channel, Delivery
 
 HOUR = timedelta(hours=1)
-# what agents can end (agent/actions/stopping.py); a webhook ends what it can
-SCHEDULERS = ("slurm", "docker", "podman", "process")
-OTHER_SCHEDULERS = ("kubernetes",)
 State = Action.State
 WAITING = (State.WARNED, State.WARNED_AGAIN)
 ACTED = (State.ORDERED, State.DONE, State.REFUSED, State.UNHEARD, State.WOULD)
@@ -53,32 +49,25 @@ NO_WEBHOOK = "its webhook is switched off"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An incident with what is to be done about it; `ladder` None: none goes on. `job` None: it is
-    gone. `person` None: nobody's account holds the job.
+    """An incident with what is to be done about it; `ladder` None: none goes on. `person` None: it
+    is nobody's, or whose it is has no account. `places` is where is warned.
     """
 
     policy: Policy
+    kind: Kind
     incident: Incident
     breach: Breach
-    job: Job | None
+    subject: Subject
     person: Person | None
+    places: tuple[Place, ...]
     ladder: Action | None
     decision: Decision
     is_dry_run: bool
 
-    @property
-    def gpu_uuids(self) -> list[str]:
-        """The GPUs of the job that are idle."""
-        return [gpu["uuid"] for gpu in _gpus(self.breach)]
-
 
 def limits_of(policy: Policy) -> Limits:
     """What the policy allows."""
-    reach = SCHEDULERS if policy.kind == Policy.Kind.STOP else SCHEDULERS + OTHER_SCHEDULERS
     return Limits(
-        teams=frozenset(team.slug for team in policy.teams.all()),
-        job_kinds=frozenset(policy.job_kinds),
-        schedulers=frozenset(reach),
         first_wait=timedelta(minutes=policy.first_wait_minutes),
         second_wait=timedelta(minutes=policy.second_wait_minutes),
         max_per_hour=policy.max_per_hour,
@@ -100,23 +89,19 @@ def case_reader(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What is read once for several incidents: by incident its id, by job its key."""
+    """What is read once for several incidents: by incident its id, by delivery its key."""
 
     policy: Policy
+    kind: Kind
     now: datetime
     is_dry_run: bool
     limits: Limits
     last_hour: LastHour
     muted: Mapping[int, str]
     book: AddressBook
-    jobs: Mapping[str, Job]
-    sharing: Mapping[str, int]  # by said_key how many jobs have it
-    kept: frozenset[tuple[str, int]]
+    read: Reader
     ladders: Mapping[int, Sequence[Action]]
-
-    def is_only_one(self, job: Job | None) -> bool:
-        """Whether its scheduler's id means this job, and no other has its key."""
-        return job is not None and bool(job.external_id) and self.sharing[job.said_key] == 1
+    arrived: Mapping[str, datetime]
 
     def ladder(self, incident: Incident) -> Action | None:
         """The one that goes on."""
@@ -126,24 +111,21 @@ class _Beside:
 
 def _read_beside(policy: Policy, incidents: Sequence[Incident], now: datetime) -> _Beside:
     dry = is_dry_run(policy, now)
-    jobs = {
-        job.key: job for job in Job.objects.filter(key__in={each.subject for each in incidents})
-    }
-    names = Job.objects.filter(said_key__in={job.said_key for job in jobs.values()})
-    counted = names.values("said_key").annotate(count=Count("pk"))
-    kept = Action.objects.filter(subject__in=list(jobs), state=State.KEPT)
+    kind = kind_of(policy.rule.condition)
+    ladders = _ladders(policy, incidents)
+    prefetch_related_objects([policy.rule], "channels")
     return _Beside(
         policy=policy,
+        kind=kind,
         now=now,
         is_dry_run=dry,
         limits=limits_of(policy),
         last_hour=_last_hour(policy, now, dry),
         muted=mute_reasons(incidents, now),
         book=read_address_book({each.person_id for each in incidents if each.person_id}),
-        jobs=jobs,
-        sharing={row["said_key"]: row["count"] for row in counted},
-        kept=frozenset(kept.values_list("subject", "restarts")),
-        ladders=_ladders(policy, incidents),
+        read=kind.read(policy, incidents),
+        ladders=ladders,
+        arrived=_arrived(ladders),
     )
 
 
@@ -162,32 +144,63 @@ def _ladders(policy: Policy, incidents: Iterable[Incident]) -> dict[int, list[Ac
     return by_incident
 
 
+def _arrived(ladders: Mapping[int, Sequence[Action]]) -> dict[str, datetime]:
+    """By its key when a warning was with everybody whom it was sent to; without those that one of
+    them did not get.
+    """
+    warnings = _warnings(ladders.values())
+    if not warnings:
+        return {}
+    # by the index of all three: keys alone have none
+    sends = Delivery.objects.filter(
+        channel__in=Channel.objects.all(),
+        address__in={warning.address for warning in warnings},
+        key__in={warning.key for warning in warnings},
+    )
+    sent_at: dict[str, list[datetime | None]] = defaultdict(list)
+    for key, state, at in sends.values_list("key", "state", "sent_at"):
+        sent_at[key].append(at if state == Delivery.State.SENT else None)
+    return {key: max(filter(None, each)) for key, each in sent_at.items() if None not in each}
+
+
+def _warnings(ladders: Iterable[Sequence[Action]]) -> list[Delivery]:
+    """Of those that go on, the first delivery of each."""
+    going_on = [each for several in ladders for each in several if each.ended_at is None]
+    both = [(each.warning, each.second_warning) for each in going_on]
+    return [warning for pair in both for warning in pair if warning is not None]
+
+
 def _case(beside: _Beside, incident: Incident) -> Case:
-    breach = stored_breach(incident.facts)
     person = beside.book.people.get(incident.person_id or 0)
+    places = beside.kind.places(person, beside.policy.rule, beside.book)
     ladder = beside.ladder(incident)
     quiet = habits_of(person).quiet if person else None
-    standing = _standing(beside, incident, breach, quiet)
+    breach = stored_breach(incident.facts)
+    subject = beside.read(incident, breach)
+    muted = beside.muted[incident.pk] or _unwatched(incident, breach)
+    standing = replace(
+        _standing(beside, incident, subject, quiet), muted=muted, is_reached=bool(places)
+    )
     course = _course(beside, incident, ladder, quiet)
     return Case(
         policy=beside.policy,
+        kind=beside.kind,
         incident=incident,
         breach=breach,
-        job=beside.jobs.get(incident.subject),
+        subject=subject,
         person=person,
+        places=places,
         ladder=ladder,
-        decision=_of_order(standing, ladder, beside.limits)
-        or _changed(beside, incident, ladder)
-        or next_step(standing, course, beside.limits, beside.last_hour, now_ms=to_ms(beside.now)),
+        decision=_decided(beside, incident, ladder, standing, course),
         is_dry_run=beside.is_dry_run,
     )
 
 
-def _of_order(standing: Standing, ladder: Action | None, limits: Limits) -> Decision | None:
+def _of_order(standing: Standing, ladder: Action | None) -> Decision | None:
     """What follows of what was asked for and not answered yet; None where nothing was."""
     if ladder is None or ladder.state != State.ORDERED:
         return None
-    never = first_of(refusals(standing, limits))
+    never = first_of(refusals(standing))
     return Decision(Step.RECALL, never) if never else Decision(Step.NOTHING, ASKED)
 
 
@@ -203,23 +216,30 @@ def _changed(beside: _Beside, incident: Incident, ladder: Action | None) -> Deci
     return None
 
 
-def _gpus(breach: Breach) -> Sequence[Mapping[str, Any]]:
-    gpus: Sequence[Mapping[str, Any]] = breach.facts.get("gpus", ())
-    return gpus
+def _decided(
+    beside: _Beside, incident: Incident, ladder: Action | None, standing: Standing, course: Course
+) -> Decision:
+    return (
+        _of_order(standing, ladder)
+        or _changed(beside, incident, ladder)
+        or next_step(standing, course, beside.limits, beside.last_hour, now_ms=to_ms(beside.now))
+    )
 
 
-def _standing(beside: _Beside, incident: Incident, breach: Breach, quiet: Hours | None) -> Standing:
-    person = beside.book.people.get(incident.person_id or 0)
+def _standing(
+    beside: _Beside, incident: Incident, subject: Subject, quiet: Hours | None
+) -> Standing:
+    """As if nothing muted it and nobody were reached."""
     return Standing(
         fires=incident.fired_ms is not None and incident.resolved_at is None,
         until_ms=incident.until_ms,
-        muted=beside.muted[incident.pk] or _unwatched(incident, breach),
+        muted="",
         is_acknowledged=incident.state == Incident.State.ACKNOWLEDGED,
-        team=incident.team.slug if incident.team else "",
-        usd_per_hour=breach.usd_per_hour,
-        is_reached=person is not None and person.place is not None,
+        refusals=subject.refusals,
+        usd_per_hour=subject.usd_per_hour,
+        is_reached=False,
         is_quiet=quiet is not None and quiet.hold(beside.now),
-        job=_job_standing(beside, incident.subject, breach),
+        owner=beside.kind.words.owner,
     )
 
 
@@ -229,33 +249,6 @@ def _unwatched(incident: Incident, breach: Breach) -> str:
     return "" if is_watched else UNWATCHED
 
 
-def job_of_breach(breach: Breach) -> JobStanding:
-    """The job by what was kept of it with its breach."""
-    gpus = _gpus(breach)
-    return JobStanding(
-        kind=breach.label("kind"),
-        scheduler=breach.label("scheduler"),
-        nodes=len({gpu["node"] for gpu in gpus}),
-        idle_gpus=len(gpus),
-        held_gpus=breach.facts.get("job_gpus", 0),
-        reaches_beyond=breach.facts.get("reaches_beyond", True),
-        is_only_one=True,
-        is_kept=False,
-    )
-
-
-def _job_standing(beside: _Beside, subject: str, breach: Breach) -> JobStanding:
-    """Of a job that is gone nothing is true."""
-    job = beside.jobs.get(subject)
-    return replace(
-        job_of_breach(breach),
-        kind=job.kind if job else "",
-        scheduler=job.scheduler if job else "",
-        is_only_one=beside.is_only_one(job),
-        is_kept=job is not None and (job.key, job.restarts) in beside.kept,
-    )
-
-
 def _course(
     beside: _Beside, incident: Incident, ladder: Action | None, quiet: Hours | None
 ) -> Course:
@@ -263,7 +256,9 @@ def _course(
         return Course(rests=_rests(beside, incident))
 
     def heard(warned_at: datetime | None, delivery: Delivery | None) -> timedelta | None:
-        at = warned_at if ladder.is_dry_run else _delivered_at(delivery)
+        at = (
+            warned_at if ladder.is_dry_run else beside.arrived.get(delivery.key if delivery else "")
+        )
         return None if at is None else awake_for(quiet, at, beside.now)
 
     return Course(
@@ -272,12 +267,6 @@ def _course(
         is_warned_again=ladder.warned_again_at is not None,
         heard_again=heard(ladder.warned_again_at, ladder.second_warning),
     )
-
-
-def _delivered_at(delivery: Delivery | None) -> datetime | None:
-    """When the other side took it; None: it did not."""
-    is_sent = delivery is not None and delivery.state == Delivery.State.SENT
-    return delivery.sent_at if delivery is not None and is_sent else None
 
 
 def _rests(beside: _Beside, incident: Incident) -> str:

@@ -1,4 +1,4 @@
-"""What is to be done next about an incident: nothing, warn its owner, warn again, act. Pure.
+"""What is to be done next about an incident: nothing, warn, warn again, act. Pure.
 
 Whatever is not known forbids to act. The agent's own windows have the last word (agent/actions).
 """
@@ -12,6 +12,7 @@ from enum import Enum
 MINUTE_MS = 60_000
 # posting is one or two minutes behind; of what was seen longer ago nothing is believed
 FRESH_MS = 5 * MINUTE_MS
+UNPRICED = "what it costs is not known"
 
 
 class Step(Enum):
@@ -37,14 +38,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a policy allows: only these teams (slugs), job kinds and schedulers, none where none is
-    named; how long is waited after each warning; how many jobs an hour, and the most that their
-    GPUs may cost an hour together.
+    """What a policy allows: how long is waited after each warning; how many jobs or nodes an hour,
+    and the most that their GPUs may cost an hour together.
     """
 
-    teams: frozenset[str]
-    job_kinds: frozenset[str]
-    schedulers: frozenset[str]
     first_wait: timedelta
     second_wait: timedelta
     max_per_hour: int
@@ -52,39 +49,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStanding:
-    """The job of an incident: `held_gpus` are all that its scheduler gave it, as far as is known.
-    `is_only_one`: no other job has its name. `is_kept`: somebody asked that this run of it goes on.
-    """
-
-    kind: str
-    scheduler: str
-    nodes: int
-    idle_gpus: int
-    held_gpus: int
-    reaches_beyond: bool
-    is_only_one: bool
-    is_kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How an incident stands now.
 
     `until_ms` is where its breach was seen last. `muted`: why nobody is told, "" where people are.
-    `usd_per_hour` None: a GPU has no rate. `is_reached`: its owner is known and wants to be told;
-    `is_quiet`: these are his quiet hours.
+    `refusals` are those of its kind, which keep what it is about from being acted on.
+    `usd_per_hour` None: a GPU has no rate. `owner` is who is warned, in words, `is_reached` whether
+    somebody is and wants to be told; `is_quiet`: these are his quiet hours.
     """
 
     fires: bool
     until_ms: int
     muted: str
     is_acknowledged: bool
-    team: str
+    refusals: tuple[str, ...]
     usd_per_hour: Decimal | None
     is_reached: bool
     is_quiet: bool
-    job: JobStanding
+    owner: str = "its owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +86,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class LastHour:
-    """What the policy did within the last hour: to how many jobs, and what their GPUs cost an hour
+    """What the policy did within the last hour: how often, and what those GPUs cost an hour
     together.
     """
 
@@ -116,7 +98,7 @@ def next_step(
     standing: Standing, course: Course, limits: Limits, last_hour: LastHour, *, now_ms: int
 ) -> Decision:
     """The next step by what is known at that moment."""
-    never = first_of(refusals(standing, limits))
+    never = first_of(refusals(standing))
     if never:
         return Decision(Step.END if course.has_begun else Step.NOTHING, never)
     waits = first_of(_waits(standing, course, now_ms))
@@ -127,26 +109,21 @@ def next_step(
     return _onward(standing, course, limits, last_hour)
 
 
-def refusals(standing: Standing, limits: Limits) -> Iterable[str]:
+def refusals(standing: Standing) -> Iterable[str]:
     """Why nothing is done about it as long as that is so, in the order in which it counts."""
     yield "" if standing.fires else "it is no longer so"
     yield "it is acknowledged" if standing.is_acknowledged else ""
     yield f"muted: {standing.muted}" if standing.muted else ""
-    yield "somebody asked to keep it" if standing.job.is_kept else ""
-    yield "" if standing.team in limits.teams else "its team is not on the policy's list"
-    yield "" if standing.job.kind in limits.job_kinds else "jobs of its kind are not on the list"
-    yield from _of_job(standing.job, limits)
-    yield "" if standing.usd_per_hour is not None else "what it costs is not known"
-    yield "" if standing.is_reached else "its owner can't be warned"
+    yield from standing.refusals
+    yield "" if standing.usd_per_hour is not None else UNPRICED
+    yield "" if standing.is_reached else f"{standing.owner} can't be warned"
 
 
-def interruption(quiet_since_ms: int | None, *, needed_since_ms: int) -> str:
-    """Why it is not acted, by since when all GPUs of the job were seen idle without a gap up to now
-    (None: they are not); "" where that is long enough.
+def is_interrupted(since_ms: int | None, *, needed_since_ms: int) -> bool:
+    """Whether it was not so all the while, by since when it was seen without a gap up to now (None:
+    it is not so now).
     """
-    if quiet_since_ms is not None and quiet_since_ms <= needed_since_ms:
-        return ""
-    return "a GPU of the job did something, or was not seen, since its owner was warned"
+    return since_ms is None or since_ms > needed_since_ms
 
 
 def first_of(reasons: Iterable[str]) -> str:
@@ -154,18 +131,10 @@ def first_of(reasons: Iterable[str]) -> str:
     return next(filter(None, reasons), "")
 
 
-def _of_job(job: JobStanding, limits: Limits) -> Iterable[str]:
-    is_whole = job.idle_gpus == job.held_gpus and not job.reaches_beyond
-    yield "" if job.scheduler in limits.schedulers else "no agent can end such a job"
-    yield "" if job.nodes == 1 else "it is on several nodes"
-    yield "" if is_whole else "it holds more GPUs than are known to be idle"
-    yield "" if job.is_only_one else "several jobs share its name"
-
-
 def _waits(standing: Standing, course: Course, now_ms: int) -> Iterable[str]:
     is_fresh = now_ms - FRESH_MS <= standing.until_ms
     yield "" if is_fresh else "its telemetry is not fresh"
-    yield "quiet hours of its owner" if standing.is_quiet else ""
+    yield f"quiet hours of {standing.owner}" if standing.is_quiet else ""
     yield course.rests
 
 
@@ -174,13 +143,13 @@ def _onward(standing: Standing, course: Course, limits: Limits, last_hour: LastH
     if course.heard is None:
         return Decision(Step.NOTHING, "the warning has not arrived")
     if course.heard < limits.first_wait:
-        return Decision(Step.NOTHING, "its owner was warned and has time to answer")
+        return Decision(Step.NOTHING, f"{standing.owner} was warned and has time to answer")
     if not course.is_warned_again:
         return Decision(Step.WARN_AGAIN)
     if course.heard_again is None:
         return Decision(Step.NOTHING, "the second warning has not arrived")
     if course.heard_again < limits.second_wait:
-        return Decision(Step.NOTHING, "its owner was warned twice and has time to answer")
+        return Decision(Step.NOTHING, f"{standing.owner} was warned twice and has time to answer")
     limit = _limit(standing, limits, last_hour)
     return Decision(Step.NOTHING, limit) if limit else Decision(Step.ACT)
 

@@ -24,6 +24,7 @@ class Policy(models.Model):
 
     class Kind(models.TextChoices):
         STOP = "stop_job", "end the job"
+        DRAIN = "drain_node", "drain the node"
         WEBHOOK = "webhook", "call a webhook"
 
     rule = models.OneToOneField(
@@ -37,11 +38,11 @@ class Policy(models.Model):
     job_kinds = ArrayField(models.CharField(max_length=16), help_text="jobs.Job.Kind")
     first_wait_minutes = models.PositiveIntegerField(help_text="after the first warning")
     second_wait_minutes = models.PositiveIntegerField(help_text="after the second one")
-    max_per_hour = models.PositiveIntegerField(help_text="jobs")
+    max_per_hour = models.PositiveIntegerField(help_text="jobs, or nodes")
     max_usd_per_hour = models.DecimalField(
         max_digits=18,
         decimal_places=6,
-        help_text="what the GPUs of all jobs ended within an hour cost an hour",
+        help_text="what the GPUs of all that was acted on within an hour cost an hour",
     )
     channel = models.ForeignKey(
         "notify.Channel",
@@ -80,10 +81,14 @@ class Action(models.Model):
     kind = models.CharField(max_length=16, choices=Policy.Kind.choices)
     is_dry_run = models.BooleanField()
     state = models.CharField(max_length=16, choices=State.choices, default=State.WARNED)
-    subject = models.CharField(max_length=410, help_text="the job's key")
+    subject = models.CharField(max_length=410, help_text="the job's key, or the node's name")
     restarts = models.PositiveIntegerField(help_text="of the job: which run of it this is about")
     person = models.ForeignKey(
-        USER, on_delete=models.SET_NULL, null=True, related_name="+", help_text="who was warned"
+        USER,
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="who was warned; None: who runs the fleet",
     )
     team = models.ForeignKey(
         "accounts.Team", on_delete=models.SET_NULL, null=True, related_name="+"
@@ -91,12 +96,12 @@ class Action(models.Model):
     node = models.ForeignKey(
         "inventory.Node", on_delete=models.SET_NULL, null=True, related_name="+"
     )
-    gpus = models.PositiveIntegerField(help_text="how many the job holds")
+    gpus = models.PositiveIntegerField(help_text="how many the job holds, or the node has")
     usd_per_hour = models.DecimalField(max_digits=18, decimal_places=6)
     began_at = models.DateTimeField(help_text="the first warning")
     warned_again_at = models.DateTimeField(null=True)
     acted_at = models.DateTimeField(null=True)
-    warning = _delivery("of the first warning")
+    warning = _delivery("of the first warning; others of its key went elsewhere")
     second_warning = _delivery("of the second one")
     call = _delivery("to the webhook")
     order_key = text(64, "of the order to its node's agent")

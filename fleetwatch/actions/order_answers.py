@@ -10,10 +10,12 @@ from django.conf import settings
 from django.db import transaction
 
 from fleetwatch.accounts.audit import record
+from fleetwatch.actions.kind import Place, Words
+from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.ladder_locks import locked_ladder
 from fleetwatch.actions.models import Action
 from fleetwatch.actions.warning_messages import outcome
-from fleetwatch.alerts.breach import stored_breach
+from fleetwatch.alerts.breach import named, stored_breach
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.services import add_event
@@ -36,11 +38,6 @@ LISTENED_TO = (State.ORDERED, State.UNHEARD, State.KEPT)
 TOO_LATE = "it was too late to keep it: "
 # what an agent's answer begins with -> what that makes of the ladder
 WORDS = {"done": State.DONE, "would": State.WOULD, "refused": State.REFUSED}
-TITLES = {
-    State.DONE: "idle job ended",
-    State.REFUSED: "idle job not ended",
-    State.UNHEARD: "idle job: no answer",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,29 +147,43 @@ def _in_time(ladder: Action, answer: Answer) -> Answer:
 
 
 def _tell(ladder: Action, now: datetime) -> None:
-    """The person who was warned, and the operators, hear how it went."""
+    """Who was warned, and the operators, hear how it went."""
     incident = ladder.incident
     if incident is None:
         return
+    kind = kind_of(incident.rule.condition)
+    breach = stored_breach(incident.facts)
     url = f"{settings.PUBLIC_URL}/incidents/{incident.pk}"
     message = outcome(
-        stored_breach(incident.facts),
+        kind.words,
+        # the breach's name is what it is about by itself: of a node's GPU it is no node's
+        named(ladder.subject, breach.name if ladder.subject == breach.subject else ""),
+        breach,
         ladder.result,
-        title=TITLES[State(ladder.state)],
+        end=_end(State(ladder.state), kind.words),
         incident_url=url,
     )
     book = read_address_book({ladder.person_id} if ladder.person_id else set())
     key = f"{ladder.thread}/{ladder.state}"
-    for recipient, at in _recipients(ladder, book, now):
+    warned = kind.places(None, incident.rule, book)
+    for recipient, at in _recipients(ladder, book, warned, now):
         enqueue([recipient], message, key=key, now=at, thread=ladder.thread)
 
 
+def _end(state: State, words: Words) -> str:
+    """In a word or two."""
+    if state == State.UNHEARD:
+        return ": no answer"
+    return f" {words.done if state == State.DONE else words.not_done}"
+
+
 def _recipients(
-    ladder: Action, book: AddressBook, now: datetime
+    ladder: Action, book: AddressBook, warned: Iterable[Place], now: datetime
 ) -> list[tuple[Recipient, datetime]]:
     """Who hears it, and when: nothing is left to do that a person is woken for."""
     person = book.people.get(ladder.person_id or 0)
-    places = [(each, "", now) for each in book.routes.operators or _every(book)]
+    operators = ((each, "") for each in book.routes.operators or _every(book))
+    places = [(*place, now) for place in dict.fromkeys((*warned, *operators))]
     if person is not None and person.place is not None:
         quiet = habits_of(person).quiet
         is_night = quiet is not None and quiet.hold(now)

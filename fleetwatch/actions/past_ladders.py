@@ -1,24 +1,26 @@
-"""A policy tried on history: what it would have ended, had nobody answered. It takes the rule's own
+"""A policy tried on history: what it would have done, had nobody answered. It takes the rule's own
 back-test, and writes nothing.
 
 Nobody could be warned in history: who would have answered is not known, nor are quiet hours asked.
 """
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import takewhile
 
-from fleetwatch.accounts.names.holders import Holder, people
-from fleetwatch.actions.cases import job_of_breach, limits_of
-from fleetwatch.actions.decision import Limits, Standing, first_of, refusals
+from fleetwatch.actions.cases import limits_of
+from fleetwatch.actions.decision import UNPRICED, Limits, first_of
+from fleetwatch.actions.kind import Subject
+from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.alerts import weekly_hours
 from fleetwatch.alerts.back_test import Trial, described
-from fleetwatch.alerts.breach import MINUTE_MS, Breach
+from fleetwatch.alerts.breach import MINUTE_MS
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
@@ -32,31 +34,36 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 ENDED_BEFORE = "it was over before the second wait was"
 MUTED = "it was silenced, or its rule told nobody then"
 LIMITED = "the policy's limits were reached as long as it lasted"
+DONE_BEFORE = "it would have been done already, about what broke before"
 PIECE_MS = 5 * MINUTE_MS  # in such steps it is looked whether something mutes it
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of the past beside the incidents: which holders have an account, what was
-    silenced, and when the rule tells (None: always).
+    """What is known of the past beside the incidents: what was silenced, and when the rule tells
+    (None: always).
     """
 
     rule: Rule
-    accounts: frozenset[Holder]
     mutes: tuple[Mute, ...] = ()
     schedule: Hours | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PastLadder:
-    """One job that would have been ended at that moment, and what it held from there until its
-    incident was over: `gpu_ms` of GPU time, and its dollars.
+    """What would have been done at that moment, and the time of the GPUs that rested, or could not
+    work, from there until the incident was over: `gpu_ms`, and its dollars.
     """
 
     trial: Trial
+    subject: Subject
     ended_ms: int
     gpu_ms: int
     usd: Decimal
+
+
+Tried = tuple[Trial, Subject]
+Due = tuple[int, int, Tried]  # when, and its number among those of one moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class PolicyTrial:
 
     @property
     def gpu_ms(self) -> int:
-        """GPU time that would not have been held."""
+        """Of GPUs that rested, or could not work, from then on."""
         return sum(each.gpu_ms for each in self.ladders)
 
     @property
@@ -97,11 +104,11 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
     )
     past = Past(
         rule=rule,
-        accounts=_accounts(trials),
         mutes=tuple(read_mutes(interval.start, interval.end)),
         schedule=weekly_hours.stored(rule.schedule),
     )
-    ladders, others = _replayed(trials, limits, past)
+    subjects = kind_of(rule.condition).read_past(policy, trials)
+    ladders, others = _replayed(list(zip(trials, subjects, strict=True)), limits, past)
     others[ENDED_BEFORE] = short
     return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))
 
@@ -112,77 +119,70 @@ def _is_lasting(episode: Episode, limits: Limits) -> bool:
 
 
 def _replayed(
-    trials: Iterable[Trial], limits: Limits, past: Past
+    trials: Iterable[Tried], limits: Limits, past: Past
 ) -> tuple[list[PastLadder], Counter[str]]:
     """What would have been done about incidents that would have lasted, the newest first, and why
     not about the others.
     """
     others: Counter[str] = Counter()
-    waiting: list[tuple[int, int, Trial]] = []  # by when each is due
+    waiting: list[Due] = []
     # as the live ladder takes them: of several that are due at one moment the oldest first
-    for number, trial in enumerate(sorted(trials, key=lambda each: _fired_ms(each.episode))):
-        due_ms = _due_ms(trial, limits, past)
+    for number, tried in enumerate(sorted(trials, key=lambda each: _fired_ms(each[0].episode))):
+        due_ms = _due_ms(tried, limits, past)
         if isinstance(due_ms, str):
             others[due_ms] += 1
         else:
-            waiting.append((due_ms, number, trial))
-    ladders = _within_limits(waiting, limits)
-    if len(ladders) < len(waiting):
-        others[LIMITED] = len(waiting) - len(ladders)
+            waiting.append((due_ms, number, tried))
+    ladders = _within_limits(waiting, limits, others)
     ladders.reverse()
     return ladders, others
 
 
-def _within_limits(waiting: list[tuple[int, int, Trial]], limits: Limits) -> list[PastLadder]:
+def _within_limits(waiting: list[Due], limits: Limits, others: Counter[str]) -> list[PastLadder]:
     """Those that were done, in their order: what is beyond a limit is due again when the first of
-    the hour before no longer counts.
+    the hour before no longer counts. Why one never was is counted.
     """
     due = list(waiting)
     heapify(due)
     ladders: list[PastLadder] = []
-    recent: deque[PastLadder] = deque()
+    until_ms: dict[str, int] = {}  # what it was done to -> when what was wrong was over
     while due:
-        now_ms, number, trial = heappop(due)
-        while recent and recent[0].ended_ms <= now_ms - HOUR_MS:
-            recent.popleft()
-        if not _is_limited(trial, recent, limits):
-            ladders.append(_ladder(trial, now_ms))
-            recent.append(ladders[-1])
-        elif recent and recent[0].ended_ms + HOUR_MS < trial.episode.until_ms:
-            heappush(due, (recent[0].ended_ms + HOUR_MS, number, trial))
+        now_ms, number, tried = heappop(due)
+        trial, subject = tried
+        free_ms = _free_ms(subject, ladders, limits, now_ms)
+        if now_ms < until_ms.get(subject.name, now_ms):
+            others[DONE_BEFORE] += 1
+        elif free_ms == now_ms:
+            ladders.append(_ladder(trial, subject, now_ms))
+            until_ms[subject.name] = trial.episode.until_ms
+        elif free_ms is not None and free_ms < trial.episode.until_ms:
+            heappush(due, (free_ms, number, tried))
+        else:
+            others[LIMITED] += 1
     return ladders
 
 
-def _holder(breach: Breach) -> Holder:
-    """Who holds the job, as its scheduler names him."""
-    return Holder(breach.label("scheduler"), breach.label("cluster"), breach.label("user"))
+def _free_ms(
+    subject: Subject, ladders: Sequence[PastLadder], limits: Limits, now_ms: int
+) -> int | None:
+    """When the limits allow it, or are to be asked again: now, or when the first of the hour before
+    no longer counts; None: never.
+    """
+    is_recent = partial(_is_after, moment_ms=now_ms - HOUR_MS)
+    recent = list(takewhile(is_recent, reversed(ladders)))
+    if not _is_limited(subject, recent, limits):
+        return now_ms
+    return recent[-1].ended_ms + HOUR_MS if recent else None
 
 
-def _accounts(trials: Iterable[Trial]) -> frozenset[Holder]:
-    holders = {_holder(trial.breach) for trial in trials if trial.breach.label("user")}
-    return frozenset(people(holders))
+def _is_after(ladder: PastLadder, moment_ms: int) -> bool:
+    return ladder.ended_ms > moment_ms
 
 
-def _why_not(trial: Trial, limits: Limits, *, is_reached: bool) -> str:
-    """Why it is none of the policy's, by what is known of it still; "" where it is."""
-    breach = trial.breach
-    standing = Standing(
-        fires=True,
-        until_ms=trial.episode.until_ms,
-        muted="",
-        is_acknowledged=False,
-        team=breach.label("team"),
-        usd_per_hour=breach.usd_per_hour,
-        is_reached=is_reached,
-        is_quiet=False,
-        job=job_of_breach(breach),
-    )
-    return first_of(refusals(standing, limits))
-
-
-def _due_ms(trial: Trial, limits: Limits, past: Past) -> int | str:
+def _due_ms(tried: Tried, limits: Limits, past: Past) -> int | str:
     """When both waits were over of what lasted beyond them, or why they never were."""
-    why = _why_not(trial, limits, is_reached=_holder(trial.breach) in past.accounts)
+    trial, subject = tried
+    why = first_of((*subject.refusals, UNPRICED if subject.usd_per_hour is None else ""))
     if why:
         return why
     due_ms = _began_ms(trial, past, limits) + _ms(limits.first_wait + limits.second_wait)
@@ -228,18 +228,19 @@ def _ms(wait: timedelta) -> int:
     return wait // timedelta(milliseconds=1)
 
 
-def _ladder(trial: Trial, ended_ms: int) -> PastLadder:
+def _ladder(trial: Trial, subject: Subject, ended_ms: int) -> PastLadder:
     left_ms = trial.episode.until_ms - ended_ms
-    gpus = len(trial.breach.facts.get("gpus", ()))
-    return PastLadder(trial, ended_ms, gpus * left_ms, _rate(trial) * left_ms / HOUR_MS)
+    usd = _known(trial.breach.usd_per_hour) * left_ms / HOUR_MS
+    return PastLadder(trial, subject, ended_ms, len(subject.gpu_uuids) * left_ms, usd)
 
 
-def _is_limited(trial: Trial, recent: Collection[PastLadder], limits: Limits) -> bool:
+def _is_limited(subject: Subject, recent: Collection[PastLadder], limits: Limits) -> bool:
     """Whether what was done within the hour before forbids it."""
-    usd_per_hour = sum((_rate(each.trial) for each in recent), _rate(trial))
+    rates = [_known(each.subject.usd_per_hour) for each in recent]
+    usd_per_hour = sum(rates, _known(subject.usd_per_hour))
     return len(recent) >= limits.max_per_hour or usd_per_hour > limits.max_usd_per_hour
 
 
-def _rate(trial: Trial) -> Decimal:
+def _known(usd_per_hour: Decimal | None) -> Decimal:
     """Dollars an hour; what has no rate is none of a policy's."""
-    return trial.breach.usd_per_hour or Decimal(0)
+    return usd_per_hour or Decimal(0)

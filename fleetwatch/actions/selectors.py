@@ -8,17 +8,19 @@ from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.actions.action_policies import CONDITION, is_dry_run
+from fleetwatch.actions.action_policies import is_dry_run
 from fleetwatch.actions.cases import read_cases
 from fleetwatch.actions.decision import Step
+from fleetwatch.actions.kind import Kind
+from fleetwatch.actions.kinds import CONDITIONS, kind_of
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.lib.intervals import Interval
 
 PEOPLE = ("person", "kept_by")
 NEXT = {
-    Step.WARN: "its owner is warned within a minute",
-    Step.WARN_AGAIN: "its owner is warned again within a minute",
+    Step.WARN: "{owner} is warned within a minute",
+    Step.WARN_AGAIN: "{owner} is warned again within a minute",
     Step.ACT: "it is acted on within a minute",
 }
 
@@ -31,16 +33,22 @@ class PolicyView:
     is_dry_run: bool
 
     @property
+    def action(self) -> Kind:
+        """What it does to what, whoever does it."""
+        return kind_of(self.policy.rule.condition)
+
+    @property
     def sentence(self) -> str:
         """What it does."""
         policy = self.policy
+        words = self.action.words
         minutes = policy.first_wait_minutes
-        jobs = "1 job" if policy.max_per_hour == 1 else f"{policy.max_per_hour} jobs"
-        deed = "ends the job" if policy.kind == Policy.Kind.STOP else "calls the webhook"
+        many = f"{policy.max_per_hour} {words.thing}{'s' * (policy.max_per_hour != 1)}"
+        deed = "calls the webhook" if policy.kind == Policy.Kind.WEBHOOK else words.deed
         return (
-            f"When {policy.rule.name} fires and nobody answers, warns the owner, waits"
+            f"When {policy.rule.name} fires and nobody answers, warns {words.owner}, waits"
             f" {minutes:g} min, warns again, waits {policy.second_wait_minutes:g} min, and {deed}:"
-            f" {jobs} an hour at most, of ${policy.max_usd_per_hour:,.2f} an"
+            f" {many} an hour at most, of ${policy.max_usd_per_hour:,.2f} an"
             " hour together."
         )
 
@@ -49,7 +57,7 @@ class PolicyView:
         """Whom it is about."""
         teams = ", ".join(team.name or team.slug for team in self.policy.teams.all())
         kinds = " and ".join(self.policy.job_kinds)
-        return f"{kinds} jobs of {teams}" if teams and kinds else "nobody: name teams and job kinds"
+        return f"{kinds} jobs of {teams}" if teams and kinds else self.action.words.whom
 
 
 def policies(now: datetime) -> list[PolicyView]:
@@ -65,7 +73,8 @@ def view_of_policy(policy: Policy, now: datetime) -> PolicyView:
 
 def rules_without() -> QuerySet[Rule]:
     """Rules that a policy can be made of."""
-    return Rule.objects.filter(condition=CONDITION, action_policy=None).order_by("name")
+    rules = Rule.objects.filter(condition__in=CONDITIONS, action_policy=None)
+    return rules.order_by("name")
 
 
 def visible_actions() -> QuerySet[Action]:
@@ -102,5 +111,6 @@ def outlook(incident: Incident, now: datetime) -> str:
     if policy is None or incident.resolved_at is not None or incident.fired_ms is None:
         return ""
     [case] = read_cases(policy, [incident], now)
-    coming = NEXT.get(case.decision.step, case.decision.why)
+    step = NEXT.get(case.decision.step, "")
+    coming = step.format(owner=case.kind.words.owner) or case.decision.why
     return f"{'Dry run: ' if case.is_dry_run else ''}{coming}"

@@ -5,7 +5,7 @@ it, limits are counted within it, and the order stands in the same one as the ro
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -18,20 +18,21 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.actions.action_policies import lock_name
 from fleetwatch.actions.cases import WAITING, Case, case_reader, read_cases
-from fleetwatch.actions.decision import Step, interruption
+from fleetwatch.actions.decision import Step, is_interrupted
 from fleetwatch.actions.keeping import keep_url
 from fleetwatch.actions.ladder_locks import hold_open_ladder
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.order_answers import read_answers
 from fleetwatch.actions.recalling import recall
-from fleetwatch.actions.unbroken_rest import grace_of, quiet_since_ms
+from fleetwatch.actions.unbroken_breach import grace_of, unbroken_since_ms
 from fleetwatch.actions.warning_messages import Threat, request, warning
 from fleetwatch.alerts.incidents.open_names import PERSON, in_words
 from fleetwatch.alerts.messaging.address_book import Person
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import add_event
-from fleetwatch.ingest.node_orders import LASTS, Stop, give
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.ingest.node_orders import LASTS, OrderTerms, give
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import Node
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import has_lock
@@ -40,7 +41,6 @@ from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.services import Recipient, enqueue, expire
 
 GONE = "its incident is gone"
-VERBS = {Policy.Kind.STOP: "will be ended", Policy.Kind.WEBHOOK: "will be ended"}
 State = Action.State
 
 
@@ -120,31 +120,31 @@ def _nothing(_: Case, __: datetime) -> str:
 
 
 def _warn(case: Case, now: datetime) -> str:
-    if case.job is None or case.person is None or case.breach.usd_per_hour is None:
+    if not case.places or case.subject.usd_per_hour is None:
         return ""
     ladder = Action.objects.create(
         policy=case.policy,
         incident=case.incident,
         kind=case.policy.kind,
         is_dry_run=case.is_dry_run,
-        subject=case.incident.subject,
-        restarts=case.job.restarts,
-        person=case.person.user,
+        subject=case.subject.name,
+        restarts=case.subject.restarts,
+        person=case.person.user if case.person else None,
         team=case.incident.team,
-        gpus=len(case.gpu_uuids),
-        usd_per_hour=case.breach.usd_per_hour,
+        gpus=case.subject.gpus,
+        usd_per_hour=case.subject.usd_per_hour,
         began_at=now,
     )
     waits = case.policy.first_wait_minutes + case.policy.second_wait_minutes
     ladder.warning = _send_warning(ladder, case, timedelta(minutes=waits), now)
     ladder.save(update_fields=["warning"])
-    _note(ladder, case, "warned", f"{PERSON} is warned", now)
+    _note(ladder, case, "warned", f"{_whom(case)} is warned", now)
     return "warned"
 
 
 def _warn_again(case: Case, now: datetime) -> str:
     ladder = case.ladder
-    if ladder is None or case.person is None:
+    if ladder is None:
         return ""
     why = _interruption(case, ladder, now)
     if why:
@@ -154,7 +154,7 @@ def _warn_again(case: Case, now: datetime) -> str:
     ladder.warned_again_at = now
     ladder.second_warning = _send_warning(ladder, case, wait, now)
     ladder.save(update_fields=["state", "warned_again_at", "second_warning"])
-    _note(ladder, case, "warned_again", f"{PERSON} is warned again", now)
+    _note(ladder, case, "warned_again", f"{_whom(case)} is warned again", now)
     return "warned_again"
 
 
@@ -169,9 +169,10 @@ def _act(case: Case, now: datetime) -> str:
     ladder.node = node
     ladder.state = State.ORDERED
     ladder.acted_at = now
-    DEEDS[Policy.Kind(case.policy.kind)](case, ladder, now)
+    deed = _call if case.policy.kind == Policy.Kind.WEBHOOK else _order
+    deed(case, ladder, now)
     ladder.save()
-    what = "a trial" if ladder.is_dry_run else "to end the job"
+    what = "a trial" if ladder.is_dry_run else case.kind.words.order
     text = f"{node.name} is asked" if ladder.order_key else "the webhook is called"
     _note(ladder, case, "order", f"{text}: {what}", now)
     return "acted"
@@ -207,34 +208,37 @@ STEPS: Mapping[Step, Callable[[Case, datetime], str]] = {
 
 
 def _interruption(case: Case, ladder: Action, now: datetime) -> str:
-    """Why the job is no longer what its owner was warned of; "" where it is."""
-    rested_ms = to_ms(now - grace_of(case.incident))
-    needed_ms = min(to_ms(ladder.began_at), rested_ms)
-    quiet_ms = quiet_since_ms(case.incident, back_to_ms=needed_ms, now=now)
-    return interruption(quiet_ms, needed_since_ms=needed_ms)
+    """Why it is no longer so all the while since it was warned of; "" where it is."""
+    grace_ms = to_ms(now - grace_of(case.incident))
+    needed_ms = min(to_ms(ladder.began_at), grace_ms)
+    since_ms = unbroken_since_ms(case.incident, back_to_ms=needed_ms, now=now)
+    return (
+        case.kind.words.interrupted if is_interrupted(since_ms, needed_since_ms=needed_ms) else ""
+    )
 
 
 def _node(case: Case) -> Node | None:
     """Where all of these GPUs are; None where that is not known, or not one place."""
-    gpus = list(GPU.objects.filter(uuid__in=case.gpu_uuids).select_related("node"))
-    nodes = {gpu.node for gpu in gpus}
-    is_known = len(gpus) == len(case.gpu_uuids) and len(nodes) == 1
+    gpus = inventory.newest_rows(case.subject.gpu_uuids)
+    nodes = {gpu.node for gpu in gpus.values()}
+    is_known = len(gpus) == len(case.subject.gpu_uuids) and len(nodes) == 1
     return nodes.pop() if is_known else None
 
 
 def _order(case: Case, ladder: Action, now: datetime) -> None:
     """The node's agent is asked; in a dry run it says what it would do."""
-    if case.job is None or ladder.node is None:
-        raise ValueError(f"{ladder.thread} is about no job on a node")
-    stop = Stop(
-        scheduler=case.job.scheduler,
-        job=case.job.external_id,
-        gpu_uuids=tuple(case.gpu_uuids),
+    if ladder.node is None:
+        raise ValueError(f"{ladder.thread} is about no node")
+    terms = OrderTerms(
+        kind=case.kind.name,
+        scheduler=case.subject.scheduler,
+        job=case.subject.job,
+        gpu_uuids=case.subject.gpu_uuids,
         grace=grace_of(case.incident),
-        reason=f"idle, its owner was warned twice: FleetWatch incident {case.incident.pk}",
+        reason=case.subject.reason,
         is_dry_run=ladder.is_dry_run,
     )
-    ladder.order_key = give(ladder.node, stop, now).key
+    ladder.order_key = give(ladder.node, terms, now).key
 
 
 def _call(case: Case, ladder: Action, now: datetime) -> None:
@@ -245,17 +249,15 @@ def _call(case: Case, ladder: Action, now: datetime) -> None:
         ladder.result = "would have called the webhook"
     elif case.policy.channel is not None:
         message = request(
-            case.breach, rule_name=case.policy.rule.name, incident_url=incident_url(case.incident)
+            case.kind,
+            case.subject,
+            case.breach,
+            rule_name=case.policy.rule.name,
+            incident_url=incident_url(case.incident),
         )
-        place = (case.policy.channel, "")
-        ladder.call = _queue(place, message, f"{ladder.thread}/call", f"{ladder.thread}/call", now)
+        key = f"{ladder.thread}/call"
+        ladder.call = _queue([Recipient(case.policy.channel)], message, key, key, now)
         expire(ladder.call, now + LASTS)  # later it may work again
-
-
-DEEDS: Mapping[Policy.Kind, Callable[[Case, Action, datetime], None]] = {
-    Policy.Kind.STOP: _order,
-    Policy.Kind.WEBHOOK: _call,
-}
 
 
 def incident_url(incident: Incident) -> str:
@@ -264,41 +266,42 @@ def incident_url(incident: Incident) -> str:
 
 
 def _send_warning(ladder: Action, case: Case, wait: timedelta, now: datetime) -> Delivery | None:
-    """The delivery of it; None in a dry run, of which nobody hears."""
-    place = _place(case.person)
-    if ladder.is_dry_run or case.person is None or place is None:
+    """The first of its deliveries; None in a dry run, of which nobody hears."""
+    if ladder.is_dry_run:
         return None
     is_second = ladder.state == State.WARNED_AGAIN
     threat = Threat(
-        verb=VERBS[Policy.Kind(case.policy.kind)],
+        words=case.kind.words,
+        about=case.subject.about,
         rule_name=case.policy.rule.name,
         earliest=now + wait,
-        keep_url=keep_url(ladder, case.person.user),
+        keep_url=keep_url(ladder, case.person.user) if case.person else "",
         incident_url=incident_url(case.incident),
         zone=_zone(case.person),
         now=now,
     )
     message = warning(case.breach, threat, is_second=is_second)
-    return _queue(place, message, f"{ladder.thread}/{ladder.state}", ladder.thread, now)
+    channels = Channel.objects.in_bulk([channel_id for channel_id, _ in case.places])
+    recipients = [Recipient(channels[channel_id], address) for channel_id, address in case.places]
+    return _queue(recipients, message, f"{ladder.thread}/{ladder.state}", ladder.thread, now)
 
 
 def _zone(person: Person | None) -> ZoneInfo:
     return person.zone if person else zone()
 
 
-def _place(person: Person | None) -> tuple[Channel, str] | None:
-    if person is None or person.place is None:
-        return None
-    channel_id, address = person.place
-    return Channel.objects.get(pk=channel_id), address
-
-
 def _queue(
-    place: tuple[Channel, str], message: Message, key: str, thread: str, now: datetime
+    recipients: Sequence[Recipient], message: Message, key: str, thread: str, now: datetime
 ) -> Delivery:
-    channel, address = place
-    enqueue([Recipient(channel, address)], message, key=key, now=now, thread=thread)
-    return Delivery.objects.get(channel=channel, address=address, key=key)
+    """The delivery to the first of them."""
+    enqueue(recipients, message, key=key, now=now, thread=thread)
+    first = recipients[0]
+    return Delivery.objects.get(channel=first.channel, address=first.address, key=key)
+
+
+def _whom(case: Case) -> str:
+    """Who is warned, as a history names them."""
+    return PERSON if case.person else case.kind.words.owner
 
 
 def _note(ladder: Action, case: Case, verb: str, text: str, now: datetime) -> None:

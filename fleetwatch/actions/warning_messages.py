@@ -1,23 +1,25 @@
-"""What people are told of actions: the owner before and after, operators after. Pure."""
+"""What people are told of actions: who is warned before and after, operators after. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, named
+from fleetwatch.actions.kind import Kind, Subject, Words
+from fleetwatch.alerts.breach import Breach
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Button, Message, one_line
 
 MAX_NAME = 80
-SAVE = "What is not saved by then is lost."
-HOW = "Nothing is done if you keep it, end it yourself, or if one of its GPUs works again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threat:
-    """What is about to be done: `verb` as in "will be ended", `earliest` not before when."""
+    """What is about to be done to what: `earliest` not before when. `keep_url` "": only who logs in
+    can keep it.
+    """
 
-    verb: str
+    words: Words
+    about: str
     rule_name: str
     earliest: datetime
     keep_url: str
@@ -33,45 +35,47 @@ class Threat:
     @property
     def buttons(self) -> tuple[Button, ...]:
         """What the person can do."""
-        return (
-            Button("Keep it", "keep", self.keep_url, "primary"),
-            Button("Open in FleetWatch", "open", self.incident_url),
-        )
+        keep = Button(self.words.keep, "keep", self.keep_url, "primary")
+        look = Button("Open in FleetWatch", "open", self.incident_url)
+        return (keep, look) if self.keep_url else (look,)
 
 
 def warning(breach: Breach, threat: Threat, *, is_second: bool) -> Message:
-    """That the job will be ended, not before when, and how to keep it."""
+    """That it will be done, not before when, and how to keep it from being done."""
     when = threat.when
-    job = named(breach.subject, breach.name)
+    words = threat.words
+    thing = words.thing.capitalize()
     last = "last warning · " if is_second else ""
     return Message(
-        title=f"{last}idle job {threat.verb} from {when} on · {breach.where}",
-        summary=f"Job {job} {threat.verb}, not before {when}: {breach.what}.",
+        title=f"{last}{words.headline} {words.coming} from {when} on · {breach.where}",
+        summary=f"{thing} {threat.about} {words.coming}, not before {when}: {breach.what}.",
         fields=(
-            ("Job", job),
-            ("Idle for", wording.duration(breach.until_ms - breach.since_ms)),
-            ("Burning", f"{wording.usd(breach.usd_per_hour)}/h"),
+            (thing, threat.about),
+            (words.lasting, wording.duration(breach.until_ms - breach.since_ms)),
+            (words.cost, f"{wording.usd(breach.usd_per_hour)}/h"),
             ("Not before", when),
             ("Rule", one_line(threat.rule_name, MAX_NAME)),
         ),
         url=threat.incident_url,
         severity="critical" if is_second else "warning",
-        text=f"{HOW} {SAVE}",
+        text=words.how,
         buttons=threat.buttons,
         is_reply=is_second,
         since_ms=breach.since_ms,
     )
 
 
-def outcome(breach: Breach, text: str, *, title: str, incident_url: str) -> Message:
-    """What came of it, below the warnings."""
-    job = named(breach.subject, breach.name)
+def outcome(
+    words: Words, about: str, breach: Breach, text: str, *, end: str, incident_url: str
+) -> Message:
+    """What came of it, below the warnings; `end` in a word or two."""
+    thing = words.thing.capitalize()
     return Message(
-        title=f"{title} · {breach.where}",
-        summary=f"Job {job}: {one_line(text, 300)}.",
+        title=f"{words.headline}{end} · {breach.where}",
+        summary=f"{thing} {about}: {one_line(text, 300)}.",
         fields=(
             ("Owner", one_line(breach.owner, MAX_NAME) or "nobody known"),
-            ("Job", job),
+            (thing, about),
             ("It cost", f"{wording.usd(breach.usd_per_hour)}/h"),
         ),
         url=incident_url,
@@ -80,16 +84,18 @@ def outcome(breach: Breach, text: str, *, title: str, incident_url: str) -> Mess
     )
 
 
-def request(breach: Breach, *, rule_name: str, incident_url: str) -> Message:
-    """What a webhook that ends jobs is told: the job by its labels."""
+def request(
+    kind: Kind, subject: Subject, breach: Breach, *, rule_name: str, incident_url: str
+) -> Message:
+    """What a webhook that does it instead is told: what it is about by its labels."""
     labels = {name: breach.label(name) for name in sorted(breach.labels) if breach.label(name)}
-    gpus = ", ".join(gpu["uuid"] for gpu in breach.facts.get("gpus", ()))
+    gpus = ", ".join(subject.gpu_uuids)
     return Message(
-        title=f"end job {named(breach.subject, breach.name)}",
-        summary=f"{breach.what}; its owner was warned twice.",
+        title=f"{kind.words.request} {subject.about}",
+        summary=f"{breach.what}; {kind.words.owner} was warned twice.",
         fields=(
-            ("Action", "stop_job"),
-            ("Job id", one_line(str(breach.facts.get("external_id", "")))),
+            ("Action", kind.name),
+            subject.identity,
             ("GPUs", one_line(gpus, 2000)),
             ("Rule", one_line(rule_name, MAX_NAME)),
         ),

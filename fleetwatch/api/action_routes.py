@@ -1,5 +1,5 @@
-"""Actions in the API: what is done by itself about jobs that idle, what was done, and the way to
-keep a job that is about to be ended.
+"""Actions in the API: what is done by itself about idle jobs and broken GPUs, what was done, and
+the way to keep what it is about to be done to as it is.
 """
 
 from datetime import datetime
@@ -36,11 +36,13 @@ LARGEST_ID = 2**63 - 1
 
 
 class ActionRow(Schema):
-    """One ladder about one incident: from the first warning of `person` to what came of it. In a
-    dry run nobody was warned, and nothing was done.
+    """One ladder about one incident: from the first warning of `person` (null: of who runs the
+    fleet) to what came of it. In a dry run nobody was warned, and nothing was done.
 
-    `subject` is the job's key, `restarts` which run of it. `acted_at` is when its node's agent was
-    asked, or the webhook called; `result` what became of it. `ended_at` null: it goes on.
+    `subject` is the job's key and `restarts` which run of it, or the name of the node that has a
+    broken GPU. `gpus` are the job's, or all of the node, and cost `usd_per_hour`. `acted_at` is
+    when the node's agent was asked, or the webhook called; `result` what became of it. `ended_at`
+    null: it goes on.
     """
 
     id: int
@@ -69,11 +71,11 @@ class ActionPage(ListedInPeriod[ActionRow]):
 
 
 class PolicyRow(Schema):
-    """A policy of a rule. `sentence` says what it does, `whom` about whose jobs: no teams, or no
-    job kinds, are nobody's. `is_dry_run`: nobody is warned, and nothing is done.
+    """A policy of a rule. `sentence` says what it does, `whom` about whose jobs (no teams, or no
+    job kinds, are nobody's; nodes have none). `is_dry_run`: nobody is warned, and nothing is done.
 
-    Of `max_per_hour` jobs the GPUs cost `max_usd_per_hour` together at most. `channel` is the
-    webhook that is called. `rehearsed_from` null: it was never switched on.
+    Of `max_per_hour` jobs or nodes the GPUs cost `max_usd_per_hour` together at most. `channel` is
+    the webhook that is called. `rehearsed_from` null: it was never switched on.
     """
 
     id: int
@@ -107,7 +109,7 @@ class Which(Schema):
 
 
 class Kept(Schema):
-    """Why the job is needed."""
+    """Why it is kept as it is."""
 
     reason: Annotated[NameGiven, Field(max_length=keeping.MAX_REASON)] = ""
 
@@ -139,8 +141,9 @@ def action(request: HttpRequest, number: int) -> Action:
     auth=[WriteToken(), django_auth],
 )
 def keep_job(request: HttpRequest, number: int, wanted: Kept | None = None) -> Action:
-    """Nothing is done about this run of the job: for who was warned, and whoever may act on the
-    incident. An order that its node's agent has already may be too late to withdraw.
+    """Nothing is done about this run of the job, or about what is broken in the node now: for who
+    was warned, and whoever may act on the incident. An order that the node's agent has already may
+    be too late to withdraw.
     """
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     reason = wanted.reason if wanted else ""

@@ -34,7 +34,7 @@ SilenceKind = Literal["silence", "maintenance", "exemption", "justification"]
 RouteKind = Literal["team", "operators", "unowned"]
 NotificationWay = Literal["any", "slack", "email", "none"]
 SilenceState = Literal["active", "pending", "expired"]
-ActionKind = Literal["stop_job", "webhook"]
+ActionKind = Literal["stop_job", "drain_node", "webhook"]
 ActionState = Literal[
     "warned",
     "warned_again",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from agent.actions.orders import STOP, signature
+from agent.actions.orders import signature
 from fleetwatch.ingest.models import AgentToken, NodeOrder
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import to_ms
@@ -20,31 +20,33 @@ LASTS = timedelta(minutes=10)  # an agent sends each 30 s; what it did not hear 
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A job to be ended on a node where it holds just these GPUs, each of which did nothing for the
-    grace: the agent refuses it otherwise.
+class OrderTerms:
+    """What an agent is asked to do, by agent.actions.orders.KINDS: a job is to be ended on a node
+    where it holds just these GPUs, each of which did nothing for the grace; or the node drained,
+    each of these GPUs being unable to work. The agent refuses it otherwise.
     """
 
+    kind: str
     scheduler: str
-    job: str  # its id there
+    job: str  # its id there; "" where the node is meant
     gpu_uuids: tuple[str, ...]
     grace: timedelta
     reason: str
     is_dry_run: bool
 
 
-def give(node: Node, stop: Stop, now: datetime) -> NodeOrder:
+def give(node: Node, terms: OrderTerms, now: datetime) -> NodeOrder:
     """The order, good for LASTS from now on."""
     return NodeOrder.objects.create(
         node=node,
         key=secrets.token_hex(16),
-        kind=STOP,
-        scheduler=stop.scheduler,
-        job=stop.job,
-        gpus=sorted(stop.gpu_uuids),
-        grace_ms=stop.grace // timedelta(milliseconds=1),
-        reason=stop.reason[:200],
-        is_dry_run=stop.is_dry_run,
+        kind=terms.kind,
+        scheduler=terms.scheduler,
+        job=terms.job,
+        gpus=sorted(terms.gpu_uuids),
+        grace_ms=terms.grace // timedelta(milliseconds=1),
+        reason=terms.reason[:200],
+        is_dry_run=terms.is_dry_run,
         created_at=now,
         expires_at=now + LASTS,
     )

@@ -21,6 +21,7 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, reso
 from fleetwatch.accounts.models import NameRule, SavedView
 from fleetwatch.accounts.permissions import RIGHTS, Right
 from fleetwatch.actions.keeping import keep_url
+from fleetwatch.actions.models import Policy
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.models import Incident, Rule
@@ -185,7 +186,7 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("incident_act", "action"): list(incident_actions.KINDS),
         ("mail_link", "token"): [],  # of an incident; here is none
         ("incident_keep", "pk"): numbers,
-        ("action_policy", "pk"): [there.policy.pk],
+        ("action_policy", "pk"): [there.policy.pk, Policy.objects.get(kind="drain_node").pk],
         ("action_policy_change", "pk"): [there.policy.pk],
         ("action_policy_change", "action"): list(actions.CHANGES),
         ("keep_job", "token"): [

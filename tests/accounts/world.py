@@ -120,6 +120,11 @@ def _policy(lead: User) -> Policy:
     """Switched off, with a ladder that is over, and one about the job's next run that waits for
     who was warned.
     """
+    Policy.objects.create(
+        rule=Rule.objects.get(condition="gpu_fault"), kind="drain_node", job_kinds=[],
+        first_wait_minutes=60, second_wait_minutes=60, max_per_hour=1,
+        max_usd_per_hour=Decimal(50), created_at=NOW,
+    )  # fmt: skip
     rule = Rule.objects.get(condition="job_idle")
     policy = Policy.objects.create(
         rule=rule, kind="stop_job", job_kinds=[], first_wait_minutes=60, second_wait_minutes=60,

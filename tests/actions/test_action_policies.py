@@ -60,7 +60,7 @@ def test_a_rule_of_what_works_can_have_none(ops, condition):
         name="x", condition=condition, threshold=1, minutes=5, created_at=NINE
     )
 
-    with pytest.raises(RefusedFieldError, match="only a rule of idle jobs"):
+    with pytest.raises(RefusedFieldError, match="only rules of idle jobs and"):
         add_policy(rule, "stop_job", by=ops, now=NINE)
 
 

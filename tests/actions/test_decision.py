@@ -10,12 +10,11 @@ from fleetwatch.actions.awake import awake_for
 from fleetwatch.actions.decision import (
     FRESH_MS,
     Course,
-    JobStanding,
     LastHour,
     Limits,
     Standing,
     Step,
-    interruption,
+    is_interrupted,
     next_step,
 )
 from fleetwatch.alerts.weekly_hours import Hours
@@ -23,34 +22,20 @@ from fleetwatch.alerts.weekly_hours import Hours
 NOW_MS = 1_800_000_000_000
 WAIT = timedelta(minutes=60)
 LIMITS = Limits(
-    teams=frozenset({"nlp"}),
-    job_kinds=frozenset({"batch"}),
-    schedulers=frozenset({"slurm"}),
     first_wait=WAIT,
     second_wait=2 * WAIT,
     max_per_hour=2,
     max_usd_per_hour=Decimal(10),
-)
-JOB = JobStanding(
-    kind="batch",
-    scheduler="slurm",
-    nodes=1,
-    idle_gpus=2,
-    held_gpus=2,
-    reaches_beyond=False,
-    is_only_one=True,
-    is_kept=False,
 )
 STANDING = Standing(
     fires=True,
     until_ms=NOW_MS,
     muted="",
     is_acknowledged=False,
-    team="nlp",
+    refusals=("", ""),
     usd_per_hour=Decimal(4),
     is_reached=True,
     is_quiet=False,
-    job=JOB,
 )
 BEGUN = Course(has_begun=True, heard=WAIT)
 TWICE = Course(has_begun=True, heard=3 * WAIT, is_warned_again=True, heard_again=2 * WAIT)
@@ -84,19 +69,9 @@ NEVER = [
     {"fires": False},
     {"muted": "snoozed until 12:00"},
     {"is_acknowledged": True},
-    {"team": ""},
-    {"team": "vision"},
+    {"refusals": ("", "its team is not on the policy's list")},
     {"usd_per_hour": None},
     {"is_reached": False},
-    {"job": replace(JOB, kind="service")},
-    {"job": replace(JOB, scheduler="lsf")},
-    {"job": replace(JOB, nodes=2)},
-    {"job": replace(JOB, nodes=0)},
-    {"job": replace(JOB, idle_gpus=1)},
-    {"job": replace(JOB, held_gpus=3)},
-    {"job": replace(JOB, reaches_beyond=True)},
-    {"job": replace(JOB, is_only_one=False)},
-    {"job": replace(JOB, is_kept=True)},
 ]
 
 
@@ -119,11 +94,6 @@ def test_telemetry_is_fresh_up_to_five_minutes():
     assert step(replace(STANDING, until_ms=NOW_MS - FRESH_MS)) == Step.ACT
 
 
-@pytest.mark.parametrize("name", ["teams", "job_kinds", "schedulers"])
-def test_an_empty_list_is_nobody(name):
-    assert step(limits=replace(LIMITS, **{name: frozenset()}), course=Course()) == Step.NOTHING
-
-
 @pytest.mark.parametrize(
     ("count", "usd", "expected"),
     [
@@ -142,10 +112,23 @@ def test_a_limit_holds_up_no_warning():
 
 
 @pytest.mark.parametrize(
-    ("since", "is_interrupted"), [(None, True), (1001, True), (1000, False), (999, False)]
+    ("since", "expected"), [(None, True), (1001, True), (1000, False), (999, False)]
 )
-def test_it_rested_since_it_was_warned(since, is_interrupted):
-    assert bool(interruption(since, needed_since_ms=1000)) == is_interrupted
+def test_it_was_so_since_it_was_warned_of(since, expected):
+    assert is_interrupted(since, needed_since_ms=1000) == expected
+
+
+def test_who_is_warned_is_said():
+    standing = replace(STANDING, owner="who runs the fleet")
+
+    def why(**fields) -> str:
+        return next_step(
+            replace(standing, **fields), BEGUN, replace(LIMITS, first_wait=2 * WAIT), LastHour(),
+            now_ms=NOW_MS,
+        ).why  # fmt: skip
+
+    assert why() == "who runs the fleet was warned and has time to answer"
+    assert why(is_reached=False) == "who runs the fleet can't be warned"
 
 
 NIGHT = Hours(time(22), time(7), "Europe/Berlin")

@@ -414,7 +414,7 @@ def test_a_job_that_its_rule_no_longer_watches_is_left_alone():
     rule.save()
 
     assert walk(run, 151, 211) == [{"ended": 1}, {}]
-    assert Action.objects.get().result == "muted: its rule does not watch it any more"
+    assert Action.objects.get().result == "it is no longer so"
 
 
 def test_an_incident_that_is_over_ends_the_ladder():

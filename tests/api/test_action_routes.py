@@ -10,7 +10,7 @@ from fleetwatch.accounts import people
 from fleetwatch.accounts.models import AuditEntry, OthersShown, Team, User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.actions.models import Action
-from fleetwatch.ingest.node_orders import Stop, give
+from fleetwatch.ingest.node_orders import OrderTerms, give
 from tests.accounts.others import shown
 from tests.actions.factories import a_policy
 from tests.alerts.factories import a_rule, an_incident
@@ -187,7 +187,7 @@ def test_nothing_need_be_sent_and_twice_is_once(user):
 
 def test_keeping_withdraws_the_order_that_its_node_was_given(user):
     node = a_gpu(node="gpu-07").node
-    stop = Stop("slurm", "1", ("GPU-1",), HOUR, "idle", is_dry_run=False)
+    stop = OrderTerms("stop_job", "slurm", "1", ("GPU-1",), HOUR, "idle", is_dry_run=False)
     order = give(node, stop, NOW - HOUR / 60)
     action = an_action(user, state="ordered", node=node, order_key=order.key, acted_at=NOW)
 
@@ -261,7 +261,7 @@ def test_a_policy_says_what_it_does_and_about_whose_jobs(api):
         "is_enabled": True,
         "is_dry_run": True,
         "sentence": (
-            "When Job idle fires and nobody answers, warns the owner, waits 60 min, warns again,"
+            "When Job idle fires and nobody answers, warns its owner, waits 60 min, warns again,"
             " waits 60 min, and ends the job: 5 jobs an hour at most, of $100.00 an hour together."
         ),
         "whom": "batch and interactive jobs of NLP",

@@ -6,7 +6,7 @@ import pytest
 
 from agent.actions.orders import OrderError, believed, signing_key
 from fleetwatch.ingest.models import AgentToken, NodeOrder
-from fleetwatch.ingest.node_orders import LASTS, Stop, give, open_orders
+from fleetwatch.ingest.node_orders import LASTS, OrderTerms, give, open_orders
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import Node
 from tests.ingest.factories import NOW, NOW_MS, payload, post, token
@@ -14,7 +14,15 @@ from tests.ingest.wsgi import DoorClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 BEGIN = NOW_MS - 3 * 3_600_000
-STOP = Stop("slurm", "7", ("GPU-1",), timedelta(minutes=30), "idle since 09:10", is_dry_run=False)
+STOP = OrderTerms(
+    "stop_job",
+    "slurm",
+    "7",
+    ("GPU-1",),
+    timedelta(minutes=30),
+    "idle since 09:10",
+    is_dry_run=False,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -91,6 +91,16 @@ class Lab:
         assert done.returncode == 0, done.stderr
         return int(done.stdout.strip().split(";")[0])
 
+    @contextlib.contextmanager
+    def lost(self, index: int) -> Iterator[None]:
+        """Meanwhile the driver does not find this GPU."""
+        more = self.path / "nvml.more"
+        more.write_text(f"lost.{index} 1\n")
+        try:
+            yield
+        finally:
+            more.unlink()
+
     def states(self) -> dict[str, str]:
         """Of every job that the controller remembers: its name as squeue writes it -> its state."""
         lines = self.run("squeue", "-h", "-a", "-r", "-t", "all", "-o", "%i|%T").stdout.split()

@@ -29,7 +29,7 @@ class Site:
         self._token = hub.manage("create_agent_token", "gpu01").stdout.strip()
         self._agent: subprocess.Popen[bytes] | None = None
 
-    def start_agent(self) -> None:
+    def start_agent(self, *options: str) -> None:
         token = self.lab.path / "agent.token"
         token.write_text(self._token + "\n")
         command = [
@@ -43,6 +43,7 @@ class Site:
             "nvml",
             "--flush-s",
             str(FLUSH_S),
+            *options,
         ]
         settings = {
             "LD_LIBRARY_PATH": str(self.lab.path),
@@ -60,6 +61,7 @@ class Site:
         """Waits for its last batch, which the hub has then."""
         if self._agent is not None:
             end(self._agent)
+            self._agent = None
 
     def get(self, path: str, **query: str) -> Any:
         """The hub's answer over a day, until an hour from now."""
@@ -82,6 +84,12 @@ class Site:
     def settle(self) -> None:
         done = self.hub.manage("settle")
         assert done.returncode == 0, done.stderr
+
+    def ask(self, code: str) -> str:
+        """What this prints in the hub's Python."""
+        done = self.hub.manage("shell", "--no-imports", "-v", "0", "-c", code)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def slurm(self) -> dict[str, Any]:
         """What the hub knows of the node's Slurm: whether it answers, and why not; empty before the

@@ -1,4 +1,4 @@
-"""Actions: what is done by itself about jobs that idle, what it would have done, what it did."""
+"""Actions: what is done by itself when nobody answers, what it would have done, what it did."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.actions import action_policies
 from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, terms_of_policy
+from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.actions.past_ladders import try_on_history
 from fleetwatch.actions.selectors import (
@@ -116,12 +117,14 @@ def _fields(policy: Policy) -> list[PolicyField]:
     most = f"{policy.max_usd_per_hour:.2f}"
     first = str(policy.first_wait_minutes)
     second = str(policy.second_wait_minutes)
-    of_all = "what the GPUs of all jobs ended within an hour cost an hour"
+    words = kind_of(policy.rule.condition).words
+    of_all = f"what the GPUs of all {words.thing}s {words.done} within an hour cost an hour"
+    many = f"{words.thing.capitalize()}s an hour at most"
     week = "the first week always is one; it begins when it is switched on"
     return [
         PolicyField("first_wait_minutes", "First wait, min", first, "after the first warning"),
         PolicyField("second_wait_minutes", "Second wait, min", second, "after the second one"),
-        PolicyField("max_per_hour", "Jobs an hour at most", str(policy.max_per_hour)),
+        PolicyField("max_per_hour", many, str(policy.max_per_hour)),
         PolicyField("max_usd_per_hour", "Dollars an hour at most", most, of_all),
         PolicyField("dry_run_until", "Dry run until", until, week, "date"),
     ]
@@ -144,7 +147,7 @@ def add_action_policy(request: HttpRequest) -> HttpResponse:
     except RefusedFieldError as error:
         context = _listed(asked.now) | {"errors": {error.field: str(error)}}
         return page(request, read_period(request), "dashboard/actions.html", "alerts", context)
-    messages.success(request, "Made, switched off. Say whom it is about, and how long it waits.")
+    messages.success(request, "Made, switched off. Say what it is about, and how long it waits.")
     return redirect("action_policy", policy.pk)
 
 

@@ -24,6 +24,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight
 from fleetwatch.actions import keeping
 from fleetwatch.actions.keeping import KEEPABLE, OVER, may_keep
+from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.selectors import outlook
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.breach import Breach
@@ -99,7 +100,7 @@ def act(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 @login_required
 @never_cache
 def keep(request: HttpRequest, pk: int) -> HttpResponse:
-    """Nothing is done by itself about the incident's job."""
+    """Nothing is done by itself about what the incident is about."""
     incident = _incident(pk)
     asked = read_form(request)
     ladder = incident.actions.filter(state__in=KEEPABLE, is_dry_run=False).first()
@@ -109,7 +110,7 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
         keeping.keep(ladder.pk, by=asked.user, reason=asked.text("reason"), now=asked.now)
     except RefusedFieldError as error:
         return _page(request, incident, action="keep", error=str(error), sent=asked.post)
-    messages.success(request, "Kept: nothing is done about this run of the job.")
+    messages.success(request, kind_of(incident.rule.condition).words.kept)
     return redirect("incident", pk)
 
 
@@ -210,6 +211,7 @@ def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
         "ladders": ladders,
         "outlook": outlook(incident, now),
         "keepable": ladder is not None and may_keep(ladder, user, now),
+        "action_words": kind_of(incident.rule.condition).words if ladder else None,
     }
 
 

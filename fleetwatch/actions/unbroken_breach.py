@@ -1,4 +1,4 @@
-"""Since when all of a job was seen idle without a gap, by the live evaluator's own measure."""
+"""Since when it has been so without a gap, by the live evaluator's own measure."""
 
 from datetime import datetime, timedelta
 
@@ -15,11 +15,11 @@ LEAST_GRACE = timedelta(minutes=10)
 
 
 def grace_of(incident: Incident) -> timedelta:
-    """For how long every GPU of its job must have rested, whoever looks."""
+    """For how long it must have been so, whoever looks."""
     return max(timedelta(minutes=incident.rule.minutes), LEAST_GRACE)
 
 
-def quiet_since_ms(incident: Incident, *, back_to_ms: int, now: datetime) -> int | None:
+def unbroken_since_ms(incident: Incident, *, back_to_ms: int, now: datetime) -> int | None:
     """Since when, in the telemetry's time; None where it is not so up to now. What was before
     `back_to_ms` is not looked at.
     """
