@@ -60,6 +60,16 @@ def test_a_drag_makes_whole_hours_the_range_and_reset_and_a_double_click_lead_ba
     opened.wait_for_url("**/overview?range=24h")
 
 
+def test_no_two_ticks_of_days_read_the_same_and_none_names_an_hour(opened: Page):
+    opened.goto(opened.url.replace("24h", "30d"))
+    wait_for_charts(opened)
+
+    ticks = opened.locator('[data-figure-url*="/charts/spend"] .xtick').all_text_contents()
+    assert ticks
+    assert len(set(ticks)) == len(ticks)
+    assert not any(":" in tick for tick in ticks)
+
+
 def test_a_custom_range_is_chosen_in_fields_and_escape_closes_it(opened: Page):
     opened.get_by_text("Custom").click()
     opened.get_by_label("From", exact=True).fill("2026-11-10T08:00")

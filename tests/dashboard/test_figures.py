@@ -190,7 +190,7 @@ def test_ticks_of_bars_read_differently(step_h, count, written):
 
     axis = valid(figure)["layout"]["xaxis"]
     ticks = [datetime.fromisoformat(tick) for tick in axis["tickvals"]]
-    assert axis["tickformat"] == written
+    assert (axis["tickformat"], axis["tickformatstops"]) == (written, [])
     assert len({tick.strftime(written) for tick in ticks}) == len(ticks)
 
 

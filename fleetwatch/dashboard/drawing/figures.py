@@ -107,6 +107,7 @@ def _axis_of_bars(bars: Sequence[Bar]) -> Figure:
         "range": [_iso(bars[0].start), _iso(bars[-1].end)],
         "tickvals": list(map(_iso, ticks)),
         "tickformat": _ticks(ticks),
+        "tickformatstops": [],  # they would win, by a distance that Plotly takes for that of ticks
     }
 
 
