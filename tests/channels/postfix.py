@@ -1,5 +1,5 @@
-"""Debian's Postfix, started by a test in a folder of its own: takes mail for people.example by
-STARTTLS and a password, and asks us, as greylisting does, whether it comes too soon.
+"""Debian's Postfix, started by a test in a folder of its own: takes mail for the people of a domain
+by STARTTLS and a password, and asks us, as greylisting does, whether it comes too soon.
 """
 
 import email
@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -31,7 +32,7 @@ queue_directory = {folder}/queue
 data_directory = {folder}/data
 maillog_file = {folder}/mail.log
 maillog_file_prefixes = {folder}
-myhostname = mx.people.example
+myhostname = mx.{domain}
 mydestination =
 mynetworks =
 inet_interfaces = 127.0.0.1
@@ -40,7 +41,7 @@ alias_maps =
 local_recipient_maps =
 virtual_mailbox_domains = {domain}
 virtual_mailbox_base = {folder}/mail
-virtual_mailbox_maps = inline:{{ ana@{domain}=ana/, ben@{domain}=ben/ }}
+virtual_mailbox_maps = inline:{{ {mailboxes} }}
 virtual_uid_maps = static:65534
 virtual_gid_maps = static:65534
 smtpd_tls_security_level = may
@@ -103,7 +104,9 @@ class Policy(socketserver.ThreadingTCPServer):
 class Postfix:
     """What runs; `port` is where it takes mail."""
 
-    def __init__(self) -> None:
+    def __init__(self, *people: str, domain: str = DOMAIN) -> None:
+        self.people = people or ("ana", "ben")
+        self.domain = domain
         # its daemons are other users, who may not look into pytest's folders
         self.folder = Path(tempfile.mkdtemp(prefix="fleetwatch-postfix-", dir="/var/tmp"))
         self.folder.chmod(0o755)
@@ -136,11 +139,16 @@ class Postfix:
             if fresh.is_dir() and len(list(fresh.iterdir())) >= count:
                 break
             time.sleep(0.05)
-        files = sorted(fresh.iterdir()) if fresh.is_dir() else []
-        return [
-            email.message_from_bytes(each.read_bytes(), policy=email.policy.default)
-            for each in files
-        ]
+        return _read(fresh.iterdir() if fresh.is_dir() else ())
+
+    def everybodys(self) -> list[EmailMessage]:
+        """All that was taken so far, once it lies in maildirs, the oldest first."""
+        queues = [self.folder / "queue" / name for name in ("incoming", "active")]
+        for _ in range(SECONDS * 20):
+            if not any(each.is_file() for queue in queues for each in queue.rglob("*")):
+                break
+            time.sleep(0.05)
+        return _read((self.folder / "mail").glob("*/new/*"))
 
     def forget(self) -> None:
         """Every maildir is empty again, and nobody is greylisted."""
@@ -151,7 +159,8 @@ class Postfix:
     def _write_settings(self) -> None:
         facts = {
             "folder": self.folder,
-            "domain": DOMAIN,
+            "domain": self.domain,
+            "mailboxes": ", ".join(f"{name}@{self.domain}={name}/" for name in self.people),
             "port": self.port,
             "policy": self.policy.server_address[1],
         }
@@ -166,7 +175,7 @@ class Postfix:
 
     def _password(self) -> list[str]:
         """Arguments that make our user's."""
-        return ["-p", "-c", "-f", str(self.folder / "sasldb2"), "-u", DOMAIN, USER]
+        return ["-p", "-c", "-f", str(self.folder / "sasldb2"), "-u", self.domain, USER]
 
     def _run(self, *command: str, given: str = "") -> None:
         environment = {**os.environ, "PATH": PATH}
@@ -182,3 +191,11 @@ class Postfix:
                     return
             time.sleep(0.05)
         raise AssertionError((self.folder / "mail.log").read_text()[-1000:])
+
+
+def _read(files: Iterable[Path]) -> list[EmailMessage]:
+    """By when they were delivered, which their names begin with."""
+    return [
+        email.message_from_bytes(each.read_bytes(), policy=email.policy.default)
+        for each in sorted(files, key=lambda each: each.name)
+    ]

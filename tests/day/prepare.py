@@ -5,21 +5,34 @@ Exit status 0: ready; 2: not, and why is on standard error. As root it installs 
 that are missing.
 """
 
+import os
 import subprocess
 import sys
 
+from tests.channels.prepare import PACKAGES as OF_POSTFIX
 from tests.debian import UnavailableError, install, unpacked
 from tests.identity.prepare import provider
 
 # by a command that is in it
-PACKAGES = {"cc": "gcc", "node": "nodejs", "npm": "npm", "unshare": "util-linux"}
+PACKAGES = {"cc": "gcc", "node": "nodejs", "npm": "npm", "unshare": "util-linux"} | OF_POSTFIX
 
 
 def main() -> int:
-    reason = install(PACKAGES) or without_namespaces() or provider() or without_alertmanager()
+    reason = (
+        without_root()
+        or install(PACKAGES)
+        or without_namespaces()
+        or provider()
+        or without_alertmanager()
+    )
     if reason:
         sys.stderr.write(f"the day can't be lived here: {reason}\n")
     return 2 if reason else 0
+
+
+def without_root() -> str:
+    """Why Postfix can't run; "" where it can."""
+    return "" if os.geteuid() == 0 else "it needs root: Postfix' daemons change their user"
 
 
 def without_namespaces() -> str:

@@ -1,5 +1,5 @@
 """Everything that is there on that day: a hub of processes whose clock the story moves, eight nodes,
-Slack, a mail server, a real Alertmanager, a real OpenID Connect provider, and five people.
+Slack, a real Postfix, a real Alertmanager, a real OpenID Connect provider, and five people.
 """
 
 import contextlib
@@ -21,18 +21,19 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.channels.postfix import PASSWORD, USER, Postfix
 from tests.day.clock import Clock
 from tests.day.nodes import StoryNode
 from tests.identity.provider import NAME, Provider, log_in
 from tests.notify.factories import app_config, smtp_config
 from tests.notify.fake_slack_api import Conversation, FakeSlackAPI
-from tests.notify.fakes import FakeSMTP
 from tests.notify.post_server import Answer, PostServer, Request
 from tests.notify.real_alertmanager import Alertmanager
 from tests.notify.slack_payloads import click
 from tests.stack.living import ROOT, Living, living_stack
 
 SIGNING_SECRET = app_config("")["signing_secret"]
+MAIL_DOMAIN = "example.org"
 CALLBACK = "/accounts/oidc/sso/login/callback/"
 
 
@@ -49,7 +50,7 @@ class Person:
     def claims(self) -> dict[str, object]:
         first, _, last = self.shown.partition(" ")
         return {
-            "email": f"{self.name}@example.org",
+            "email": f"{self.name}@{MAIL_DOMAIN}",
             "email_verified": True,
             "preferred_username": self.name,
             "name": self.shown,
@@ -119,7 +120,7 @@ class Site:
     clock: Clock
     nodes: list[StoryNode]
     slack: FakeSlackAPI
-    smtp: FakeSMTP
+    postfix: Postfix
     alertmanager: Alertmanager
     out: Path | None  # where pictures go
     browser: Browser
@@ -160,7 +161,7 @@ class Site:
     def moment(self) -> Moment:
         return Moment(
             copy.deepcopy(self.slack.workspace.messages),
-            list(self.smtp.script.mails),
+            self.postfix.everybodys(),
             self.alertmanager.alerts(),
         )
 
@@ -242,9 +243,12 @@ def running_site(
             "FLEETWATCH_OIDC_ROLES": ROLES,
             "FLEETWATCH_OIDC_TEAMS": TEAMS,
         }
-        slack, smtp = FakeSlackAPI(), FakeSMTP()
+        slack = FakeSlackAPI()
         stack.callback(slack.stop)
-        stack.callback(smtp.stop)
+        postfix = Postfix(*PEOPLE, "finance", domain=MAIL_DOMAIN)
+        stack.callback(postfix.stop)
+        postfix.start()
+        hub.environment["SSL_CERT_FILE"] = str(postfix.trusted)
         slack.workspace.conversations = [Conversation(*each) for each in CHANNELS.items()]
         slack.workspace.members = {
             each.slack: each.direct for each in PEOPLE.values() if each.slack
@@ -261,7 +265,7 @@ def running_site(
         stack.callback(lambda: hub.is_running and os.kill(beat, signal.SIGCONT))
         told = hub.manage("demo_history", "--days", "1", "--until", history.isoformat())
         assert told.returncode == 0, told.stderr
-        site = Site(hub, clock, nodes, slack, smtp, alertmanager, out, browser)
+        site = Site(hub, clock, nodes, slack, postfix, alertmanager, out, browser)
         stack.callback(site.stop)
         _prepare(site, alertmanager_url=before_it.url)
         yield site
@@ -289,7 +293,10 @@ def _prepare(site: Site, *, alertmanager_url: str) -> None:
     )  # fmt: skip
     mail = site.do(
         "channel", kind="email", name="finance",
-        config=smtp_config(site.smtp.port, recipients="finance@example.org"),
+        config=smtp_config(
+            site.postfix.port, host="localhost", security="starttls",
+            username=f"{USER}@{MAIL_DOMAIN}", password=PASSWORD, recipients=f"finance@{MAIL_DOMAIN}",
+        ),
     )  # fmt: skip
     pager = site.do(
         "channel", kind="alertmanager", name="alertmanager", config={"url": alertmanager_url}
