@@ -21,5 +21,6 @@ A bench is one module `benchmarks/bench_<name>.py` with one function:
   turns; medians of >= 3.
 
 `make bench` runs all of them quickly, `make bench-full` thoroughly; both write docs/benchmarks.md.
-One alone: `python -m benchmarks --size quick NAME [NAME ...]` (writes no page).
+One alone: `python -m benchmarks --size quick NAME [NAME ...]` (writes no page; with
+`--page docs/benchmarks.md` its section there).
 """

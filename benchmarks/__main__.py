@@ -35,18 +35,25 @@ def main() -> int:
         "--page",
         type=Path,
         metavar="FILE",
-        help="where the tables go (default, of all benches: docs/benchmarks.md)",
+        help=(
+            "where the tables go (default, of all benches: docs/benchmarks.md); of named ones into"
+            " their sections of a page that is there"
+        ),
     )
     wanted = parser.parse_args()
     if unknown := set(wanted.names) - set(names):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(names)}")
     began = datetime.now(UTC)
     results = _run(wanted.names or names, wanted.size)
-    text = page.text(results, command=_command(wanted.names, wanted.size), began=began)
+    command = _command(wanted.names, wanted.size)
+    text = page.text(results, command=command, began=began)
     print(f"\n{text}")
     failed = [one.name for one in results if one.error]
     path = wanted.page or (None if wanted.names else PAGE)
     if path is not None and not failed:
+        if wanted.names and path.exists():
+            kept = path.read_text(encoding="utf-8")
+            text = page.with_sections(kept, results, command=command, began=began)
         path.write_text(text, encoding="utf-8")
         print(f"written to {path}")
     if failed:

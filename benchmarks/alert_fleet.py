@@ -1,17 +1,21 @@
 """What alerts read beside the ledger's runs, for a large fleet whose newest day was posted and
-whose older ones were tiled: five-minute pieces, causes and findings, dollars by day, an open door.
+whose older ones were tiled: five-minute pieces, causes and findings, an open door.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache, partial
 
+import django
 import numpy as np
 from django.db import connection
 
+from benchmarks import alert_troubles
+from benchmarks.apart import say, side_by_side
 from benchmarks.tiling import DAY, SQL, moved
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.actions.models import Policy
 from fleetwatch.alerts.models import Rule
-from fleetwatch.budgets import daily_dollars
 from fleetwatch.diagnosis import cause_rows
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.services import diagnose
@@ -19,6 +23,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement.cell_states import Table, joined
+from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.sql import read_statement
@@ -30,16 +35,28 @@ _CAUSES = read_statement(SQL / "tile_causes.sql")
 
 
 def complete(posted_day: Interval, days: int) -> None:
-    """Diagnoses the posted day, and tiles what that made over so many days before it."""
+    """Diagnoses the posted day, tiles what that made over so many days before it, side by side, and
+    adds what seldom happens.
+    """
     diagnose(posted_day.end, NO_LIMIT)
-    for shift in range(1, days + 1):
-        _tile_causes(posted_day, shift)
-        _tile_cells(posted_day, shift)
+    say("diagnosed")
+    for _ in side_by_side(partial(tile, posted_day), range(1, days + 1), starts=django.setup):
+        pass
+    say(f"{days} days are tiled")
     pairs = CauseEntry.objects.order_by().values_list("job_id", "cause").distinct()
     cause_rows.refresh_findings(set(pairs))
-    daily_dollars.note_days(posted_day.end, days=days, limit=days)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
+    say("findings are made")
+    alert_troubles.add(Interval(posted_day.start - days * DAY, posted_day.end))
+
+
+def tile(posted_day: Interval, shift: int) -> None:
+    """What diagnosis reads and made of the posted day again, so many days earlier; not safe
+    twice.
+    """
+    _tile_causes(posted_day, shift)
+    _tile_cells(posted_day, shift)
 
 
 def go_on(before: datetime, after: datetime) -> None:
@@ -96,12 +113,19 @@ def _tile_cells(posted_day: Interval, shift: int) -> None:
     node_of = dict(GPU.objects.values_list("pk", "node_id"))
     other_job = _tiled_jobs(shift)
     start_ms, end_ms = (to_ms(edge - shift * DAY) for edge in (posted_day.start, posted_day.end))
-    nodes = hour_cells.read([*set(node_of.values())], posted_day.start_ms, posted_day.end_ms)
-    for table in nodes.values():
+    for table in _cells(posted_day):
         tiled = _moved_table(table, other_gpu, other_job, shift)
-        node_id = node_of[int(tiled["gpu_id"][0])]
-        hours = range(start_ms, end_ms, HOUR_MS)
-        hour_cells.write(node_id, tiled, hours, start_ms=start_ms, end_ms=end_ms)
+        if len(tiled["gpu_id"]):
+            node_id = node_of[int(tiled["gpu_id"][0])]
+            hours = range(start_ms, end_ms, HOUR_MS)
+            hour_cells.write(node_id, tiled, hours, start_ms=start_ms, end_ms=end_ms)
+
+
+@cache
+def _cells(posted_day: Interval) -> tuple[Table, ...]:
+    """By node, read once in each process."""
+    nodes = list(Node.objects.values_list("pk", flat=True))
+    return tuple(hour_cells.read(nodes, posted_day.start_ms, posted_day.end_ms).values())
 
 
 def _tiled_jobs(shift: int) -> dict[int, int]:
@@ -112,11 +136,16 @@ def _tiled_jobs(shift: int) -> dict[int, int]:
 
 
 def _moved_table(
-    table: Table, other_gpu: dict[int, int], other_job: dict[int, int], shift: int
+    table: Table, other_gpu: Mapping[int, int], other_job: Mapping[int, int], shift: int
 ) -> Table:
     known = np.isin(table["gpu_id"], list(other_gpu)) & np.isin(table["job_id"], list(other_job))
     tiled = {name: values[known] for name, values in table.items()}
-    for name, other in (("gpu_id", other_gpu), ("job_id", other_job)):
-        tiled[name] = np.array([other[pk] for pk in tiled[name].tolist()], dtype=np.int64)
+    tiled["gpu_id"] = _replaced(tiled["gpu_id"], other_gpu)
+    tiled["job_id"] = _replaced(tiled["job_id"], other_job)
     tiled["start_ms"] = tiled["start_ms"] - shift * DAY_MS
     return joined([tiled])
+
+
+def _replaced(ids: Ints, other: Mapping[int, int]) -> Ints:
+    distinct, places = np.unique(ids, return_inverse=True)
+    return np.array([other[pk] for pk in distinct.tolist()], dtype=np.int64)[places]

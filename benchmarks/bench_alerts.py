@@ -1,8 +1,8 @@
 """Alerts: CPU seconds of evaluating rules each minute, and of trying them on a month.
 
 A fleet's newest day is posted from windows and diagnosed; the month before is tiled from it (other
-GPUs, jobs and people). A rule is evaluated once, which opens what goes on, and then minute by
-minute while the fleet goes on doing what it does.
+GPUs, jobs and people), and GPU faults, budgets and dear days are added. A rule is evaluated once,
+which opens what goes on, and then minute by minute while the fleet goes on doing what it does.
 """
 
 import os
@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from benchmarks import cpu
 from benchmarks.apart import apart, say
 from benchmarks.fleet import DAY, Fleet
 from benchmarks.servers import Hub, running_hub
@@ -22,6 +23,9 @@ from benchmarks.tables import Cell, Goal, Size, Table
 # GPUs, and whether there is a month before the day
 FLEETS = {Size.QUICK: ((1000, True),), Size.FULL: ((1000, True), (10_000, False))}
 DAYS = 30
+DISTINCT = (
+    16  # nodes whose windows are drawn: drawing all takes most of the time, and no rule reads
+)
 Found = TypeVar("Found")
 POLICY = "job_idle, by a policy that ends jobs"
 MINUTE = timedelta(minutes=1)
@@ -32,31 +36,52 @@ TARGET_GPUS = 10_000
 TARGET_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """CPU seconds."""
+
+    python_s: float
+    postgres_s: float
+
+    @property
+    def both_s(self) -> float:
+        """Of Python and Postgres."""
+        return self.python_s + self.postgres_s
+
+
 @dataclass
 class Measured:
     """What one size of fleet showed, CPU seconds of Python and Postgres by condition."""
 
     gpus: int
+    days: int
     rows: dict[str, int] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)
     live: dict[str, float] = field(default_factory=dict)  # a minute
-    tried: dict[str, float] = field(default_factory=dict)
+    tried: dict[str, Spent] = field(default_factory=dict)
     incidents: dict[str, int] = field(default_factory=dict)
     episodes: dict[str, int] = field(default_factory=dict)
     together: float = 0.0  # all that ship switched on, a minute, and telling of them
+    loops: list[float] = field(default_factory=list)  # the reference loop, before and after
+
+    @property
+    def scale(self) -> float:
+        """What a minute of this fleet is multiplied by to be one of TARGET_GPUS."""
+        return TARGET_GPUS / self.gpus
 
 
 def run(size: Size) -> list[Table]:
     """CPU seconds a minute of evaluating every rule, and of trying each on 30 days."""
-    measured = [apart(_measure, *fleet) for fleet in FLEETS[size]]
-    return [table for each in measured for table in (_live_table(each), *_back_test_table(each))]
+    measured = [apart(measure_fleet, gpus, DAYS if old else 1) for gpus, old in FLEETS[size]]
+    return [_table(each) for each in measured]
 
 
-def _measure(gpus: int, has_month: bool) -> Measured:
+def measure_fleet(gpus: int, days: int) -> Measured:
+    """What alerts cost on a fleet of so many GPUs and days, which is made for that."""
     with running_hub() as hub:
-        days = DAYS if has_month else 1
-        fleet = Fleet(gpus, ledger_days=days)
+        fleet = Fleet(gpus, ledger_days=days, distinct=DISTINCT)
         fleet.fill(os.cpu_count() or 1)
+        say(f"{gpus:,} GPUs are filled")
         from benchmarks import alert_fleet
         from fleetwatch.lib.intervals import Interval
 
@@ -71,11 +96,13 @@ def measure(hub: Hub, gpus: int, end: datetime, days: int) -> Measured:
     """
     from benchmarks import alert_fleet
 
-    measured = Measured(gpus, rows=alert_fleet.counts())
+    measured = Measured(gpus, days, rows=alert_fleet.counts())
+    measured.loops.append(cpu.reference_s())
     if days > 1:
         _try_all(hub, measured, end)
     now = _evaluate_each(hub, measured, end)
     _evaluate_together(hub, measured, now)
+    measured.loops.append(cpu.reference_s())
     return measured
 
 
@@ -84,14 +111,14 @@ def _try_all(hub: Hub, measured: Measured, end: datetime) -> None:
     from fleetwatch.alerts.conditions import CONDITIONS
     from fleetwatch.lib.intervals import Interval
 
-    month = Interval(end - DAYS * DAY, end)
+    month = Interval(end - measured.days * DAY, end)
     for each in CONDITIONS:
         if each.no_history:
             continue
-        spent_s, done = _spent(hub, partial(back_test, each, each.usual, (), month))
-        measured.tried[each.name] = spent_s
+        spent, done = _spent(hub, partial(back_test, each, each.usual, (), month))
+        measured.tried[each.name] = spent
         measured.episodes[each.name] = len(done.trials)
-        say(f"{each.name}: tried on {DAYS} days, {spent_s:.2f} CPU-s, {len(done.trials)} episodes")
+        say(f"{each.name}: back-test {spent.both_s:.2f} CPU-s, {len(done.trials)} episodes")
     _try_policy(hub, measured, month)
 
 
@@ -106,11 +133,11 @@ def _try_policy(hub: Hub, measured: Measured, month: Any) -> None:
 
     with transaction.atomic():
         policy = alert_fleet.a_policy(month.end)
-        spent_s, done = _spent(hub, partial(try_on_history, policy, month))
+        spent, done = _spent(hub, partial(try_on_history, policy, month))
         transaction.set_rollback(True)
-    measured.tried[POLICY] = spent_s
+    measured.tried[POLICY] = spent
     measured.episodes[POLICY] = len(done.ladders)
-    say(f"{POLICY}: {spent_s:.2f} CPU-s, {len(done.ladders)} jobs ended")
+    say(f"{POLICY}: {spent.both_s:.2f} CPU-s, {len(done.ladders)} jobs ended")
 
 
 def _evaluate_each(hub: Hub, measured: Measured, end: datetime) -> datetime:
@@ -123,12 +150,12 @@ def _evaluate_each(hub: Hub, measured: Measured, end: datetime) -> datetime:
     alert_fleet.go_on(now, now)
     for each in CONDITIONS:
         rule = Rule.objects.get(condition=each.name, is_shipped=True)
-        measured.first[each.name], _ = _spent(hub, partial(_evaluate, rule, now))
+        measured.first[each.name] = _spent(hub, partial(_evaluate, rule, now))[0].both_s
         spent = []
         for _ in range(EVALUATIONS):
             alert_fleet.go_on(now, now + MINUTE)
             now += MINUTE
-            spent.append(_spent(hub, partial(_evaluate, rule, now))[0])
+            spent.append(_spent(hub, partial(_evaluate, rule, now))[0].both_s)
         measured.live[each.name] = statistics.median(spent) / each.every_minutes
         measured.incidents[each.name] = Incident.objects.filter(rule=rule, ended_ms=None).count()
         say(f"{each.name}: {measured.live[each.name]:.3f} CPU-s a minute")
@@ -156,73 +183,101 @@ def _evaluate_together(hub: Hub, measured: Measured, now: datetime) -> None:
     for _ in range(MINUTES):
         alert_fleet.go_on(now, now + MINUTE)
         now += MINUTE
-        spent_s += _spent(hub, partial(announcing.run, now))[0]
+        spent_s += _spent(hub, partial(announcing.run, now))[0].both_s
     measured.together = spent_s / MINUTES
     say(f"all together: {measured.together:.3f} CPU-s a minute")
 
 
-def _spent(hub: Hub, work: Callable[[], Found]) -> tuple[float, Found]:
+def _spent(hub: Hub, work: Callable[[], Found]) -> tuple[Spent, Found]:
     # to look for Postgres' processes takes a hundredth of a second: that is not the work's
     postgres_s = hub.postgres_s()
     own_s = time.process_time()
     found = work()
     own_s = time.process_time() - own_s
-    return own_s + hub.postgres_s() - postgres_s, found
+    return Spent(own_s, hub.postgres_s() - postgres_s), found
 
 
-def _live_table(measured: Measured) -> Table:
-    where = f"{measured.gpus:,} GPUs"
-    rows: list[list[Cell]] = [
-        [name, measured.incidents[name], measured.first[name], spent_s]
-        for name, spent_s in measured.live.items()
-    ]
-    rows.append(["all that ship switched on, and telling of them", None, None, measured.together])
-    share = measured.gpus / TARGET_GPUS
-    goal = Goal(
-        "evaluating the rules that ship switched on, a minute",
-        measured.together,
-        TARGET_S,
-        TARGET_S * share / 2,
-        "CPU-s",
-        where=where,
-    )
+def _table(measured: Measured) -> Table:
+    """A line of each condition; of a fleet of one day without back-tests."""
+    size = f"{measured.gpus:,} GPUs x {measured.days} d"
+    rows = [_row(measured, name) for name in {**measured.live, **measured.tried}]
+    together = measured.together
+    whole = "all that ship switched on, and telling of them"
+    rows.append([whole, *[None] * 6, together, together * measured.scale])
     return Table(
-        f"Evaluating rules: {where}, {_sizes(measured)}",
-        ["condition", "open incidents", "first evaluation, CPU-s", "then a minute, CPU-s"],
-        rows,
-        notes=(
-            "Python and Postgres; a condition that is asked each five minutes costs a fifth a"
-            " minute of what one evaluation does",
+        f"Rules: {size}, {_sizes(measured)}",
+        (
+            "condition",
+            "episodes",
+            "back-test, CPU-s",
+            "Python",
+            "Postgres",
+            "open incidents",
+            "first evaluation, CPU-s",
+            "then a minute, CPU-s",
+            f"a minute at {TARGET_GPUS:,} GPUs, CPU-s",
         ),
-        goals=(goal,),
+        rows,
+        notes=_notes(measured),
+        goals=_goals(measured, size),
     )
 
 
-def _back_test_table(measured: Measured) -> list[Table]:
-    if not measured.tried:
-        return []
-    where = f"{measured.gpus:,} GPUs x {DAYS} d"
-    rows: list[list[Cell]] = [
-        [name, measured.episodes[name], spent_s] for name, spent_s in measured.tried.items()
-    ]
-    slowest = max(measured.tried, key=measured.tried.__getitem__)
-    goal = Goal(
-        f"back-test, the slowest condition ({slowest})",
-        measured.tried[slowest],
-        5,
-        1,
-        "CPU-s",
-        where=where,
-    )
+def _row(measured: Measured, name: str) -> list[Cell]:
+    tried = measured.tried.get(name)
+    live = measured.live.get(name)
     return [
-        Table(
-            f"Trying rules on history: {where}",
-            ["condition", "episodes", "CPU-s"],
-            rows,
-            notes=("as the page of a rule does it: measured, judged, described and priced",),
-            goals=(goal,),
+        name,
+        measured.episodes.get(name),
+        tried and tried.both_s,
+        tried and tried.python_s,
+        tried and tried.postgres_s,
+        measured.incidents.get(name),
+        measured.first.get(name),
+        live,
+        None if live is None else live * measured.scale,
+    ]
+
+
+def _notes(measured: Measured) -> tuple[str, ...]:
+    loops = " and ".join(f"{spent_s:.2f}" for spent_s in measured.loops)
+    return (
+        (
+            "a back-test is what the page of a rule does: measured, judged, described and priced;"
+            " conditions without one have no history"
+        ),
+        (
+            "an evaluation is Python and Postgres; a condition that is asked each five minutes"
+            " costs a fifth a minute of what one evaluation does"
+        ),
+        (
+            f"at {TARGET_GPUS:,} GPUs: {measured.scale:g} times the minute of"
+            f" {measured.gpus:,}, what does not grow with the fleet included"
+        ),
+        (
+            f"10 million `x += i * i % 7` in Python before and after: {loops} CPU-s; who compares"
+            " machines divides by it"
+        ),
+    )
+
+
+def _goals(measured: Measured, size: str) -> list[Goal]:
+    goals = [
+        Goal(
+            "evaluating the rules that ship switched on, a minute",
+            measured.together * measured.scale,
+            TARGET_S,
+            TARGET_S / 2,
+            "CPU-s",
+            where=f"{TARGET_GPUS:,} GPUs, scaled from {measured.gpus:,}",
         )
     ]
+    if measured.tried:
+        slowest = max(measured.tried, key=lambda name: measured.tried[name].both_s)
+        spent_s = measured.tried[slowest].both_s
+        name = f"back-test, the slowest condition ({slowest})"
+        goals.append(Goal(name, spent_s, 5, 1, "CPU-s", where=size))
+    return goals
 
 
 def _sizes(measured: Measured) -> str:

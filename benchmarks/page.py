@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -54,10 +55,33 @@ def text(results: Sequence[Result], *, command: str, began: datetime) -> str:
     ]
     if goals := [goal for result in results for table in result.tables for goal in table.goals]:
         parts.append(_goals(goals))
-    for result in results:
-        parts.append(f"## {result.name.capitalize()}\n\n{result.error or result.about}\n")
-        parts += [table.markdown() for table in result.tables]
+    parts += [_section(result) for result in results]
     return "\n".join(parts)
+
+
+def with_sections(page: str, results: Sequence[Result], *, command: str, began: datetime) -> str:
+    """The page with these benches' sections instead of those that it has, each with its targets and
+    the command that gave it; a new one comes at the end.
+    """
+    head, *parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    sections = {part.partition("\n")[0]: part for part in parts}
+    for result in results:
+        goals = [goal for table in result.tables for goal in table.goals]
+        where = _where([result], command=command, began=began)
+        sections[_title(result)] = _section(
+            result, where, *([_goals(goals, "###")] if goals else [])
+        )
+    return "\n".join(part.rstrip("\n") + "\n" for part in (head, *sections.values()))
+
+
+def _section(result: Result, *above: str) -> str:
+    """Its tables below what it is about, and below what is to stand above them."""
+    tables = [table.markdown() for table in result.tables]
+    return "\n".join([_title(result), "", result.error or result.about, "", *above, *tables])
+
+
+def _title(result: Result) -> str:
+    return f"## {result.name.capitalize()}"
 
 
 def _table(told: dict[str, Any]) -> Table:
@@ -78,9 +102,9 @@ def _where(results: Iterable[Result], *, command: str, began: datetime) -> str:
     return "\n".join([*lines, ""])
 
 
-def _goals(goals: Iterable[Goal]) -> str:
+def _goals(goals: Iterable[Goal], level: str = "##") -> str:
     lines = [
-        "## Targets",
+        f"{level} Targets",
         "",
         "| target | at | measured | must | moonshot | met |",
         "| --- | --- | ---: | ---: | ---: | --- |",
