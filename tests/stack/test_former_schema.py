@@ -27,39 +27,42 @@ from tests.stack.test_backup import NOW, QUIET, every_row
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CHANGED = ("accounts", "alerts", "ingest", "jobs", "ledger", "notify", "operations")
+NOW_IN_MINUTES = [("Job idle", 45, True)]  # what was the rule's threshold are its minutes
 OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
 
 
-@pytest.fixture(scope="module")
-def _now_at_the_end(django_db_setup, django_db_blocker):
-    """To go back and forth takes seconds: not every test comes back."""
-    yield
-    with django_db_blocker.unblock():
-        to_now()
+@pytest.fixture
+def history(transactional_db):
+    """What the database says of its migrations, to be written otherwise."""
+    rows = recorded()
+    yield rows
+    if recorded() != rows:
+        record(rows)
 
 
 @pytest.fixture
-def history(_now_at_the_end):
-    """What the database says of its migrations, to be written otherwise.
-
-    Rooms whose tables changed since stand at the first of them, as the last former ones left them.
+def former_tables(transactional_db):
+    """Rooms whose tables changed since stand at the first migration, as the last former ones left
+    them; gives what the database says of its migrations.
     """
-    present = newest(MigrationLoader(connection).disk_migrations)
-    first = dict.fromkeys(CHANGED, PRESENT)
-    if not first.items() <= applied().items():
-        MigrationExecutor(connection).migrate(list(first.items()))
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT app, name FROM django_migrations ORDER BY id")
-        rows = cursor.fetchall()
+    MigrationExecutor(connection).migrate([(room, PRESENT) for room in CHANGED])
+    rows = recorded()
     yield rows
-    if applied() != present:
+    if applied() != newest(MigrationLoader(connection).disk_migrations):
         record(rows)
+        to_now()
 
 
 def to_now():
     """By every migration that there is; the signals of the command are nobody's here."""
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
+
+
+def recorded():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT app, name FROM django_migrations ORDER BY id")
+        return cursor.fetchall()
 
 
 def record(rows):
@@ -115,19 +118,10 @@ def test_a_backup_of_an_older_schema_is_refused_and_changes_nothing(tmp_path, hi
     assert every_row() == before
 
 
-def test_a_database_at_the_last_of_the_former_migrations_goes_on_as_it_is(history):
-    record(former(history))
-    Node.objects.create(name="gpu-07")
-
-    take_over()
-    call_command("migrate", verbosity=0)
-
-    disk = newest(MigrationLoader(connection).disk_migrations)
-    assert applied() == disk
-    assert Node.objects.get().name == "gpu-07"
-
-
-def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
+def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its_backup(
+    tmp_path, former_tables
+):
+    """In one test, because the tables of then take seconds to make."""
     Node.objects.create(name="gpu-07")
     execute("DELETE FROM alerts_rule")
     execute(
@@ -136,17 +130,25 @@ def test_a_backup_of_the_former_schema_is_restored(tmp_path, history):
     )
     before = every_row()
     del before["alerts_rule"]
-    record(former(history))
+    record(former(former_tables))
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
-    record(history)
-    to_now()
+
+    take_over()
+    call_command("migrate", verbosity=0)
+
+    assert applied() == newest(MigrationLoader(connection).disk_migrations)
+    assert before.items() <= every_row().items()
+    assert rules_of_idle_jobs() == NOW_IN_MINUTES
+
     present = applied()
     call_command("flush", interactive=False, verbosity=0)
-
     backup.restore(tmp_path / "hub.backup", **QUIET)
 
     assert before.items() <= every_row().items()
     assert applied() == present
-    # what was the rule's threshold are its minutes now
+    assert rules_of_idle_jobs() == NOW_IN_MINUTES
+
+
+def rules_of_idle_jobs():
     rules = Rule.objects.filter(condition="job_idle")
-    assert list(rules.values_list("name", "minutes", "is_shipped")) == [("Job idle", 45, True)]
+    return list(rules.values_list("name", "minutes", "is_shipped"))
