@@ -2,9 +2,10 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 600
@@ -104,24 +105,41 @@ SAYS_NOTHING = {"told", "found", "one", "said", "laid", "taken", "known"}
 MAX_CONTENT = 120  # expressions and statements of a function
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    for top in ("fleetwatch", "agent"):
-        for path in sorted((ROOT / top).rglob("*.py")):
-            if "migrations" not in path.parts:
-                yield (
-                    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
-                        ".__init__"
-                    ),
-                    path,
-                )
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten():
+    """The trees of all files are a few hundred megabytes: not kept for the rest of a run."""
+    yield
+    for kept in (nodes, functions):
+        kept.cache_clear()
+
+
+@cache
+def modules() -> list[tuple[str, Path]]:
+    """Every module of ours but the migrations, with its file."""
+    return [
+        (".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path)
+        for top in ("fleetwatch", "agent")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        if "migrations" not in path.parts
+    ]
+
+
+@cache
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of the file's tree: parsed and walked once for all rules."""
+    return list(ast.walk(ast.parse(text(path))))
 
 
 @cache
 def imports(path: Path) -> list[str]:
     """Every module that a file names in an import, inside functions and to import_module too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = texts_of_modules(tree)
-    for node in ast.walk(tree):
+    found = texts_of_modules(nodes(path))
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -129,21 +147,22 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-def texts_of_modules(tree: ast.Module) -> list[str]:
+def texts_of_modules(tree: list[ast.AST]) -> list[str]:
     """What a file may hand to import_module: every text in it that is the name of a module."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names = {node.id for node in tree if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in tree if isinstance(node, ast.Attribute)}
     if "import_module" not in names | attributes:
         return []
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return [text for text in texts if isinstance(text, str) and is_module(text)]
+    texts = [node.value for node in tree if isinstance(node, ast.Constant)]
+    return [name for name in texts if isinstance(name, str) and is_module(name)]
 
 
-def is_module(text: str) -> bool:
-    if text == "pynvml":
+@cache
+def is_module(name: str) -> bool:
+    if name == "pynvml":
         return True
-    place = ROOT.joinpath(*text.split("."))
-    return text.startswith(("agent.", "fleetwatch.")) and (
+    place = ROOT.joinpath(*name.split("."))
+    return name.startswith(("agent.", "fleetwatch.")) and (
         place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
     )
 
@@ -193,10 +212,11 @@ def test_no_modules_need_each_other():
 
 
 def test_a_text_given_to_import_module_is_an_import():
-    tree = ast.parse("import importlib\nimportlib.import_module('agent.workloads.slurm.client')")
+    name = "agent.workloads.slurm.client"
+    tree = ast.parse(f"import importlib\nimportlib.import_module('{name}')")
 
-    assert texts_of_modules(tree) == ["agent.workloads.slurm.client"]
-    assert texts_of_modules(ast.parse("'agent.workloads.slurm.client'")) == []
+    assert texts_of_modules(list(ast.walk(tree))) == [name]
+    assert texts_of_modules(list(ast.walk(ast.parse(f"'{name}'")))) == []
 
 
 def test_rooms_import_only_what_lies_below_them():
@@ -253,7 +273,7 @@ def test_the_agent_imports_nothing_of_the_hub_and_nothing_installed_but_pynvml()
 def test_the_agent_keeps_to_the_grammar_of_python_3_8():
     for module, path in modules():
         if module.startswith("agent"):
-            tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+            tree = ast.parse(text(path), feature_version=(3, 8))
             newer = [
                 node.lineno for node in ast.walk(tree) if isinstance(node, ast.Match | ast.TryStar)
             ]
@@ -280,7 +300,7 @@ def test_settings_read_the_environment_and_nothing_else_does():
         if module.startswith("fleetwatch.")
         and not module.startswith(("fleetwatch.stack", "fleetwatch.lib.env"))
         for name in ("os.environ", "os.getenv")
-        if name in path.read_text(encoding="utf-8")
+        if name in text(path)
     }
 
     assert readers <= {"fleetwatch.front.running", "fleetwatch.celery"}
@@ -326,9 +346,7 @@ def test_the_ledger_has_at_most_nine_floors():
 
 
 def test_no_file_passes_the_length_that_one_can_keep_in_mind():
-    lines = {
-        module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in modules()
-    }
+    lines = {module: len(text(path).splitlines()) for module, path in modules()}
 
     assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}
 
@@ -357,8 +375,8 @@ def test_a_module_name_exists_once():
 
 def test_a_local_says_what_it_is():
     named = [
-        f"{module}.{function.name}"
-        for module, function in functions()
+        f"{module}.{name}"
+        for module, name, function in functions()
         if names_of_locals(function) & SAYS_NOTHING
     ]
 
@@ -367,9 +385,9 @@ def test_a_local_says_what_it_is():
 
 def test_a_function_holds_no_more_than_one_takes_in():
     large = {
-        f"{module}.{function.name}": content(function)
-        for module, function in functions()
-        if content(function) > MAX_CONTENT
+        f"{module}.{name}": held
+        for module, name, function in functions()
+        if (held := content(function)) > MAX_CONTENT
     }
 
     assert large == {}
@@ -379,32 +397,37 @@ def test_several_things_are_not_assigned_as_one():
     packed = [
         f"{module}:{node.lineno}"
         for module, path in modules()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Assign) and is_packed(node)
     ]
 
     assert packed == []
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for module, path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield module, node
+@cache
+def functions() -> list[tuple[str, str, list[ast.AST]]]:
+    """Module, name and all nodes of every function."""
+    return [
+        (module, node.name, list(ast.walk(node)))
+        for module, path in modules()
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
-def names_of_locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def names_of_locals(function: list[ast.AST]) -> set[str]:
     """Of what the function is given and what it stores."""
-    nodes = list(ast.walk(function))
     stored = {
-        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        node.id
+        for node in function
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
-    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return stored | {node.arg for node in function if isinstance(node, ast.arg)}
 
 
-def content(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def content(function: list[ast.AST]) -> int:
     """Its expressions and statements."""
-    return sum(isinstance(node, ast.expr | ast.stmt) for node in ast.walk(function))
+    return sum(isinstance(node, ast.expr | ast.stmt) for node in function)
 
 
 def is_packed(node: ast.Assign) -> bool:
