@@ -6,6 +6,7 @@ import pytest
 from django.db.models import Sum
 
 from benchmarks import alert_fleet, alert_troubles, bulk, tiling
+from benchmarks.bench_alerts import Growth
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.budgets.models import Outlook
@@ -71,3 +72,16 @@ def test_faults_memory_errors_budgets_and_dear_days_open_incidents(two_days):
     assert episodes["budget_spent"] > 1
     assert episodes["unusual_spending"] > 1
     assert Outlook.objects.filter(kind="fleet").exists()
+
+
+@pytest.mark.parametrize(
+    ("small_s", "spent_s", "at_target_s"),
+    [
+        (0.1, 1.0, 10.0),  # all of it grows with the fleet
+        (0.5, 0.5, 0.5),  # nothing does
+        (0.19, 1.0, 9.1),  # 0.1 does not, and 0.0009 with each GPU do
+        (0.6, 0.5, 0.5),  # noise is no saving
+    ],
+)
+def test_a_minute_at_10000_gpus_lies_on_the_line_through_both_fleets(small_s, spent_s, at_target_s):
+    assert Growth(100, 1000).at_target(small_s, spent_s) == pytest.approx(at_target_s)
