@@ -35,3 +35,9 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
         if job.pk in left:
             job.state = ENDED
     return all_jobs
+
+
+def running_ids() -> list[int]:
+    """The ids of the jobs that run now, as far as it is known."""
+    jobs = Job.objects.filter(state=RUNNING, end_ms=None).only("state", "end_ms")
+    return [job.pk for job in with_outcomes(jobs) if job.state == RUNNING]

@@ -147,3 +147,19 @@ def test_what_to_do_is_said_of_what_nobody_settled(client, status, is_advised):
 
     assert ("What to do" in page) is is_advised
     assert "Why: " in page
+
+
+def test_jobs_that_run_now_are_a_list_of_their_own(admin):
+    gpu = factories.gpu(factories.node(), hours=4)
+    for key, state in (("slurm/della/1", "RUNNING"), ("slurm/della/2", "COMPLETED")):
+        job = factories.job(key, name=f"job-{state.lower()}", state=state)
+        factories.entry(gpu, hours_ago=int(key[-1]), held_by=job).save()
+
+    every = tight(admin.get("/jobs").content.decode())
+    running = tight(admin.get("/jobs?running=yes").content.decode())
+
+    assert ("2 jobs" in every, "1 job<" in running) == (True, True)
+    assert ("job-running" in running, "job-completed" in running) == (True, False)
+    assert "There is no `running` &#x27;no&#x27;" in tight(
+        admin.get("/jobs?running=no").content.decode()
+    )

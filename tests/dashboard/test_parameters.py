@@ -71,7 +71,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         (
             "/jobs?status=running",
             (
-                "There is no parameter 'status': parameters are q, team, user, project, cost_centre,"
+                "There is no parameter 'status': parameters are q, running, team, user, project, cost_centre,"
                 " node, gpu_model,"
             ),
         ),

@@ -33,9 +33,9 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import SORTS
-from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.jobs.models import Allocation, Job
-from fleetwatch.jobs.outcomes import with_outcomes
+from fleetwatch.jobs.outcomes import running_ids, with_outcomes
 from fleetwatch.jobs.selectors import (
     changes,
     contradictions,
@@ -54,24 +54,31 @@ DAY_MS = 24 * HOUR_MS
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
-@shows("dashboard/jobs.html", "jobs", "q", *SUBJECTS, "sort", "after", *PERIOD)
+@shows("dashboard/jobs.html", "jobs", "q", "running", *SUBJECTS, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
     sort = chosen(request, "sort", SORTS, default="waste")
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
     text = request.GET.get("q", "").strip()
+    is_running = chosen(request, "running", ("yes",)) == "yes"
     scope, filters = filtered(request)
-    held = costs.look(period.interval, "job", scope=replace(scope, is_allocated=True))
-    asked = held.of("job", job_ids(text=text))
+    asked = _look(period.interval, scope, text, is_running=is_running)
     ranked = asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
     return {
         "lines": job_lines.lines_of(ranked.groups, period.interval),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
         "text": text,
+        "is_running": is_running,
         "filters": filters,
     }
+
+
+def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> Look:
+    """What jobs held: those with the text in name or key, and those that run now."""
+    held = costs.look(interval, "job", scope=replace(scope, is_allocated=True))
+    return held.of("job", job_ids(text=text)).of("job", running_ids() if is_running else None)
 
 
 @require_GET
