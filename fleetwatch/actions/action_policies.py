@@ -86,6 +86,12 @@ def add_policy(rule: Rule, kind: str, *, by: User, now: datetime) -> Policy:
     return policy
 
 
+def kinds_about(rule: Rule) -> list[Kind]:
+    """What a policy can do about what the rule watches; [] where it can have none."""
+    done = kind_about(rule.condition)
+    return [Kind(done.name), Kind.WEBHOOK] if done else []
+
+
 def _check_kind(rule: Rule, kind: str) -> None:
     """Whether that can be done about what the rule watches. Raises RefusedFieldError."""
     if kind not in Kind.values:
@@ -97,7 +103,7 @@ def _check_kind(rule: Rule, kind: str) -> None:
             " nobody can say that it rests, or is broken",
             field="rule",
         )
-    if kind not in (done.name, Kind.WEBHOOK):
+    if kind not in kinds_about(rule):
         raise RefusedFieldError(
             f"of {done.rules} one can {Kind(done.name).label} or {Kind.WEBHOOK.label}", field="kind"
         )
@@ -180,6 +186,12 @@ def _hold(policy: Policy) -> None:
         policy.refresh_from_db()
     except Policy.DoesNotExist as error:
         raise RefusedFieldError("somebody removed it meanwhile") from error
+
+
+def is_about_nobody(policy: Policy) -> bool:
+    """Whether it acts for no one: it is of teams, and names no team or no kind of job."""
+    is_of_teams = kind_of(policy.rule.condition).is_of_teams
+    return is_of_teams and not (policy.job_kinds and policy.teams.exists())
 
 
 def is_dry_run(policy: Policy, now: datetime) -> bool:

@@ -264,6 +264,41 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     assert client.post(f"{made.url}/remove").url == "/alerts/actions"
 
 
+def test_each_rule_offers_only_what_can_be_done_about_it(client, ops):
+    broken = Rule.objects.get(condition="gpu_fault")
+    rest = Rule.objects.get(condition="job_idle")
+    client.force_login(ops)
+
+    page = client.get("/alerts/actions").content.decode()
+
+    fault, idle = (
+        page.split(f'id="policy-kind-{rule.pk}"')[1].split("</select>")[0]
+        for rule in (broken, rest)
+    )
+    assert ("drain_node" in fault, "stop_job" in fault, 'value="webhook"' in fault) == (
+        True, False, True
+    )  # fmt: skip
+    assert ("drain_node" in idle, "stop_job" in idle, 'value="webhook"' in idle) == (
+        False, True, True
+    )  # fmt: skip
+
+
+def test_one_that_is_switched_on_says_that_it_is_about_nobody_until_it_names_both(client, ops):
+    policy = add_policy(a_rule(), "stop_job", by=ops, now=NINE)
+    team = people.team("nlp")
+    client.force_login(ops)
+
+    def switched_on() -> str:
+        switch(Policy.objects.get(), ops, on=False)
+        return client.post(f"/alerts/actions/{policy.pk}/switch_on", follow=True).content.decode()
+
+    assert "Switched on, for nobody yet" in switched_on()
+    put(policy, ops, teams=(team,))
+    assert "Switched on, for nobody yet" in switched_on()
+    put(policy, ops, teams=(team,), job_kinds=("batch",))
+    assert "Switched on." in switched_on()
+
+
 def test_a_policy_that_is_switched_off_by_two_at_once_is_off(client, ops, policy):
     Policy.objects.update(is_enabled=True)
     client.force_login(ops)

@@ -91,7 +91,7 @@ def test_a_rule_that_can_not_be_evaluated_says_since_when_and_why_until_it_is(cl
     client.force_login(User.objects.create(username="ops", role="operator"))
     for address in ("/alerts/rules", f"/alerts/rules/{rule.pk}"):
         page = " ".join(client.get(address).content.decode().split())
-        assert "It can’t be evaluated since" in page
+        assert "It can’t be evaluated: since" in page
         assert "RuntimeError: a name with &lt;b&gt;" in page
     client.force_login(User.objects.create(username="eve", role="engineer"))
     assert "RuntimeError" not in client.get("/alerts/rules").content.decode()  # it may name others
@@ -101,7 +101,7 @@ def test_a_rule_that_can_not_be_evaluated_says_since_when_and_why_until_it_is(cl
 
     rule.refresh_from_db()
     assert (rule.failing_since, rule.failure) == (None, "")
-    assert "be evaluated since" not in client.get("/alerts/rules").content.decode()
+    assert "be evaluated: since" not in client.get("/alerts/rules").content.decode()
 
 
 def test_the_longest_key_of_a_job_that_shares_it_opens_an_incident():

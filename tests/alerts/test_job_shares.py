@@ -40,6 +40,22 @@ def test_a_job_that_is_stalled_from_the_threshold_on_is_told_unless_it_hardly_wo
     assert len(states(100)) == opened
 
 
+@pytest.mark.parametrize(
+    ("gpus", "whose"), [(1, "The only GPU of job {} was "), (2, "The 2 GPUs of job {} were ")]
+)
+def test_it_says_in_singular_and_plural_what_the_gpus_did(gpus, whose):
+    rule("job_stalled")
+    job = a_job()
+    for index in range(gpus):
+        worked(a_gpu(index=index), 0, 95, job=job, useful=0.5, stalled=0.5)
+
+    states(100)
+
+    what = stored_breach(Incident.objects.get().facts).what
+    assert what.startswith(whose.format(job.key))
+    assert what.endswith("stalled 50 % of the time")
+
+
 def test_what_comes_and_goes_within_half_an_hour_counts_by_its_mean():
     rule("job_stalled", minutes=30)
     job = a_job()

@@ -7,6 +7,7 @@ import pytest
 
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts import matchers
+from fleetwatch.alerts.conditions import condition as condition_named
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.weekly_hours import Hours
@@ -90,6 +91,15 @@ class TestList:
         assert "Back-test" in shown
         assert ">Save<" not in shown
         assert viewer.post(f"{watch(job_rule)}/switch_off").status_code == 403
+
+    @pytest.mark.parametrize("condition", ["node_silent", "budget_forecast"])
+    def test_offers_no_back_test_where_no_history_is_kept_and_says_why(self, admin, condition):
+        silent = Rule.objects.get(condition=condition)
+
+        assert f"{watch(silent)}?days=30" not in text(admin.get("/alerts/rules"))
+        shown = text(admin.get(watch(silent)))
+        assert "Back-test" not in shown
+        assert f"It can’t be tried on history. {condition_named(condition).no_history}" in shown
 
 
 @pytest.mark.usefixtures("_idle_jobs")

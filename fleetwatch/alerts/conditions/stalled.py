@@ -50,7 +50,7 @@ def _levels(cells: JobCells, reached: Ints) -> Ints:
 TELLING = Telling(
     word="stalled",
     tag="stalled",
-    did="were stalled {lost} of the time",
+    did="{were} stalled {lost} of the time",
     had="been stalled {lost} of the time",
     limit="stalled ≥ {threshold} % of the time for {minutes} min",
     states=("stalled",),

@@ -9,7 +9,7 @@ from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 TELLING = Telling(
     word="underused",
     tag="underused",
-    did="were underused {lost} of the time",
+    did="{were} underused {lost} of the time",
     had="been underused {lost} of the time",
     limit="underused ≥ {threshold} % of the time for {minutes} min",
     states=("underused",),

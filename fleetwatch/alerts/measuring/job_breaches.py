@@ -48,9 +48,9 @@ JUDGED = ("useful", "underused", "stalled")
 @dataclass(frozen=True, slots=True)
 class Telling:
     """How a condition tells its breaches. `states` are the ledger's whose time and dollars are
-    lost; `did` is what the GPUs did ("were stuck"), and `had` the same when it is over ("been
-    stuck"), with {lost} and {rest}, the share of their time in these states and in others. `limit`
-    is the rule's, with {threshold} and {minutes}.
+    lost; `did` is what the GPUs did ("{were} stuck"), and `had` the same when it is over
+    ("been stuck"), with {lost} and {rest}, the share of their time in these states and in others.
+    `limit` is the rule's, with {threshold} and {minutes}.
     """
 
     word: str
@@ -309,7 +309,9 @@ class _Words:
 
 def _with_shares(words: str, facts: Facts) -> str:
     return words.format(
-        lost=wording.share(facts.lost_share), rest=wording.share(1 - facts.lost_share)
+        were="was" if len(facts.gpus) == 1 else "were",
+        lost=wording.share(facts.lost_share),
+        rest=wording.share(1 - facts.lost_share),
     )
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.actions import action_policies
-from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, terms_of_policy
+from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, kinds_about, terms_of_policy
 from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.actions.past_ladders import try_on_history
@@ -56,8 +56,7 @@ def actions(_: HttpRequest, period: Period) -> Context:
 def _listed(now: datetime) -> Context:
     return {
         "lines": policies(now),
-        "rules": list(rules_without()),
-        "kinds": Policy.Kind.choices,
+        "rules": [(rule, kinds_about(rule)) for rule in rules_without()],
         "actions": list(visible_actions()[:SHOWN]),
         "errors": {},
     }
@@ -172,7 +171,10 @@ def _set(policy: Policy, asked: Asked) -> tuple[Policy, str]:
 
 
 def _switch_on(policy: Policy, asked: Asked) -> tuple[Policy, str]:
-    return _switched(policy, asked, is_enabled=True), "Switched on."
+    changed = _switched(policy, asked, is_enabled=True)
+    if action_policies.is_about_nobody(changed):
+        return changed, "Switched on, for nobody yet: name teams and kinds of jobs below."
+    return changed, "Switched on."
 
 
 def _switch_off(policy: Policy, asked: Asked) -> tuple[Policy, str]:

@@ -81,7 +81,7 @@ def add(request: HttpRequest) -> HttpResponse:
         silence = add_silence(_terms(asked), by=asked.user, now=asked.now)
     except RefusedFieldError as error:
         return _page(request, sent=asked.post, errors={error.field: str(error)})
-    messages.success(request, f"The {silence.get_kind_display()} was added.")
+    messages.success(request, f"The {silence.get_kind_display().lower()} was added.")
     return redirect("silences")
 
 
