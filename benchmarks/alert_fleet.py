@@ -91,8 +91,13 @@ def a_policy(now: datetime) -> Policy:
 
 def counts() -> dict[str, int]:
     """How much of each there is."""
-    models = (GPU, Job, Run, CauseEntry, Finding)
-    return {model._meta.verbose_name_plural: model.objects.count() for model in models}
+    return {
+        "GPUs": GPU.objects.count(),
+        "jobs": Job.objects.count(),
+        "runs": Run.objects.count(),
+        "causes of hours": CauseEntry.objects.count(),
+        "findings": Finding.objects.count(),
+    }
 
 
 def _tile_causes(posted_day: Interval, shift: int) -> None:

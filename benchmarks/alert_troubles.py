@@ -1,5 +1,5 @@
-"""What seldom happens in a large fleet, and rules ask for: GPUs that fail or count memory errors,
-budgets that are used up, days that are far dearer than others.
+"""What seldom happens in a large fleet, and rules ask for: GPUs that fail, count memory errors or
+are slowed by heat, budgets that are used up, days that are far dearer than others.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,17 @@ from fleetwatch.budgets import daily_dollars, outlooks, unusual
 from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Budget, SpendDay
 from fleetwatch.costs.day_sums import SETTLED
+from fleetwatch.diagnosis.causes import SLOWED
+from fleetwatch.diagnosis.judgement.rules import HIGH
+from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.figures.pricing import CENT
 from fleetwatch.ledger.models import Posted
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry.models import HealthEvent
 
 DAY = timedelta(days=1)
 # denser than in a real fleet, so that a small one has some
-FAILING = 50  # one GPU of so many fails once, and so does the memory of one of so many
+FAILING = 50  # one GPU of so many fails once, as many count memory errors, as many are slowed a day
 OUTAGE_MS = 6 * HOUR_MS
 MEMORY_XIDS = (63, 92, 94)
 # of dollars: whole months before the first day, and weeks that say what is usual
@@ -51,6 +54,12 @@ def _break_gpus(period: Interval) -> None:
         for at_ms, gpu in zip(_moments(period, len(erring)), erring, strict=True)
         for code in MEMORY_XIDS
     )
+    slowed = [row.gpu for row in rows[2::FAILING]]
+    for at_ms, gpu in zip(_moments(period, len(slowed)), slowed, strict=True):
+        day = CauseEntry.objects.filter(
+            node=gpu.node_id, gpu=gpu, start__range=(from_ms(at_ms) - DAY, from_ms(at_ms))
+        )
+        day.update(cause=SLOWED, confidence=HIGH)
 
 
 def _moments(period: Interval, count: int) -> Iterator[int]:

@@ -60,15 +60,25 @@ def test_an_earlier_day_has_the_causes_and_the_pieces_of_the_posted_one(two_days
     assert _causes(yesterday) == _causes(DAY) != []
 
 
-def test_faults_memory_errors_budgets_and_dear_days_open_incidents(two_days):
+def test_faults_memory_errors_heat_budgets_and_dear_days_open_incidents(two_days):
+    diagnose(DAY.end, 1_000)
+    alert_fleet.tile(DAY, 1)
+
     alert_troubles.add(two_days)
 
     episodes = {
         name: len(back_test(condition(name), condition(name).usual, (), two_days).trials)
-        for name in ("gpu_fault", "gpu_memory_errors", "budget_spent", "unusual_spending")
+        for name in (
+            "gpu_fault",
+            "gpu_memory_errors",
+            "gpu_slowed",
+            "budget_spent",
+            "unusual_spending",
+        )
     }
     assert episodes["gpu_fault"] == 1
     assert episodes["gpu_memory_errors"] == 1
+    assert episodes["gpu_slowed"] >= 1
     assert episodes["budget_spent"] > 1
     assert episodes["unusual_spending"] > 1
     assert Outlook.objects.filter(kind="fleet").exists()
