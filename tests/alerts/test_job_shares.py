@@ -159,7 +159,7 @@ USUAL = {"low_utilisation": (15, 20), "job_stalled": (50, 40), "job_underused": 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
-    """A random day of three jobs on one or two GPUs that work more or less, and unseen in turns."""
+    """Four random hours of three jobs on one or two GPUs that work more or less, and unseen in turns."""
     Rule.objects.all().delete()
     for name, (threshold, clear) in USUAL.items():
         Rule.objects.create(
@@ -167,14 +167,14 @@ def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
             min_coverage=0.8, evaluated_ms=ms(0), created_at=at(0),
         )  # fmt: skip
 
-    until = _a_random_day(random.Random(seed))
+    until = _random_hours(random.Random(seed))
 
     for name in USUAL:
         assert _evaluated(name) == _tried(name, until)
         assert _evaluated(name)
 
 
-def _a_random_day(dice: random.Random) -> float:
+def _random_hours(dice: random.Random) -> float:
     """The minute at which it was evaluated last."""
     jobs = {
         a_job(key=f"slurm/della/{number}"): [
@@ -182,7 +182,7 @@ def _a_random_day(dice: random.Random) -> float:
         ]
         for number in range(3)
     }
-    for start in range(0, 420, 5):
+    for start in range(0, 240, 5):
         for job, gpus in jobs.items():
             if start % 30 == 0 or dice.random() < 0.1:
                 job.mood = dice.choice((0.05, 0.1, 0.3, 0.6, 0.9, None))

@@ -1,9 +1,9 @@
-"""A job idles; its owner is warned twice, over an hour and ten minutes; then the agent on its node
-is asked by the answer to its batch, over HTTP, and ends it by `scancel`. What it says of it comes
-with its next batch, and stands on the incident.
+"""A job idles; its owner is warned twice, over ten minutes; then the agent on its node is asked by
+the answer to its batch, over HTTP, and ends it by `scancel`. What it says of it comes with its next
+batch, and stands on the incident.
 
 The hub's own stages (posting, rules, actions) run once a minute, as their tasks would. The clocks
-of hub and agent are one, which the test moves: an hour is told in batches of half a minute.
+of hub and agent are one, which the test moves: half an hour is told in batches of half a minute.
 """
 
 import os
@@ -37,7 +37,7 @@ from tests.costs.factories import LONG_AGO, set_rate
 
 BEGIN = datetime.fromtimestamp(START / 1000, UTC)
 GRACE = 10  # minutes: of the rule, and so of the order
-WAIT = 15  # minutes after each warning
+WAIT = 5  # minutes after each warning
 NODE = "gpu-07"
 KEY = "slurm/della/4711"
 JOB = Job(
@@ -154,10 +154,10 @@ class Fleet:
 def test_an_idle_job_is_ended_once_by_its_nodes_agent_and_its_answer_is_kept(fleet, slurm):
     daemon = fleet.agent("stop_job")
 
-    fleet.live(daemon, 50)
+    fleet.live(daemon, 30)
 
-    # warned at 16 and 31: ten minutes of idling, and five in which the job may be starting
-    assert fleet.steps() == {16: "warned", 31: "warned_again", 46: "acted", 47: "done"}
+    # warned at 16 and 21: ten minutes of idling, and five in which the job may be starting
+    assert fleet.steps() == {16: "warned", 21: "warned_again", 26: "acted", 27: "done"}
     assert slurm() == ["-- 4711"]
     order = NodeOrder.objects.get()
     assert (order.node.name, order.job, order.grace_ms) == (NODE, "4711", GRACE * 60_000)
@@ -173,7 +173,7 @@ def test_an_idle_job_is_ended_once_by_its_nodes_agent_and_its_answer_is_kept(fle
 
 def test_a_job_that_works_again_while_the_order_is_on_its_way_is_not_ended(fleet, slurm):
     daemon = fleet.agent("stop_job")
-    fleet.live(daemon, 46)
+    fleet.live(daemon, 26)
     assert NodeOrder.objects.count() == 1
 
     daemon.source.read = lambda uuid, now_ms: Reading(at_ms=now_ms, util=0.9, power_w=500.0)
@@ -188,9 +188,9 @@ def test_a_job_that_works_again_while_the_order_is_on_its_way_is_not_ended(fleet
 def test_an_agent_whose_operator_allowed_nothing_does_nothing_and_says_so(fleet, slurm):
     daemon = fleet.agent()
 
-    fleet.live(daemon, 48)
+    fleet.live(daemon, 28)
 
     assert slurm() == []
-    assert fleet.steps() == {16: "warned", 31: "warned_again", 46: "acted", 47: "refused"}
+    assert fleet.steps() == {16: "warned", 21: "warned_again", 26: "acted", 27: "refused"}
     assert fleet.said()[-1] == "Refused: this host's operator allows no orders (--allow-actions)"
     assert AuditEntry.objects.get(action="action.result").detail["state"] == "refused"
