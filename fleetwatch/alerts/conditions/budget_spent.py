@@ -111,7 +111,7 @@ def _amounts(month: BudgetMonth, spent_usd: Decimal) -> str:
 CONDITION = Condition(
     name="budget_spent",
     label="Budget spent",
-    sentence="Fires when {threshold} % of a month's budget are spent.",
+    sentence="Fires when {threshold} % of a month's budget is spent.",
     kind="budget",
     unit="% of the budget",
     low=1,
