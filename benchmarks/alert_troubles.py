@@ -68,17 +68,19 @@ def _moments(period: Interval, count: int) -> Iterator[int]:
 
 
 def _tile_dollars(period: Interval) -> None:
-    """The newest day's dollars are those of all days before it, but for the dear ones."""
+    """The newest day's dollars are those of all days before it, but for the dear ones; of nodes and
+    models no rule asks.
+    """
     daily_dollars.note_days(period.end + SETTLED, days=1, limit=1)
     SpendDay.objects.bulk_create(
         _earlier(row, back)
-        for row in SpendDay.objects.filter(start=period.end - DAY)
+        for row in SpendDay.objects.filter(start=period.end - DAY, kind__in=SOLD)
         for back in range(1, HISTORY_DAYS)
     )
 
 
 def _earlier(row: SpendDay, back: int) -> SpendDay:
-    times = DEAR if row.kind in SOLD and back in DEAR_DAYS else 1
+    times = DEAR if back in DEAR_DAYS else 1
     return SpendDay(
         kind=row.kind,
         key=row.key,
