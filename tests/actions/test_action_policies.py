@@ -1,7 +1,7 @@
 """Policies: who sets them, within which bounds, the week of dry run, and what their page says."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -262,6 +262,23 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     assert wrong.status_code == 422
     assert 'value="5" aria-invalid="true"' in " ".join(wrong.content.decode().split())
     assert client.post(f"{made.url}/remove").url == "/alerts/actions"
+
+
+def test_saving_the_form_as_it_is_leaves_the_dry_run_as_long_as_it_is(client, ops, policy):
+    until = switch(policy, ops, on=True, now=at(60)).dry_run_until
+    client.force_login(ops)
+    sent = {
+        "first_wait_minutes": "30", "second_wait_minutes": "45", "max_per_hour": "2",
+        "max_usd_per_hour": "40.5",
+    }  # fmt: skip
+
+    for day, expected in (
+        (f"{until:%Y-%m-%d}", until),
+        ("", until),
+        ("2026-11-28", datetime(2026, 11, 29, tzinfo=UTC)),
+    ):
+        client.post(f"/alerts/actions/{policy.pk}/set", sent | {"dry_run_until": day})
+        assert Policy.objects.get().dry_run_until == expected
 
 
 def test_each_rule_offers_only_what_can_be_done_about_it(client, ops):

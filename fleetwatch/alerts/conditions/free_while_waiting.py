@@ -140,7 +140,7 @@ CONDITION = Condition(
     name="free_while_waiting",
     label="Free GPUs while jobs wait",
     sentence=(
-        "Fires when at least {threshold} GPUs of a cluster have stood free for {minutes} minutes"
+        "Fires when {threshold} or more GPUs of a cluster have stood free for {minutes} minutes"
         " while jobs waited that could have taken them."
     ),
     kind="cluster",

@@ -16,7 +16,7 @@ CONDITION = Condition(
     name="gpu_idle",
     label="GPUs of a job idle",
     sentence=(
-        "Fires when at least {threshold} GPUs of a job, but not all of them, have been idle for"
+        "Fires when {threshold} or more GPUs of a job, but not all of them, have been idle for"
         " {minutes} minutes."
     ),
     kind="job",

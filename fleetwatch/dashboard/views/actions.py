@@ -217,7 +217,7 @@ def _read_terms(terms: PolicyTerms, asked: Asked) -> PolicyTerms:
         max_per_hour=asked.number("max_per_hour", low=1, high=action_policies.MOST_PER_HOUR),
         max_usd_per_hour=_amount(asked),
         channel=get_object_or_404(Channel, pk=channel) if channel.isdecimal() else None,
-        dry_run_until=_dry_run_until(asked),
+        dry_run_until=_dry_run_until(asked, terms.dry_run_until),
     )
 
 
@@ -231,9 +231,13 @@ def _amount(asked: Asked) -> Decimal:
         ) from error
 
 
-def _dry_run_until(asked: Asked) -> datetime | None:
-    """The end of that day, UTC; None where the form names none. Raises RefusedFieldError."""
+def _dry_run_until(asked: Asked, now_until: datetime | None) -> datetime | None:
+    """The end of that day, UTC, or as it is where the form was sent with its day; None where it
+    names none. Raises RefusedFieldError.
+    """
     text = asked.text("dry_run_until")
+    if text == _last_day(now_until):
+        return now_until
     if not text:
         return None
     try:
