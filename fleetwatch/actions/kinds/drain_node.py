@@ -15,6 +15,7 @@ from fleetwatch.actions.kind import Kind, Place, Reader, Subject, Words
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.back_test import Trial
 from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.node_costs import NodeCosts, drained_spans
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
@@ -212,7 +213,7 @@ def _places(_: Person | None, rule: Rule, book: AddressBook) -> tuple[Place, ...
 KIND = Kind(
     name=Policy.Kind.DRAIN,
     # of a GPU with memory errors that works on nobody can say that it can't
-    conditions=("gpu_fault",),
+    conditions=(gpu_cannot_work.CONDITION.name,),
     rules="rules of GPU faults",
     is_of_teams=False,
     words=Words(

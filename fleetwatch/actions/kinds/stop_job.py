@@ -12,6 +12,7 @@ from fleetwatch.actions.kind import Kind, Place, Reader, Subject, Words
 from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.back_test import Trial
 from fleetwatch.alerts.breach import Breach, named
+from fleetwatch.alerts.conditions import job_idle
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.jobs.models import Job
@@ -192,7 +193,7 @@ def _places(person: Person | None, _: Rule, __: AddressBook) -> tuple[Place, ...
 
 KIND = Kind(
     name=Policy.Kind.STOP,
-    conditions=("job_idle",),  # the only one that says that all of a job rests
+    conditions=(job_idle.CONDITION.name,),  # the only one that says that all of a job rests
     rules="rules of idle jobs",
     is_of_teams=True,
     words=Words(
