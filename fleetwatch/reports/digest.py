@@ -2,7 +2,7 @@
 and the message. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from decimal import Decimal
@@ -51,9 +51,9 @@ class Digest:
     """What is stored of a week and said about it.
 
     `kind` is one of KINDS, `name` of whom it is, "" for the fleet's. `before` None: no GPU was
-    capacity. `causes` are what could save most, with owner and first step; `budget` is the running
-    month's, None without one; `won` what the quarter's fixes saved, None without a fix; `incidents`
-    those that fired in the week.
+    capacity; `before_from` is when recording began, None: before that week. `causes` are what could
+    save most, with owner and first step; `budget` is the running month's, None without one; `won`
+    what the quarter's fixes saved, None without a fix; `incidents` those that fired in the week.
     """
 
     kind: str
@@ -62,6 +62,7 @@ class Digest:
     zone: str
     this: Totals
     before: Totals | None
+    before_from: datetime | None
     causes: list[Shape]
     budget: Shape | None
     won: Shape | None
@@ -278,6 +279,7 @@ def _notes(digest: Digest) -> list[str]:
     notes = [
         *_suggestions(digest.causes),
         f"Compared with the week before. Weeks begin on Monday, {digest.zone}.",
+        *_before_in_part(digest),
     ]
     if this.coverage is not None and this.coverage < FULL_COVERAGE:
         notes.append(
@@ -289,6 +291,18 @@ def _notes(digest: Digest) -> list[str]:
     if this.unpriced_ms:
         notes.append(f"{wording.gpu_hours(this.unpriced_ms)} had no rate: in no dollar figure.")
     return list(filter(None, notes))
+
+
+def _before_in_part(digest: Digest) -> Iterable[str]:
+    """What of the week before nobody recorded, or saw: so much less there was to compare with."""
+    if digest.before is None:
+        return
+    if digest.before_from is not None:
+        since = digest.before_from.astimezone(ZoneInfo(digest.zone))
+        yield f"Of the week before only what is after {since:%A %H:%M} was recorded."
+    if digest.before.coverage is not None and digest.before.coverage < FULL_COVERAGE:
+        unseen = wording.share(1 - digest.before.coverage)
+        yield f"Of the week before nobody saw {unseen} of the GPU time: its waste may be more."
 
 
 def _suggestions(causes: Sequence[Shape]) -> list[str]:

@@ -39,7 +39,8 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         this = costs.totals(week)
         if not this.capacity_ms:
             return None
-        before = costs.totals(digest.last_week(week.start, audience.zone))
+        week_before = digest.last_week(week.start, audience.zone)
+        before = costs.totals(week_before)
         causes = _causes(week, now)
     return Digest(
         kind=audience.kind,
@@ -48,11 +49,18 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         zone=str(audience.zone),
         this=this,
         before=before if before.capacity_ms else None,
+        before_from=_began_in(week_before),
         causes=causes,
         budget=_budget(audience, now) if audience.has_budget else None,
         won=_won(audience, week),
         incidents=_incidents(audience, week),
     )
+
+
+def _began_in(week: Interval) -> datetime | None:
+    """When recording began, if that was within the week."""
+    began = costs.ledger_began()
+    return began if began is not None and week.start < began < week.end else None
 
 
 def with_time(week: Interval) -> dict[str, set[str]]:

@@ -273,7 +273,8 @@ def test_a_first_week_is_news():
 
 def weekly(**changes) -> Digest:
     facts = {"kind": digest.FLEET, "name": "", "week": "2026-W47", "zone": "UTC", "causes": []}
-    none = {"budget": None, "won": None, "incidents": {"count": 0, "acknowledged": 0}}
+    none = dict.fromkeys(("before_from", "budget", "won"))
+    none |= {"incidents": {"count": 0, "acknowledged": 0}}
     return Digest(**(facts | none | changes))
 
 
@@ -359,15 +360,16 @@ def test_a_week_that_was_not_seen_whole_says_so(gpu):
     ann = person("ann")
     job = Job.objects.get(key="slurm/della/1")
     an_entry(gpu, "unobserved", job=job, start=WEEK_47 + 6 * HOUR)
+    an_entry(gpu, "unobserved", job=job, start=WEEK_47 - 6 * HOUR)
 
     compute()
 
     report = of(digest.PERSON, ann)
     assert fields(report)["Telemetry coverage"] == "67 %"  # 2 of 3 hours
-    assert (
-        "33 % of the GPU time nobody saw: it is in what was spent, and in no waste."
-        in report.content["message"]["text"]
-    )
+    assert report.content["message"]["text"].splitlines()[-2:] == [
+        "Of the week before nobody saw 50 % of the GPU time: its waste may be more.",
+        "33 % of the GPU time nobody saw: it is in what was spent, and in no waste.",
+    ]
 
 
 @pytest.fixture(params=OthersShown.values)

@@ -68,7 +68,10 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
         ["Telemetry coverage", "100 %"],
     ]
     assert message["rows"] == []  # nothing was diagnosed
-    assert message["text"] == "Compared with the week before. Weeks begin on Monday, UTC."
+    assert message["text"].splitlines() == [
+        "Compared with the week before. Weeks begin on Monday, UTC.",
+        "Of the week before only what is after Saturday 00:00 was recorded.",
+    ]
     assert message["url"].endswith(f"/reports/{fleets().pk}")
 
 
