@@ -56,7 +56,8 @@ PAGES = {
     "/me": 17,  # its incidents, and how the reader is reached
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
-    "/charts/fleet": 6,
+    "/charts/fleet": 8,  # also how much each node wastes: the order of its rows
+    "/fleet/cell?gpu=GPU-node-001-0": 8,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
 }
 # of a token whose use was noted in the last minutes

@@ -2,7 +2,7 @@
 by key.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,10 +226,13 @@ def physical_gpus(node: Node) -> list[GPU]:
     return list(gpus.select_related("node", "model").order_by(*IN_ORDER))
 
 
-def physical_gpu_names() -> list[Any]:
-    """What those of the whole fleet are called: rows of pk, uuid, index and node__name."""
-    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by(*IN_ORDER)
-    return list(gpus.values_list("pk", "uuid", "index", "node__name", named=True))
+def physical_gpu_names(nodes: Collection[int]) -> list[Any]:
+    """What those of the nodes are called, those of a node by index: rows of pk, uuid, index,
+    node_id.
+    """
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node__in=nodes))
+    rows = gpus.order_by(*IN_ORDER)
+    return list(rows.values_list("pk", "uuid", "index", "node_id", named=True))
 
 
 def machines() -> list[Any]:

@@ -6,11 +6,12 @@ that it was made of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import HOURS, StateDay
@@ -25,13 +26,15 @@ DAYS_AT_ONCE = 100  # of 8 GPUs: some 70,000 entries
 
 # of states with equal time the first by name: the layout of a row, too
 _ORDER = sorted(SHOWN_STATES)
-_PLACE = {state: place for place, state in enumerate(_ORDER)}
 _OF_DAY = (HOURS, len(SHOWN_STATES))
 _GPU_BYTES = 8 + 4 * HOURS * len(SHOWN_STATES)
 
 _STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
 _STATE_DAYS = read_statement("ledger/sql/state_days.sql").replace("%(days)s", "%s")
 _OLD = read_statement("ledger/sql/old_state_days.sql")
+
+# as state_hours.sql packs it
+_RECORD = np.dtype([("gpu_id", ">i8"), ("hour", ">i4"), ("state", ">i4"), ("gpu_ms", ">i8")])
 
 # GPU ids, and their milliseconds: GPUs x 24 hours x states in _ORDER
 Spent = tuple[Ints, Ints]
@@ -129,18 +132,21 @@ def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
 
 def _from_entries(days: Iterable[tuple[int, date]]) -> dict[tuple[int, date], Spent]:
     """Of each node and day its GPUs' hours by state, from the entries."""
-    by_gpu: dict[tuple[int, date], dict[int, Ints]] = {key: {} for key in days}
-    starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in by_gpu]
-    asked = {"node_ids": [node_id for node_id, _ in by_gpu], "starts": starts}
-    for node_id, start, gpu_id, hour, state, gpu_ms in execute(_STATE_HOURS, asked):
-        of_gpu = by_gpu[node_id, start.date()].setdefault(gpu_id, np.zeros(_OF_DAY, dtype=np.int64))
-        of_gpu[hour, _PLACE[state]] = gpu_ms
-    return {key: _spent(gpus) for key, gpus in by_gpu.items()}
+    by_day = {key: _spent(np.zeros(0, dtype=_RECORD)) for key in days}
+    starts = [datetime.combine(day, time(), tzinfo=UTC) for _, day in by_day]
+    asked = {"node_ids": [node_id for node_id, _ in by_day], "starts": starts, "states": _ORDER}
+    for node_id, start, packed in fetched(_STATE_HOURS, asked):
+        key = (node_id, start.astimezone(UTC).date())
+        by_day[key] = _spent(np.frombuffer(packed, dtype=_RECORD))
+    return by_day
 
 
-def _spent(gpus: Mapping[int, Ints]) -> Spent:
-    hours = np.array([*gpus.values()], dtype=np.int64)
-    return np.array([*gpus], dtype=np.int64), hours.reshape(-1, *_OF_DAY)
+def _spent(records: NDArray[np.void]) -> Spent:
+    """Of the GPUs that the records name."""
+    ids, row = np.unique(records["gpu_id"].astype(np.int64), return_inverse=True)
+    hours = np.zeros((len(ids), *_OF_DAY), dtype=np.int64)
+    hours[row, records["hour"], records["state"] - 1] = records["gpu_ms"]
+    return ids, hours
 
 
 def _pack(spent: Spent) -> bytes:

@@ -9,6 +9,10 @@ Element.prototype.setAttribute = function (name, value) {
   else setAttribute.call(this, name, value);
 };
 
+const HATCHED = { free: { colour: "free", slope: -1 }, unobserved: { colour: "line-strong", slope: 1 } };
+const HATCH_PX = 6; // from line to line
+const MOST_HATCHED_PX = 2400; // a higher map is hatched at a lower resolution
+
 const probe = document.createElement("span");
 probe.hidden = true;
 document.body.append(probe);
@@ -20,19 +24,70 @@ function token(name) {
 }
 
 function steps(names) {
-  return names.flatMap((name, index) => [[index / names.length, token(name)], [(index + 1) / names.length, token(name)]]);
+  const paper = (name) => token(name === "free" ? "free-paper" : name);
+  return names.flatMap((name, index) => [[index / names.length, paper(name)], [(index + 1) / names.length, paper(name)]]);
 }
 
 function ramp(name) {
   return [[0, token("nothing")], [1, token(name)]];
 }
 
+const UNKNOWN = 255; // drawing/grid.py
+
+/** A map's cells, sent as bytes: rows of numbers, null where nobody knows. */
+function unpack({ bdata, shape }) {
+  const bytes = Uint8Array.from(atob(bdata), (letter) => letter.charCodeAt(0));
+  const columns = Number(shape.split(",")[1]);
+  return Array.from({ length: bytes.length / columns }, (_, row) =>
+    Array.from(bytes.subarray(row * columns, (row + 1) * columns), (cell) => (cell === UNKNOWN ? null : cell)));
+}
+
+function paintMap(trace, meta) {
+  trace.cells ??= unpack(trace.z);
+  const map = { ...trace, z: trace.cells };
+  if (meta.ramp) return { ...map, colorscale: ramp(meta.ramp) };
+  // names of states are put in here: sent with every cell they would be most of the answer
+  const text = map.z.map((row) => row.map((cell) => (cell === null ? null : meta.labels[cell])));
+  return { ...map, colorscale: steps(meta.steps), text };
+}
+
+/** The lines of the hatched states over a map, as in its legend: an image for Plotly, which hatches bars and areas alone. */
+function hatching(el, trace) {
+  const { width: whole, height } = el.getBoundingClientRect();
+  const canvas = Object.assign(document.createElement("canvas"), { width: Math.max(1, whole - 56), height: Math.max(1, Math.min(height, MOST_HATCHED_PX)) });
+  const draw = canvas.getContext("2d");
+  const rows = trace.cells ?? unpack(trace.z);
+  const [columns, bottom] = [rows[0]?.length ?? 0, trace.y.at(-1)];
+  for (const [state, { colour, slope }] of Object.entries(HATCHED)) {
+    const place = trace.meta.steps.indexOf(state);
+    draw.save();
+    draw.beginPath();
+    rows.forEach((row, at) => {
+      const [top, end] = [trace.y[at], trace.y[at + 1]].map((edge) => (edge / bottom) * canvas.height);
+      for (let first = row.indexOf(place); first >= 0; ) {
+        let last = first;
+        while (row[last] === place) last += 1;
+        draw.rect((first / columns) * canvas.width, top, ((last - first) / columns) * canvas.width, end - top);
+        first = row.indexOf(place, last);
+      }
+    });
+    draw.clip();
+    draw.strokeStyle = token(colour);
+    draw.beginPath();
+    for (let x = -canvas.height; x < canvas.width + canvas.height; x += HATCH_PX) {
+      draw.moveTo(x, 0);
+      draw.lineTo(x + slope * canvas.height, canvas.height);
+    }
+    draw.stroke();
+    draw.restore();
+  }
+  const axis = trace.yaxis ?? "y";
+  return { source: canvas.toDataURL(), xref: "x domain", yref: `${axis} domain`, x: 0, y: 1, sizex: 1, sizey: 1, sizing: "stretch", layer: "above" };
+}
+
 function paint(trace) {
   const meta = trace.meta ?? {};
-  // a map's names of states are put in here: sent with every cell they would be most of the answer
-  const names = () => trace.z.map((row) => row.map((cell) => (cell === null ? null : meta.labels[cell])));
-  if (meta.steps) return { ...trace, colorscale: steps(meta.steps), text: names() };
-  if (meta.ramp) return { ...trace, colorscale: ramp(meta.ramp) };
+  if (trace.type === "heatmap") return paintMap(trace, meta);
   const colour = token(meta.token ?? "accent");
   const paper = meta.token === "free" ? token("free-paper") : token("unobserved");
   const hatch = meta.token === "unobserved" ? token("line-strong") : colour;
@@ -95,10 +150,10 @@ if (before) {
   sessionStorage.removeItem("scrolled");
 }
 
-/** As many names of rows as fit under each other. */
-const names = (axis, height) => (axis.type === "category" ? { ...axis, nticks: Math.max(4, Math.floor((height - 40) / 17)) } : axis);
+// where a figure wants one, through all of its panels
+const CROSSHAIR = { spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "solid" };
 
-function dress(layout, width, height) {
+function dress(el, { data, layout }) {
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
@@ -108,8 +163,9 @@ function dress(layout, width, height) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
-    xaxis: { ...axis, tickangle: 0, ...layout.xaxis, nticks: width < 420 ? 4 : layout.xaxis.nticks },
-    yaxis: { ...axis, ...names(layout.yaxis, height) },
+    ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("yaxis")).map(([name, own]) => [name, { ...axis, ...own }])),
+    xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: el.clientWidth < 420 ? 4 : layout.xaxis.nticks },
+    images: data.filter((trace) => trace.meta?.steps).map((trace) => hatching(el, trace)),
     shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),
   };
 }
@@ -122,17 +178,64 @@ async function draw(el) {
     return;
   }
   note?.remove();
-  await Plotly.react(el, data.map(paint), dress(layout, el.clientWidth, el.clientHeight), CONFIG);
+  if (layout.height) el.style.height = `${layout.height}px`;
+  await Plotly.react(el, data.map(paint), dress(el, el.figure), CONFIG);
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;
   if (isOfThePeriod(el)) el.on("plotly_relayout", (event) => zoom(el, event));
   el.on("plotly_doubleclick", () => unzoom(el));
   el.on("plotly_click", (event) => {
-    const point = event.points[0];
-    const link = point?.data.meta?.links?.[point.pointIndex?.[0]];
-    if (link?.startsWith("/gpus/")) location.assign(link);
+    const cell = cellAt(event);
+    if (cell) location.assign(`${cell.link}?${periodOf(cell)}`);
   });
+  el.on("plotly_hover", (event) => point(el, event));
+  el.on("plotly_unhover", () => point(el));
+}
+
+/** The cell of a map that the pointer is at: its row's link, from when to when; undefined for what leads nowhere. */
+function cellAt(event) {
+  const at = event?.points[0];
+  const meta = at?.data.meta;
+  const [row, column] = at?.pointIndex ?? [];
+  if (!meta?.links?.[row]) return undefined;
+  const from = meta.first_ms + column * meta.step_ms;
+  return { link: meta.links[row], from, to: from + meta.step_ms };
+}
+
+const HOUR_MS = 3_600_000;
+
+/** The clock hours around a cell, in the page's zone. */
+function periodOf({ from, to }) {
+  const params = new URLSearchParams({ from: Math.floor(from / HOUR_MS) * HOUR_MS, to: Math.ceil(to / HOUR_MS) * HOUR_MS });
+  const zone = new URLSearchParams(location.search).get("tz");
+  if (zone) params.set("tz", zone);
+  return params;
+}
+
+// What the pointer rests on is asked of the server, which knows jobs, owners and dollars; what was asked once is kept.
+const REST_MS = 120;
+const told = new Map();
+let resting = 0;
+
+async function point(el, event) {
+  clearTimeout(resting);
+  const tip = document.querySelector(el.dataset.tip ?? null);
+  const cell = tip && cellAt(event);
+  if (!cell) {
+    if (tip) tip.hidden = true;
+    return;
+  }
+  const address = `${tip.dataset.url}?${new URLSearchParams({ gpu: decodeURIComponent(cell.link.replace("/gpus/", "")), from: cell.from, to: cell.to })}`;
+  const { clientX, clientY } = event.event;
+  resting = setTimeout(async () => {
+    if (!told.has(address)) told.set(address, await (await fetch(address)).text());
+    tip.replaceChildren(document.createRange().createContextualFragment(told.get(address)));
+    tip.hidden = false;
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.min(clientX + 14, innerWidth - width - 8)}px`;
+    tip.style.top = `${clientY + 14 + height > innerHeight ? clientY - height - 10 : clientY + 14}px`;
+  }, REST_MS);
 }
 
 async function load(el) {

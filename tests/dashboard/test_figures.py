@@ -7,8 +7,7 @@ import pytest
 
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import figures
-from fleetwatch.dashboard.drawing.figures import BAR_SHARE, Bar, HeatMap, Line, Part
-from fleetwatch.ledger.policy import SHOWN_STATES
+from fleetwatch.dashboard.drawing.figures import BAR_SHARE, Bar, Line, Part
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 HOURS = [START, START + timedelta(hours=1), START + timedelta(hours=2)]
@@ -142,31 +141,6 @@ def test_a_line_keeps_its_gaps():
 
     assert figure["data"][0]["y"] == [612.5, None, 121.0]
     assert figure["data"][0]["connectgaps"] is False
-
-
-def test_every_state_has_one_step_of_the_maps_colours():
-    heat = HeatMap(
-        labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 10.0]], links=["/gpus/GPU-1"]
-    )
-
-    trace = valid(figures.state_map(heat))["data"][0]
-
-    assert trace["z"] == [[0.0, None, 10.0]]
-    assert (trace["meta"]["labels"][1], trace["meta"]["labels"][10]) == (
-        "Busy, unverified",
-        "Unobserved",
-    )
-    assert (trace["zmin"], trace["zmax"]) == (-0.5, 10.5)
-    assert trace["meta"]["steps"] == list(SHOWN_STATES) == list(words.NAMES)
-    assert trace["meta"]["links"] == ["/gpus/GPU-1"]
-    assert trace["hoverongaps"] is False
-
-
-def test_a_metrics_map_goes_from_nothing_to_all():
-    trace = valid(figures.metric_map(HeatMap(["a"], HOURS, [[0.0, 0.5, None]])))["data"][0]
-
-    assert (trace["zmin"], trace["zmax"]) == (0, 1)
-    assert trace["meta"] == {"links": [], "ramp": "accent"}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_narrowed_page_names_nobody_else(two, page):
 
 
 def test_a_narrowed_fleet_is_the_nodes_and_gpus_with_that_time(two):
-    shown = main(two.get(f"/fleet?{WEEK}&user=bob"))
+    shown = main(two.get(f"/fleet?view=table&{WEEK}&user=bob"))
     table = two.get(f"/charts/fleet?{WEEK}&user=bob&as=csv").content.decode()
 
     assert "/nodes/n2" in shown

@@ -59,7 +59,7 @@ def test_a_nodes_page_its_gpus_and_the_fleet_say_that_it_is_silent(admin, silent
 
     node, gpu, fleet, other = (
         text_of(admin.get(page))
-        for page in ("/nodes/gpu-01", f"/gpus/{on.uuid}", "/fleet", "/nodes/gpu-02")
+        for page in ("/nodes/gpu-01", f"/gpus/{on.uuid}", "/fleet?view=table", "/nodes/gpu-02")
     )
 
     since = "<b>Silent since Fri 20 Nov, 11:54</b>: not observed since then, and on the bill."

@@ -18,6 +18,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import DayMatrix, SealMark, TouchedHour
 from tests.dashboard import factories, fleet
+from tests.dashboard.cells import cells_of
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -266,11 +267,11 @@ def test_a_charts_table_and_csv_have_the_same_numbers(small):
 def test_the_state_map_is_right_from_runs_and_from_hours(small, period):
     trace = small.get(f"/charts/fleet?{period}").json()["data"][0]
 
-    row = trace["z"][0]
-    assert trace["y"] == ["node-001 · 0"]
+    [row] = cells_of(trace)
+    assert trace["meta"]["names"] == ["node-001 · 0"]
     # useful 0, idle 5, free 8: two hours, one, one
     quarter = 60 if period.startswith("from=now-4h") else 1
-    assert row[-4 * quarter :] == [0.0] * 2 * quarter + [5.0] * quarter + [8.0] * quarter
+    assert row[-4 * quarter :] == [0] * 2 * quarter + [5] * quarter + [8] * quarter
     assert all(cell is None for cell in row[: -4 * quarter])
 
 
@@ -287,12 +288,15 @@ def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
             cells=cells,
         )
 
-    util = small.get("/charts/fleet?metric=util&from=now-1h&to=now").json()["data"][0]["z"]
-    power = small.get("/charts/fleet?metric=power&from=now-1h&to=now").json()["data"][0]["z"]
+    util, power = (
+        cells_of(small.get(f"/charts/fleet?metric={metric}&range=1h").json()["data"][0])
+        for metric in ("util", "power")
+    )
 
-    assert util == [[0.4] * 6 + [None] * 6]
+    # in hundredths
+    assert util == [[40] * 6 + [None] * 6]
     # a step of a power byte is 8 W; the GPU's limit is 700 W: 400 / 700
-    assert power == [[0.571] * 6 + [None] * 6]
+    assert power == [[57] * 6 + [None] * 6]
 
 
 def test_a_period_that_no_chip_names_is_told_on_narrow_pages_too(small):

@@ -26,13 +26,14 @@ class NoPeriodError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose rows are
-    made where they are shown.
+    made where they are shown; `after` leads to the next page of them, "" = there is none.
     """
 
     title: str
     figure: Figure
     columns: Sequence[str]
     rows: Callable[[], Sequence[Sequence[Cell]]]
+    after: str = ""
 
 
 def scope_asked(params: Params) -> Scope:

@@ -12,7 +12,7 @@ from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping.attribution import seen_spans
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.drawing import figures, maps, spending
+from fleetwatch.dashboard.drawing import figures, fleet_chart, spending
 from fleetwatch.dashboard.drawing.chart import (
     SPENT_BY,
     Cell,
@@ -21,7 +21,6 @@ from fleetwatch.dashboard.drawing.chart import (
     NoSuchChartError,
     Params,
     heads,
-    scope_asked,
     text_of,
 )
 from fleetwatch.dashboard.drawing.figures import SHARE, Expected, Figure, Line
@@ -79,31 +78,6 @@ def _of_lines(
         heads(period, [line.name for line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
     )
-
-
-def _fleet(params: Params, period: Period) -> Chart:
-    metric = params.get("metric", "state")
-    if metric not in maps.METRICS:
-        raise NoSuchChartError(metric)
-    heat = maps.heat_map(metric, period.so_far, period.clock, scope=scope_asked(params))
-    return Chart(
-        f"{maps.METRICS[metric].label} of every GPU",
-        figures.state_map(heat) if metric == "state" else figures.metric_map(heat),
-        ["GPU", *map(text_of, heat.starts)],
-        partial(_map_rows, heat, metric),
-    )
-
-
-def _map_rows(heat: figures.HeatMap, metric: str) -> list[list[Cell]]:
-    """A row for each GPU; of states their names."""
-    rows = zip(heat.labels, heat.cells, strict=True)
-    if metric != "state":
-        return [[label, *cells] for label, cells in rows]
-    names = dict(enumerate(words.NAMES))
-    return [
-        [label, *(cell if cell is None else names[int(cell)] for cell in cells)]
-        for label, cells in rows
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +468,7 @@ CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
     "costs": Kind(spending.by_group, ("group_by", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team",)),
-    "fleet": Kind(_fleet, ("metric", *SUBJECTS, *PERIOD)),
+    "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "job": Kind(_job, ("job", "gpu", *PERIOD)),
     "finding": Kind(_finding, ("finding", *PERIOD)),
     **{

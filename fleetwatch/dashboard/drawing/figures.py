@@ -5,12 +5,10 @@ A missing value is None: a gap in the line, a hole in the map.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
-
-from fleetwatch.dashboard import words
 
 Figure = dict[str, Any]
 Value = float | None
@@ -34,16 +32,6 @@ class Line:
     values: Sequence[Value]
     colour: str = "accent"
     is_dashed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """Cells of a heat map: one row per GPU from top to bottom, one column per step."""
-
-    labels: Sequence[str]
-    starts: Sequence[datetime]
-    cells: Sequence[Sequence[Value]]
-    links: Sequence[str] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +77,7 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
     day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
     """
     is_area = len(bars) > MAX_BARS
-    shape = _LINES if is_area else _place(bars, step)
+    shape = LINES if is_area else _place(bars, step)
     traces = [
         shape | _dollars(part, bars) | _pattern(part.token, is_area=is_area)
         for part in parts
@@ -104,8 +92,8 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
 def _axis_of_bars(bars: Sequence[Bar]) -> Figure:
     ticks = _whole_starts(bars)
     return {
-        "range": [_iso(bars[0].start), _iso(bars[-1].end)],
-        "tickvals": list(map(_iso, ticks)),
+        "range": [iso(bars[0].start), iso(bars[-1].end)],
+        "tickvals": list(map(iso, ticks)),
         "tickformat": _ticks(ticks),
         "tickformatstops": [],  # they would win, by a distance that Plotly takes for that of ticks
     }
@@ -116,7 +104,7 @@ def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
     stacks = zip(*(trace["y"] for trace in traces), strict=True)
     y_format = money_ticks(max(map(sum, stacks), default=0.0))
     starts = [bar.start for bar in bars]
-    return _layout(starts, y_format=y_format, hover="x unified") | {"barmode": "stack"}
+    return layout_over(starts, y_format=y_format, hover="x unified") | {"barmode": "stack"}
 
 
 def _place(bars: Sequence[Bar], step: str) -> Figure:
@@ -136,7 +124,7 @@ def _dollars(part: Part, bars: Sequence[Bar]) -> Figure:
     """Of one part, as high as in a whole hour or day."""
     return {
         "name": part.label,
-        "x": [_iso(bar.start) for bar in bars],
+        "x": [iso(bar.start) for bar in bars],
         "y": [
             round(usd * bar.whole_ms / bar.known_ms, 6)
             for usd, bar in zip(part.dollars, bars, strict=True)
@@ -166,20 +154,6 @@ def _whole_starts(bars: Sequence[Bar]) -> list[datetime]:
     return whole[:: -(-len(whole) // MAX_TICKS)]
 
 
-def state_map(heat: HeatMap) -> Figure:
-    """GPU × time in the states' colours; a cell is the place of its state in words.NAMES."""
-    top = len(words.NAMES) - 1
-    steps = {"steps": list(words.NAMES), "labels": [state.label for state in words.SHOWN]}
-    return _map(heat, (-0.5, top + 0.5), "text", steps)
-
-
-def metric_map(heat: HeatMap) -> Figure:
-    """GPU × time from grey (0) to the accent (1), for ratios: the states' own colours stay
-    theirs.
-    """
-    return _map(heat, (0, 1), "z:.0%", {"ramp": "accent"})
-
-
 def series(
     starts: Sequence[datetime],
     lines: Sequence[Line],
@@ -188,9 +162,19 @@ def series(
     unit: str = "",
 ) -> Figure:
     """Lines over time; a None is a gap that nothing bridges. The axis of shares ends at all."""
-    x = [_iso(start) for start in starts]
-    traces = [
-        _LINES
+    traces = curves(starts, lines, y_format=y_format, unit=unit)
+    layout = layout_over(starts, y_format=y_format, hover="x unified", suffix=unit)
+    layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, 1.0]} if y_format == SHARE else {})
+    return {"data": traces, "layout": _with_legend(layout) if len(lines) > 1 else layout}
+
+
+def curves(
+    starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, unit: str = ""
+) -> list[Figure]:
+    """A trace for each line, which holds each value until the next start."""
+    x = [iso(start) for start in starts]
+    return [
+        LINES
         | {
             "name": line.name,
             "x": x,
@@ -202,9 +186,6 @@ def series(
         }
         for line in lines
     ]
-    layout = _layout(starts, y_format=y_format, hover="x unified", suffix=unit)
-    layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, 1.0]} if y_format == SHARE else {})
-    return {"data": traces, "layout": _with_legend(layout) if len(lines) > 1 else layout}
 
 
 def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> Figure:
@@ -216,8 +197,8 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
             "type": "rect",
             "xref": "x",
             "yref": "paper",
-            "x0": _iso(start),
-            "x1": _iso(end),
+            "x0": iso(start),
+            "x1": iso(end),
             "y0": 0,
             "y1": 1,
             "name": token,
@@ -249,9 +230,9 @@ def burn(
 
 def _month_layout(month: tuple[datetime, datetime], traces: Sequence[Figure]) -> Figure:
     top = max((max(trace["y"]) for trace in traces), default=0.0)
-    layout = _with_legend(_layout(month, y_format=money_ticks(top), hover="x unified"))
+    layout = _with_legend(layout_over(month, y_format=money_ticks(top), hover="x unified"))
     layout["xaxis"] |= {
-        "range": list(map(_iso, month)),
+        "range": list(map(iso, month)),
         "hoverformat": _HOVER["day"],
         "tickformat": "%-d %b",
     }
@@ -271,9 +252,9 @@ def _expected(steps: Sequence[Expected]) -> list[Figure]:
 
 def _sum(name: str, moments: Sequence[datetime], usd: Sequence[float], line: Figure) -> Figure:
     """Dollars by these moments, as a line drawn so."""
-    return _LINES | {
+    return LINES | {
         "name": name,
-        "x": [_iso(moment) for moment in moments],
+        "x": [iso(moment) for moment in moments],
         "y": list(usd),
         "line": line,
         "meta": {"token": "accent"},
@@ -281,45 +262,14 @@ def _sum(name: str, moments: Sequence[datetime], usd: Sequence[float], line: Fig
     }
 
 
-_LINES: Figure = {"type": "scatter", "mode": "lines"}
+LINES: Figure = {"type": "scatter", "mode": "lines"}
 # how a hover names a bar: by where its hour or day begins
 _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 
 
-def _iso(moment: datetime) -> str:
+def iso(moment: datetime) -> str:
     """Wall clock of the moment's own zone: Plotly knows no zones, so the caller converts."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}"
-
-
-def _map(heat: HeatMap, ends: tuple[float, float], hover: str, meta: Figure) -> Figure:
-    """The map from the lowest to the highest colour; pointed at is `hover` of a cell."""
-    trace = {
-        "type": "heatmap",
-        "x": [_iso(start) for start in heat.starts],
-        "y": list(heat.labels),
-        "z": heat.cells,
-        "meta": {"links": list(heat.links)} | meta,
-        "showscale": False,
-        "hoverongaps": False,
-        "xgap": 0,
-        "ygap": 1,
-        "zmin": ends[0],
-        "zmax": ends[1],
-        "hovertemplate": f"%{{y}}<br>%{{x}}<br>%{{{hover}}}<extra></extra>",
-    }
-    rows = len(heat.labels)
-    layout = _layout(heat.starts, y_format="", hover="closest")
-    # more labels than a row's height has room for would lie on each other
-    layout["yaxis"] |= {
-        "autorange": "reversed",
-        "showgrid": False,
-        "type": "category",
-        "showticklabels": rows <= 130,
-        "automargin": True,
-    }
-    if rows > 40:
-        layout["yaxis"] |= {"nticks": 32}
-    return {"data": [trace], "layout": layout}
 
 
 def _with_legend(layout: Figure) -> Figure:
@@ -351,7 +301,9 @@ def _stops(starts: Sequence[datetime]) -> list[Figure]:
     ]
 
 
-def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: str = "") -> Figure:
+def layout_over(
+    starts: Sequence[datetime], *, y_format: str, hover: str, suffix: str = ""
+) -> Figure:
     return {
         "margin": {"l": 46, "r": 8, "t": 8, "b": 26},
         "hovermode": hover,

@@ -1,98 +1,139 @@
-"""The fleet's heat map: GPU x time, by state (from the ledger) or by a metric (from the day
-matrices).
-"""
+"""What maps of GPUs x time show: states and dollars of the ledger, readings of day matrices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fleetwatch.dashboard import words
-from fleetwatch.dashboard.drawing.figures import HeatMap
-from fleetwatch.dashboard.drawing.grid import Grid
-from fleetwatch.dashboard.selectors import physical_gpu_names, states
-from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import EVERYTHING, Scope
+from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.selectors import states
+from fleetwatch.figures.gpu_dollars import dollars, step_edges
+from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry import matrices
-from fleetwatch.telemetry.heat_cells import CELL_MS
+from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 
 MAX_COLUMNS = 300
 LEAST_COLUMNS = 96
 # of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
 MAX_CELLS = 100_000
-FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours
+FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours,
+FINE_GPU_HOURS = 8000  # and of so many: of 1,000 GPUs for six hours, as they are read in time
 FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5, 15, 30))
 METRIC_STEPS_MS = tuple(count * CELL_MS for count in (1, 2, 3, 6))
 COARSE_STEPS_MS = tuple(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 12, 24))
-
-THOUSAND = 1000
-# the values of cells; the last one is what nobody knows
-THOUSANDTHS = (*(number / THOUSAND for number in range(THOUSAND + 1)), None)
-STATES = (*range(len(words.NAMES)), None)
+HOURLY_DAYS = 3  # up to so many days dollars are of hours, then of days
 
 
 @dataclass(frozen=True, slots=True)
 class MapMetric:
-    """What a cell of the map shows. Metrics other than the state are ratios, 0 to 1."""
+    """What a cell of a map shows: the state, a ratio from 0 to 1, or dollars."""
 
     name: str
     label: str
     legend: str
+    is_money: bool = False
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        MapMetric("state", "State", "the state that took most of the cell"),
+        MapMetric("state", "State", "the state that took most of the time"),
         MapMetric("util", "Utilisation", "share of time with a kernel running"),
         MapMetric("power", "Power", "board power ÷ power limit"),
         MapMetric("memory", "Memory", "memory used ÷ memory"),
+        MapMetric("cost", "Cost", "dollars", is_money=True),
+        MapMetric("waste", "Waste", "dollars wasted, certain and probable", is_money=True),
     )
 }
 
 
-def heat_map(
-    metric: str, interval: Interval, zone: ZoneInfo, *, scope: Scope = EVERYTHING
-) -> HeatMap:
-    """One row per physical GPU, with time in the scope where there is one, one column per step; a
-    cell nobody knows is None.
+@dataclass(frozen=True, slots=True)
+class GPUCells:
+    """GPUs x steps between `edges` (one more than steps): ratios or dollars with NaN, or places of
+    states in words.SHOWN with -1, for what nobody knows.
     """
-    gpus = physical_gpu_names()
-    if scope != EVERYTHING:
-        in_scope = {group.key for group in costs.totals_by(interval, "gpu", scope=scope)}
-        gpus = [gpu for gpu in gpus if gpu.uuid in in_scope]
-    step_ms = _step_ms(metric, interval, len(gpus))
+
+    edges: Sequence[datetime]
+    values: Floats | Ints
+
+
+def most(metric: str, values: Floats | Ints) -> float:
+    """What the strongest colour stands for: all of a ratio, the dearest cell of dollars."""
+    if not METRICS[metric].is_money:
+        return 1.0
+    return float(np.nanmax(values, initial=0.0))
+
+
+def digits(metric: str) -> int:
+    """To which a value is worth telling."""
+    return 6 if METRICS[metric].is_money else 3
+
+
+def columns_of(metric: str, interval: Interval, gpu_count: int) -> int:
+    """How many steps a map of so many GPUs has over the interval, about."""
+    if METRICS[metric].is_money:
+        return interval.duration_ms // (HOUR_MS if _step(interval) == "hour" else DAY_MS) + 1
+    return interval.duration_ms // _step_ms(metric, interval, gpu_count) + 1
+
+
+def cells_of(
+    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope, *, gpu_count: int
+) -> GPUCells:
+    """Over time, in the finest steps that a map of so many GPUs allows. GPUs are rows with pk and
+    uuid; dollars alone are of the scope, for the others a GPU is as it was.
+    """
+    if METRICS[metric].is_money:
+        step = _step(interval)
+        values = _dollars(metric, gpus, interval, scope, step)
+        return GPUCells(step_edges(interval, step), values)
+    step_ms = _step_ms(metric, interval, gpu_count)
     first_ms = interval.start_ms - interval.start_ms % step_ms
-    starts_ms = range(first_ms, interval.end_ms, step_ms)
-    return HeatMap(
-        labels=[f"{gpu.node__name} · {_number(gpu)}" for gpu in gpus],
-        starts=[from_ms(start_ms).astimezone(zone) for start_ms in starts_ms],
-        cells=_cells(metric, [gpu.pk for gpu in gpus], starts_ms),
-        links=[f"/gpus/{gpu.uuid}" for gpu in gpus],
-    )
+    count = -(-(interval.end_ms - first_ms) // step_ms)
+    edges = [from_ms(first_ms + step * step_ms) for step in range(count + 1)]
+    return GPUCells(edges, _read(metric, gpus, Interval(edges[0], edges[-1]), count))
 
 
-def _cells(metric: str, gpu_ids: Sequence[int], starts_ms: range) -> Grid:
-    count = len(starts_ms)
-    step_ms = starts_ms.step
-    covered = Interval(from_ms(starts_ms.start), from_ms(starts_ms.start + count * step_ms))
+def _step(interval: Interval) -> str:
+    """Of dollars."""
+    return "hour" if interval.duration_ms <= HOURLY_DAYS * DAY_MS else "day"
+
+
+def in_one(metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope) -> Floats | Ints:
+    """Of each GPU what the whole interval shows, as one cell."""
+    if METRICS[metric].is_money:
+        return _dollars(metric, gpus, interval, scope, None)[:, 0]
+    covered = interval if _is_fine(interval, len(gpus)) else interval.outward_to_hours()
+    return _read(metric, gpus, covered, 1)[:, 0]
+
+
+def _is_fine(interval: Interval, gpu_count: int) -> bool:
+    """Whether states are read from runs, to the millisecond; else from the ledger's hours."""
+    hours = interval.duration_ms / HOUR_MS
+    return hours <= FINE_HOURS and hours * gpu_count <= FINE_GPU_HOURS
+
+
+def _dollars(
+    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope, step: str | None
+) -> Floats:
+    uuids = [gpu.uuid for gpu in gpus]
+    return dollars(uuids, interval, step=step, wasted=metric == "waste", scope=scope)
+
+
+def _read(metric: str, gpus: Sequence[Any], covered: Interval, count: int) -> Floats | Ints:
+    """GPUs x equal steps: readings, or states."""
+    gpu_ids = [gpu.pk for gpu in gpus]
+    step_ms = covered.duration_ms // count
     if metric != "state":
-        return _ratios(matrices.cells(metric, gpu_ids, covered, count))
-    if step_ms < HOUR_MS:
-        return Grid(states(gpu_ids, covered, count), STATES)
+        return matrices.cells(metric, gpu_ids, covered, count)
+    if step_ms < HOUR_MS or _is_fine(covered, len(gpus)):
+        return states(gpu_ids, covered, count)
     # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is
     # its parent's)
-    return Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
-
-
-def _number(gpu: Any) -> str:
-    """Its index, or the beginning of its UUID."""
-    return gpu.uuid[:12] if gpu.index is None else str(gpu.index)
+    return state_days.dominant(gpu_ids, covered, step_ms=step_ms)
 
 
 def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
@@ -103,15 +144,9 @@ def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
         METRIC_STEPS_MS
         if metric != "state"
         else FINE_STEPS_MS
-        if interval.duration_ms <= FINE_HOURS * HOUR_MS
+        if _is_fine(interval, gpu_count)
         else ()
     )
     steps_ms = (*fine, *COARSE_STEPS_MS)
     columns = max(LEAST_COLUMNS, min(MAX_COLUMNS, MAX_CELLS // max(1, gpu_count)))
     return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
-
-
-def _ratios(ratios: NDArray[np.float64]) -> Grid:
-    """Ratios to a tenth of a percent: a browser need not read more digits than it draws."""
-    thousandths = np.where(np.isnan(ratios), -1, np.rint(ratios * THOUSAND))
-    return Grid(thousandths.astype(np.int64), THOUSANDTHS)

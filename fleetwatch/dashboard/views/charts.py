@@ -8,8 +8,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import freshness
-from fleetwatch.dashboard.drawing import charts, grid
+from fleetwatch.dashboard.drawing import charts
 from fleetwatch.dashboard.drawing.chart import Chart, NoPeriodError, NoSuchChartError
+from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import file
@@ -43,14 +44,25 @@ def _answer(
     """The chart in the form that the address asks for. Raises Http404 where there is no such."""
     match request.GET.get("as", "json"):
         case "csv":
-            return file(request, _csv(chart), f"fleetwatch-{name}.csv", of=period.interval)
+            answer = file(request, _csv(chart), f"fleetwatch-{name}.csv", of=period.interval)
+            return _with_next(answer, request, chart.after)
         case "table":
-            context = period.context("", chart=chart, rows=chart.rows())
+            pager = Pager(chart.after, 0, is_first=not request.GET.get("after"))
+            context = period.context("", chart=chart, rows=chart.rows(), pager=pager)
             return render(request, "dashboard/chart_table.html", context)
         case "json":
             return freshness.marked(_json(chart), version)
         case form:
             raise Http404(f"as={form}")
+
+
+def _with_next(answer: HttpResponse, request: HttpRequest, after: str) -> HttpResponse:
+    """The answer with the address of the next page, where there is one (RFC 8288)."""
+    if after:
+        params = request.GET.copy()
+        params["after"] = after
+        answer["Link"] = f'<{request.path}?{params.urlencode()}>; rel="next"'
+    return answer
 
 
 def _csv(chart: Chart) -> str:
@@ -59,5 +71,4 @@ def _csv(chart: Chart) -> str:
 
 def _json(chart: Chart) -> HttpResponse:
     content = {"title": chart.title, **chart.figure}
-    encoded = msgspec.json.encode(content, enc_hook=grid.encoded)
-    return HttpResponse(encoded, content_type="application/json")
+    return HttpResponse(msgspec.json.encode(content), content_type="application/json")

@@ -1,11 +1,10 @@
-"""Fleet, node and GPU."""
+"""Node and GPU."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 from django.contrib import messages
@@ -17,18 +16,15 @@ from django.views.decorators.http import require_POST
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, install, selectors, words
-from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.drawing import maps
+from fleetwatch.dashboard import agents, install, selectors
 from fleetwatch.dashboard.drawing.charts import METRICS
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
+from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope, Totals
-from fleetwatch.figures.totals import EVERYTHING, nothing
+from fleetwatch.figures.selectors import Scope
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
@@ -37,27 +33,12 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import SourceOutage, job_sources, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
-from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
-from fleetwatch.telemetry.selectors import Drain
 
-MANY_ROWS = 48
-SOME_ROWS = 20
 EVENTS = 30
 TOP_JOBS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLine:
-    """A node with its figures in the period, since when and why it takes no jobs (None = it does),
-    and since when it is silent (None = it is not).
-    """
-
-    node: Any  # of selectors.machines()
-    totals: Totals
-    drain: Drain | None
-    silent_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +50,6 @@ class SourceEvent:
     text: str
     code: None = None
     gpu: None = None
-
-
-@shows(
-    *("dashboard/fleet.html", "fleet", "metric", *SUBJECTS, *PERIOD),
-    default="24h",
-    needs_gpus=True,
-)
-def fleet(request: HttpRequest, period: Period) -> Context:
-    """Narrowed, it shows the nodes and GPUs with time of what the filters name."""
-    scope, filters = filtered(request)
-    lines = _node_lines(period.interval, scope)
-    gpu_count = sum(line.node.gpu_count for line in lines)
-    metric = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
-    is_late = metric.name != "state"
-    return {
-        "filters": filters,
-        "state_names": words.NAMES,
-        "metrics": maps.METRICS.values(),
-        "metric": metric,
-        "undrawn_hours": telemetry.undrawn_hours(period.interval, period.now) if is_late else 0,
-        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.node.name)),
-        "gpu_count": gpu_count,
-        "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
-    }
-
-
-def _node_lines(interval: Interval, scope: Scope) -> list[NodeLine]:
-    groups = costs.totals_by(interval, "node", scope=scope)
-    totals = {group.key: group.totals for group in groups}
-    drains = telemetry.drains()
-    silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
-    return [
-        NodeLine(
-            node, totals.get(node.name, nothing()), drains.get(node.pk), silent_ms.get(node.pk)
-        )
-        for node in selectors.machines()
-        if node.name in totals or scope == EVERYTHING
-    ]
 
 
 @shows(

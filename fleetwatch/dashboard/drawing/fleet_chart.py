@@ -1,0 +1,141 @@
+"""The map of the fleet: GPUs x time, node by node, and the same as rows of a table."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from math import isnan
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.drawing import heat_map, maps
+from fleetwatch.dashboard.drawing.chart import (
+    Cell,
+    Chart,
+    NoSuchChartError,
+    Params,
+    scope_asked,
+    text_of,
+)
+from fleetwatch.dashboard.drawing.figures import Figure
+from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.drawing.heat_map import Rows
+from fleetwatch.dashboard.node_lines import (
+    DEFAULT_SORT,
+    SORTS,
+    NodeFigures,
+    fleet_figures,
+    page_of,
+)
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.selectors import physical_gpu_names
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import EVERYTHING, Scope
+from fleetwatch.lib.intervals import Interval
+
+MAX_GPUS = 1000  # on a page of the map: the least rows are then as high as a screen or two
+TABLE_CELLS = 6000  # on a page of the table: some 350 kB of it
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGPUs:
+    """A node and those of its GPUs that a map shows."""
+
+    node: str
+    gpus: Sequence[Any]  # of selectors.physical_gpu_names()
+
+
+def gpus_of(lines: Sequence[NodeFigures], interval: Interval, scope: Scope) -> list[NodeGPUs]:
+    """The physical GPUs of these nodes in their order; narrowed, those with time in the scope."""
+    by_node: dict[int, list[Any]] = {line.node.pk: [] for line in lines}
+    in_scope = None
+    if scope != EVERYTHING:
+        in_scope = {group.key for group in costs.totals_by(interval, "gpu", scope=scope)}
+    for gpu in physical_gpu_names(by_node):
+        if in_scope is None or gpu.uuid in in_scope:
+            by_node[gpu.node_id].append(gpu)
+    names = {line.node.pk: line.node.name for line in lines}
+    return [NodeGPUs(names[pk], gpus) for pk, gpus in by_node.items() if gpus]
+
+
+def number(gpu: Any) -> str:
+    """Its index, or the beginning of its UUID."""
+    return gpu.uuid[:12] if gpu.index is None else str(gpu.index)
+
+
+def draw(params: Params, period: Period) -> Chart:
+    """A page of it. Raises NoSuchChartError for another metric or order."""
+    metric = _one_of(params, "metric", maps.METRICS, "state")
+    interval = period.so_far
+    scope = scope_asked(params)
+    fleet = fleet_figures(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
+    gpu_count = min(fleet.gpu_count, MAX_GPUS)
+    room = MAX_GPUS
+    if params.get("as") == "table":
+        room = TABLE_CELLS // maps.columns_of(metric, interval, gpu_count)
+    lines, pager = page_of(fleet.lines, after=params.get("after", ""), gpus=room)
+    shown = gpus_of(lines, interval, scope)
+    gpus = [gpu for node in shown for gpu in node.gpus]
+    cells = maps.cells_of(metric, gpus, interval, scope, gpu_count=gpu_count)
+    return _chart(metric, shown, cells, period, pager.after)
+
+
+def _one_of(params: Params, name: str, choices: Collection[str], default: str) -> str:
+    """What is asked for by that name. Raises NoSuchChartError for none of the choices."""
+    asked = params.get(name) or default
+    if asked not in choices:
+        raise NoSuchChartError(f"{name}={asked}")
+    return asked
+
+
+def _chart(
+    metric: str, shown: Sequence[NodeGPUs], cells: maps.GPUCells, period: Period, after: str
+) -> Chart:
+    edges = [period.local(edge) for edge in cells.edges]
+    return Chart(
+        f"{maps.METRICS[metric].label} of every GPU",
+        _figure(metric, shown, edges, cells.values),
+        ["GPU", *map(text_of, edges[:-1])],
+        partial(rows_of, metric, shown, cells.values),
+        after,
+    )
+
+
+def _figure(
+    metric: str, shown: Sequence[NodeGPUs], edges: Sequence[datetime], values: Floats | Ints
+) -> Figure:
+    if not shown:
+        return {"data": [], "layout": {}}
+    rows = Rows(
+        [(node.node, len(node.gpus)) for node in shown],
+        _names(shown),
+        [f"/gpus/{quote(gpu.uuid)}" for node in shown for gpu in node.gpus],
+    )
+    if metric == "state":
+        return heat_map.state_map(rows, edges, values.astype(np.int64))
+    most = maps.most(metric, values)
+    return heat_map.metric_map(rows, edges, values.astype(np.float64), most)
+
+
+def _names(shown: Sequence[NodeGPUs]) -> list[str]:
+    return [f"{node.node} · {number(gpu)}" for node in shown for gpu in node.gpus]
+
+
+def rows_of(metric: str, shown: Sequence[NodeGPUs], values: Floats | Ints) -> list[list[Cell]]:
+    """A row for each GPU: states by name, ratios to a thousandth, dollars to a micro-dollar."""
+    text = state_name if metric == "state" else partial(_rounded, digits=maps.digits(metric))
+    return [
+        [name, *map(text, row)] for name, row in zip(_names(shown), values.tolist(), strict=True)
+    ]
+
+
+def state_name(place: float) -> str | None:
+    """Of a place in words.SHOWN; None where it is not known."""
+    return words.NAMES[int(place)] if place >= 0 else None
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return None if isnan(value) else round(value, digits)

@@ -1,0 +1,116 @@
+"""Bands of states above curves, each with an own axis, over one time with one crosshair. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleetwatch.dashboard.drawing import heat_map
+from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, curves, iso, layout_over
+from fleetwatch.dashboard.drawing.grid import Ints
+
+TITLE_PX = 26  # above each panel: what it is, and the names of its lines
+PANEL_PX = 116
+AXIS_PX = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Curves of one unit."""
+
+    title: str
+    lines: Sequence[Line]
+    y_format: str = SHARE
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Rows of states in equal cells: places in words.SHOWN, -1 = not known."""
+
+    names: Sequence[str]
+    edges: Sequence[datetime]  # one more than a row has cells
+    states: Ints  # rows x cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What takes so many pixels of the height: a panel, or the bands."""
+
+    traces: Sequence[Figure]
+    axis: Figure
+    title: str
+    height: int
+
+
+def stacked(
+    bands: Bands | None,
+    starts: Sequence[datetime],
+    panels: Sequence[Panel],
+    *,
+    period: tuple[datetime, datetime],
+) -> Figure:
+    """Bands, then panels, from top to bottom over the period; panels without lines are left out.
+    Without anything the figure has no data.
+    """
+    slots = _slots(bands, starts, panels)
+    plot_px = sum(TITLE_PX + slot.height for slot in slots)
+    figure: Figure = {"data": [], "layout": _layout(period, plot_px)}
+    axis = figure["layout"].pop("yaxis")
+    bottom_px = plot_px
+    for slot, name in zip(slots, _names(len(slots)), strict=True):
+        bottom_px -= TITLE_PX + slot.height
+        _add(figure, slot, name, axis, (bottom_px / plot_px, (bottom_px + slot.height) / plot_px))
+    return figure
+
+
+def _add(figure: Figure, slot: _Slot, name: str, axis: Figure, span: tuple[float, float]) -> None:
+    """The slot over this part of the height, with its title and legend, by an axis so named."""
+    layout = figure["layout"]
+    layout[f"yaxis{name}"] = axis | slot.axis | {"domain": span}
+    layout[f"legend{name}"] = _LEGEND | {"y": span[1]}
+    layout["annotations"].append(_TITLE | {"text": slot.title, "y": span[1]})
+    layout["xaxis"]["anchor"] = f"y{name}"  # the last one: time is written below it
+    own = {"yaxis": f"y{name}", "legend": f"legend{name}"}
+    figure["data"] += [trace | own for trace in slot.traces]
+
+
+def _slots(bands: Bands | None, starts: Sequence[datetime], panels: Sequence[Panel]) -> list[_Slot]:
+    """Those that show anything."""
+    slots = [_of_bands(bands)] if bands and bands.names else []
+    return slots + [_of_panel(starts, panel) for panel in panels if panel.lines]
+
+
+def _names(count: int) -> list[str]:
+    """How Plotly tells axes apart: y, y2, y3."""
+    return ["", *(str(number) for number in range(2, count + 1))][:count]
+
+
+_LEGEND: Figure = {"orientation": "h", "x": 1, "xanchor": "right", "yanchor": "bottom"}
+_TITLE: Figure = {
+    **{"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom"},
+    "showarrow": False,
+}
+
+
+def _of_bands(bands: Bands) -> _Slot:
+    trace, axis, height = heat_map.bands(bands.names, bands.edges, bands.states)
+    return _Slot([trace | {"showlegend": False}], axis, "State", height)
+
+
+def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
+    traces = curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
+    top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
+    axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
+    return _Slot(traces, axis, panel.title, PANEL_PX)
+
+
+def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:
+    layout = layout_over(period, y_format="", hover="x unified")
+    return layout | {
+        "height": plot_px + AXIS_PX,
+        "margin": layout["margin"] | {"t": 0, "b": AXIS_PX, "l": 56},
+        "xaxis": layout["xaxis"] | {"range": list(map(iso, period)), "showspikes": True},
+        "hoversubplots": "axis",
+        "showlegend": True,
+        "annotations": [],
+    }

@@ -1,0 +1,85 @@
+"""The fleet as squares: a picture for each node with a square for each GPU, by what it shows of the
+whole period. For SVG, which works without JavaScript.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from fleetwatch.dashboard import numbers, words
+from fleetwatch.dashboard.drawing import maps
+from fleetwatch.dashboard.drawing.fleet_chart import NodeGPUs, gpus_of, number
+from fleetwatch.dashboard.node_lines import NodeFigures
+from fleetwatch.figures.totals import Scope, Totals
+from fleetwatch.lib.intervals import Interval
+
+IN_A_ROW = 8
+SIDE = 14  # of a square and the air beside it
+SHADES = 10  # classes of app.css, from nothing to the most
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One GPU: its colour (a class), where it is, and what the pointer is told."""
+
+    colour: str
+    x: int
+    y: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSquares:
+    """A node's picture; `label` says it in words."""
+
+    node: str
+    totals: Totals
+    squares: Sequence[Square]
+    height: int
+    label: str
+
+
+def of_page(
+    metric: str, lines: Sequence[NodeFigures], interval: Interval, scope: Scope
+) -> list[NodeSquares]:
+    """Of the nodes of a page that have GPUs in the scope."""
+    shown = gpus_of(lines, interval, scope)
+    gpus = [gpu for node in shown for gpu in node.gpus]
+    values = maps.in_one(metric, gpus, interval, scope)
+    most = maps.most(metric, values)
+    marks = iter([_mark(metric, value, most) for value in values.tolist()])
+    totals = {line.node.name: line.totals for line in lines}
+    return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
+
+
+def _mark(metric: str, value: float, most: float) -> tuple[str, str]:
+    """The colour of a value, and its words."""
+    if metric == "state":
+        if value < 0:
+            return "unknown", "not known"
+        state = words.SHOWN[int(value)]
+        return state.name, state.label
+    if isnan(value):
+        return "unknown", "not known"
+    text = numbers.usd(value) if maps.METRICS[metric].is_money else numbers.percent(value)
+    return f"shade-{round(SHADES * value / most) if most else 0}", text
+
+
+def _picture(node: NodeGPUs, totals: Totals, marks: Sequence[tuple[str, str]]) -> NodeSquares:
+    squares = [
+        Square(
+            colour,
+            place % IN_A_ROW * SIDE,
+            place // IN_A_ROW * SIDE,
+            f"GPU {number(gpu)}: {text}",
+        )
+        for place, (gpu, (colour, text)) in enumerate(zip(node.gpus, marks, strict=True))
+    ]
+    height = -(-len(squares) // IN_A_ROW) * SIDE
+    return NodeSquares(node.node, totals, squares, height, _label([text for _, text in marks]))
+
+
+def _label(texts: Sequence[str]) -> str:
+    """What is alike is counted: 5 × Useful, 3 × Idle."""
+    return ", ".join(f"{count} × {text}" for text, count in Counter(texts).most_common())

@@ -1,0 +1,177 @@
+"""Where are the idle, busy and broken GPUs? As a map over time, as squares, or as a table of nodes
+that open.
+"""
+
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+from fleetwatch.costs.mapping import attribution
+from fleetwatch.dashboard import squares
+from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.drawing import maps
+from fleetwatch.dashboard.drawing.fleet_chart import MAX_GPUS
+from fleetwatch.dashboard.node_lines import (
+    DEFAULT_SORT,
+    SORTS,
+    FleetFigures,
+    NodeFigures,
+    fleet_figures,
+    page_of,
+)
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
+from fleetwatch.dashboard.showing import Context, existing, shows
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.selectors import Drain
+
+VIEWS = {"heatmap": "Map", "grid": "Grid", "table": "Table"}
+TABLE_GPUS = 400  # on a page of the table: 50 nodes of eight
+MAX_OPEN = 10  # nodes whose GPUs are listed
+MAX_TOLD = 3  # jobs of a cell
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """A node of the table, since when and why it takes no jobs (None = it does), since when it is
+    silent (None = it is not), and its GPUs where it is open.
+    """
+
+    figures: NodeFigures
+    drain: Drain | None
+    silent_ms: int | None
+    gpus: list[GPULine]
+    toggled: str  # the nodes that are open with this one closed, or open
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address asks for: a view, what cells show, the order, after which node the page
+    begins, and which nodes are open.
+    """
+
+    view: str
+    metric: maps.MapMetric
+    sort: str
+    after: str
+    opened: list[str]
+
+    @property
+    def chart_parameters(self) -> str:
+        """What the map's chart is asked with beside the period and filters."""
+        asked = {"metric": self.metric.name, "sort": self.sort, "after": self.after}
+        return "&" + urlencode({name: value for name, value in asked.items() if value})
+
+
+@shows(
+    *("dashboard/fleet.html", "fleet", "view", "metric", "sort", "open", "after"),
+    *(*SUBJECTS, *PERIOD),
+    default="24h",
+    needs_gpus=True,
+)
+def fleet(request: HttpRequest, period: Period) -> Context:
+    """Narrowed, it shows the nodes and GPUs with time of what the filters name."""
+    scope, filters = filtered(request)
+    asked = _asked(request)
+    figures = fleet_figures(period.interval, scope, asked.sort)
+    gpus = TABLE_GPUS if asked.view == "table" else MAX_GPUS
+    lines, pager = page_of(figures.lines, after=asked.after, gpus=gpus)
+    if pager.is_first:
+        first_page(request)
+    return {
+        **{"filters": filters, "figures": figures, "totals": figures.totals, "pager": pager},
+        **{"views": VIEWS, "sorts": SORTS, "metrics": maps.METRICS.values(), "asked": asked},
+        "place": _place(figures, lines),
+        "undrawn_hours": _undrawn_hours(asked.metric, period),
+        **_shown(asked, lines, period, scope),
+    }
+
+
+def _asked(request: HttpRequest) -> Asked:
+    metric = chosen(request, "metric", maps.METRICS, default="state")
+    return Asked(
+        view=chosen(request, "view", VIEWS, default="heatmap"),
+        metric=maps.METRICS[metric],
+        sort=chosen(request, "sort", SORTS, default=DEFAULT_SORT),
+        after=request.GET.get("after", ""),
+        opened=[name for name in request.GET.get("open", "").split(",") if name][:MAX_OPEN],
+    )
+
+
+def _shown(asked: Asked, lines: list[NodeFigures], period: Period, scope: Scope) -> Context:
+    """What the view alone needs; the map asks for itself."""
+    if asked.view == "grid":
+        return {"pictures": squares.of_page(asked.metric.name, lines, period.interval, scope)}
+    if asked.view == "table":
+        return {"lines": _node_lines(lines, period, scope, asked.opened)}
+    return {}
+
+
+def _undrawn_hours(metric: maps.MapMetric, period: Period) -> int:
+    """Hours of nodes that maps of readings show later; those of the ledger are there."""
+    if metric.name == "state" or metric.is_money:
+        return 0
+    return telemetry.undrawn_hours(period.interval, period.now)
+
+
+def _place(figures: FleetFigures, lines: list[NodeFigures]) -> str:
+    """Which of the nodes the page shows, in words; "" where it shows all."""
+    if len(lines) == len(figures.lines):
+        return ""
+    first = figures.lines.index(lines[0]) + 1
+    return f"{first:,} to {first + len(lines) - 1:,} of {len(figures.lines):,}"
+
+
+def _node_lines(
+    lines: list[NodeFigures], period: Period, scope: Scope, opened: list[str]
+) -> list[NodeLine]:
+    drains = telemetry.drains()
+    silent_ms = {node.pk: node.last_ms for node in inventory.silent_nodes()}
+    return [
+        NodeLine(
+            line,
+            drains.get(line.node.pk),
+            silent_ms.get(line.node.pk),
+            _gpus(line, period, scope) if line.node.name in opened else [],
+            ",".join(_toggled(opened, line.node.name)),
+        )
+        for line in lines
+    ]
+
+
+def _toggled(names: list[str], name: str) -> list[str]:
+    """The names without this one, or with it."""
+    if name in names:
+        return [other for other in names if other != name]
+    return [*names, name][-MAX_OPEN:]
+
+
+def _gpus(line: NodeFigures, period: Period, scope: Scope) -> list[GPULine]:
+    """The node's GPUs with their figures in the scope."""
+    of_node = replace(scope, node=line.node.name)
+    totals = {
+        group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=of_node)
+    }
+    return gpu_lines(physical_gpus(line.node), totals, period.interval)
+
+
+@shows("dashboard/_cell.html", "fleet", "gpu", *PERIOD, default="1h", is_part=True)
+def cell(request: HttpRequest, period: Period) -> Context:
+    """What the pointer is told of a cell of the map: state, jobs with their owners, dollars."""
+    gpu = existing(inventory.gpu(request.GET.get("gpu", "")))
+    seen = costs.look(period.interval, "job", scope=Scope(gpu=gpu.uuid))
+    groups = seen.held().by("job")
+    jobs = attribution.jobs_by_key(
+        [group.key for group in groups[:MAX_TOLD]], before=period.interval.end
+    )
+    return {
+        "gpu": gpu,
+        "totals": seen.totals(),
+        "jobs": [(jobs.get(group.key), group) for group in groups[:MAX_TOLD]],
+        "more": len(groups) - MAX_TOLD,
+    }

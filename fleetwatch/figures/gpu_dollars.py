@@ -1,0 +1,72 @@
+"""Dollars of many GPUs over time as one array of floats: for maps, whose colours need no cents."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.packed_spans import Bools, Floats, Ints
+from fleetwatch.figures.priced_columns import Columns
+from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.selectors import look
+from fleetwatch.figures.state_spans import Kind
+from fleetwatch.figures.totals import EVERYTHING, HEADLINE_TIERS, Scope
+from fleetwatch.lib.intervals import Interval
+
+
+def step_edges(interval: Interval, step: str) -> list[datetime]:
+    """Where the steps of the interval begin (UTC hours, or the organisation's days), and where the
+    last one ends.
+    """
+    starts = boundaries.steps(interval, step, zone())
+    return [*starts, boundaries.following(starts[-1], step, zone())]
+
+
+def dollars(
+    uuids: Sequence[str],
+    interval: Interval,
+    *,
+    step: str | None = None,
+    wasted: bool = False,
+    scope: Scope = EVERYTHING,
+) -> Floats:
+    """GPUs x steps (one for all without a step): what they cost, or what of it was wasted, certain
+    and probable; NaN where the ledger says nothing or no rate held.
+    """
+    columns, row = _read(uuids, interval, step, scope)
+    is_known = (row >= 0) & _has_rate(columns)
+    count = len(step_edges(interval, step)) - 1 if step else 1
+    place = (row * count + _step_of(columns, step))[is_known]
+    usd = columns.figures["gpu_ms"] * columns.rates() / HOUR_MS
+    if wasted:
+        usd *= columns.labelled(lambda kind: kind.tier in HEADLINE_TIERS)
+    size = len(uuids) * count
+    sums = np.bincount(place, usd[is_known], size)
+    return np.where(np.bincount(place, minlength=size) > 0, sums, np.nan).reshape(-1, count)
+
+
+def _read(
+    uuids: Sequence[str], interval: Interval, step: str | None, scope: Scope
+) -> tuple[Columns[Kind], Ints]:
+    """The interval's spans, and of each the place of its GPU; -1 of another GPU."""
+    seen = look(interval, "gpu", scope=scope, step=step)
+    ids = seen.columns.by["gpu"].ids.tolist()
+    place = {uuid: number for number, uuid in enumerate(uuids)}
+    lines = seen.lines("gpu", ids)
+    places = np.array([place.get(lines[pk][0], -1) for pk in ids], dtype=np.int64)
+    return seen.columns, places[seen.columns.by["gpu"].at]
+
+
+def _step_of(columns: Columns[Kind], step: str | None) -> Ints:
+    """In which step each span lies."""
+    if step is None:
+        return np.zeros(len(columns.label), dtype=np.int64)
+    keys = columns.by["step"]
+    return keys.ids[keys.at]
+
+
+def _has_rate(columns: Columns[Kind]) -> Bools:
+    is_priced = [price.usd_per_gpu_hour is not None for price in columns.prices]
+    return np.array(is_priced, dtype=bool)[columns.price]

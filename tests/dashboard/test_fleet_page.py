@@ -1,0 +1,118 @@
+"""/fleet: nodes in order and in pages, as a map, squares or a table that opens; what a cell tells."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.dashboard import node_lines, selectors
+from fleetwatch.dashboard.drawing import fleet_chart, maps
+from fleetwatch.dashboard.views import fleet as fleet_views
+from fleetwatch.lib.intervals import Interval, to_ms
+from tests.dashboard import factories
+from tests.dashboard.cells import cells_of
+
+pytestmark = pytest.mark.django_db
+
+DAY = "range=24h"
+
+
+@pytest.fixture
+def three(admin):
+    """Three nodes of two GPUs at $2.00: of the last two hours b wasted four GPU-hours, c one."""
+    factories.rate("2.00")
+    job = factories.job("slurm/della/1", name="<b>sweep</b>", user="ann")
+    for name, idle in (("a", 0), ("b", 4), ("c", 1)):
+        node = factories.node(name)
+        for index in (0, 1):
+            gpu = factories.gpu(node, index=index, hours=2)
+            for ago in (2, 1):
+                state = "idle" if idle > 0 else "useful"
+                idle -= 1
+                factories.entry(gpu, hours_ago=ago, state=state, held_by=job).save()
+                factories.run(
+                    gpu, hours_ago=ago, hours=1, states={state: 3_600_000}, held_by=job
+                ).save()
+    return admin
+
+
+def test_the_map_has_the_most_waste_first_or_nodes_by_name(three):
+    def names(more):
+        figure = three.get(f"/charts/fleet?{DAY}{more}").json()
+        return figure["layout"]["yaxis"]["ticktext"]
+
+    assert names("") == ["b", "c", "a"]
+    assert names("&sort=name") == ["a", "b", "c"]
+    assert three.get(f"/charts/fleet?{DAY}&sort=size").status_code == 404
+
+
+def test_dollars_are_a_metric_by_the_hour_and_unknown_where_the_ledger_says_nothing(three):
+    rows = three.get(f"/charts/fleet?{DAY}&metric=waste&as=csv").content.decode().splitlines()
+
+    assert rows[1].split(",")[-2:] == ["2.0", "2.0"]  # b GPU 0 idled twice
+    assert rows[3].split(",")[-2:] == ["2.0", "0.0"]  # c GPU 0 once
+    assert rows[1].split(",")[1] == ""
+    cells = cells_of(three.get(f"/charts/fleet?{DAY}&metric=waste").json()["data"][0])
+    assert cells[0][-2:] == [100, 100]  # hundredths of the dearest cell
+
+
+def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):
+    monkeypatch.setattr(fleet_views, "MAX_GPUS", 3)
+    monkeypatch.setattr(fleet_chart, "MAX_GPUS", 3)
+
+    first = three.get(f"/fleet?{DAY}&view=grid").content.decode()
+    file = three.get(f"/charts/fleet?{DAY}&as=csv&after=b")
+
+    assert "nodes 1 to 1 of 3" in first
+    assert "after=b" in first
+    assert file.content.decode().splitlines()[1].startswith("c · 0,")
+    assert file["Link"] == f'</charts/fleet?{DAY}&as=csv&after=c>; rel="next"'
+    assert "There is no page after" in three.get(f"/fleet?{DAY}&after=x").content.decode()
+
+
+@pytest.mark.parametrize(("room", "shown"), [(1, "a"), (2, "a"), (3, "a"), (4, "ab"), (6, "abc")])
+def test_a_page_has_one_node_at_least_and_no_part_of_one(three, room, shown):
+    nodes = [node_lines.NodeFigures(node, None) for node in selectors.machines()]
+
+    lines, pager = node_lines.page_of(nodes, after="", gpus=room)
+
+    assert "".join(line.node.name for line in lines) == shown
+    assert pager.after == ("" if shown == "abc" else shown[-1])
+
+
+def test_the_table_opens_to_the_gpus_of_a_node_and_closes(three):
+    page = three.get(f"/fleet?{DAY}&view=table&open=b").content.decode()
+
+    assert page.count('class="opened"') == 2
+    assert "open=b%2Cc" in page
+    assert "/gpus/GPU-b-0" in page
+
+
+def test_a_square_says_what_took_most_of_the_period(three):
+    page = three.get(f"/fleet?{DAY}&view=grid").content.decode()
+
+    assert page.count("<title>GPU 0: Idle</title>") == 2
+    assert 'aria-label="2 × Useful"' in page
+
+
+def test_a_cell_tells_state_job_owner_and_dollars_and_no_markup(three):
+    hour = f"from={to_ms(factories.NOW) - 3_600_000}&to={to_ms(factories.NOW)}"
+
+    cell = three.get(f"/fleet/cell?gpu=GPU-b-0&{hour}").content.decode()
+
+    assert "Idle" in cell
+    assert "&lt;b&gt;sweep&lt;/b&gt;" in cell
+    assert "ann" in cell
+    assert "$2.00" in cell
+    assert three.get(f"/fleet/cell?gpu=none&{hour}").status_code == 404
+    assert three.get("/fleet/cell?x=1").status_code == 422
+
+
+def test_a_large_fleets_day_is_read_by_the_hour_and_six_hours_of_it_to_the_minute():
+    hour = maps.HOUR_MS
+    day, quarter = (
+        Interval(factories.NOW - timedelta(hours=hours), factories.NOW) for hours in (24, 6)
+    )
+
+    assert maps._step_ms("state", day, 333) < hour
+    assert maps._step_ms("state", day, 334) == hour
+    assert maps._step_ms("state", quarter, 1000) < hour
