@@ -33,14 +33,15 @@ OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
         *("set_notifications", "views", "view", "view_save", "view_drop"),  # the own ones
-        *("jobs", "job", "findings", "finding", "finding_decide", "search"),
-        *("waste", "waste_csv", "costs", "costs_file"),
+        *("jobs", "job", "findings", "finding", "finding_decide", "findings_act"),
+        *("search", "waste", "waste_csv", "costs", "costs_file"),
         *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions"),  # what words mean
         # of the own jobs and teams
         *("explain", "budget", "reports", "report", "report_print", "report_file"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
+        "api-1:finding_patterns",
         *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),
         *("api-1:act_on_incident", "api-1:list_silences", "api-1:add_silence"),
         *("api-1:end_silence", "api-1:list_routes", "api-1:change_route"),

@@ -32,6 +32,7 @@ from fleetwatch.api.answer_types import (
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.money_figures import tier_row
 from fleetwatch.api.request_period import INBOX, RequestError, asked, required
+from fleetwatch.api.request_period import Asked as AskedPeriod
 from fleetwatch.api.schemas import (
     Filter,
     ListedInPeriod,
@@ -52,6 +53,7 @@ from fleetwatch.diagnosis.findings import (
     fixes,
     inbox,
     machine_findings,
+    patterns,
     recurrence,
 )
 from fleetwatch.diagnosis.findings.deciding import Decision
@@ -62,6 +64,7 @@ from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.policy import TIERS
 
 MAX_PROCESSES = 100
+PatternWhen = Literal["now", "habit", "once"]
 NARROWING = {field.name for field in fields(inbox.Which)}
 
 router = Router(tags=["findings"])
@@ -136,6 +139,31 @@ class FindingPage(ListedInPeriod[FindingRow]):
     accepted: Savings
     capacity: Savings
     places: list[FindingRow]
+
+
+class PatternRow(Schema):
+    """Findings of one cause in jobs of one owner and name. `finding` is the one of them that could
+    save most, `job` its job. `when`: now (it goes on), habit (of several runs, or of a job that has
+    not ended), once (one job, which is over). `per_month`: what it could save in 30 days like the
+    period; null of what is over, and of a period below a day.
+    """
+
+    finding: int
+    cause: str
+    title: Annotated[str, read_as(title_of)] = Field(alias="cause")
+    when: PatternWhen
+    job: KeyOrNone
+    job_name: str
+    user: str
+    team: SlugOrNone
+    runs: int
+    last_at: At = Field(alias="last_ms")
+    affected_gpu_hours: GPUHours = Field(alias="held_ms")
+    wasted_gpu_hours: GPUHours = Field(alias="wasted_ms")
+    wasted_usd: Usd
+    savings: Savings = Field(alias="saving")
+    per_month: Savings | None
+    unpriced_ms: int
 
 
 class Sign(fields_of(evidence.Read)):  # type: ignore[misc]
@@ -238,6 +266,13 @@ class Which(Filter):
     status: FindingStatus | None = None
     assignee: Name = None
     state: WastedState | None = None
+    job_name: Name = None
+
+
+class When(Schema):
+    """Of patterns those that go on now, come back, or are over (null: any)."""
+
+    when: PatternWhen | None = None
 
 
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
@@ -252,12 +287,7 @@ def findings(
     Without `status` all of them.
     """
     wanted = asked(request, default=INBOX)
-    every = inbox.inbox(
-        wanted.interval,
-        now=timezone.now(),
-        scope=Scope(**which.dict(exclude={"status", *NARROWING})),
-        which=inbox.Which(**which.dict(include=NARROWING)),
-    )
+    every = _wanted(wanted, which)
     shown = every if which.status is None else every.of_status(which.status)
     page, following = wanted.page(shown.of_jobs, paging.limit)
     return wanted.answer(
@@ -268,6 +298,28 @@ def findings(
         rows=list(map(finding_row, selectors.with_jobs(page, before=wanted.interval.end))),
         next_cursor=following,
     )
+
+
+@router.get(
+    "/findings/patterns", operation_id="listFindingPatterns", response=ListedInPeriod[PatternRow]
+)
+def finding_patterns(
+    request: HttpRequest,
+    period: PeriodAsked,
+    which: Query[Which],
+    when: Query[When],
+    paging: Paging,
+) -> Answer:
+    """Findings of jobs by owner, cause and job name, in the last 7 days unless asked otherwise."""
+    wanted = asked(request, default=INBOX)
+    now = timezone.now()
+    every = _wanted(wanted, which)
+    shown = every if which.status is None else every.of_status(which.status)
+    every_pattern = patterns.patterns(shown.of_jobs, wanted.interval, now=now)
+    page, following = wanted.page(
+        every_pattern.of(when.when) if when.when else every_pattern, paging.limit
+    )
+    return wanted.answer(rows=list(map(_pattern_row, page)), next_cursor=following)
 
 
 @router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
@@ -305,6 +357,29 @@ def decide(
     except Finding.DoesNotExist:
         pass  # somebody removed it meanwhile
     return _detail(request, _finding(number))
+
+
+def _wanted(period: AskedPeriod, which: Which) -> inbox.Inbox:
+    return inbox.inbox(
+        period.interval,
+        now=timezone.now(),
+        scope=Scope(**which.dict(exclude={"status", *NARROWING})),
+        which=inbox.Which(**which.dict(include=NARROWING)),
+    )
+
+
+def _pattern_row(pattern: patterns.Pattern) -> Joined:
+    line = pattern.line
+    job = line.job
+    return Joined(
+        pattern,
+        pattern.caused,
+        finding=line.finding.pk,
+        job=job,
+        user=job.user,
+        team=job.team,
+        cause=line.finding.cause,
+    )
 
 
 def _finding(number: int) -> Finding:

@@ -13,13 +13,14 @@ from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.back_test import Trials
+from fleetwatch.diagnosis.findings.patterns import Patterns
 from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 
 Thing = TypeVar("Thing")
 Row = Callable[[Any], Any]
-Rows = Sequence[Any] | QuerySet[Any] | Findings | Trials
+Rows = Sequence[Any] | QuerySet[Any] | Findings | Patterns | Trials
 
 DEFAULT = "24h"
 INBOX = "7d"  # of findings, as the page's

@@ -1,9 +1,10 @@
 """Jobs as lists show them: figures of a period, and why a job wastes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.costs.mapping import attribution
+from fleetwatch.dashboard.job_orders import Signals, signals
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_job
 from fleetwatch.diagnosis.selectors import Primary
@@ -20,6 +21,9 @@ class JobLine:
     group: Group
     job: Job | None
     cause: Primary | None
+    gpus: int | None  # None = not asked for
+    signals: Signals
+    lasted_ms: int | None  # since its start; None = that is not known
 
     @property
     def cause_title(self) -> str:
@@ -31,13 +35,31 @@ class JobLine:
         return of_job(self.cause.cause, "", self.group.totals.coverage).title
 
 
-def lines_of(groups: Sequence[Group], interval: Interval) -> list[JobLine]:
-    """The jobs of these groups, with their causes."""
+def lines_of(
+    groups: Sequence[Group], interval: Interval, gpus: Mapping[int, int] | None = None
+) -> list[JobLine]:
+    """The jobs of these groups, with their causes; `gpus`: on how many each is, by its id."""
     jobs = attribution.jobs_by_key((group.key for group in groups), before=interval.end)
     with_outcomes(jobs.values())
     causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
-    lines = []
-    for group in groups:
-        job = jobs.get(group.key)
-        lines.append(JobLine(group, job, causes.get(job.pk) if job else None))
-    return lines
+    read = signals([job.pk for job in jobs.values()], interval)
+    return [
+        _line(group, jobs.get(group.key), causes, read, gpus or {}, interval) for group in groups
+    ]
+
+
+def _line(
+    group: Group,
+    job: Job | None,
+    causes: Mapping[int, Primary],
+    read: Mapping[int, Signals],
+    gpus: Mapping[int, int],
+    interval: Interval,
+) -> JobLine:
+    if job is None:
+        return JobLine(group, None, None, None, Signals(), None)
+    lasted_ms = None
+    if job.start_ms is not None:
+        lasted_ms = (job.end_ms or interval.end_ms) - job.start_ms
+    signal = read.get(job.pk, Signals())
+    return JobLine(group, job, causes.get(job.pk), gpus.get(job.pk), signal, lasted_ms)

@@ -2,12 +2,25 @@
 whatever came in between. Pure.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
+from fleetwatch.diagnosis.findings.ranked_findings import Place as FindingPlace
 from fleetwatch.figures.ranking import Place, Ranked
 
+Row_co = TypeVar("Row_co", covariant=True)
+
 MAX_NUMBER = 2**63
+
+
+class InOrder(Protocol[Row_co]):
+    """Findings, or patterns of them, in an order in which each has a place."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, wanted: slice, /) -> Sequence[Row_co]: ...
+    def place(self, position: int) -> FindingPlace: ...
+    def up_to(self, place: FindingPlace) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +32,14 @@ class Pager:
     is_first: bool
 
 
-def page_of(findings: Findings, *, after: str, size: int) -> tuple[list[Line], Pager]:
-    """The page of the findings that starts after the cursor; a bad cursor is the start."""
+def page_of(every: InOrder[Row_co], *, after: str, size: int) -> tuple[slice, Pager]:
+    """Which of them are on the page that starts after the cursor; a bad cursor is the start."""
     place = _numbers(after)
     is_first = len(place) != 3
-    start = 0 if is_first else findings.up_to((place[0], place[1], place[2]))
+    start = 0 if is_first else every.up_to((place[0], place[1], place[2]))
     end = start + size
-    more = "~".join(map(str, findings.place(end - 1))) if end < len(findings) else ""
-    return findings[start:end], Pager(more, len(findings), is_first)
+    more = "~".join(map(str, every.place(end - 1))) if end < len(every) else ""
+    return slice(start, end), Pager(more, len(every), is_first)
 
 
 def pager(page: Ranked, *, is_first: bool) -> Pager:

@@ -29,7 +29,7 @@ SUBJECTS = (
     *("team", "user", "project", "cost_centre", "node", "gpu_model"),
     *("state", "kind", "cluster", "label"),
 )
-OF_FINDINGS = ("cause", "assignee", "job")  # what they alone are narrowed to
+OF_FINDINGS = ("cause", "assignee", "job", "job_name")  # what they alone are narrowed to
 FILTERS = (*SUBJECTS, *OF_FINDINGS)
 RENAMED = {"group": "group_by", "model": "gpu_model"}
 LONGEST_NAME = 60  # of what is told back

@@ -21,14 +21,30 @@ from fleetwatch.figures.totals import HEADLINE_TIERS, Group, Totals
 WASTE = "waste"
 COST = "cost"
 TIME = "time"
+GPUS = "gpus"
 WASTED_MS = "wasted_ms"
-SORTS = (WASTE, COST, TIME)
+SORTS = (WASTE, COST, TIME, GPUS)
 # by waste alone: who wasted as much and cost more comes first
-_THEN = {WASTE: (WASTED_MS, COST), COST: (), TIME: ()}
+_THEN = {WASTE: (WASTED_MS, COST)}
 MICRO = 1_000_000
+AHEAD = 2**61  # more than any figure
 
 # of a group in the order: what it is sorted by (micro-dollars or milliseconds), and its key
 Place = tuple[int, int]
+
+
+Values = Callable[[Ints], Ints]  # of each id
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By one of SORTS, or by what `values` gives, the largest first; groups with the ids that are
+    `ahead` come before all others.
+    """
+
+    sort: str = WASTE
+    values: Values | None = None
+    ahead: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +90,27 @@ Names = Callable[[Collection[int]], Mapping[int, tuple[str, str]]]  # key and la
 
 
 def ranked(
-    columns: Columns[Kind], group_by: str, names: Names, *, sort: str, start: int | Place, size: int
+    columns: Columns[Kind],
+    group_by: str,
+    names: Names,
+    *,
+    sort: str | Order,
+    start: int | Place,
+    size: int,
 ) -> Ranked:
     """`size` groups from the one at position `start` on, or from after that place.
 
-    By wasted dollars then dollars then wasted time (waste), by dollars or by time, the largest
-    first; equal ones by key.
+    By wasted dollars then dollars then wasted time (waste), by dollars, time or number of GPUs, the
+    largest first; equal ones by key.
     """
-    order = _ordered(columns, group_by, sort)
+    order = _ordered(columns, group_by, sort if isinstance(sort, Order) else Order(sort))
     first = start if isinstance(start, int) else order.up_to(start)
     return _window(columns, order, names, min(first, len(order.ids)), size)
 
 
 def largest(columns: Columns[Kind], group_by: str, sort: str, size: int) -> list[int]:
     """The ids of the first `size` groups in the order of ranked()."""
-    return list(map(int, _ordered(columns, group_by, sort).ids[:size]))
+    return list(map(int, _ordered(columns, group_by, Order(sort)).ids[:size]))
 
 
 def _window(columns: Columns[Kind], order: "_Order", names: Names, first: int, size: int) -> Ranked:
@@ -127,20 +149,28 @@ class _Order:
         return int(np.count_nonzero(is_before))
 
 
-def _ordered(columns: Columns[Kind], group_by: str, sort: str) -> _Order:
+def _ordered(columns: Columns[Kind], group_by: str, wanted: Order) -> _Order:
     groups, group = numbered(columns.by[group_by].at)
     ids = columns.by[group_by].ids[groups]
-    by = [_figure(name, columns, group, len(ids)) for name in (*_THEN[sort], sort)]
+    by = [wanted.values(ids)] if wanted.values else _figures(wanted.sort, columns, group, len(ids))
+    by[-1] = by[-1] + AHEAD * np.isin(ids, list(wanted.ahead))
     order = np.lexsort((ids, *(-each for each in by)))  # by the last one first
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return _Order(ids[order], by[-1][order], place[group])
 
 
+def _figures(sort: str, columns: Columns[Kind], group: Ints, count: int) -> list[Ints]:
+    """Of each group what it is sorted by, the last one first."""
+    return [_figure(name, columns, group, count) for name in (*_THEN.get(sort, ()), sort)]
+
+
 def _figure(name: str, columns: Columns[Kind], group: Ints, count: int) -> Ints:
     """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds
-    (time, wasted_ms).
+    (time, wasted_ms), GPUs.
     """
+    if name == GPUS:
+        return gpus(columns, group, count)
     gpu_ms = columns.figures["gpu_ms"]
     if name in (WASTE, WASTED_MS):
         is_wasted = columns.labelled(lambda kind: kind.tier in HEADLINE_TIERS)
@@ -149,3 +179,11 @@ def _figure(name: str, columns: Columns[Kind], group: Ints, count: int) -> Ints:
         return sums(group, gpu_ms, count)
     micro_usd = gpu_ms * columns.rates() * (MICRO / HOUR_MS)
     return np.rint(np.bincount(group, micro_usd, count)).astype(np.int64)
+
+
+def gpus(columns: Columns[Kind], group: Ints, count: int) -> Ints:
+    """On how many GPUs each group has time."""
+    ids, gpu = numbered(columns.gpu)
+    size = max(1, len(ids))
+    pairs, _ = numbered(group * size + gpu)
+    return np.bincount(pairs // size, minlength=count)

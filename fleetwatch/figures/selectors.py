@@ -178,11 +178,22 @@ class Look:
         return Breakdown(self.by(group_by), self.totals())
 
     def ranked(
-        self, group_by: str, size: int, *, sort: str = ranking.WASTE, start: int | Place = 0
+        self,
+        group_by: str,
+        size: int,
+        *,
+        sort: str | ranking.Order = ranking.WASTE,
+        start: int | Place = 0,
     ) -> Ranked:
         """ranked() of what was read."""
         names = partial(self.lines, group_by)
         return ranking.ranked(self.columns, group_by, names, sort=sort, start=start, size=size)
+
+    def gpus(self, group_by: str) -> dict[int, int]:
+        """On how many GPUs each group has time, by its id."""
+        keys = self.columns.by[group_by]
+        counts = ranking.gpus(self.columns, keys.at, len(keys.ids)).tolist()
+        return dict(zip(keys.ids.tolist(), counts, strict=True))
 
     def lines(self, group_by: str, ids: Collection[int]) -> dict[int, Line]:
         """Key and label of each of these groups."""

@@ -19,7 +19,7 @@ function inInbox(key) {
   const rows = [...document.querySelectorAll("[data-row]")];
   const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
   const tick = rows[at]?.querySelector("input[type=checkbox]");
-  if (key === "j" || key === "k") {
+  if (rows.length > 0 && (key === "j" || key === "k")) {
     const next = rows[Math.min(Math.max(at + (key === "j" ? 1 : -1), 0), rows.length - 1)];
     rows[at]?.removeAttribute("aria-current");
     next?.setAttribute("aria-current", "true");

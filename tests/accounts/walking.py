@@ -79,6 +79,7 @@ CHANGED_BY = {
     "rates_import": Right.MONEY,
     "rates_calculator": Right.MONEY,
     "incidents_act": EVERYBODY,
+    "findings_act": EVERYBODY,  # each finding is asked for by itself whose it is
     "incident_act": Right.FLEET,  # and whose it is: here nobody's who walks
     "rule_change": Right.FLEET,
     "silence_add": Right.FLEET,  # and of leads, for their teams

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 # they answer to forms alone, or to every method with a form's rules
 FORMS = {
     "move-gpu", "remove-node", "set-idle-power",
-    "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
+    "finding_decide", "findings_act", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
     "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change",
     "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
     "silence_add", "silence_end", "route_set",

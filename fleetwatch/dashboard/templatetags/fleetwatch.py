@@ -4,7 +4,7 @@ Every number has its unit and its exact value as title.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -31,9 +31,12 @@ from fleetwatch.lib.timeframes import ZONE
 
 register = template.Library()
 
+FROM_A = ("name", "owner", "state", "cause")  # columns of names, sorted from A on
+
 # how `at` writes a moment
 STYLES = {
     "": "%a %-d %b, %H:%M",
+    "short": "%-d %b %H:%M",
     "day": "%-d %b %Y",
     "hour": "%-d %b %Y, %H:%M",
     "clock": "%H:%M:%S",
@@ -117,6 +120,15 @@ def state_band(
     return {"segments": segments, "size": size, "label": label}
 
 
+@register.inclusion_tag("dashboard/_spark.html")
+def spark(shares: Sequence[float], label: str) -> dict[str, Any]:
+    """Shares of the largest, 0 to 1, as little bars of 24 units at most; what is not nothing is
+    seen.
+    """
+    heights = [max(round(24 * share, 1), 1) if share else 0 for share in shares]
+    return {"bars": [(x, 24 - high, high) for x, high in enumerate(heights)], "label": label}
+
+
 @register.inclusion_tag("dashboard/_swatch.html")
 def swatch(state: str) -> dict[str, str]:
     """The colour and pattern of a state, in a little square."""
@@ -136,12 +148,16 @@ def press(label: str, view: str, *args: Any, id: int | None = None) -> dict[str,
 
 
 @register.inclusion_tag("dashboard/_sort.html", takes_context=True)
-def sort_head(context: Context, sort: str, label: str, classes: str = "num") -> dict[str, Any]:
-    """The head of a column by which the page's table may be sorted."""
+def sort_head(
+    context: Context, sort: str, label: str, classes: str = "num", title: str = ""
+) -> dict[str, Any]:
+    """The head of a column by which the page's table may be sorted; `title` says what it is."""
     return {
         "label": label,
+        "title": title,
         "classes": classes,
         "is_sorted": context["sort"] == sort,
+        "direction": "ascending" if sort in FROM_A else "descending",
         "address": query(context, sort=sort),
     }
 
@@ -287,8 +303,8 @@ def took(start: datetime, end: datetime | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
-    """A moment in the zone that times are shown in: "Thu 19 Nov, 09:10"; style "day", "exact",
-    "clock" or "field", as a form has it.
+    """A moment in the zone that times are shown in: "Thu 19 Nov, 09:10"; style "short", "day",
+    "exact", "clock" or "field", as a form has it.
 
     "cut": the day, with its hour where that is not midnight.
     """

@@ -27,7 +27,7 @@ MAX_OPTIONS = 500
 MAX_LISTED = 30  # of a list that one reads; a longer one is typed into
 LEDGER = ("team", "user", "project", "cost_centre", "node", "gpu_model")  # what has time
 
-TYPED = ("label", "job")
+TYPED = ("label", "job", "job_name")
 
 Option = tuple[str, str]  # value, and in words
 

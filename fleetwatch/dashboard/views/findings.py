@@ -2,8 +2,7 @@
 cause.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
@@ -16,21 +15,24 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.colleagues import reachable
-from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.permissions import Right, may
-from fleetwatch.accounts.visibility import visible_teams
-from fleetwatch.dashboard import finding_rows, pages, words
+from fleetwatch.accounts.models import User
+from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
 from fleetwatch.dashboard import machine_pages as place_pages
+from fleetwatch.dashboard.asked_findings import (
+    STATUSES,
+    asked_findings,
+    scope_of_findings,
+)
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.forms.asked import local_path
-from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, filtered, takes
+from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
+from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, UNFIT, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
@@ -41,7 +43,7 @@ from fleetwatch.diagnosis.findings import (
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -49,28 +51,17 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.telemetry import selectors as telemetry
 
-PAGE_SIZE = 25
 MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
-STATUSES = {
-    "open": "Open",
-    "accepted": "Accepted",
-    "snoozed": "Snoozed",
-    "fixed": "Fixed",
-    "dismissed": "Dismissed",
-    "all": "All",
-}
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
-PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "after", *PERIOD)
-WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
+PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "after", *PERIOD)
 _DONE = {
     "accept": "Accepted: somebody will change it.",
     "dismiss": "Dismissed; it stays findable under Dismissed.",
@@ -90,58 +81,45 @@ _DONE = {
     needs_gpus=True,
 )
 def findings(request: HttpRequest, period: Period) -> Context:
-    teams = list(visible_teams())
-    people = list(reachable(deciding.candidates()))
     status = chosen(request, "status", STATUSES, default="open")
-    asked = _asked(request, teams, people)
-    scope, filters = filtered(request)
-    filters |= {name: asked[name] for name in OF_FINDINGS if asked[name]}
-    # what a job is, and the state, are asked of findings: those of places have some of it too
-    scope = replace(scope, job=asked["job"] or None, states=None, kind=None, cluster=None)
-    every = _every(asked, scope, period)
+    group_by = chosen(request, "group_by", GROUPINGS, default=PATTERN)
+    every, filters = asked_findings(request, period)
     return {
         "status": status,
+        "group_by": group_by,
         "filters": filters,
         "statuses": STATUSES.items(),
-        **_lines(request, period, every, status),
-        **_savings(every, scope, period),
+        **_lines(request, period, every, status, group_by),
+        **_savings(every, scope_of_findings(filters), period),
         **_fixed(period),
     }
 
 
-def _every(asked: Mapping[str, str], scope: Scope, period: Period) -> Inbox:
-    which = Which(**{field.name: asked[field.name] or None for field in fields(Which)})
-    return inbox.inbox(period.interval, now=period.now, scope=scope, which=which)
-
-
-def _asked(request: HttpRequest, teams: Sequence[Team], people: Sequence[User]) -> dict[str, str]:
-    """What the address narrows the list to, by name; "" = not narrowed."""
-    return {
-        "cause": chosen(request, "cause", (*BY_CODE, *UNFIT)),
-        "kind": chosen(request, "kind", Job.Kind.values),
-        "state": chosen(request, "state", WASTED_STATES),
-        "team": chosen(request, "team", [team.slug for team in teams]),
-        "assignee": chosen(request, "assignee", [person.username for person in people]),
-        **{name: request.GET.get(name, "") for name in ("job", "cluster", "user")},
-    }
-
-
-def _lines(request: HttpRequest, period: Period, every: Inbox, status: str) -> Context:
+def _lines(
+    request: HttpRequest, period: Period, every: Inbox, status: str, group_by: str
+) -> Context:
     """Of those that stand so a page of jobs', and all of machines and of the queue."""
     shown = every if status == "all" else every.of_status(status)
-    after = request.GET.get("after", "")
-    ranked, pager = pages.page_of(shown.of_jobs, after=after, size=PAGE_SIZE)
-    if pager.is_first:
+    page = pattern_rows.lines if group_by == PATTERN else _each
+    of_jobs = page(request, shown, period)
+    if of_jobs["pager"].is_first:
         first_page(request)
-    lines = selectors.with_jobs(ranked, before=period.interval.end)
     places = shown.of_places
     return {
-        **finding_rows.context(lines, request.user, period.now),
-        "pager": pager,
+        **of_jobs,
+        "people": deciding.assignable(cast("User", request.user), period.now)[:MAX_CHOICES],
         "places": [place_pages.row(line) for line in places[:MAX_PLACES]],
         "places_left": max(len(places) - MAX_PLACES, 0),
-        "has_examples": any(line.caused.has_example_rates for line in (*lines, *places)),
+        "has_examples": shown.has_example_rates,
     }
+
+
+def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
+    """A page of findings one by one."""
+    after = request.GET.get("after", "")
+    wanted, pager = pages.page_of(shown.of_jobs, after=after, size=PAGE_SIZE)
+    lines = selectors.with_jobs(shown.of_jobs[wanted], before=period.interval.end)
+    return {**finding_rows.context(lines, request.user, period.now), "pager": pager}
 
 
 def _savings(every: Inbox, scope: Scope, period: Period) -> Context:
@@ -191,7 +169,7 @@ def _fixed(period: Period) -> Context:
 @require_GET
 @login_required
 @never_cache
-@takes(*PERIOD)
+@takes("status", *SUBJECTS, *OF_FINDINGS, *PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
     return _finding_page(request, existing(inbox.finding(pk)))
 
@@ -240,6 +218,7 @@ def _finding_page(
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),
         **_rights(finding, cast("User", request.user), period.now),
+        **pattern_rows.around(request, finding, period),
         "snoozes": SNOOZES.items(),
         "action": action,
         "error": error,
@@ -251,11 +230,9 @@ def _finding_page(
 
 def _rights(finding: Finding, user: User, now: datetime) -> Context:
     """Whether the user may decide about the finding, and whom it may be given to."""
-    runs_fleet = may(user, Right.FLEET)
-    people = deciding.candidates(finding) if runs_fleet else deciding.colleagues(user, now)
     return {
         "may_decide": bool(deciding.decidable(user, [finding], now=now)),
-        "people": people[:MAX_CHOICES],
+        "people": deciding.assignable(user, now, finding)[:MAX_CHOICES],
     }
 
 

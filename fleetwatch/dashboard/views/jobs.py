@@ -18,6 +18,7 @@ from fleetwatch.dashboard import job_lines, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
@@ -32,7 +33,6 @@ from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.ranking import SORTS
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import running_ids, with_outcomes
@@ -56,23 +56,29 @@ MAX_SAID = 20  # decisions about a job's findings, the newest
 
 @shows("dashboard/jobs.html", "jobs", "q", "running", *SUBJECTS, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
-    sort = chosen(request, "sort", SORTS, default="waste")
+    sort = chosen(request, "sort", SORTS, default=NOW)
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
     text = request.GET.get("q", "").strip()
-    is_running = chosen(request, "running", ("yes",)) == "yes"
+    is_running = _is_running(request)
     scope, filters = filtered(request)
     asked = _look(period.interval, scope, text, is_running=is_running)
-    ranked = asked.ranked("job", PAGE_SIZE, sort=sort, start=place or 0)
+    interval = period.so_far
+    ranked = asked.ranked("job", PAGE_SIZE, sort=order_by(sort, interval), start=place or 0)
     return {
-        "lines": job_lines.lines_of(ranked.groups, period.interval),
+        "lines": job_lines.lines_of(ranked.groups, interval, asked.gpus("job")),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
         "text": text,
         "is_running": is_running,
         "filters": filters,
     }
+
+
+def _is_running(request: HttpRequest) -> bool:
+    """Whether only those that run now are asked for."""
+    return chosen(request, "running", ("yes",)) == "yes"
 
 
 def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> Look:

@@ -193,6 +193,11 @@ def colleagues(user: User, now: datetime) -> QuerySet[User]:
     )
 
 
+def assignable(user: User, now: datetime, finding: Finding | None = None) -> QuerySet[User]:
+    """Whom the user may give findings, or this one, to: anybody, or colleagues."""
+    return candidates(finding) if may(user, Right.FLEET) else colleagues(user, now)
+
+
 def assignee(name: str) -> User | None:
     """The active user of that name; "" is nobody. Who does not see everything finds colleagues.
 

@@ -34,13 +34,15 @@ MAX_ID = 2**62
 class Which:
     """What findings are asked for beside a scope; None = any.
 
-    `assignee` "" = given to nobody. A kind is of jobs alone, and a node is of no cluster.
+    `assignee` "" = given to nobody. A kind and a name are of jobs alone, and a node is of no
+    cluster.
     """
 
     cause: str | None = None
     assignee: str | None = None
     kind: str | None = None
     cluster: str | None = None
+    job_name: str | None = None  # exactly; of others' jobs names are not told, nor asked for
     state: str | None = None  # with time wasted in that state
 
 
@@ -81,6 +83,12 @@ class Inbox:
         otherwise: never added to what was wasted.
         """
         return total(self._of_places(UNDECIDED, is_capacity=True)).saving
+
+    @property
+    def has_example_rates(self) -> bool:
+        """Whether dollars of it are by list prices."""
+        places = any(line.caused.has_example_rates for line in self.of_places)
+        return places or self.of_jobs.lines.whole().has_example_rates
 
     def _of_places(self, statuses: Collection[str], *, is_capacity: bool) -> list[Caused]:
         return [
@@ -123,7 +131,7 @@ def _user_id(name: str) -> int | None:
 
 
 def _of_jobs_asked_for(findings: Findings, which: Which) -> Findings:
-    facts = {"kind": which.kind, "cluster": which.cluster}
+    facts = {"kind": which.kind, "cluster": which.cluster, "name": which.job_name}
     named = {name: value for name, value in facts.items() if value is not None}
     of_jobs = findings.of_jobs(**named) if named else findings
     return of_jobs if which.state is None else of_jobs.wasted_in(which.state)
@@ -131,7 +139,8 @@ def _of_jobs_asked_for(findings: Findings, which: Which) -> Findings:
 
 def _is_asked_for(line: Line, which: Which) -> bool:
     """Orphaned time is a state of its own, though its dollars stand where those of idle do."""
-    if which.kind is not None or which.cluster not in (None, line.finding.cluster):
+    is_of_jobs = which.kind is not None or which.job_name is not None
+    if is_of_jobs or which.cluster not in (None, line.finding.cluster):
         return False
     own = OF_STATES.get(line.finding.cause)
     if which.state is None or own:

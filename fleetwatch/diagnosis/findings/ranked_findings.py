@@ -17,6 +17,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Bools, Ints
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
 
 # in the order: what could be saved (low and high together, micro-dollars), at most (ms), the
 # finding's id
@@ -63,6 +64,7 @@ class Findings:
     pk: Ints
     worth: Ints  # low and high together, whole micro-dollars
     high_ms: Ints
+    last_ms: Ints  # end of its last cell
     group: Ints  # place in groups
     groups: Sequence[tuple[str, int | None]]  # status of now, id of whom it is given to
 
@@ -95,9 +97,9 @@ class Findings:
         return self._of_groups([owner_id == assignee_id for _, owner_id in self.groups])
 
     def of_jobs(self, **facts: str) -> "Findings":
-        """Those of jobs with these facts: kind, cluster."""
+        """Those of jobs with these facts: kind, cluster; by name of those that the reader sees."""
         jobs = Job.objects.filter(pk__in=np.unique(self.lines.job).tolist(), **facts)
-        return self.only(jobs.values_list("pk", flat=True))
+        return self.only((visible(jobs) if "name" in facts else jobs).values_list("pk", flat=True))
 
     def only(self, job_ids: Iterable[int]) -> "Findings":
         """Those of these jobs."""
@@ -136,16 +138,23 @@ class Findings:
     def _of_groups(self, chosen: list[bool]) -> "Findings":
         return self._where(np.array(chosen, dtype=bool)[self.group])
 
+    def causes(self) -> NDArray[np.str_]:
+        """Of each the code of its cause."""
+        return np.array(self.lines.spans.labels or [""])[self.lines.cause]
+
     def _where(self, chosen: Bools) -> "Findings":
-        place = np.flatnonzero(chosen)
+        return self.at(np.flatnonzero(chosen))
+
+    def at(self, place: Ints) -> "Findings":
+        """Those at these places, in that order."""
         columns = {name: getattr(self, name)[place] for name in _COLUMNS}
         return replace(self, lines=self.lines.only(place), **columns)
 
 
-_COLUMNS = ("pk", "worth", "high_ms", "group")
+_COLUMNS = ("pk", "worth", "high_ms", "last_ms", "group")
 
 # as findings.sql packs it
-RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2")])
+RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2"), ("last", ">i8")])
 
 
 _Row = tuple[str, int | None, bytes]
@@ -155,7 +164,7 @@ def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
     """The lines (of a job and cause) that are findings, of rows of findings.sql, and could save
     anything.
     """
-    pk, job, cause, group = _unpacked(rows)
+    pk, job, cause, last_ms, group = _unpacked(rows)
     finding = _matched(lines, job, cause)
     high_ms = lines.sums(HIGH)
     worth = lines.worth()
@@ -167,6 +176,7 @@ def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
         pk[finding],
         worth[place],
         high_ms[place],
+        last_ms[finding],
         group[finding],
         [row[:2] for row in rows],
     )
@@ -182,9 +192,9 @@ def _matched(lines: Lines, job: Ints, cause: Ints) -> Ints:
     return finding[of_line]
 
 
-def _unpacked(rows: Sequence[_Row]) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of each finding its id, job, number of the cause, and row."""
+def _unpacked(rows: Sequence[_Row]) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Of each finding its id, job, number of the cause, end of its last cell, and row."""
     packed: NDArray[np.void] = np.frombuffer(b"".join(row[2] for row in rows), dtype=RECORD)
-    pk, job, cause = (packed[name].astype(np.int64) for name in ("id", "job", "cause"))
+    pk, job, cause, last_ms = (packed[name].astype(np.int64) for name in RECORD.names or ())
     lengths = [len(row[2]) // RECORD.itemsize for row in rows]
-    return pk, job, cause, np.repeat(np.arange(len(rows)), lengths)
+    return pk, job, cause, last_ms, np.repeat(np.arange(len(rows)), lengths)

@@ -1,0 +1,234 @@
+"""Findings of jobs by pattern: one cause in jobs of one owner and name, as one thing to act on.
+
+What happens again and again is one line, whatever number of jobs it happened in.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause_totals import Caused, Saving
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, Place
+from fleetwatch.figures import boundaries
+from fleetwatch.figures.others_names import job_name_shown
+from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+
+FRESH_MS = 30 * 60_000  # seen so lately, in a job that has not ended: it goes on
+MONTH = timedelta(days=30)
+SHORTEST = timedelta(days=1)  # a month is not told from less
+HOURLY = timedelta(days=2)  # periods up to so long are drawn by the hour
+
+NOW = "now"
+HABIT = "habit"
+ONCE = "once"
+WHEN = (NOW, HABIT, ONCE)
+
+_SERIES = read_statement("diagnosis/sql/series_of_jobs.sql")
+_WASTED = read_statement("diagnosis/sql/wasted_by_step.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What findings of one cause took together in a period, in jobs of one owner and name.
+
+    `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
+    of WHEN: it goes on now, it comes back (several runs, or a job that has not ended), or it was
+    one job that is over. `per_month` is what it could save in 30 days that are like the period;
+    None of what is over, and of a period that is shorter than a day.
+    """
+
+    line: Line
+    caused: Caused
+    runs: int
+    last_ms: int
+    when: str
+    job_name: str
+    per_month: Saving | None
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Patterns of findings, what could save most first."""
+
+    findings: Findings
+    at: Ints  # of each finding its pattern
+    worth: Ints  # of each pattern, as Findings.worth
+    first_pk: Ints  # its lowest finding
+    when: Ints  # place in WHEN
+    interval: Interval
+
+    def __len__(self) -> int:
+        return len(self.worth)
+
+    def __getitem__(self, wanted: slice) -> list[Pattern]:
+        """Those patterns, in order."""
+        places = np.arange(len(self))[wanted]
+        best = np.array([np.argmax(self.at == place) for place in places], dtype=np.int64)
+        lines = selectors.with_jobs(self.findings.at(best)[:], before=self.interval.end)
+        by_pk = {line.finding.pk: line for line in lines}
+        of_places = zip(
+            places.tolist(), self.findings.pk[best].tolist(), self._caused(places), strict=True
+        )
+        # one that was deleted since they were counted is on no page
+        return [
+            self._pattern(place, by_pk[pk], caused)
+            for place, pk, caused in of_places
+            if pk in by_pk
+        ]
+
+    def of(self, when: str) -> "Patterns":
+        """Those of that kind."""
+        kept = np.flatnonzero((self.when == WHEN.index(when))[self.at])
+        numbers, at = numbered(self.at[kept])
+        return _in_order(self.findings.at(kept), at, self.when[numbers], self.interval)
+
+    def counts(self) -> dict[str, int]:
+        """How many of each kind."""
+        sizes = np.bincount(self.when, minlength=len(WHEN)).tolist()
+        return dict(zip(WHEN, sizes, strict=True))
+
+    def place(self, position: int) -> Place:
+        """Of the pattern at that position in the order."""
+        return int(self.worth[position]), 0, int(self.first_pk[position])
+
+    def up_to(self, place: Place) -> int:
+        """How many come up to that place, the one that stands there included."""
+        worth, _, pk = place
+        return bisect_right(
+            range(len(self)),
+            (-worth, pk),
+            key=lambda position: (-int(self.worth[position]), int(self.first_pk[position])),
+        )
+
+    def finding_ids(self, place: int) -> list[int]:
+        """The ids of the pattern's findings, what could save most first."""
+        ids: list[int] = self.findings.pk[self.at == place].tolist()
+        return ids
+
+    def holding(self, pk: int) -> int | None:
+        """The place of the pattern that has this finding; None where none has."""
+        places = self.at[self.findings.pk == pk]
+        return int(places[0]) if len(places) else None
+
+    def _caused(self, places: Ints) -> list[Caused]:
+        """All that the findings of each of these took, as one."""
+        lines = self.findings.lines
+        together = replace(
+            lines,
+            job=np.zeros(len(self), dtype=np.int64),
+            cause=lines.cause[np.unique(self.at, return_index=True)[1]],
+            line=self.at[lines.line],
+        )
+        return together.only(places).caused()
+
+    def _pattern(self, place: int, line: Line, caused: Caused) -> Pattern:
+        own = self.at == place
+        when = WHEN[int(self.when[place])]
+        job = line.job
+        name = job.name
+        if job.has_pseudonym:
+            name = job_name_shown(*Job.objects.values_list("user", "name").get(pk=job.pk))
+        return Pattern(
+            line,
+            caused,
+            runs=int(own.sum()),
+            last_ms=int(self.findings.last_ms[own].max()),
+            when=when,
+            job_name=name,
+            per_month=None if when == ONCE else per_month(caused.saving, self.interval),
+        )
+
+
+def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patterns:
+    """The findings by pattern."""
+    series, is_running = _series(findings.lines.job)
+    causes = max(1, len(findings.lines.spans.labels))
+    _, at = numbered(series * causes + findings.lines.cause)
+    return _in_order(findings, at, _when(findings, at, is_running, now), interval)
+
+
+def per_month(saving: Saving, interval: Interval) -> Saving | None:
+    """What it could save in 30 days like the period; None of one that is shorter than a day."""
+    length = interval.end - interval.start
+    if length < SHORTEST:
+        return None
+    whole_ms, length_ms = (part // timedelta(milliseconds=1) for part in (MONTH, length))
+    return Saving(
+        saving.low_ms * whole_ms // length_ms,
+        saving.high_ms * whole_ms // length_ms,
+        saving.low_usd * whole_ms / length_ms,
+        saving.high_usd * whole_ms / length_ms,
+    )
+
+
+def _series(job_ids: Ints) -> tuple[Ints, Bools]:
+    """Of each of these jobs the number of its series (one owner and name), and whether it has not
+    ended.
+    """
+    rows = fetched(_SERIES, {"job_ids": np.unique(job_ids)})
+    ids = np.array([pk for several, _ in rows for pk in several], dtype=np.int64)
+    number = np.repeat(np.arange(len(rows)), [len(several) for several, _ in rows])
+    going_on = [pk for _, several in rows for pk in several]
+    order = np.argsort(ids)
+    place = np.searchsorted(ids[order], job_ids)
+    return number[order][place], np.isin(job_ids, going_on)
+
+
+def _when(findings: Findings, at: Ints, is_running: Bools, now: datetime) -> Ints:
+    """Of each pattern its place in WHEN."""
+    is_fresh = findings.last_ms >= to_ms(now) - FRESH_MS
+    goes_on, comes_back = (
+        np.bincount(at, chosen) > 0 for chosen in (is_fresh & is_running, is_running)
+    )
+    comes_back |= np.bincount(at) > 1
+    return np.select([goes_on, comes_back], [WHEN.index(NOW), WHEN.index(HABIT)], WHEN.index(ONCE))
+
+
+def _in_order(findings: Findings, at: Ints, when: Ints, interval: Interval) -> Patterns:
+    """The patterns by what they could save, each with the findings that `at` gives it."""
+    worth = sums(at, findings.worth, len(when))
+    first_pk = np.full(len(when), np.iinfo(np.int64).max)
+    np.minimum.at(first_pk, at, findings.pk)
+    order = np.lexsort((first_pk, -worth))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return Patterns(findings, place[at], worth[order], first_pk[order], when[order], interval)
+
+
+def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
+    """Of each of these patterns the GPU time wasted in each hour or day of the period, as shares of
+    the most.
+    """
+    starts = _steps(shown.interval)
+    places = range(len(shown))[wanted]
+    place_of = _places(shown, places)
+    jobs = sorted({job_id for job_id, _ in place_of})
+    wasted = np.zeros((len(places), len(starts)))
+    for job_id, cause, step, ms in fetched(
+        _WASTED, {"job_ids": jobs, "steps": starts, "end": shown.interval.end}
+    ):
+        if (job_id, cause) in place_of:
+            wasted[place_of[job_id, cause] - places.start, step - 1] += ms
+    shares: list[list[float]] = (wasted / np.maximum(wasted.max(axis=1, keepdims=True), 1)).tolist()
+    return shares
+
+
+def _places(shown: Patterns, places: range) -> dict[tuple[int, str], int]:
+    """Job and cause of each finding in these patterns -> the place of its pattern."""
+    own = np.isin(shown.at, list(places))
+    job_ids = shown.findings.lines.job[own].tolist()
+    causes = shown.findings.causes()[own].tolist()
+    return dict(zip(zip(job_ids, causes, strict=True), shown.at[own].tolist(), strict=True))
+
+
+def _steps(interval: Interval) -> list[datetime]:
+    is_short = interval.end - interval.start <= HOURLY
+    return boundaries.steps(interval, "hour" if is_short else "day", zone())

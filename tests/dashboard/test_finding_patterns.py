@@ -1,0 +1,149 @@
+"""The inbox by pattern: what is one line, what it costs a month, and what is done to all of it."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.diagnosis.findings import inbox, patterns
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.notify.models import Delivery
+from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job, rate
+from tests.markup import tight
+from tests.notify.factories import slack_channel
+
+pytestmark = pytest.mark.django_db
+WEEK = Interval(NOW - 7 * DAY, NOW)
+
+
+@pytest.fixture
+def week() -> list[Finding]:
+    """At $2 an hour: three runs of ann's "train", of which the last goes on, and one of bob's, over.
+
+    Each wasted an hour, of which half to all could be saved.
+    """
+    rate()
+    said = []
+    for number, (user, ended, hours_ago) in enumerate(
+        (("ann", True, 50), ("ann", True, 26), ("ann", False, 1), ("bob", True, 26))
+    ):
+        end_ms = to_ms(NOW) - (hours_ago - 1) * HOUR_MS
+        run = job(f"slurm/della/{number}", user=user, end_ms=end_ms if ended else None)
+        cause(of=run, on=gpu(number), start=NOW - timedelta(hours=hours_ago))
+        said.append(finding(run, first_ms=end_ms - HOUR_MS, last_ms=end_ms))
+    return said
+
+
+def of_week() -> patterns.Patterns:
+    every = inbox.inbox(WEEK, now=NOW)
+    return patterns.patterns(every.of_jobs, WEEK, now=NOW)
+
+
+def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):
+    found = of_week()
+
+    first, second = found[:]
+    assert [(each.runs, each.when, each.line.job.user) for each in (first, second)] == [
+        (3, "now", "ann"),
+        (1, "once", "bob"),
+    ]
+    assert first.caused.wasted_usd == Decimal(6)
+    assert (first.caused.saving.low_usd, first.caused.saving.high_usd) == (3, 6)
+    # $3 to $6 in 7 days are 30/7 of it in 30; what is over is told for no month
+    assert round(first.per_month.high_usd, 6) == Decimal("25.714286")
+    assert second.per_month is None
+    assert found.counts() == {"now": 1, "habit": 0, "once": 1}
+    assert found.holding(week[1].pk) == 0
+    assert sorted(found.finding_ids(0)) == [each.pk for each in week[:3]]
+
+
+@pytest.mark.parametrize(("minutes", "when"), [(29, "now"), (30, "now"), (31, "habit")])
+def test_it_burns_now_where_it_was_seen_in_the_last_half_hour(week, minutes, when):
+    Finding.objects.filter(pk=week[2].pk).update(last_ms=to_ms(NOW) - minutes * 60_000)
+
+    assert of_week()[:1][0].when == when
+
+
+def test_what_is_over_is_a_habit_from_its_second_run_on(week):
+    Job.objects.update(end_ms=to_ms(NOW))
+
+    assert [each.when for each in of_week()[:]] == ["habit", "once"]
+
+
+def test_a_spark_has_a_bar_for_each_day_and_the_largest_is_whole(week):
+    [days, _] = patterns.sparks(of_week(), slice(0, 25))
+
+    # from the 13th to the 20th: on the 18th, 19th and 20th an hour each
+    assert days == [0, 0, 0, 0, 0, 1, 1, 1]
+
+
+def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
+    page = tight(admin.get("/findings").content.decode())
+
+    assert "2 patterns of waste in jobs" in page
+    assert "burning now" in page
+    assert "$13–26" in page
+    assert "a month if it goes on" in page
+    assert "group_by=finding&amp;cause=idle_held&amp;user=ann&amp;job_name=train" in page
+    runs = admin.get("/findings?group_by=finding&cause=idle_held&user=ann&job_name=train")
+    assert "3 findings of jobs" in tight(runs.content.decode())
+    once = tight(admin.get("/findings?when=once").content.decode())
+    assert "1 pattern of waste in jobs" in once
+    assert f"/findings/{week[3].pk}" in once
+
+
+def test_one_decision_is_about_every_run_of_what_is_ticked(admin, week):
+    answer = admin.post(
+        "/findings/act",
+        {"action": "accept", "group_by": "pattern", "id": [week[0].pk], "back": "/findings"},
+        follow=True,
+    )
+
+    assert "3 findings accepted." in answer.content.decode()
+    assert list(Finding.objects.order_by("pk").values_list("status", flat=True)) == [
+        *["accepted"] * 3,
+        "open",
+    ]
+    assert AuditEntry.objects.filter(action="finding.accept").count() == 3
+
+
+def test_others_findings_are_not_decided_at_once_either(viewer, week):
+    answer = viewer.post(
+        "/findings/act",
+        {"action": "accept", "group_by": "pattern", "id": [week[0].pk]},
+        follow=True,
+    )
+
+    assert "3 not done: it is for whose job it is" in answer.content.decode()
+    assert set(Finding.objects.values_list("status", flat=True)) == {"open"}
+    assert viewer.post("/findings/act", {"action": "explode", "id": [1]}).status_code == 404
+
+
+def test_the_owner_is_told_once_a_day_where_alerts_go(admin, week):
+    sent = {"action": "tell", "group_by": "pattern", "id": [week[0].pk]}
+    nobody = admin.post("/findings/act", sent, follow=True).content.decode()
+    assert "there is no channel yet" in nobody
+    slack_channel("https://slack.example/hook")
+
+    first = admin.post("/findings/act", sent, follow=True).content.decode()
+    again = admin.post("/findings/act", sent, follow=True).content.decode()
+
+    assert "train: sent to ops." in first
+    assert "(was told today already)" in again
+    [delivery] = Delivery.objects.all()
+    assert "train in 3 runs" in delivery.message["title"]
+    assert "$3.00 to $6.00" in str(delivery.message["fields"])
+
+
+def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):
+    order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
+
+    page = admin.get(f"/findings/{order[1]}?range=7d").content.decode()
+
+    assert "2 of 4 undecided" in tight(page)
+    assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in tight(page)
+    assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in tight(page)
+    assert "undecided" not in admin.get(f"/findings/{order[1]}").content.decode()
