@@ -29,7 +29,7 @@ PAGES = {
     "/fleet": 9,
     "/nodes/node-001": 21,
     "/gpus/GPU-node-001-0": 16,
-    "/jobs": 9,
+    "/jobs": 11,
     "/jobs/slurm/della/1000": 20,
     "/waste": 8,
     "/waste.csv?group_by=job": 5,
