@@ -60,7 +60,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    text = request.GET.get("q", "").strip()
+    text = _text(request)
     is_running = _is_running(request)
     scope, filters = filtered(request)
     asked = _look(period.interval, scope, text, is_running=is_running)
@@ -74,6 +74,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         "is_running": is_running,
         "filters": filters,
     }
+
+
+def _text(request: HttpRequest) -> str:
+    """What of a name or key is looked for; "" = nothing."""
+    return request.GET.get("q", "").strip()
 
 
 def _is_running(request: HttpRequest) -> bool:
