@@ -27,8 +27,8 @@ PAGES = {
     "/worst": 5,
     "/changes": 8,
     "/fleet": 9,
-    "/nodes/node-001": 21,
-    "/gpus/GPU-node-001-0": 16,
+    "/nodes/node-001": 23,  # rates in force, silences
+    "/gpus/GPU-node-001-0": 18,
     "/jobs": 11,
     "/jobs/slurm/della/1000": 20,
     "/waste": 8,
@@ -57,8 +57,10 @@ PAGES = {
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 8,  # also how much each node wastes: the order of its rows
-    "/fleet/cell?gpu=GPU-node-001-0": 8,
+    "/fleet/cell?gpu=GPU-node-001-0": 9,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
+    "/charts/gpu?gpu=GPU-node-001-0": 9,
+    "/charts/node?node=node-001": 11,
 }
 # of a token whose use was noted in the last minutes
 ROUTES = {

@@ -111,6 +111,18 @@ def seen_by(user: User, silences: Iterable[Silence], *, now: datetime) -> list[S
     return [silence for silence in rows if silence.pk in own]
 
 
+def of_node(name: str, now: datetime) -> list[Silence]:
+    """Those that hold or will and name the node, the first to end first."""
+    rows = Silence.objects.select_related("by").filter(ends_at__gt=now).order_by("ends_at")
+    return [silence for silence in rows if _names_node(silence, name)]
+
+
+def _names_node(silence: Silence, name: str) -> bool:
+    own = [each for each in matchers.stored(silence.matchers) if each.label == "node"]
+    is_named = any(not each.is_not for each in own)
+    return is_named and matchers.matched(own, {"node": (name,)})
+
+
 def in_words(silence: Silence) -> str:
     """What it mutes: "Node is gpu-01 and Team is nlp"."""
     return " and ".join(matcher.text for matcher in matchers.stored(silence.matchers))

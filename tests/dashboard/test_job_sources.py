@@ -75,9 +75,9 @@ def test_a_drained_node_says_why_until_it_is_back(viewer):
     told = {"at_ms": T0 + 2 * MINUTE, "kind": "drained", "text": "drain: XID 79, RMA <b>4711</b>"}
     report(2, events=[told])
     report(3, events=[told | {"at_ms": T0 + 3 * MINUTE}])  # the agent began anew
-    drained = page(viewer, "/nodes/n1"), page(viewer, "/fleet")
+    drained = page(viewer, "/nodes/n1"), page(viewer, "/fleet?view=table")
     report(4, events=[{"at_ms": T0 + 4 * MINUTE, "kind": "resumed"}])
-    back = page(viewer, "/nodes/n1"), page(viewer, "/fleet")
+    back = page(viewer, "/nodes/n1"), page(viewer, "/fleet?view=table")
 
     assert "since Fri 20 Nov, 11:52</span>" in drained[0]
     for shown in drained:
@@ -96,7 +96,7 @@ def test_a_host_that_only_imports_accounting_is_no_agent(viewer):
     }
     report(8, node="slurmdbd-host", jobs=[job(start_ms=T0, end_ms=T0 + MINUTE)], **nothing)
 
-    for address in ("/status", "/fleet"):
+    for address in ("/status", "/fleet?view=table"):
         assert "gpu-01" in page(viewer, address)
         assert "slurmdbd-host" not in page(viewer, address)
 

@@ -116,9 +116,7 @@ def test_the_fleets_legend_names_those_that_it_has(fleet):
     assert "Waiting" in legend
 
 
-@pytest.mark.parametrize(
-    "page", ["/nodes/node-001", "/gpus/GPU-node-001-0", "/worst"], ids=["node", "gpu", "worst"]
-)
+@pytest.mark.parametrize("page", ["/gpus/GPU-node-001-0", "/worst"], ids=["gpu", "worst"])
 def test_the_bands_of_a_gpu_have_them_apart(fleet, page):
     address = page if page == "/worst" else f"{page}?{PERIOD}"
 

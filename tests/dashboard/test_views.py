@@ -336,6 +336,12 @@ def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
     assert values[0] == 370.0  # 120 + 500 * 0.5
     assert values[200:230] == [None] * 30
     assert None not in values[:200] + values[230:]
+    together = admin.get("/charts/gpu?gpu=GPU-node-001-0&from=now-6h&to=now").json()["data"]
+    assert [trace["y"] for trace in together if trace.get("name") == "board power"] == [values]
+    of_node = admin.get("/charts/node?node=node-001&from=now-6h&to=now").json()["layout"]
+    titles = [title["text"] for title in of_node["annotations"]]
+    assert titles[:2] == ["State", "Utilisation"]
+    assert admin.get("/charts/node?node=none").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping.attribution import seen_spans
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.drawing import figures, fleet_chart, spending
+from fleetwatch.dashboard.drawing import figures, fleet_chart, machine_charts, spending
 from fleetwatch.dashboard.drawing.chart import (
     SPENT_BY,
     Cell,
@@ -24,6 +24,7 @@ from fleetwatch.dashboard.drawing.chart import (
     text_of,
 )
 from fleetwatch.dashboard.drawing.figures import SHARE, Expected, Figure, Line
+from fleetwatch.dashboard.drawing.machine_charts import METRICS, is_read
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, states
@@ -80,69 +81,8 @@ def _of_lines(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    """Columns of the frames drawn in one chart, with the labels and tokens of their lines."""
-
-    title: str
-    lines: tuple[tuple[str, str, str], ...]  # column, label, token
-    y_format: str = SHARE
-    unit: str = ""
-    whole: float = 1.0  # what of a column is one unit
-
-    def drawn(self, read: StepSeries) -> list[Line]:
-        """What was read of the columns."""
-        return [
-            Line(label, _shares(read.columns[column], 0, self.whole), token)
-            for column, label, token in self.lines
-            if _is_read(read.columns[column])
-        ]
-
-
-METRICS = {
-    "gpu-util": _Metric(
-        "Utilisation",
-        (
-            ("util_mean", "kernel running", "accent"),
-            ("sm_active", "SM active", "ink"),
-            ("tensor_active", "tensor active", "ink-3"),
-        ),
-    ),
-    "gpu-power": _Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
-    "gpu-memory": _Metric(
-        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", 1024**3
-    ),
-    "gpu-temperature": _Metric(
-        "Temperature",
-        (("temperature_c", "GPU", "accent"), ("memory_temperature_c", "memory", "ink-3")),
-        ".0f",
-        " °C",
-    ),
-}
-
-
-def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
-    gpu = inventory.gpu(params.get("gpu", ""))
-    if gpu is None:
-        raise NoSuchChartError(params.get("gpu", ""))
-    # a step shorter than a window would draw one window as several
-    step_s = max(period.timeframe.step_s, gpu.node.window_s)
-    columns = [column for column, *_ in metric.lines]
-    so_far = period.so_far
-    read = telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=columns, step_s=step_s)
-    lines = metric.drawn(read)
-    starts = _local(read.start_ms, period)
-    chart = _of_lines(metric.title, starts, lines, period, metric.y_format, metric.unit)
-    names = [f"{metric.title}: {line.name}{metric.unit}" for line in lines]
-    return replace(chart, columns=heads(period, names))
-
-
 def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
     return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
-
-
-def _is_read(values: Sequence[float | None]) -> bool:
-    return any(value is not None for value in values)
 
 
 JOB_CURVES = ("util_mean", "sm_active", "tensor_active", "power_w", "memory_used_bytes")
@@ -353,7 +293,7 @@ def curves(
     lines = []
     for column in columns:
         between = _range(column, gpu, read)
-        if between is not None and _is_read(read[column]):
+        if between is not None and is_read(read[column]):
             name, token = CURVES[column]
             values = _shares(read[column], *between)
             lines.append(Line(name, values, token, is_dashed=column in DASHED))
@@ -469,10 +409,12 @@ CHARTS = {
     "costs": Kind(spending.by_group, ("group_by", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team",)),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
+    "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
+    "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
     "job": Kind(_job, ("job", "gpu", *PERIOD)),
     "finding": Kind(_finding, ("finding", *PERIOD)),
     **{
-        name: Kind(partial(_gpu_series, metric), ("gpu", *PERIOD))
+        name: Kind(partial(machine_charts.metric_of_gpu, metric), ("gpu", *PERIOD))
         for name, metric in METRICS.items()
     },
 }

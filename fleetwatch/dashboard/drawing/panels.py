@@ -21,6 +21,7 @@ class Panel:
     lines: Sequence[Line]
     y_format: str = SHARE
     unit: str = ""
+    is_named: bool = True  # its lines have their names above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,10 @@ def _of_bands(bands: Bands) -> _Slot:
 
 
 def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
-    traces = curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
+    traces = [
+        trace | {"showlegend": panel.is_named}
+        for trace in curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
+    ]
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     return _Slot(traces, axis, panel.title, PANEL_PX)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import quote
 
@@ -14,31 +14,36 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from fleetwatch.accounts.permissions import Right, may, needs
+from fleetwatch.alerts.silences import in_words, of_node
 from fleetwatch.costs.mapping import attribution
+from fleetwatch.costs.models import GPURate
+from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, install, selectors
-from fleetwatch.dashboard.drawing.charts import METRICS
+from fleetwatch.dashboard import agents, install, machine_commands, selectors
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope
+from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import SourceOutage, job_sources, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 30
 TOP_JOBS = 10
+RATES = 20
+SILENCES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +67,47 @@ class SourceEvent:
 def node(request: HttpRequest, period: Period, node: Node) -> Context:
     gpus = selectors.physical_gpus(node)
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
-    groups = figures.jobs.groups
-    jobs = attribution.jobs_by_key((group.key for group in groups), before=period.interval.end)
     return {
         "node": node,
         "totals": figures.totals,
         "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
-        "jobs": [(jobs.get(group.key), group) for group in groups],
+        "jobs": _with_jobs(figures.jobs.groups, period),
         "findings": _findings(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
         "events": _newest_events(node),
+        **_history([gpu.pk for gpu in gpus[:1]], node, period),
         **_agent(node, gpus),
+    }
+
+
+def _with_jobs(groups: Sequence[Group], period: Period) -> list[tuple[Job | None, Group]]:
+    jobs = attribution.jobs_by_key((group.key for group in groups), before=period.interval.end)
+    return [(jobs.get(group.key), group) for group in groups]
+
+
+def _history(gpu_ids: Sequence[int], node: Node, period: Period) -> Context:
+    """What the GPU cost when, the latest first, and when nobody is told of the node."""
+    rates = GPURate.objects.filter(gpu_id__in=gpu_ids).select_related(
+        "rate__gpu", "rate__node", "rate__gpu_model"
+    )
+    silences = of_node(node.name, period.now)[:SILENCES]
+    return {
+        "rates": [
+            (rate, subject_name(rate.rate)) for rate in rates.order_by("-valid_from")[:RATES]
+        ],
+        "silences": [(silence, in_words(silence)) for silence in silences],
+    }
+
+
+def _hours_around(period: Period) -> dict[str, Interval]:
+    """The last clock hour that the page shows, and those beside it."""
+    hour = timedelta(hours=1)
+    start = floor_hour(period.so_far.end - timedelta(milliseconds=1))
+    return {
+        "Hour before": Interval(start - hour, start),
+        "Last hour shown": Interval(start, start + hour),
+        "Hour after": Interval(start + hour, start + 2 * hour),
     }
 
 
@@ -108,11 +142,13 @@ def _agent(node: Node, gpus: Sequence[GPU]) -> Context:
     read.
     """
     hub = install.agent_version()
+    sources = job_sources([node.pk]).get(node.pk, [])
     return {
         "lag_ms": agents.lag_ms(node.last_received_at, node.last_ms),
         "is_older": is_older(node.agent.get("version"), hub),
         "hub_version": hub,
-        "sources": job_sources([node.pk]).get(node.pk, []),
+        "sources": sources,
+        "commands": machine_commands.of_node(node, [source.kind for source in sources]),
         "drain": telemetry.drains([node.pk]).get(node.pk),
         "departure": inventory.newest_departure(node),
         "upgrade_command": install.upgrade_command(),
@@ -171,11 +207,12 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
         "segments": selectors.band_of_life(inventory.gpus_of(gpu.uuid), period.interval),
+        "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": _silent_ms(gpu.node),
         "processes": selectors.processes(gpu),
         "events": HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS],
-        "charts": [(name, metric.title) for name, metric in METRICS.items()],
+        **_history([gpu.pk], gpu.node, period),
         "unread": agents.unread_of([(gpu.uuid, gpu.unread)]),
         "idle_power": idle_power_of(gpu),
         **_life(gpu),

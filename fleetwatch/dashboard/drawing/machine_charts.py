@@ -1,0 +1,250 @@
+"""What was measured of a GPU, or of a node's GPUs and its host, under the states of that time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isnan
+
+import numpy as np
+
+from fleetwatch.dashboard.drawing import figures, panels
+from fleetwatch.dashboard.drawing.chart import Chart, NoSuchChartError, Params, heads, text_of
+from fleetwatch.dashboard.drawing.figures import SHARE, Line
+from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.telemetry import frames, matrices
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.heat_cells import CELL_MS
+from fleetwatch.telemetry.steps import StepSeries
+
+GIB = 1024**3
+MOST_POINTS = 400
+MOST_LINES = 16  # of a node; its other GPUs are on their pages
+COLOURS = (*(f"group-{number}" for number in range(1, 8)), "others")  # of app.css
+HOST_DAYS = 7  # of a longer period the host's samples are too many to be read for a page
+HOST = {"cpu_ratio": "CPU busy", "iowait_ratio": "waiting for disks"}
+OF_NODE = {
+    "util": "Utilisation",
+    "memory": "Memory used, of all",
+    "power": "Power, of its limit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Columns of the frames drawn on one axis, with the labels and tokens of their lines."""
+
+    title: str
+    lines: tuple[tuple[str, str, str], ...]  # column, label, token
+    y_format: str = SHARE
+    unit: str = ""
+    whole: float = 1.0  # what of a column is one unit
+
+    def drawn(self, read: StepSeries) -> list[Line]:
+        """What was read of the columns."""
+        return [
+            Line(label, _in_units(read.columns[column], self.whole), token)
+            for column, label, token in self.lines
+            if is_read(read.columns[column])
+        ]
+
+
+METRICS = {
+    "gpu-util": Metric(
+        "Utilisation",
+        (
+            ("util_mean", "kernel running", "accent"),
+            ("sm_active", "SM active", "ink"),
+            ("tensor_active", "tensor active", "group-3"),
+            ("dram_active", "DRAM active", "group-6"),
+        ),
+    ),
+    "gpu-power": Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
+    "gpu-memory": Metric(
+        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", GIB
+    ),
+    "gpu-temperature": Metric(
+        "Temperature",
+        (("temperature_c", "GPU", "accent"), ("memory_temperature_c", "memory", "ink-3")),
+        ".0f",
+        " °C",
+    ),
+    "gpu-pcie": Metric(
+        "PCIe",
+        (("pcie_rx_bytes_s", "to the GPU", "accent"), ("pcie_tx_bytes_s", "from it", "ink-3")),
+        ".2~f",
+        " GB/s",
+        1e9,
+    ),
+    "gpu-clock": Metric(
+        "Clock",
+        (("sm_clock_hz", "SM clock", "accent"), ("sm_clock_max_hz", "its maximum", "ink-3")),
+        ".0f",
+        " MHz",
+        1e6,
+    ),
+}
+
+
+def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
+    """One metric alone. Raises NoSuchChartError where there is no such GPU."""
+    read = _read(_gpu(params), [metric], period)
+    lines = metric.drawn(read)
+    starts = _local(read.start_ms, period)
+    figure = figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit)
+    panel = Panel(metric.title, lines, metric.y_format, metric.unit)
+    return _chart(metric.title, figure, starts, [panel], period)
+
+
+def of_gpu(params: Params, period: Period) -> Chart:
+    """All of them under its states. Raises NoSuchChartError where there is no such GPU."""
+    shown = _gpu(params)
+    read = _read(shown, METRICS.values(), period)
+    own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
+    # -1, where it was elsewhere, is less than every state
+    bands = _bands([""], own.max(axis=0, keepdims=True), period)
+    rows = [
+        Panel(metric.title, metric.drawn(read), metric.y_format, metric.unit)
+        for metric in METRICS.values()
+    ]
+    return _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
+
+
+def _gpu(params: Params) -> GPU:
+    gpu = inventory.gpu(params.get("gpu", ""))
+    if gpu is None:
+        raise NoSuchChartError(params.get("gpu", ""))
+    return gpu
+
+
+def _read(gpu: GPU, metrics: Iterable[Metric], period: Period) -> StepSeries:
+    # a step shorter than a window would draw one window as several
+    step_s = max(period.timeframe.step_s, gpu.node.window_s)
+    columns = [column for metric in metrics for column, *_ in metric.lines]
+    so_far = period.so_far
+    return telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=columns, step_s=step_s)
+
+
+def of_node(params: Params, period: Period) -> Chart:
+    """Its GPUs by means of five minutes or longer, and its host, under their states. Raises
+    NoSuchChartError where there is no such node.
+    """
+    shown = Node.objects.filter(name=params.get("node", "")).first()
+    if shown is None:
+        raise NoSuchChartError(params.get("node", ""))
+    gpus = physical_gpus(shown)[:MOST_LINES]
+    steps = _steps(period.so_far)
+    names = [f"GPU {gpu.uuid[:12] if gpu.index is None else gpu.index}" for gpu in gpus]
+    ids = [gpu.pk for gpu in gpus]
+    rows = [*_gpu_panels(names, ids, steps), Panel("Host", _host_lines(shown, steps))]
+    bands = _bands(names, states(ids, period.so_far, BAND_CELLS), period)
+    return _stacked(shown.name, bands, _local(steps, period), rows, period)
+
+
+def _gpu_panels(names: Sequence[str], ids: Sequence[int], steps: range) -> list[Panel]:
+    """A line for each GPU in each."""
+    interval = _interval(steps)
+    return [
+        Panel(
+            title,
+            _lines(names, matrices.cells(metric, ids, interval, len(steps))),
+            is_named=metric == "util",  # the same ones in all
+        )
+        for metric, title in OF_NODE.items()
+    ]
+
+
+def _steps(interval: Interval) -> range:
+    """When steps of whole cells begin, so that no curve has too many points."""
+    cells = -(-interval.duration_ms // (CELL_MS * MOST_POINTS))
+    step_ms = CELL_MS * max(1, cells)
+    first_ms = interval.start_ms - interval.start_ms % step_ms
+    return range(first_ms, interval.end_ms, step_ms)
+
+
+def _interval(steps: range) -> Interval:
+    return Interval(from_ms(steps[0]), from_ms(steps[-1] + steps.step))
+
+
+def _lines(names: Sequence[str], values: Floats) -> list[Line]:
+    """Of each GPU with a value."""
+    return [
+        Line(name, _known(row), COLOURS[place % len(COLOURS)])
+        for place, (name, row) in enumerate(zip(names, values, strict=True))
+        if not np.isnan(row).all()
+    ]
+
+
+def _host_lines(node: Node, steps: range) -> list[Line]:
+    interval = _interval(steps)
+    if interval.duration_ms > HOST_DAYS * 86_400_000:
+        return []
+    samples = frames.host(node.pk, interval.start_ms, interval.end_ms, list(HOST))
+    at = np.clip((samples.start_ms - steps.start) // steps.step, 0, len(steps) - 1)
+    return [
+        Line(label, _known(_means(at, samples.columns[column], len(steps))), token)
+        for (column, label), token in zip(HOST.items(), ("accent", "ink-3"), strict=True)
+        if column in samples.columns and len(at)
+    ]
+
+
+def _means(at: Ints, values: Floats, count: int) -> Floats:
+    """Of each step; NaN where nothing was read."""
+    is_known = ~np.isnan(values)
+    counts = np.bincount(at[is_known], minlength=count)
+    sums = np.bincount(at[is_known], values[is_known], count)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _known(values: Floats) -> list[float | None]:
+    """To four digits; None for NaN."""
+    return [None if isnan(value) else round(value, 4) for value in values.tolist()]
+
+
+def _bands(names: Sequence[str], shown: Ints, period: Period) -> Bands:
+    interval = period.so_far
+    cell = (interval.end - interval.start) / BAND_CELLS
+    edges = [period.local(interval.start + cell * place) for place in range(BAND_CELLS + 1)]
+    return Bands(names, edges, shown)
+
+
+def _stacked(
+    title: str, bands: Bands, starts: Sequence[datetime], rows: Sequence[Panel], period: Period
+) -> Chart:
+    ends = period.local(period.so_far.start), period.local(period.so_far.end)
+    return _chart(title, panels.stacked(bands, starts, rows, period=ends), starts, rows, period)
+
+
+def _chart(
+    title: str,
+    figure: figures.Figure,
+    starts: Sequence[datetime],
+    rows: Sequence[Panel],
+    period: Period,
+) -> Chart:
+    """With a row for each start, and what each line has there."""
+    lines = [(panel, line) for panel in rows for line in panel.lines]
+    return Chart(
+        title,
+        figure,
+        heads(period, [f"{panel.title}: {line.name}{panel.unit}" for panel, line in lines]),
+        lambda: list(zip(map(text_of, starts), *(line.values for _, line in lines), strict=True)),
+    )
+
+
+def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
+    return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
+
+
+def is_read(values: Sequence[float | None]) -> bool:
+    """Whether anything was."""
+    return any(value is not None for value in values)
+
+
+def _in_units(values: Sequence[float | None], whole: float) -> list[float | None]:
+    return [None if value is None else round(value / whole, 5) for value in values]

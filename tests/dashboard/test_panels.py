@@ -1,0 +1,41 @@
+"""fleetwatch/dashboard/drawing/panels.py: panels under each other, by one time."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import plotly.graph_objects as go
+
+from fleetwatch.dashboard.drawing import panels
+from fleetwatch.dashboard.drawing.figures import Line
+from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from tests.dashboard.cells import cells_of
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+HOURS = [START + timedelta(hours=number) for number in range(3)]
+PERIOD = HOURS[0], HOURS[2]
+BANDS = Bands(["GPU 0", "GPU 1"], HOURS, np.array([[0, 5], [-1, 0]]))
+
+
+def test_bands_and_panels_share_the_time_and_each_has_an_axis_of_its_own():
+    power = Panel("Power", [Line("board", [500.0, None])], ".0f", " W")
+    empty = Panel("Clock", [])
+    util = Panel("Utilisation", [Line("kernel", [0.5, 0.0])])
+
+    figure = panels.stacked(BANDS, HOURS[:2], [util, empty, power], period=PERIOD)
+
+    layout = figure["layout"]
+    go.Figure({"layout": layout})
+    assert [trace["yaxis"] for trace in figure["data"]] == ["y", "y2", "y3"]
+    assert cells_of(figure["data"][0]) == [[0, 5], [None, None], [None, 0]]
+    assert figure["data"][2]["y"] == [500.0, None]
+    assert [title["text"] for title in layout["annotations"]] == ["State", "Utilisation", "Power"]
+    # two rows of 16 px with a line of 2, two panels of 116, three titles of 26
+    assert layout["height"] == 34 + 2 * 116 + 3 * 26 + 26
+    assert layout["yaxis3"]["domain"][0] == 0
+    assert layout["yaxis"]["domain"][1] == 1 - 26 / 344
+    assert layout["xaxis"]["anchor"] == "y3"
+    assert layout["xaxis"]["range"] == ["2026-11-20T00:00:00", "2026-11-20T02:00:00"]
+
+
+def test_without_anything_there_is_nothing_to_draw():
+    assert panels.stacked(None, HOURS[:2], [Panel("Clock", [])], period=PERIOD)["data"] == []
