@@ -6,8 +6,9 @@ every refusal. From what the view stored the door learns.
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -45,8 +46,8 @@ MAX_PACKED = 262_144
 # eight
 # GPUs. What is more goes the long way, which counts (inventory/intake.py).
 MAX_SHORT_BYTES = 64 * 1024 * 1024
-# Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins
-# anew.
+# Nodes that a process remembers, about 5 kB each, 15 kB with jobs; who was not heard for longest is
+# forgotten for one more.
 MAX_SENDERS = 20_000
 
 
@@ -57,7 +58,7 @@ class Door:
 
     def __init__(self, django: Application) -> None:
         self.django = django
-        self._senders: dict[bytes, Sender] = {}
+        self._senders: OrderedDict[bytes, Sender] = OrderedDict()  # heard last comes last
         self._noted: dict[int, datetime] = {}  # token id -> when its use was last noted
         self._hour_ms = 0
         self._short_bytes: Counter[int] = Counter()  # of this hour, by node id
@@ -76,7 +77,7 @@ class Door:
     def offered(self, environ: Environ) -> Offered | None:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
-        sender = self._senders.get(_key(environ))
+        sender = self._heard(_key(environ))
         packed = environ["wsgi.input"].getvalue()
         if sender is None or len(packed) > MAX_PACKED or not _is_usual(environ, now):
             return None
@@ -86,6 +87,13 @@ class Door:
         return Offered(
             sender, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
         )
+
+    def _heard(self, key: bytes) -> Sender | None:
+        sender = self._senders.get(key)
+        # a thread of the long way may forget it meanwhile
+        with suppress(KeyError):
+            self._senders.move_to_end(key)
+        return sender
 
     def _is_within_hour(self, node_id: int, length: int, now: datetime) -> bool:
         """Whether the node may send so much more by the short way in this hour; it is counted."""
@@ -115,9 +123,9 @@ class Door:
             and _is_usual(environ, timezone.now())
             and (sender := learning.sender(lesson)) is not None
         ):
-            if len(self._senders) >= MAX_SENDERS:
-                self._senders.clear()
             self._senders[_key(environ)] = sender
+            while len(self._senders) > MAX_SENDERS:
+                self._senders.popitem(last=False)
             used_at = lesson.token.last_used_at or lesson.received_at
             self._noted.setdefault(sender.token_id, used_at)
         return answer

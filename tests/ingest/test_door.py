@@ -359,16 +359,19 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
     assert Batch.objects.count() == 5
 
 
-def test_a_door_that_knows_too_many_begins_anew(client, monkeypatch):
-    monkeypatch.setattr(door, "MAX_SENDERS", 1)
-    one, two = token("n1"), token("n2")
-    post(client, step(0), bearer=one)
-    post(client, step(0, node="n2", gpus=[gpu("GPU-2")]), bearer=two)
+def test_a_door_that_knows_too_many_forgets_who_was_not_heard_for_longest(client, monkeypatch):
+    monkeypatch.setattr(door, "MAX_SENDERS", 2)
+    bearers = {name: token(name) for name in ("n1", "n2", "n3")}
 
-    post(client, step(1), bearer=one)
-    post(client, step(2), bearer=one)
+    def send(name, number):
+        body = step(number, node=name, gpus=[gpu(f"GPU-{name}")])
+        before = client.long
+        post(client, body, bearer=bearers[name])
+        return "long" if client.long > before else "short"
 
-    assert (client.long, client.short) == (3, 1)
+    assert [send("n1", 0), send("n2", 0), send("n1", 1)] == ["long", "long", "short"]
+    assert send("n3", 0) == "long"
+    assert [send("n1", 2), send("n3", 1), send("n2", 1)] == ["short", "short", "long"]
 
 
 # --- the same story by both ways ---
