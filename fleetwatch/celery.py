@@ -14,6 +14,7 @@ from celery.signals import worker_process_init, worker_ready
 from django.db import connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
+from fleetwatch.lib import allocator
 from fleetwatch.operations import disk
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
@@ -133,6 +134,11 @@ def forget_the_parents_pool(**_: object) -> None:
     for connection in connections.all(initialized_only=True):
         if isinstance(connection, DatabaseWrapper):
             connection.close_pool()
+
+
+@worker_process_init.connect  # type: ignore[untyped-decorator]
+def keep_freed_memory(**_: object) -> None:
+    allocator.keep_freed()
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]
