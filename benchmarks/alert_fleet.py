@@ -123,7 +123,7 @@ def _tile_cells(posted_day: Interval, shift: int) -> None:
         if len(tiled["gpu_id"]):
             node_id = node_of[int(tiled["gpu_id"][0])]
             hours = range(start_ms, end_ms, HOUR_MS)
-            hour_cells.write(node_id, tiled, hours, start_ms=start_ms, end_ms=end_ms)
+            hour_cells.write({node_id: (tiled, hours)}, start_ms=start_ms, end_ms=end_ms)
 
 
 @cache

@@ -448,7 +448,7 @@ def _growing_hour() -> Iterator[int]:
         for node_id, table in whole.items():
             is_told = table["start_ms"] < told_ms
             told = {name: values[is_told] for name, values in table.items()}
-            hour_cells.write(node_id, told, [start_ms], start_ms=start_ms, end_ms=end_ms)
+            hour_cells.write({node_id: (told, [start_ms])}, start_ms=start_ms, end_ms=end_ms)
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s",

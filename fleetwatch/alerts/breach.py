@@ -16,7 +16,7 @@ from fleetwatch.notify.message import one_line
 Line = tuple[str, str]  # a label and its value
 
 MINUTE_MS = 60_000
-# agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
+# agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
 STALE_MS = 10 * MINUTE_MS
 
 

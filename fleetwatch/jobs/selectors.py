@@ -156,13 +156,20 @@ def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]
     """When each job source of the node answered in [start_ms, end_ms) and when it did not; never
     both at once.
     """
-    rows = [
-        SourceSpans(kind, ok, to_spans(spans))
-        for kind, ok, spans in execute(
-            SOURCE_STATUS, {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms}
-        )
-    ]
-    return [row for row in rows if row.spans]
+    return source_status_of([node_id], start_ms, end_ms)[node_id]
+
+
+def source_status_of(
+    node_ids: Sequence[int], start_ms: int, end_ms: int
+) -> dict[int, list[SourceSpans]]:
+    """Per node what `source_status` gives, in one statement."""
+    sources: dict[int, list[SourceSpans]] = {node_id: [] for node_id in node_ids}
+    asked = {"node_ids": list(node_ids), "start_ms": start_ms, "end_ms": end_ms}
+    for node_id, kind, ok, spans in execute(SOURCE_STATUS, asked):
+        source = SourceSpans(kind, ok, to_spans(spans))
+        if source.spans:
+            sources[node_id].append(source)
+    return sources
 
 
 def job_sources(node_ids: Iterable[int] | None = None) -> dict[int, list[JobSource]]:

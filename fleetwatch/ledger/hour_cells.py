@@ -3,7 +3,7 @@ by diagnosis.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -13,9 +13,10 @@ from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import NAMES, Table
 from fleetwatch.ledger.judgement.observations import Ints, Mask
 from fleetwatch.ledger.models import HourCells
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import execute
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry.directory import compress, decompress
 
 # columns of a payload, 64 bits each and then 32; start_ms from the hour on
@@ -30,27 +31,41 @@ _READ = (
 )
 _REPLACE = """
 INSERT INTO ledger_hourcells (node_id, hour, payload)
-SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS given (hour, payload)
+SELECT * FROM unnest(%(nodes)s::bigint[], %(hours)s::timestamptz[], %(payloads)b::bytea[])
 ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
+RETURNING node_id
 """
 
 
-def write(node_id: int, cells: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
-    """Replaces the pieces of these clock hours within [start_ms, end_ms), in the transaction that
-    writes their entries.
+def write(cells: Mapping[int, tuple[Table, Iterable[int]]], *, start_ms: int, end_ms: int) -> None:
+    """By node replaces the pieces of these clock hours within [start_ms, end_ms), in the
+    transaction that writes their entries.
     """
-    wanted = sorted(hours)
+    rows = [
+        (node_id, from_ms(hour), payload)
+        for node_id, (table, hours) in cells.items()
+        for hour, payload in _payloads(node_id, table, hours, (start_ms, end_ms))
+    ]
+    if rows:
+        node_ids, hours, payloads = zip(*rows, strict=True)
+        given = {"nodes": integers(node_ids), "hours": list(hours), "payloads": list(payloads)}
+        run(_REPLACE, given)
+
+
+def _payloads(
+    node_id: int, cells: Table, hours: Iterable[int], within: Span
+) -> Iterator[tuple[int, bytes]]:
+    """Each of the hours with what its row is to hold."""
+    start_ms, end_ms = within
     fresh = cell_states.by_hour(_where(cells, _within(cells, start_ms, end_ms)))
     none = cell_states.joined([])
-    payloads = []
-    for hour in wanted:
+    for hour in sorted(hours):
         table = fresh.get(hour, none)
         if not start_ms <= hour <= end_ms - HOUR_MS:
             # an hour that a closed month's end cuts keeps the pieces of its other side
             kept = read([node_id], hour, hour + HOUR_MS).get(node_id, none)
             table = cell_states.joined([table, _where(kept, ~_within(kept, start_ms, end_ms))])
-        payloads.append(_packed(table, hour))
-    execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
+        yield hour, _packed(table, hour)
 
 
 def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:

@@ -13,7 +13,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import departures_of_nodes, stays_of_nodes
 from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.inventory.stays import capacity as capacity_spans
-from fleetwatch.jobs.selectors import holdings, source_status
+from fleetwatch.jobs.selectors import holdings_of, source_status_of
 from fleetwatch.ledger import hour_cuts
 from fleetwatch.ledger.judgement import outages, states
 from fleetwatch.ledger.judgement.observations import (
@@ -21,6 +21,7 @@ from fleetwatch.ledger.judgement.observations import (
     FOREVER_MS,
     Capacity,
     Judgement,
+    NodeContext,
     Outage,
     Question,
 )
@@ -31,7 +32,7 @@ from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.intervals import ceil_hour_ms, floor_hour_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
-from fleetwatch.telemetry.selectors import boots, events, xids
+from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
@@ -75,6 +76,29 @@ def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
         gpus[gpu.node_id].append(gpu)
     steps = idle_steps(gpu.pk for of_node in gpus.values() for gpu in of_node)
     return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
+
+
+@dataclass(frozen=True, slots=True)
+class FactRows:
+    """What the facts of some nodes follow from, read at once; events of those that told any, with
+    their boots.
+    """
+
+    capacity: CapacityRows
+    events: Mapping[int, Sequence[TimedEvent]]
+    boots: Mapping[int, Sequence[int]]
+
+    def outages_until(self, node_id: int, gpu_id: int, until_ms: int) -> list[Outage]:
+        """The outages of a GPU of the node as events up to then tell them."""
+        earlier = [event for event in self.events.get(node_id, ()) if event.at_ms <= until_ms]
+        return outages.by_events(gpu_id, earlier, self.boots[node_id]) if earlier else []
+
+
+def fact_rows(nodes: Collection[Node]) -> FactRows:
+    """The rows as they are now."""
+    kinds = [*outages.BEGINNINGS, *outages.ENDS]
+    events = events_of_nodes([node.pk for node in nodes], kinds)
+    return FactRows(capacity_rows(nodes), events, boots_of_nodes(events))
 
 
 def all_capacities() -> Iterator[Capacity]:
@@ -139,7 +163,7 @@ def node_facts(
     node: Node,
     policy: Policy,
     own_zone: ZoneInfo,
-    rows: CapacityRows | None = None,
+    rows: FactRows | None = None,
     *,
     posted: Iterable[Posted] = (),
     unchanged_ms: int = 0,
@@ -150,19 +174,19 @@ def node_facts(
     `posted`: what the last posting took for granted; no window before `unchanged_ms` changed since
     then, and none is read again.
     """
-    gpus = capacities(node, rows)
+    rows = rows or fact_rows([node])
+    gpus = capacities(node, rows.capacity)
     if node.last_ms is None:
         return NodeFacts(node.pk, own_zone, gpus, outages={})
-    effective: dict[int, list[Outage]] = {}
-    if node_events := events(node.pk, node.last_ms + 1):
-        reboots = boots(node.pk)
-        before = {row.gpu_id: posted_outages(row) for row in posted}
-        # of a GPU that came back the last span of its capacity: an outage ends where that does
-        for gpu_id, gpu in {gpu.gpu_id: gpu for gpu in gpus}.items():
-            effective[gpu_id] = [
-                _effective(node.pk, outage, gpu, policy, before.get(gpu_id, []), unchanged_ms)
-                for outage in outages.by_events(gpu_id, node_events, reboots)
-            ]
+    before = {row.gpu_id: posted_outages(row) for row in posted}
+    # of a GPU that came back the last span of its capacity: an outage ends where that does
+    effective = {
+        gpu_id: [
+            _effective(node.pk, outage, gpu, policy, before.get(gpu_id, []), unchanged_ms)
+            for outage in rows.outages_until(node.pk, gpu_id, node.last_ms)
+        ]
+        for gpu_id, gpu in {gpu.gpu_id: gpu for gpu in gpus}.items()
+    }
     return NodeFacts(node.pk, own_zone, gpus, effective, node.last_ms)
 
 
@@ -233,36 +257,60 @@ def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judge
     """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the
     context they need.
     """
-    return states.judge(question(facts, start_ms, end_ms, policy))
+    return states.judge(question([facts], start_ms, end_ms, policy))
+
+
+def judge_nodes(
+    several: Sequence[NodeFacts], start_ms: int, end_ms: int, policy: Policy
+) -> dict[int, Judgement]:
+    """The same of several nodes, in one pass."""
+    judged = states.judge_nodes(question(several, start_ms, end_ms, policy))
+    return dict(zip((facts.node_id for facts in several), judged, strict=True))
 
 
 def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
     """The same as if nobody had observed anything: who held what, and what could not work."""
-    return states.judge(question(facts, start_ms, end_ms, policy, columns=()))
+    return states.judge(question([facts], start_ms, end_ms, policy, columns=()))
 
 
 def question(
-    facts: NodeFacts,
+    several: Sequence[NodeFacts],
     start_ms: int,
     end_ms: int,
     policy: Policy,
     *,
     columns: Sequence[str] = COLUMNS,
 ) -> Question:
-    """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are
+    """What is judged for the nodes' clock hours [start_ms, end_ms); without columns no windows are
     read.
     """
     low = floor_hour_ms(start_ms - policy.reach_ms)
     high = ceil_hour_ms(end_ms + policy.reach_ms)
+    node_ids = [facts.node_id for facts in several]
+    # from one ms earlier: a hold that began before the context is seen to
+    held = holdings_of(node_ids, low - 1, high)
+    sources = source_status_of(node_ids, low, high)
     return Question(
-        windows=frames.read_windows(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
-        capacities=facts.capacities,
-        # from one ms earlier: a hold that began before the context is seen to
-        holdings=holdings(facts.node_id, low - 1, high),
-        sources=source_status(facts.node_id, low, high),
-        outages=facts.outages,
-        cuts=hour_cuts.edges(low, high, facts.zone),
+        windows=_windows(node_ids, low, high, columns),
+        nodes=[
+            NodeContext(
+                facts.capacities,
+                held[facts.node_id],
+                sources[facts.node_id],
+                facts.outages,
+                facts.silent_ms,
+            )
+            for facts in several
+        ],
+        cuts=hour_cuts.edges(low, high, several[0].zone),
         target=(start_ms, end_ms),
         policy=policy,
-        silent_ms=facts.silent_ms,
     )
+
+
+def _windows(node_ids: Sequence[int], low: int, high: int, columns: Sequence[str]) -> frames.Frame:
+    """The nodes' windows, one node after the other."""
+    if not columns:
+        return _NO_WINDOWS
+    every = frames.of_nodes(node_ids, low, high, columns, ())
+    return frames.together([windows for _, windows, _ in every])

@@ -52,7 +52,7 @@ def _forget_entries(end: datetime) -> int:
     midnight_ms = to_ms(end) // DAY_MS * DAY_MS
     partly = Entry.objects.filter(start__gte=from_ms(midnight_ms), start__lt=end)
     for node_id in partly.order_by("node_id").values_list("node_id", flat=True).distinct():
-        hour_rows.count_versions(node_id, range(midnight_ms, to_ms(end), HOUR_MS))
+        hour_rows.count_versions({node_id: range(midnight_ms, to_ms(end), HOUR_MS)})
     NodeDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
     StateDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
     return Entry.objects.filter(start__lt=end).delete()[0]

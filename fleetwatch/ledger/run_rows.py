@@ -3,7 +3,7 @@ written as text or parsed.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -37,15 +37,16 @@ _COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY
 
 # a part lies within one hour: the lower bound on its end only lets the index be used
 _STORED = """
-SELECT string_agg(
+SELECT node_id, string_agg(
     int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues)
     || array_send(state_ms) || array_send(figures)
     || int8send(coalesce(job_id, %(nobody)s))
     || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint), ''
 )
 FROM ledger_run
-WHERE node_id = %(node_id)s AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s
+WHERE node_id = ANY(%(node_ids)s) AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s
 AND start_ms >= %(start_ms)s
+GROUP BY node_id
 """
 
 
@@ -62,17 +63,19 @@ def judged_rows(judged: Judgement, *, within: Span) -> Rows:
     return _ordered(rows)
 
 
-def stored_rows(node_id: int, start_ms: int, end_ms: int) -> Rows:
-    """The stored parts of [start_ms, end_ms), in their order."""
+def stored_rows(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Rows]:
+    """Each node's stored parts of [start_ms, end_ms), in their order."""
     wanted = {
-        "node_id": node_id,
+        "node_ids": np.array(node_ids, dtype=np.int64),
         "start_ms": start_ms,
         "end_ms": end_ms,
         "nobody": NOBODY,
         "conditions": list(CONDITIONS),
     }
-    (packed,) = fetched(_STORED, wanted)[0]
-    return _ordered(np.frombuffer(packed or b"", dtype=_ROW))
+    stored = dict.fromkeys(node_ids, NO_ROWS)
+    for node_id, packed in fetched(_STORED, wanted):
+        stored[node_id] = _ordered(np.frombuffer(packed, dtype=_ROW))
+    return stored
 
 
 def by_hour(rows: Rows) -> dict[int, Rows]:
@@ -94,26 +97,35 @@ def differing(
     }
 
 
-def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
-    """Appends the rows to the table."""
-    if not any(map(len, hours.values())):
+def copy(parts: Mapping[int, Mapping[int, Rows]]) -> None:
+    """Appends the nodes' rows to the table."""
+    counts = {node_id: sum(map(len, hours.values())) for node_id, hours in parts.items()}
+    node_ids = np.repeat(np.array([*counts], dtype=np.int64), [*counts.values()])
+    if not len(node_ids):
         return
-    rows = np.concatenate(list(hours.values()))
+    # as bytes: numpy would compare every column of every hour before it joins two
+    rows = np.frombuffer(
+        b"".join(some.tobytes() for hours in parts.values() for some in hours.values()), dtype=_ROW
+    )
+    payload = _BEGIN + b"".join(_by_kind(node_ids, rows)) + _END
+    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
+        sink.write(payload)
+
+
+def _by_kind(node_ids: Ints, rows: Rows) -> Iterator[bytes]:
+    """The rows as COPY takes them, those of one condition, held or not, together."""
     kind = 2 * rows["condition"] + (rows["job_id"] != NOBODY)
-    payload = _BEGIN
     for number in np.unique(kind).tolist():
         condition, is_held = divmod(number, 2)
-        some = rows[kind == number]
-        payload += _copied(node_id, some, CONDITIONS[condition - 1], is_held=bool(is_held))
-    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
-        sink.write(payload + _END)
+        own = kind == number
+        yield _copied(node_ids[own], rows[own], CONDITIONS[condition - 1], is_held=bool(is_held))
 
 
-def _copied(node_id: int, rows: Rows, condition: str, *, is_held: bool) -> bytes:
+def _copied(node_ids: Ints, rows: Rows, condition: str, *, is_held: bool) -> bytes:
     """Rows of one condition, held or not, as COPY takes them, without its head and end."""
     copied: Rows = np.zeros(len(rows), dtype=_copied_row(condition, is_held=is_held))
     values: dict[str, Any] = {name: rows[name] for name in _ROW.names or ()}
-    values |= {"node_id": node_id, "condition": condition}
+    values |= {"node_id": node_ids, "condition": condition}
     copied["columns"] = len(_COPIED_NAMES)
     for name in _COPIED_NAMES:
         length = copied.dtype[name].itemsize

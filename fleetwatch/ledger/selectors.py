@@ -9,7 +9,7 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger.models import Adjustment, ClosedMonth, IdlePower, Run
+from fleetwatch.ledger.models import Adjustment, ClosedMonth, IdlePower, Posted, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
@@ -173,8 +173,8 @@ def runs(
 def open_idle_runs(now: datetime) -> list[RunSpan]:
     """The runs of GPUs that are quiet and idle now under a job, by job and GPU.
 
-    Now is where the node's telemetry ends: a node silent for longer than LIVE_SLACK_MS
-    says nothing of now, so nothing of it is here.
+    Now is where the node's telemetry ended when it was posted last: a node silent for longer than
+    LIVE_SLACK_MS says nothing of now, so nothing of it is here.
     """
     ends = _open_quiet_ends(to_ms(now))
     if not ends:
@@ -210,12 +210,22 @@ def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
         job__isnull=False,
         end_ms__gt=now_ms - 2 * LIVE_SLACK_MS,
     )
-    ends = {}
-    for part in parts.order_by("start_ms"):
-        node = live[part.node_id]
-        if part.end_ms >= (node.last_ms or 0) - OPEN_WINDOWS * 1000 * node.window_s:
-            ends[part.gpu_id, part.job_id] = part.end_ms
-    return ends
+    every = list(parts.order_by("start_ms"))
+    posted_ms = _posted_ms({part.gpu_id for part in every})
+    return {
+        (part.gpu_id, part.job_id): part.end_ms
+        for part in every
+        if part.end_ms >= posted_ms[part.gpu_id] - OPEN_WINDOWS * 1000 * live[part.node_id].window_s
+    }
+
+
+def _posted_ms(gpu_ids: Collection[int]) -> dict[int, int]:
+    """Where each GPU's capacity ended when it was posted last: telemetry goes on while its hour
+    waits to be posted again.
+    """
+    rows = Posted.objects.filter(gpu__in=gpu_ids)
+    ends = {row.gpu_id: row.spans[-1][1] for row in rows if row.spans}
+    return {gpu_id: ends.get(gpu_id, 0) for gpu_id in gpu_ids}
 
 
 def _lane(part: Run) -> Lane:

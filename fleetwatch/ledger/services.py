@@ -1,9 +1,9 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, partial
 from zoneinfo import ZoneInfo
 
@@ -18,7 +18,7 @@ from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
 from fleetwatch.ledger.judgement.observations import FOREVER_MS, spans_by_gpu
-from fleetwatch.ledger.judgement_inputs import CapacityRows, NodeFacts, posted_outages
+from fleetwatch.ledger.judgement_inputs import FactRows, NodeFacts, posted_outages
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
@@ -26,19 +26,22 @@ from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
-from fleetwatch.lib.intervals import EPOCH, HOUR_MS, ceil_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import EPOCH, HOUR_MS, ceil_hour_ms, floor_hour, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
-# Hours claimed in one transaction: long enough to share context, short enough to lose little when
-# killed.
-HOURS_PER_TRANSACTION = 48
-# Hours judged in one pass: bounds memory (8 GPUs x 24 h are 69,000 windows).
+# Nodes posted in one transaction: they share statements, and what little a kill undoes.
+NODES_AT_ONCE = 32
+# Hours claimed in it: a day of each, some seconds of work.
+HOURS_AT_ONCE = NODES_AT_ONCE * 24
+# Hours judged in one pass, of all its nodes: bounds memory (8 GPUs x 24 h are 69,000 windows).
 HOURS_PER_PASS = 24
-# What a posting says of itself.
-DONE = ("hours", "nodes", "changed", "entries", "runs", "late", "adjustments")
+AT_ONCE = timedelta()
+# What a posting says of itself; `alone`: nodes that were posted one by one, after several failed
+# together.
+DONE = ("hours", "nodes", "changed", "entries", "runs", "late", "adjustments", "alone")
 
 log = structlog.get_logger(__name__)
 
@@ -47,58 +50,15 @@ class PostingError(Exception):
     """Some nodes could not be posted; their hours wait, behind all others."""
 
 
-def post(now: datetime, limit: int) -> dict[str, int]:
-    """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most
-    `limit` hours are claimed.
-
-    Safe twice, late and in parallel: hours are claimed by node, recomputed whole and
-    released in one transaction. `late`: hours too old to be judged again (their columns are gone).
-    Raises PostingError at the end when a node failed; it keeps no other from being posted.
-    """
-    did = Counter(dict.fromkeys(DONE, 0))
-    failures: dict[int, Exception] = {}
-    while did["hours"] < limit:
-        posted = _post_next(limit - did["hours"], failures, now=now)
-        if not posted:
-            break
-        did.update(posted)
-    if failures:
-        node_id, error = next(iter(failures.items()))
-        raise PostingError(
-            f"{len(failures)} nodes could not be posted; node {node_id}: {error}"
-        ) from error
-    return did
-
-
-@transaction.atomic
-def _post_next(limit: int, failures: dict[int, Exception], *, now: datetime) -> Counter[str]:
-    """Of the hours that wait longest, at most so many; nothing where none wait but of nodes that
-    failed before.
-    """
-    closing.keep_open()
-    claims = claim_touched(min(HOURS_PER_TRANSACTION, limit))
-    by_node: dict[int, list[int]] = defaultdict(list)
-    for node_id, hour, _ in claims:
-        by_node[node_id].append(to_ms(hour))
-    if by_node.keys() <= failures.keys():
-        return Counter()
-    did = Counter(hours=len(claims), nodes=len(by_node))
-    context = _context(by_node)
-    for node in context.nodes:
-        _post_or_put_back(node, by_node[node.pk], context, now=now, did=did, failures=failures)
-    release_touched([mark for _, _, marks in claims for mark in marks])
-    return did
-
-
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The nodes of a transaction, what is known of their GPUs, and what they are posted by.
+    """Nodes, what is known of their GPUs, and what they are posted by.
 
     `reach_ms`: how far a change may reach.
     """
 
     nodes: list[Node]
-    capacity_rows: CapacityRows
+    rows: FactRows
     posted: dict[int, dict[int, Posted]]
     policy_id: int
     policy: Policy
@@ -114,24 +74,100 @@ class _Context:
             node,
             self.policy,
             self.zone,
-            self.capacity_rows,
+            self.rows,
             posted=self.posted[node.pk].values(),
             unchanged_ms=min(hours) - 2 * HOUR_MS,
         )
 
 
-def _context(node_ids: Collection[int]) -> _Context:
+def post(now: datetime, limit: int, *, open_hour_each: timedelta = AT_ONCE) -> dict[str, int]:
+    """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most
+    `limit` hours are claimed.
+
+    The hour that goes on waits until its node was posted `open_hour_each` ago. Safe twice, late and
+    in parallel: hours are claimed by node, recomputed whole and released in one transaction.
+    `late`: hours too old to be judged again (their columns are gone). Raises PostingError at the
+    end when a node failed; it keeps no other from being posted.
+    """
+    did = Counter(dict.fromkeys(DONE, 0))
+    failures: dict[int, Exception] = {}
+    while did["hours"] < limit:
+        posted = _post_next(limit - did["hours"], failures, now=now, before=now - open_hour_each)
+        if not posted:
+            break
+        did.update(posted)
+    if failures:
+        node_id, error = next(iter(failures.items()))
+        raise PostingError(
+            f"{len(failures)} nodes could not be posted; node {node_id}: {error}"
+        ) from error
+    return did
+
+
+@transaction.atomic
+def _post_next(
+    limit: int, failures: dict[int, Exception], *, now: datetime, before: datetime
+) -> Counter[str]:
+    """Of the hours that wait longest, at most so many; nothing where none wait but of nodes that
+    failed before.
+    """
+    closing.keep_open()
+    claims = claim_touched(
+        min(HOURS_AT_ONCE, limit),
+        nodes=NODES_AT_ONCE,
+        this_hour=floor_hour(now),
+        posted_before=before,
+    )
+    if claims.keys() <= failures.keys():
+        return Counter()
+    context = _read_context(claims)
+    hours = {node: [*map(to_ms, claims[node.pk])] for node in context.nodes}
+    did = Counter(hours=sum(map(len, claims.values())), nodes=len(claims))
+    did.update(_post_nodes(hours, context, now=now, failures=failures))
+    release_touched(claims, posted_at=now)
+    return did
+
+
+def _post_nodes(
+    hours: Mapping[Node, Sequence[int]],
+    context: _Context,
+    *,
+    now: datetime,
+    failures: dict[int, Exception],
+) -> Counter[str]:
+    """Posts the nodes together; where that fails one by one, so that a bad one keeps no other. One
+    that fails alone goes to the end of the queue: its hours stay as they were, marked anew.
+    """
+    try:
+        with transaction.atomic():
+            return _post_group(hours, context, now=now)
+    except Exception as error:
+        if len(hours) > 1:
+            log.warning("nodes are posted one by one", nodes=len(hours), error=str(error))
+            did = Counter(alone=len(hours))
+            for node, of_node in hours.items():
+                did.update(_post_nodes({node: of_node}, context, now=now, failures=failures))
+            return did
+        ((node, of_node),) = hours.items()
+        log.exception("node not posted", node_id=node.pk, hours=len(of_node))
+        failures[node.pk] = error
+        touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in of_node])
+        return Counter()
+
+
+def _read_context(node_ids: Iterable[int]) -> _Context:
     """Read after the claim: what changes later marks its hours anew."""
-    rows = Node.objects.in_bulk(node_ids)
-    nodes = [rows[node_id] for node_id in node_ids if node_id in rows]
+    wanted = list(node_ids)
+    rows = Node.objects.in_bulk(wanted)
+    nodes = [rows[node_id] for node_id in wanted if node_id in rows]
     posted: dict[int, dict[int, Posted]] = defaultdict(dict)
-    for row in Posted.objects.filter(gpu__node__in=node_ids).select_related("gpu"):
+    for row in Posted.objects.filter(gpu__node__in=wanted).select_related("gpu"):
         posted[row.gpu.node_id][row.gpu_id] = row
     policy_id, policy = current_policy()
     closed = policy_plan.frontier()
     return _Context(
         nodes,
-        judgement_inputs.capacity_rows(nodes),
+        judgement_inputs.fact_rows(nodes),
         posted,
         policy_id,
         policy,
@@ -142,25 +178,176 @@ def _context(node_ids: Collection[int]) -> _Context:
     )
 
 
-def _post_or_put_back(
-    node: Node,
-    hours: list[int],
-    context: _Context,
-    *,
-    now: datetime,
-    did: Counter[str],
-    failures: dict[int, Exception],
-) -> None:
-    """Posts a node's hours, or leaves them as they were and marks them anew: a node that can't be
-    posted goes to the end of the queue.
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """What is posted of a node: the pieces, by what is known of it; and what it is then taken
+    for.
     """
-    try:
-        with transaction.atomic():
-            did.update(_post_node(node, hours, context, now=now))
-    except Exception as error:
-        log.exception("node not posted", node_id=node.pk, hours=len(hours))
-        failures[node.pk] = error
-        touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in hours])
+
+    node: Node
+    facts: NodeFacts
+    granted: list[Posted]
+    pieces: list[Piece]
+    books: Books
+
+
+def _post_group(
+    hours: Mapping[Node, Sequence[int]], context: _Context, *, now: datetime
+) -> Counter[str]:
+    """Posts the nodes' hours, and those that what changed in them reaches; how much changed."""
+    oldest_ms = _oldest_ms(now, context.reach_ms)
+    posts = [
+        _planned(node, of_node, context, oldest_ms, now=now) for node, of_node in hours.items()
+    ]
+    did = Counter(late=sum(hour < oldest_ms for of_node in hours.values() for hour in of_node))
+    did.update(_post_open(posts, context))
+    for each in posts:
+        did.update(_post_closed(each, context))
+        posted = context.posted[each.node.pk]
+        did.update(final.write(each.books, each.facts, context.policy, posted, until_ms=oldest_ms))
+    _remember([row for each in posts for row in each.granted], context.posted)
+    return did
+
+
+def _planned(
+    node: Node, hours: Sequence[int], context: _Context, oldest_ms: int, *, now: datetime
+) -> _Post:
+    posted = context.posted[node.pk]
+    facts = context.facts(node, hours)
+    granted = _granted(facts)
+    changed = _changed_since(posted, granted)
+    bounds = _bounds([*posted.values(), *granted], oldest_ms)
+    pieces = _pieces(node.pk, hours, changed, context, within=bounds)
+    books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
+    return _Post(node, facts, granted, pieces, books)
+
+
+def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
+    """From when to when some GPU is or was capacity, in hours that can still be judged."""
+    spans = [span for row in capacity for span in row.spans]
+    first_ms = min((start for start, _ in spans), default=oldest_ms)
+    return max(first_ms, oldest_ms), max((end for _, end in spans), default=oldest_ms)
+
+
+def _pieces(
+    node_id: int, hours: Iterable[int], changed: Iterable[Span], context: _Context, *, within: Span
+) -> list[Piece]:
+    """What is judged differently within reach of these hours and of what else changed."""
+    spans = [*changed, *((hour, hour + HOUR_MS) for hour in hours)]
+    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in spans]
+    return policy_plan.to_post(
+        node_id,
+        hour_cuts.hours_touching(reached, within=within),
+        policy_id=context.policy_id,
+        closed=context.closed,
+        at_most=HOURS_PER_PASS,
+    )
+
+
+def _post_open(posts: Iterable[_Post], context: _Context) -> Counter[str]:
+    """How much of the open pieces changed; nodes with the same piece are judged in one pass."""
+    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
+    for each in posts:
+        for piece in each.pieces:
+            if not piece.is_closed:
+                alike[piece].append(each.facts)
+    did: Counter[str] = Counter()
+    for piece, facts in alike.items():
+        for some in _passes(facts, piece):
+            judged = judgement_inputs.judge_nodes(some, *piece.hours, context.policy)
+            span = (piece.start_ms, piece.end_ms)
+            did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
+    return did
+
+
+def _passes(facts: Sequence[NodeFacts], piece: Piece) -> Iterator[Sequence[NodeFacts]]:
+    """As many of the nodes at once as a pass may have hours of this piece."""
+    start_ms, end_ms = piece.hours
+    at_once = max(1, HOURS_PER_PASS * HOUR_MS // (end_ms - start_ms))
+    for first in range(0, len(facts), at_once):
+        yield facts[first : first + at_once]
+
+
+def _post_closed(post: _Post, context: _Context) -> Counter[str]:
+    """How many adjustments of closed months were written, and what changed of their runs."""
+    did: Counter[str] = Counter()
+    earlier = cache(partial(judgement_inputs.facts_by, post.node, context.zone))
+    for piece in post.pieces:
+        if piece.is_closed:
+            is_current = piece.policy_id == context.policy_id
+            own = (context.policy, post.facts) if is_current else earlier(piece.policy_id)
+            policy, facts = own
+            judged = judgement_inputs.judge(facts, *piece.hours, policy)
+            booked_at = post.books.booked_at
+            did.update(adjustments.book(post.node.pk, piece, judged, booked_at=booked_at))
+    return did
+
+
+def _oldest_ms(now: datetime, reach_ms: int) -> int:
+    """The first hour that can still be judged: it and its context still have their columns.
+
+    Hours that become final (retention.horizon) while they wait are posted all the same, for most of
+    retention.CONTEXT.
+    """
+    return to_ms(retention.columns_since(now)) + ceil_hour_ms(reach_ms)
+
+
+def _granted(facts: NodeFacts) -> list[Posted]:
+    """What is taken for granted of each GPU, as its row keeps it."""
+    return [
+        Posted(
+            gpu_id=gpu_id,
+            spans=[list(span) for span in spans],
+            outages=[
+                [
+                    outage.start_ms,
+                    None if outage.end_ms >= FOREVER_MS else outage.end_ms,
+                    outage.reason,
+                    outage.is_revived,
+                ]
+                for outage in facts.outages.get(gpu_id, [])
+            ],
+        )
+        for gpu_id, spans in spans_by_gpu(facts.capacities).items()
+    ]
+
+
+def _changed_since(posted: Mapping[int, Posted], granted: Iterable[Posted]) -> list[Span]:
+    """The time in which some GPU's capacity or unavailability is not what the last posting took it
+    for.
+    """
+    return [
+        span for row in granted for span in _changed(posted.get(row.gpu_id, Posted(spans=[])), row)
+    ]
+
+
+def _changed(before: Posted, after: Posted) -> list[Span]:
+    """The same of one GPU."""
+    changed = changed_time(*map(final.posted_spans, (before, after)))
+    was, now = (
+        {(outage.start_ms, outage.reason): outage.end_ms for outage in posted_outages(row)}
+        for row in (before, after)
+    )
+    for outage in was.keys() | now.keys():
+        # of what was no outage it had ended as it began
+        ends = [end_ms.get(outage, outage[0]) for end_ms in (was, now)]
+        if len(set(ends)) > 1:
+            changed.append((min(ends), max(ends)))
+    return changed
+
+
+def _remember(granted: Iterable[Posted], posted: Mapping[int, Mapping[int, Posted]]) -> None:
+    before = {
+        gpu_id: (row.spans, row.outages)
+        for of_node in posted.values()
+        for gpu_id, row in of_node.items()
+    }
+    Posted.objects.bulk_create(
+        [row for row in granted if (row.spans, row.outages) != before.get(row.gpu_id)],
+        update_conflicts=True,
+        unique_fields=["gpu"],
+        update_fields=["spans", "outages"],
+    )
 
 
 def repost(start_ms: int, end_ms: int) -> int:
@@ -235,127 +422,3 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
         return PolicyRow.objects.create(
             version=version, thresholds=policy.to_json(), created_at=now
         )
-
-
-def _post_node(node: Node, hours: list[int], context: _Context, *, now: datetime) -> Counter[str]:
-    """Posts the hours of one node, and those that what changed in them reaches."""
-    oldest_ms = _oldest_ms(now, context.reach_ms)
-    posted = context.posted[node.pk]
-    facts = context.facts(node, hours)
-    granted = _granted(facts)
-    changed = _changed_since(posted, granted)
-    bounds = _bounds([*posted.values(), *granted], oldest_ms)
-    pieces = _pieces(node.pk, hours, changed, context, within=bounds)
-    books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
-    did = _post_pieces(pieces, node, facts, context, books)
-    did.update(late=sum(hour < oldest_ms for hour in hours))
-    did.update(final.write(books, facts, context.policy, posted, until_ms=oldest_ms))
-    _remember(granted, posted)
-    return did
-
-
-def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
-    """From when to when some GPU is or was capacity, in hours that can still be judged."""
-    spans = [span for row in capacity for span in row.spans]
-    first_ms = min((start for start, _ in spans), default=oldest_ms)
-    return max(first_ms, oldest_ms), max((end for _, end in spans), default=oldest_ms)
-
-
-def _pieces(
-    node_id: int, hours: Iterable[int], changed: Iterable[Span], context: _Context, *, within: Span
-) -> list[Piece]:
-    """What is judged differently within reach of these hours and of what else changed."""
-    spans = [*changed, *((hour, hour + HOUR_MS) for hour in hours)]
-    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in spans]
-    return policy_plan.to_post(
-        node_id,
-        hour_cuts.hours_touching(reached, within=within),
-        policy_id=context.policy_id,
-        closed=context.closed,
-        at_most=HOURS_PER_PASS,
-    )
-
-
-def _post_pieces(
-    pieces: Iterable[Piece], node: Node, facts: NodeFacts, context: _Context, books: Books
-) -> Counter[str]:
-    """How much of the pieces changed."""
-    did: Counter[str] = Counter()
-    earlier = cache(partial(judgement_inputs.facts_by, node, context.zone))
-    for piece in pieces:
-        is_current = piece.policy_id == context.policy_id
-        own = (context.policy, facts) if is_current else earlier(piece.policy_id)
-        did.update(_post_piece(piece, *own, books))
-    return did
-
-
-def _post_piece(piece: Piece, policy: Policy, facts: NodeFacts, books: Books) -> dict[str, int]:
-    """How much of the piece changed: of a closed month as adjustments."""
-    judged = judgement_inputs.judge(facts, *piece.hours, policy)
-    if piece.is_closed:
-        return adjustments.book(books.node_id, piece, judged, booked_at=books.booked_at)
-    span = (piece.start_ms, piece.end_ms)
-    return hour_rows.replace(books.node_id, *span, judged, policy_id=books.policy_id)
-
-
-def _oldest_ms(now: datetime, reach_ms: int) -> int:
-    """The first hour that can still be judged: it and its context still have their columns.
-
-    Hours that become final (retention.horizon) while they wait are posted all the same, for most of
-    retention.CONTEXT.
-    """
-    return to_ms(retention.columns_since(now)) + ceil_hour_ms(reach_ms)
-
-
-def _granted(facts: NodeFacts) -> list[Posted]:
-    """What is taken for granted of each GPU, as its row keeps it."""
-    return [
-        Posted(
-            gpu_id=gpu_id,
-            spans=[list(span) for span in spans],
-            outages=[
-                [
-                    outage.start_ms,
-                    None if outage.end_ms >= FOREVER_MS else outage.end_ms,
-                    outage.reason,
-                    outage.is_revived,
-                ]
-                for outage in facts.outages.get(gpu_id, [])
-            ],
-        )
-        for gpu_id, spans in spans_by_gpu(facts.capacities).items()
-    ]
-
-
-def _changed_since(posted: Mapping[int, Posted], granted: Iterable[Posted]) -> list[Span]:
-    """The time in which some GPU's capacity or unavailability is not what the last posting took it
-    for.
-    """
-    return [
-        span for row in granted for span in _changed(posted.get(row.gpu_id, Posted(spans=[])), row)
-    ]
-
-
-def _changed(before: Posted, after: Posted) -> list[Span]:
-    """The same of one GPU."""
-    changed = changed_time(*map(final.posted_spans, (before, after)))
-    was, now = (
-        {(outage.start_ms, outage.reason): outage.end_ms for outage in posted_outages(row)}
-        for row in (before, after)
-    )
-    for outage in was.keys() | now.keys():
-        # of what was no outage it had ended as it began
-        ends = [end_ms.get(outage, outage[0]) for end_ms in (was, now)]
-        if len(set(ends)) > 1:
-            changed.append((min(ends), max(ends)))
-    return changed
-
-
-def _remember(granted: Iterable[Posted], posted: Mapping[int, Posted]) -> None:
-    before = {gpu_id: (row.spans, row.outages) for gpu_id, row in posted.items()}
-    Posted.objects.bulk_create(
-        [row for row in granted if (row.spans, row.outages) != before.get(row.gpu_id)],
-        update_conflicts=True,
-        unique_fields=["gpu"],
-        update_fields=["spans", "outages"],
-    )

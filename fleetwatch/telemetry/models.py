@@ -81,6 +81,13 @@ class TouchedHour(models.Model):
         indexes = [models.Index(fields=["node_id", "hour"], name="touchedhour_by_node")]
 
 
+class LastPosting(models.Model):
+    """When hours of a node were last posted: the hour that goes on waits for a while from then."""
+
+    node_id = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField()
+
+
 class LateHour(models.Model):
     """Windows of this node's hour came when it was final: how many batches brought some.
 
@@ -149,7 +156,7 @@ class HealthEvent(models.Model):
     text = models.CharField(max_length=400, blank=True, default="")
 
     class Meta:
-        # read by: selectors.events, a node's events up to a time
+        # read by: selectors.events_of_nodes
         indexes = [models.Index(fields=["node", "at_ms"], name="healthevent_by_node_and_time")]
         constraints = [
             models.UniqueConstraint(

@@ -2,9 +2,11 @@
 figures.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Count, Max, Sum
@@ -100,11 +102,24 @@ def late(node_id: int | None = None) -> Late:
     return Late(sums["hours"], sums["batches"] or 0, sums["last"])
 
 
-def events(node_id: int, until_ms: int) -> list[HealthEvent]:
-    """The node's health events before `until_ms`, oldest first."""
-    return list(
-        HealthEvent.objects.filter(node_id=node_id, at_ms__lt=until_ms).order_by("at_ms", "pk")
-    )
+class TimedEvent(NamedTuple):
+    """A health event of a GPU (None: of its node)."""
+
+    gpu_id: int | None
+    at_ms: int
+    kind: str
+    code: int | None
+
+
+def events_of_nodes(node_ids: Sequence[int], kinds: Sequence[str]) -> dict[int, list[TimedEvent]]:
+    """Node id -> its health events of these kinds, oldest first; nodes without any are not in
+    it.
+    """
+    events: dict[int, list[TimedEvent]] = defaultdict(list)
+    rows = HealthEvent.objects.filter(node__in=node_ids, kind__in=kinds).order_by("at_ms", "pk")
+    for node_id, *event in rows.values_list("node_id", *TimedEvent._fields):
+        events[node_id].append(TimedEvent(*event))
+    return dict(events)
 
 
 def xids(
@@ -136,15 +151,16 @@ def kept_ms(node_id: int) -> tuple[int, int] | None:
     return None if first_ms is None else (first_ms, last_ms)
 
 
-def boots(node_id: int) -> list[int]:
-    """When the node booted, in milliseconds corrected for its clock, ascending.
+def boots_of_nodes(node_ids: Iterable[int]) -> dict[int, list[int]]:
+    """Node id -> when it booted, in milliseconds corrected for its clock, ascending.
 
     A node that lost its spool has several boot ids for one start; the start is there once.
     """
-    rows = ReceivedSequence.objects.filter(node_id=node_id).values_list(
-        "boot_start_ms", "clock_offset_ms"
-    )
-    return sorted({start + offset for start, offset in rows})
+    boots: dict[int, set[int]] = {node_id: set() for node_id in node_ids}
+    rows = ReceivedSequence.objects.filter(node_id__in=boots)
+    for node_id, start, offset in rows.values_list("node_id", "boot_start_ms", "clock_offset_ms"):
+        boots[node_id].add(start + offset)
+    return {node_id: sorted(moments) for node_id, moments in boots.items()}
 
 
 def series(

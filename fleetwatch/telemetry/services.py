@@ -1,7 +1,6 @@
 """Writes of telemetry: batches as received, the marks of what is still to do, health events."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +14,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import partitions, retention
-from fleetwatch.telemetry.locks import POSTING, try_node_lock
+from fleetwatch.telemetry.locks import POSTING, try_node_locks
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, TouchedHour
 
 RECORD_SEQUENCE = """
@@ -32,6 +31,15 @@ RETURNING id
 NOTE_LATE = read_statement("telemetry/sql/note_late.sql")
 APPEND = read_statement("telemetry/sql/append_batch.sql")
 APPEND_STEADY = read_statement("telemetry/sql/append_steady.sql")
+WAITING = read_statement("telemetry/sql/nodes_to_post.sql")
+CLAIM = read_statement("telemetry/sql/claim_touched.sql")
+NOTE_POSTED = """
+INSERT INTO telemetry_lastposting AS last (node_id, at) SELECT unnest(%s::bigint[]), %s
+ON CONFLICT (node_id) DO UPDATE SET at = greatest(last.at, excluded.at)
+"""
+
+# Node id -> hour -> ids of the marks that say that it is to be posted.
+Claims = dict[int, dict[datetime, list[int]]]
 
 log = structlog.get_logger()
 
@@ -171,29 +179,51 @@ def _hours_of(spans_ms: Iterable[Span]) -> set[int]:
     }
 
 
-def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
-    """(node id, hour, ids of the marks) of at most `limit` hours to post, the longest waiting nodes
-    first.
+def claim_touched(
+    limit: int, *, nodes: int, this_hour: datetime, posted_before: datetime
+) -> Claims:
+    """Of at most so many nodes the hours to post, with the ids of their marks; at most `limit`
+    hours, the longest waiting nodes first, of the last one the newest hours.
 
-    Call it inside the transaction that posts them. A node is claimed by one
-    worker at a time (its lock goes with the transaction), newest hours first;
-    marks made meanwhile are not among the ids and so survive.
+    A node waits when an hour before `this_hour` is marked, or when it was not posted since
+    `posted_before`: then all its marks are claimed, those of the hour that goes on too. Call it
+    inside the transaction that posts them. A node is claimed by one worker at a time (its lock goes
+    with the transaction); marks made meanwhile are not among the ids and so survive.
     """
-    claims: list[tuple[int, datetime, list[int]]] = []
-    for node_id in _waiting_nodes():
-        if len(claims) >= limit:
+    waiting = execute(WAITING, {"this_hour": this_hour, "posted_before": posted_before})
+    claims: Claims = {}
+    for some in _shares(waiting, nodes=nodes, hours=limit):
+        mine = try_node_locks(POSTING, some)
+        wanted = {"nodes": [node_id for node_id in some if node_id in mine], "limit": limit}
+        for node_id, hour, mark_ids in execute(CLAIM, wanted) if mine else ():
+            claims.setdefault(node_id, {})[hour] = mark_ids
+        if claims:
             break
-        if try_node_lock(POSTING, node_id):
-            claims.extend(_claim_hours(node_id, limit - len(claims)))
     return claims
 
 
-def release_touched(mark_ids: Iterable[int]) -> int:
-    """How many marks were deleted: exactly the claimed ones, in the transaction that posted
-    them.
+def _shares(waiting: Iterable[tuple[int, int]], *, nodes: int, hours: int) -> Iterator[list[int]]:
+    """The waiting nodes in their order, in portions of as many as have that many hours together,
+    and at least one.
     """
-    deleted, _ = TouchedHour.objects.filter(pk__in=list(mark_ids)).delete()
-    return deleted
+    share: list[int] = []
+    in_share = 0
+    for node_id, count in waiting:
+        share.append(node_id)
+        in_share += count
+        if len(share) == nodes or in_share >= hours:
+            yield share
+            share = []
+            in_share = 0
+    if share:
+        yield share
+
+
+def release_touched(claims: Claims, *, posted_at: datetime) -> None:
+    """Deletes exactly the claimed marks, in the transaction that posted them, and notes when."""
+    marks = [mark for hours in claims.values() for ids in hours.values() for mark in ids]
+    execute("DELETE FROM telemetry_touchedhour WHERE id = ANY(%s::bigint[])", [integers(marks)])
+    execute(NOTE_POSTED, [integers(sorted(claims)), posted_at])
 
 
 def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span]]) -> set[int]:
@@ -257,30 +287,3 @@ def _moments(hours: Iterable[int]) -> list[datetime]:
 def _not_final(hours: set[int], received_at: datetime) -> set[int]:
     first = to_ms(retention.horizon(received_at)) // HOUR_MS
     return {hour for hour in hours if hour >= first}
-
-
-def _waiting_nodes() -> list[int]:
-    return [
-        node_id
-        for (node_id,) in execute(
-            "SELECT node_id FROM telemetry_touchedhour GROUP BY node_id ORDER BY min(id)"
-        )
-    ]
-
-
-def _claim_hours(node_id: int, limit: int) -> list[tuple[int, datetime, list[int]]]:
-    marks: dict[datetime, list[int]] = defaultdict(list)
-    for mark_id, hour in execute(
-        """
-            SELECT id, hour FROM telemetry_touchedhour
-            WHERE node_id = %(node)s AND hour IN (
-                SELECT DISTINCT hour FROM telemetry_touchedhour WHERE node_id = %(node)s
-                ORDER BY hour DESC LIMIT %(limit)s
-            )
-            ORDER BY hour
-            FOR UPDATE SKIP LOCKED
-            """,
-        {"node": node_id, "limit": limit},
-    ):
-        marks[hour].append(mark_id)
-    return [(node_id, hour, ids) for hour, ids in marks.items()]

@@ -50,4 +50,4 @@ def _add_cells(node_id: int, rows: list[dict[str, int]]) -> None:
         fresh = {name: np.array([row[name] for row in several]) for name in (*KEYS, *NAMES)}
         before = hour_cells.read([node_id], hour_ms, hour_ms + HOUR_MS).get(node_id)
         table = cell_states.joined([fresh, *([before] if before else [])])
-        hour_cells.write(node_id, table, [hour_ms], start_ms=hour_ms, end_ms=hour_ms + HOUR_MS)
+        hour_cells.write({node_id: (table, [hour_ms])}, start_ms=hour_ms, end_ms=hour_ms + HOUR_MS)

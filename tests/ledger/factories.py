@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.ledger.judgement import states
-from fleetwatch.ledger.judgement.observations import NOBODY, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.judgement.observations import (
+    NOBODY,
+    Capacity,
+    Judgement,
+    NodeContext,
+    Outage,
+    Question,
+)
 from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
 
 HOUR = 3_600_000
@@ -152,13 +159,17 @@ class Node:
         held = [Held(spans)] if self.holdings is None else self.holdings
         return Question(
             windows=columns(windows),
-            capacities=[a_gpu(end_ms=last)] if self.capacities is None else self.capacities,
-            holdings=[
-                replace(one, spans=_overlapping(one.spans, bounds[0] - 1, bounds[1]))
-                for one in held
+            nodes=[
+                NodeContext(
+                    capacities=[a_gpu(end_ms=last)] if self.capacities is None else self.capacities,
+                    holdings=[
+                        replace(one, spans=_overlapping(one.spans, bounds[0] - 1, bounds[1]))
+                        for one in held
+                    ],
+                    sources=[Reported(spans)] if self.sources is None else self.sources,
+                    outages=self.outages,
+                )
             ],
-            sources=[Reported(spans)] if self.sources is None else self.sources,
-            outages=self.outages,
             cuts=np.arange(bounds[0], bounds[1] + 1, HOUR, dtype=np.int64),
             target=(T0 + start * HOUR, T0 + end * HOUR),
             policy=self.policy,

@@ -30,9 +30,7 @@ def table(*rows):
 def written(name: str, hour_ms: int, *rows) -> int:
     node, _ = Node.objects.get_or_create(name=name)
     hour_cells.write(
-        node.pk,
-        table(*rows) if rows else joined([]),
-        [hour_ms],
+        {node.pk: (table(*rows) if rows else joined([]), [hour_ms])},
         start_ms=hour_ms,
         end_ms=hour_ms + HOUR_MS,
     )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleetwatch.ledger.judgement import states
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS
 from tests.ledger import timelines
 from tests.ledger.factories import HOUR, T0, capacity, parts, totals
@@ -34,6 +35,10 @@ def parts_of(judged):
         )
         for one in parts(judged)
     )
+
+
+def cells_of(judged):
+    return list(zip(*(column.tolist() for column in judged.cells.values()), strict=True))
 
 
 @RUNS
@@ -112,6 +117,26 @@ def test_3_hours_judged_one_by_one_are_the_days_judged_at_once(node):
 
     assert entries == as_set(whole)
     assert found == parts_of(whole)
+
+
+@RUNS
+@given(timelines.nodes(), timelines.nodes(), st.sampled_from([None, 0, 90]))
+def test_nodes_are_judged_together_as_each_alone(node, other, silent_after):
+    asked = [node.question(), replace(timelines.elsewhere(other), policy=node.policy).question()]
+    if silent_after is not None:
+        silent_ms = T0 + silent_after * 60_000
+        asked[1] = replace(asked[1], nodes=[replace(asked[1].nodes[0], silent_ms=silent_ms)])
+    windows = timelines.elsewhere(other).windows
+    both = replace(
+        asked[0],
+        windows=replace(node, windows=[*node.windows, *windows]).question().windows,
+        nodes=[*asked[0].nodes, *asked[1].nodes],
+    )
+
+    for judged, alone in zip(states.judge_nodes(both), map(states.judge, asked), strict=True):
+        assert as_set(judged) == as_set(alone)
+        assert parts_of(judged) == parts_of(alone)
+        assert cells_of(judged) == cells_of(alone)
 
 
 @RUNS

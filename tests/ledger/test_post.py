@@ -13,7 +13,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import services
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry.models import Batch, TouchedHour
 from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import (
@@ -263,10 +263,42 @@ def test_a_node_that_cannot_be_posted_keeps_no_other_from_it():
         services.post(NOW, 100)
 
     assert (states("well"), states("broken")) == ({"useful": HOUR_MS}, {})
+    assert TouchedHour.objects.count() == 1
 
     Batch.objects.filter(node_id=Node.objects.get(name="broken").pk).update(payload=kept)
     services.post(NOW, 100)
     assert states("broken") == {"useful": HOUR_MS}
+
+
+def test_the_hour_that_goes_on_is_posted_each_two_minutes_and_what_is_over_at_once():
+    sender = Sender()
+    before, other = T0 - MINUTE, Sender("n2")
+
+    def posted(minutes, seconds=0):
+        now = from_ms(T0 + (60 * minutes + seconds) * 1000)
+        services.post(now, 100, open_hour_each=timedelta(minutes=2))
+        return {name: sum(states(name).values()) for name in ("n1", "n2")}
+
+    store(sender.batch(T0, BUSY, **JOB), now=from_ms(T0 + MINUTE))
+    assert posted(1) == {"n1": MINUTE, "n2": 0}  # it was never posted: at once
+    store(sender.batch(T0 + MINUTE, BUSY, **JOB), now=from_ms(T0 + 2 * MINUTE))
+    store(other.batch(T0, BUSY), now=from_ms(T0 + 2 * MINUTE))
+    assert posted(2) == {"n1": MINUTE, "n2": MINUTE}
+    assert posted(2, seconds=59) == {"n1": MINUTE, "n2": MINUTE}
+    assert posted(3) == {"n1": 2 * MINUTE, "n2": MINUTE}
+    late = sender.batch(before, BUSY, **JOB)
+    store(late, now=from_ms(T0 + 4 * MINUTE))
+    assert posted(4) == {"n1": 3 * MINUTE, "n2": MINUTE}
+    assert not TouchedHour.objects.exists()
+
+
+def test_posting_at_once_waits_for_no_two_minutes():
+    sender = Sender()
+    post(sender.batch(T0, BUSY, **JOB), now=from_ms(T0 + MINUTE))
+
+    post(sender.batch(T0 + MINUTE, BUSY, **JOB), now=from_ms(T0 + 2 * MINUTE))
+
+    assert states() == {"useful": 2 * MINUTE}
 
 
 # --- the key property ---

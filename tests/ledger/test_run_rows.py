@@ -52,12 +52,12 @@ def differing(stored: dict[int, run_rows.Rows], judged: dict[int, run_rows.Rows]
 
 
 def stored() -> dict[int, run_rows.Rows]:
-    return run_rows.by_hour(run_rows.stored_rows(NODE, *SPAN))
+    return run_rows.by_hour(run_rows.stored_rows([NODE], *SPAN)[NODE])
 
 
 @pytest.mark.django_db
 def test_rows_are_stored_as_they_were_judged():
-    run_rows.copy(NODE, of(judgement()))
+    run_rows.copy({NODE: of(judgement())})
 
     columns = (
         "node_id",
@@ -100,7 +100,7 @@ def test_rows_are_stored_as_they_were_judged():
 @pytest.mark.django_db
 def test_what_was_stored_differs_in_nothing_whatever_order_it_was_stored_in():
     judged = of(judgement())
-    run_rows.copy(NODE, {hour: rows[::-1] for hour, rows in reversed(judged.items())})
+    run_rows.copy({NODE: {hour: rows[::-1] for hour, rows in reversed(judged.items())}})
 
     assert differing(stored(), judged) == {}
 
@@ -110,7 +110,7 @@ def test_what_was_stored_differs_in_nothing_whatever_order_it_was_stored_in():
     "column", ["gpu_id", "job_id", "condition", "end_ms", "continues", "state_ms"]
 )
 def test_an_hour_in_which_one_number_differs_is_written_anew(column):
-    run_rows.copy(NODE, of(judgement()))
+    run_rows.copy({NODE: of(judgement())})
     judged = judgement()
     changed = getattr(judged.parts, column).copy()
     changed[-1] = ~changed[-1] if column == "continues" else changed[-1] - 1
@@ -122,7 +122,7 @@ def test_an_hour_in_which_one_number_differs_is_written_anew(column):
 
 @pytest.mark.django_db
 def test_an_hour_that_nobody_judges_any_more_is_emptied():
-    run_rows.copy(NODE, of(judgement()))
+    run_rows.copy({NODE: of(judgement())})
 
     assert {hour: len(rows) for hour, rows in differing(stored(), {}).items()} == {
         HOUR: 0,
@@ -133,7 +133,7 @@ def test_an_hour_that_nobody_judges_any_more_is_emptied():
 @pytest.mark.django_db
 def test_a_stored_word_that_nobody_knows_differs():
     judged = of(judgement())
-    run_rows.copy(NODE, judged)
+    run_rows.copy({NODE: judged})
     Run.objects.filter(condition="free").update(condition="busy")
 
     assert list(differing(stored(), judged)) == [HOUR]

@@ -9,7 +9,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
-from tests.ledger.fleet import BUSY, MINUTE, QUIET, T0, Sender, a_job, held, post
+from tests.ledger.fleet import BUSY, MINUTE, QUIET, T0, Sender, a_job, held, post, store
 
 pytestmark = pytest.mark.django_db
 
@@ -96,6 +96,14 @@ def test_a_gpu_that_idles_now_is_named_with_its_job_and_since_when():
         T0 + 30 * MINUTE,
         T0 + 3 * HOUR_MS + MINUTE,
     )
+
+
+def test_a_gpu_goes_on_idling_while_its_newest_windows_wait_to_be_posted():
+    sender, now = idle_for(3)
+
+    store(sender.batch(T0 + 3 * HOUR_MS, QUIET, QUIET, **JOB), now=now + timedelta(minutes=2))
+
+    assert len(selectors.open_idle_runs(now + timedelta(minutes=2))) == 1
 
 
 def test_what_works_again_does_not_idle():

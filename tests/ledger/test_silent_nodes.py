@@ -323,9 +323,8 @@ def test_silence_changes_no_judgement_of_what_was_before_it():
     windows = factories.row((factories.QUIET, 5 * MINUTE))
     end_ms = factories.T0 + 5 * MINUTE
     heard_only = factories.Node(windows, end_ms=end_ms).question()
-    silent = replace(
-        factories.Node(windows, end_ms=end_ms + 30 * MINUTE).question(), silent_ms=end_ms
-    )
+    asked = factories.Node(windows, end_ms=end_ms + 30 * MINUTE).question()
+    silent = replace(asked, nodes=[replace(asked.nodes[0], silent_ms=end_ms)])
 
     before, after = list(judge(heard_only).entries), list(judge(silent).entries)
 

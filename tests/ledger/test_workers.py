@@ -42,7 +42,7 @@ django.setup()
 from datetime import datetime
 from fleetwatch.ledger import services
 
-def stuck(marks):
+def stuck(claims, posted_at):
     print("posted", flush=True)
     time.sleep(600)
 

@@ -187,15 +187,21 @@ def test_touching_leaves_out_hours_that_are_final(settings):
     assert [mark.hour for mark in TouchedHour.objects.all()] == [HOUR]
 
 
+def claim(limit, *, at=HOUR + timedelta(days=1), nodes=32):
+    """Of each claimed node its hours, when nobody waits any longer."""
+    return services.claim_touched(limit, nodes=nodes, this_hour=at, posted_before=at)
+
+
 def test_a_mark_made_after_the_claim_survives_the_release():
     node = make_node()
     services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
     with transaction.atomic():
-        [(node_id, hour, ids)] = services.claim_touched(10)
+        claims = claim(10)
         services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
-        services.release_touched(ids)
+        services.release_touched(claims, posted_at=HOUR)
 
-    assert (node_id, hour) == (node.pk, HOUR)
+    ((hour, ids),) = claims.pop(node.pk).items()
+    assert (hour, claims) == (HOUR, {})
     assert TouchedHour.objects.exclude(pk__in=ids).count() == 1
     assert TouchedHour.objects.count() == 1
 
@@ -205,9 +211,39 @@ def test_a_claim_is_bounded_and_takes_the_newest_hours_of_a_node_first():
     services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 5 * HOUR_MS)])
 
     with transaction.atomic():
-        claims = services.claim_touched(2)
+        claims = claim(2)
 
-    assert [hour for _, hour, _ in claims] == [HOUR + timedelta(hours=3), HOUR + timedelta(hours=4)]
+    assert [*claims[node.pk]] == [HOUR + timedelta(hours=3), HOUR + timedelta(hours=4)]
+
+
+def test_a_claim_has_so_many_nodes_at_most_those_that_wait_longest():
+    nodes = [make_node(name) for name in "abc"]
+    for node in reversed(nodes):
+        services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 2 * HOUR_MS)])
+
+    with transaction.atomic():
+        claims = claim(10, nodes=2)
+
+    assert [*claims] == [nodes[2].pk, nodes[1].pk]
+
+
+def test_the_hour_that_goes_on_waits_until_its_node_was_posted_long_ago():
+    node = make_node()
+    half_past = HOUR + timedelta(minutes=30)
+    services.release_touched({node.pk: {}}, posted_at=half_past)
+    services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
+
+    def claimed(posted_before):
+        with transaction.atomic():
+            return services.claim_touched(
+                10, nodes=32, this_hour=HOUR, posted_before=posted_before
+            ).get(node.pk, {})
+
+    assert [*claimed(half_past - timedelta(milliseconds=1))] == []
+    assert [*claimed(half_past)] == [HOUR]
+    # one that is over waits for nothing, and takes the other along
+    services.touch_hours(node.pk, [(HOUR_START_MS - 1, HOUR_START_MS)])
+    assert [*claimed(HOUR)] == [HOUR - timedelta(hours=1), HOUR]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -217,13 +253,11 @@ def test_two_workers_never_claim_one_node_at_once():
     services.touch_hours(second.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
 
     with transaction.atomic():
-        mine = services.claim_touched(1)
-        others = in_another_connection(
-            transaction.atomic(lambda: services.claim_touched(10))
-        ).result(timeout=10)
+        mine = claim(1)
+        others = in_another_connection(transaction.atomic(lambda: claim(10))).result(timeout=10)
 
-    assert [node_id for node_id, _, _ in mine] == [first.pk]
-    assert [node_id for node_id, _, _ in others] == [second.pk]
+    assert [*mine] == [first.pk]
+    assert [*others] == [second.pk]
 
 
 def test_an_event_is_stored_once_and_corrected_by_the_clock():
@@ -263,5 +297,6 @@ def test_events_and_boots_are_read_in_order_with_corrected_times():
     )
     services.store_events(node, batch, dict(enumerate(node.gpus.order_by("index"))), offset_ms=0)
 
-    assert selectors.boots(node.pk) == [1_000, 14_000]
-    assert [event.kind for event in selectors.events(node.pk, 3_000)] == ["xid"]
+    assert selectors.boots_of_nodes([node.pk]) == {node.pk: [1_000, 14_000]}
+    (events,) = selectors.events_of_nodes([node.pk], ["xid"]).values()
+    assert [event.kind for event in events] == ["xid"]

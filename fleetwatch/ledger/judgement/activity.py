@@ -19,9 +19,11 @@ from fleetwatch.ledger.judgement.labels import (
     Codes,
 )
 from fleetwatch.ledger.judgement.observations import (
+    NOBODY,
     Capacity,
     Columns,
     Floats,
+    Ints,
     Mask,
     Windows,
 )
@@ -354,12 +356,22 @@ def _context(columns: Columns, policy: Policy) -> Codes:
 
 def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
     """Each window's idle power and power limit, in W; NaN where they are not known."""
-    idle_w = np.full(len(windows.gpu_id), np.nan)
-    limit_w = idle_w.copy()
-    for gpu in capacities:
-        own = np.flatnonzero(windows.gpu_id == gpu.gpu_id)
-        # None becomes NaN
-        idle_w[own], limit_w[own] = np.array([gpu.idle_w, gpu.limit_w], dtype=np.float64)
-        for from_ms, watts in gpu.idle_steps:
-            idle_w[own[windows.start_ms[own] >= from_ms]] = watts
+    gpus = {gpu.gpu_id: gpu for gpu in sorted(capacities, key=lambda gpu: gpu.gpu_id)}
+    # None becomes NaN; one more, for windows of no capacity
+    watts = [(gpu.idle_w, gpu.limit_w) for gpu in gpus.values()]
+    table: Floats = np.array([*watts, (None, None)], dtype=np.float64)
+    place = _places(windows.gpu_id, np.array([*gpus], dtype=np.int64))
+    idle_w, limit_w = table[place].T.copy()
+    for number, gpu in enumerate(gpus.values()):
+        for from_ms, own_w in gpu.idle_steps:
+            idle_w[(place == number) & (windows.start_ms >= from_ms)] = own_w
     return idle_w, limit_w
+
+
+def _places(gpu_id: Ints, ids: Ints) -> Ints:
+    """Of each window its GPU's place among these ids (ascending); their number where it is none of
+    them.
+    """
+    place = np.searchsorted(ids, gpu_id)
+    place[np.append(ids, NOBODY)[place] != gpu_id] = len(ids)
+    return place

@@ -7,7 +7,7 @@ stretch is what of a timeline is alike. A place is a segment of a timeline that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,13 @@ class Holder:
     gpu_ms: Ints
 
 
+class Schedulers(NamedTuple):
+    """When every job scheduler of a node that reported answered, and when one did not."""
+
+    answered: Spans
+    unknown: Spans
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A GPU or MIG instance: its segments, who held them, and the time that nobody did."""
@@ -144,6 +151,8 @@ class Member:
     outages: list[Outage]
     first_ms: int
     live_end_ms: int | None
+    silent_ms: int  # from then on its node gave no sign of life
+    schedulers: Schedulers
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,10 @@ class Segments:
     is_metered: Mask
     is_by_power: Mask  # the counter's joules are more than the board can draw: watts stand for them
     labels: tuple[Label, ...]  # by their numbers
+
+    def of_members(self, values: Sequence[int]) -> Ints:
+        """A value per member for each of its segments."""
+        return np.repeat(np.array(values, dtype=np.int64), np.diff(self.first))
 
     @property
     def is_unobserved(self) -> Mask:

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from fleetwatch.ledger.judgement import gpu_segments
-from fleetwatch.ledger.judgement.columns import Activity, Holder, Member
+from fleetwatch.ledger.judgement.columns import Activity, Holder, Member, Schedulers
 from fleetwatch.ledger.judgement.gpu_segments import GPUSegments, Pieces
 from fleetwatch.ledger.judgement.labels import NO_SIGNAL
 from fleetwatch.ledger.judgement.observations import (
@@ -20,6 +20,7 @@ from fleetwatch.ledger.judgement.observations import (
     Hold,
     Ints,
     Mask,
+    NodeContext,
     Outage,
     Question,
     Spans,
@@ -35,20 +36,31 @@ NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
 def members(question: Question, activity: Activity) -> list[Member]:
     """Every GPU and instance with capacity in the time asked about."""
     pieces = _pieces(question, activity)
-    edges = list(map(gpu_segments.edges_of, gpu_segments.scheduler_status(question.sources)))
-    edges.append(np.array([question.silent_ms], dtype=np.int64))
     # a window says that the GPU is there, be its activity readable or not (a MIG parent's never
     # is); one more, for no window (-1)
     speaks = np.append((activity.unseen == 0) | (activity.unseen == NO_SIGNAL), False)
-    instances = _instances(question.capacities)
-    members: list[Member] = []
-    for gpu in question.capacities:
+    return [
+        member
+        for node in question.nodes
+        for member in _of_node(node, question.cuts, pieces, speaks)
+    ]
+
+
+def _of_node(
+    node: NodeContext, cuts: Ints, pieces: Mapping[int, Pieces], speaks: Mask
+) -> Iterator[Member]:
+    schedulers = gpu_segments.scheduler_status(node.sources)
+    edges = list(map(gpu_segments.edges_of, schedulers))
+    edges.append(np.array([node.silent_ms], dtype=np.int64))
+    instances = _instances(node.capacities)
+    for gpu in node.capacities:
         if gpu.parent_id is not None:
             continue
-        board = _Board(question, gpu, instances[gpu.gpu_id], pieces, speaks, edges)
-        for span in clip([(gpu.start_ms, gpu.end_ms)], *question.cuts[[0, -1]].tolist()):
-            members += board.members(*span)
-    return members
+        board = _Board(
+            node, gpu, instances[gpu.gpu_id], cuts, pieces, speaks, edges, Schedulers(*schedulers)
+        )
+        for span in clip([(gpu.start_ms, gpu.end_ms)], *cuts[[0, -1]].tolist()):
+            yield from board.members(*span)
 
 
 def _instances(capacities: Iterable[Capacity]) -> Mapping[int, list[Capacity]]:
@@ -73,12 +85,14 @@ def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
 
 @dataclass(frozen=True, slots=True)
 class _Board:
-    question: Question
+    node: NodeContext
     gpu: Capacity
     instances: Sequence[Capacity]
+    cuts: Ints
     pieces: Mapping[int, Pieces]
     speaks: Mask  # per window
     edges: Sequence[Ints]  # of the node
+    schedulers: Schedulers
 
     def members(self, start_ms: int, end_ms: int) -> Iterator[Member]:
         """The instances, then the GPU itself with what they leave of it."""
@@ -109,7 +123,7 @@ class _Board:
             edges += [pieces.start_ms, pieces.end_ms]
         own = self.pieces[self.gpu.gpu_id]
         return gpu_segments.build(
-            start_ms=start_ms, end_ms=end_ms, cuts=self.question.cuts, pieces=own, edges=edges
+            start_ms=start_ms, end_ms=end_ms, cuts=self.cuts, pieces=own, edges=edges
         )
 
     def _parts(self, segments: GPUSegments, length_ms: Ints) -> Ints:
@@ -128,7 +142,7 @@ class _Board:
         """Its own; who was given the whole GPU holds its instances too, while nobody was given
         those.
         """
-        holdings = self.question.holdings
+        holdings = self.node.holdings
         own: list[Held] = [(hold, hold.spans) for hold in holdings if hold.gpu_id == gpu.gpu_id]
         if gpu is self.gpu:
             return own
@@ -142,7 +156,7 @@ class _Board:
     def _outages(self, gpu: Capacity) -> list[Outage]:
         """Its own, and those of the GPU that it is a part of."""
         whole_ids = dict.fromkeys((gpu.gpu_id, self.gpu.gpu_id))
-        return [outage for gpu_id in whole_ids for outage in self.question.outages.get(gpu_id, ())]
+        return [outage for gpu_id in whole_ids for outage in self.node.outages.get(gpu_id, ())]
 
     def _member(
         self, gpu: Capacity, segments: GPUSegments, row: Ints, own_ms: Ints, *, covered: Mask | bool
@@ -163,7 +177,9 @@ class _Board:
             outages=self._outages(gpu),
             first_ms=gpu.start_ms,
             # silence says nothing of what went on before it: to where anything was heard
-            live_end_ms=min(gpu.end_ms, self.question.silent_ms) if gpu.is_live else None,
+            live_end_ms=min(gpu.end_ms, self.node.silent_ms) if gpu.is_live else None,
+            silent_ms=self.node.silent_ms,
+            schedulers=self.schedulers,
         )
 
 

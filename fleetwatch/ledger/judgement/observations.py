@@ -4,8 +4,8 @@ Pure values.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -142,23 +142,36 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target`
-    alone.
-
-    `cuts` are the edges of entries, ascending, context included; from `silent_ms` on the node gave
-    no sign of life.
+class NodeContext:
+    """What is known of one node's GPUs beside their windows; from `silent_ms` on it gave no sign of
+    life.
     """
 
-    windows: Windows
     capacities: Sequence[Capacity]
     holdings: Sequence[Hold]
     sources: Sequence[SourceReport]
     outages: Mapping[int, Sequence[Outage]]
+    silent_ms: int = FOREVER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is judged: the windows of some nodes, and what is known beside them, over cuts[0] to
+    cuts[-1]; answered for `target` alone.
+
+    `cuts` are the edges of entries, ascending, context included.
+    """
+
+    windows: Windows
+    nodes: Sequence[NodeContext]
     cuts: Ints
     target: Span
     policy: Policy
-    silent_ms: int = FOREVER_MS
+
+    @property
+    def capacities(self) -> list[Capacity]:
+        """Those of all nodes."""
+        return [gpu for node in self.nodes for gpu in node.capacities]
 
 
 class Entry(NamedTuple):
@@ -199,6 +212,11 @@ class Entries:
         """The columns' values of the entries at these places, one entry after the other."""
         columns = (self.gpu_id, self.cut_ms, self.job_id, self.words, self.gpu_ms, self.energy_j)
         return zip(*(column[places].tolist() for column in columns), strict=True)
+
+    def where(self, keep: Mask) -> "Entries":
+        """These entries alone."""
+        names = [column.name for column in fields(self) if column.name != "texts"]
+        return replace(self, **{name: getattr(self, name)[keep] for name in names})
 
     def __iter__(self) -> Iterator[Entry]:
         """Each on its own: slow for many."""
@@ -249,11 +267,21 @@ NO_PARTS = RunParts(
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the ledger says of one node's GPUs in the cuts that were asked for."""
+    """What the ledger says of nodes' GPUs in the cuts that were asked for."""
 
     entries: Entries
     parts: RunParts
     cells: dict[str, Ints]  # rows of cell_states
+
+    def of_gpus(self, gpu_ids: Collection[int]) -> "Judgement":
+        """What it says of these GPUs alone."""
+        wanted = np.array(sorted(gpu_ids), dtype=np.int64)
+        is_theirs = np.isin(self.cells["gpu_id"], wanted)
+        return Judgement(
+            self.entries.where(np.isin(self.entries.gpu_id, wanted)),
+            self.parts.where(np.isin(self.parts.gpu_id, wanted)),
+            {name: values[is_theirs] for name, values in self.cells.items()},
+        )
 
 
 class Columns(dict[str, Floats]):

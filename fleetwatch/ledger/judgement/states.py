@@ -3,7 +3,7 @@ numpy.
 
 The judgement of a millisecond depends on no window farther away than Policy.reach_ms,
 so that hours judged one by one, with that much context, sum to days judged at once.
-All GPUs of a node and all their holders are judged in the same passes: each fills a table of
+All GPUs of some nodes and all their holders are judged in the same passes: each fills a table of
 columns.py from those before it.
 """
 
@@ -38,6 +38,14 @@ def judge(question: Question) -> Judgement:
     if judged is None:
         return Judgement(NO_ENTRIES, NO_PARTS, cell_states.joined([]))
     return state_sums.judgement(judged)
+
+
+def judge_nodes(question: Question) -> list[Judgement]:
+    """The same of each of its nodes."""
+    judged = judge(question)
+    if len(question.nodes) == 1:
+        return [judged]
+    return [judged.of_gpus({gpu.gpu_id for gpu in node.capacities}) for node in question.nodes]
 
 
 def judged_places(question: Question) -> Judged | None:
@@ -89,7 +97,7 @@ def _places(
 def _amounts(question: Question, tables: Tables, position: Ints) -> dict[str, Any]:
     """The columns on what is counted of places at these positions."""
     window_activity, _, node_timelines, node_stretches = tables
-    kind, busy, starting = _kinds(question, *tables, position)
+    kind, busy, starting = _kinds(*tables, position)
     rest_ms = node_timelines.gpu_ms[position]
     *active_ms, rest_ms[busy] = allocated.split(
         window_activity, node_timelines.row(position[busy]), rest_ms[busy]
@@ -113,7 +121,6 @@ def _amounts(question: Question, tables: Tables, position: Ints) -> dict[str, An
 
 
 def _kinds(
-    question: Question,
     window_activity: Activity,
     node_segments: Segments,
     node_timelines: Timelines,
@@ -129,7 +136,8 @@ def _kinds(
         window_activity, node_segments, node_timelines, node_stretches, position[nobodys:]
     )
     kind = np.append(node_timelines.label[position[:nobodys]] << LABEL_SHIFT, held)
-    start_ms = node_timelines.start_ms(position)
-    is_silent = (start_ms >= question.silent_ms) & (kind >> LABEL_SHIFT == NUMBER[MISSING])
+    silent_ms = node_segments.of_members([member.silent_ms for member in node_segments.members])
+    is_late = node_timelines.start_ms(position) >= silent_ms[node_timelines.segment[position]]
+    is_silent = is_late & (kind >> LABEL_SHIFT == NUMBER[MISSING])
     kind[is_silent] = NUMBER[SILENT] << LABEL_SHIFT
     return kind, np.flatnonzero(is_busy) + nobodys, np.flatnonzero(is_starting) + nobodys

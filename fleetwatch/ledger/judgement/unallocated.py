@@ -1,9 +1,12 @@
 """The time that nobody holds: unavailable, unobserved, orphaned or free. Pure numpy."""
 
+from collections.abc import Iterator
+from itertools import groupby
+
 import numpy as np
 
 from fleetwatch.ledger.judgement import gpu_segments
-from fleetwatch.ledger.judgement.columns import Activity, Segments, of_rows
+from fleetwatch.ledger.judgement.columns import Activity, Schedulers, Segments, of_rows
 from fleetwatch.ledger.judgement.labels import (
     DEAD_PROCESS,
     FREE,
@@ -74,14 +77,27 @@ def _holder(
     counters or power show work.
     """
     start_ms = segments.start_ms[segment]
-    answered, unknown = gpu_segments.scheduler_status(question.sources)
     scheduled, bare = _by_work(question, segments, segment, is_mute, works)
-    holder = np.where(gpu_segments.is_within(start_ms, answered), scheduled, bare)
-    holder[gpu_segments.is_within(start_ms, unknown)] = UNKNOWN
+    holder = bare
+    for low, high, schedulers in _of_nodes(segments, segment):
+        own = slice(low, high)
+        is_answered = gpu_segments.is_within(start_ms[own], schedulers.answered)
+        holder[own] = np.where(is_answered, scheduled[own], bare[own])
+        holder[own][gpu_segments.is_within(start_ms[own], schedulers.unknown)] = UNKNOWN
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given
     # to, and where nothing says that what holds it is the holder's
     is_held = (segments.held[segment] > 0) & ~is_mute
     return np.where(is_held & (holder != UNKNOWN), NOTHING, holder)
+
+
+def _of_nodes(segments: Segments, segment: Ints) -> Iterator[tuple[int, int, Schedulers]]:
+    """From where to where in these segments (ascending) a node's are, and its schedulers."""
+    first = 0
+    for schedulers, members in groupby(segments.members, key=lambda member: member.schedulers):
+        end = first + len(list(members))
+        low, high = np.searchsorted(segment, [segments.first[first], segments.first[end]]).tolist()
+        yield low, high, schedulers
+        first = end
 
 
 def _by_work(

@@ -56,7 +56,8 @@ def book(node_id: int, piece: Piece, judged: Judgement, *, booked_at: datetime) 
 
     Twice is once: what was booked counts as written.
     """
-    parts = hour_rows.replace_runs(node_id, piece.start_ms, piece.end_ms, judged)
+    bounds = (piece.start_ms, piece.end_ms)
+    parts = hour_rows.replace_runs({node_id: judged}, *bounds)[node_id]
     rows = differences(node_id, piece, judged)
     write(node_id, rows, booked_at=booked_at)
     hours = {floor_hour_ms(to_ms(row[_START])) for row in rows} | parts.keys()

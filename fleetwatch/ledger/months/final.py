@@ -97,8 +97,8 @@ def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
     booked = hour_rows.entry_rows(judged, books.policy_id, within=(span[0], open_ms))
     entries = hour_rows.entry_lines(judged, books.policy_id, within=(open_ms, span[1]))
     parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
-    hour_rows.copy_entries(books.node_id, entries)
-    run_rows.copy(books.node_id, parts)
+    hour_rows.copy_entries({books.node_id: entries})
+    run_rows.copy({books.node_id: parts})
     adjustments.write(books.node_id, booked, booked_at=books.booked_at)
     return {
         "changed": len(parts),
@@ -119,7 +119,7 @@ def _take_away(books: Books, gpu_ids: Collection[int], span: Span) -> Counter[st
     hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
     did = _take_from_entries(books, gpu_ids, span, less)
     is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
-    hour_rows.count_versions(books.node_id, is_open)
+    hour_rows.count_versions({books.node_id: is_open})
     return did | Counter(runs=gone, changed=len(hours))
 
 
