@@ -1,11 +1,12 @@
 """Writes of diagnosis: hours whose ledger changed get their causes, jobs their findings."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
 
+import numpy as np
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
@@ -21,8 +22,9 @@ from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.lib.batched import columns, integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import execute, read_statement
+from fleetwatch.lib.sql import execute, read_statement, wait_for_lock
 from fleetwatch.telemetry import retention
+from fleetwatch.telemetry.locks import DIAGNOSING, try_node_locks
 
 _DUE = read_statement("diagnosis/sql/due_hours.sql")
 _NOTE = read_statement("diagnosis/sql/note_diagnosed.sql")
@@ -39,6 +41,7 @@ REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's 
 # While an hour goes on only it and the one before are written; the rest of the reach follows when
 # it is over.
 LIVE_REACH_MS = HOUR_MS
+ALL_HOURS = 2**31
 DAYS_PER_RUN = 5_000  # days of nodes whose causes are summed: 1 s of the database
 ROWS_AT_ONCE = 500  # of packed cells: some megabytes in a statement
 # Nodes x hours (context included) that are judged together: more costs memory, and arrays that fit
@@ -60,22 +63,40 @@ def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, in
     days of nodes summed.
 
     Else than live only hours that are over are looked at, and one that goes on for the first time.
-    Safe twice and when killed: an hour is noted in the transaction that wrote its causes.
-    Two runs at once are fenced by the caller.
+    Safe twice, in parallel and when killed: an hour is noted in the transaction that wrote its
+    causes. `skipped` are hours of nodes of which another worker has some.
     """
-    did = {"hours": 0, "jobs": 0}
+    did = Counter(hours=0, jobs=0)
     for _, of_day in groupby(due(now, limit, is_live=is_live), key=_day):
         for node_ids, batch in _batches(list(of_day), to_ms(floor_hour(now))):
-            with transaction.atomic():
-                did["jobs"] += _diagnose(node_ids, batch, now=now)
-            did["hours"] += len(batch)
+            did.update(_diagnose_alone(node_ids, batch, now=now, is_live=is_live))
     did["days"] = sums.sum_days(now, DAYS_PER_RUN)
-    return did
+    return dict(did)
 
 
-def due(now: datetime, limit: int, *, is_live: bool = True) -> list[Due]:
-    """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`."""
+@transaction.atomic
+def _diagnose_alone(
+    node_ids: Sequence[int], hours: Sequence[Due], *, now: datetime, is_live: bool
+) -> dict[str, int]:
+    """How many of the hours, which are these nodes', were diagnosed, and jobs; those that wait
+    still when the nodes are ours.
+    """
+    if len(try_node_locks(DIAGNOSING, node_ids)) < len(node_ids):
+        return {"skipped": len(hours)}
+    wanted = {(hour.node_id, hour.hour_ms) for hour in hours}
+    waiting = due(now, ALL_HOURS, is_live=is_live, node_ids=sorted({node for node, _ in wanted}))
+    mine = [hour for hour in waiting if (hour.node_id, hour.hour_ms) in wanted]
+    return {"hours": len(mine), "jobs": _diagnose(node_ids, mine, now=now) if mine else 0}
+
+
+def due(
+    now: datetime, limit: int, *, is_live: bool = True, node_ids: Sequence[int] | None = None
+) -> list[Due]:
+    """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`. Of these
+    nodes, or of all.
+    """
     wanted = {
+        "node_ids": None if node_ids is None else np.array(node_ids, dtype=np.int64),
         "since": retention.horizon(now).date(),
         "this_hour": floor_hour(now).replace(tzinfo=None),
         "is_live": is_live,
@@ -141,6 +162,8 @@ def _diagnose(node_ids: Sequence[int], hours: Sequence[Due], *, now: datetime) -
     rows = _judged(node_ids, hours, reach, this_hour)
     changed = cause_rows.replace(rows, node_ids, reach.start, reach.end)
     cause_rows.refresh_findings(changed)
+    # a cluster's queue is of many nodes: one worker writes at a time, after it has judged
+    wait_for_lock("diagnosis.capacity")
     capacity.replace(
         [(hour.node_id, hour.hour_ms) for hour in hours],
         throttled=node_ids if changed else (),

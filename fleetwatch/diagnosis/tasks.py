@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from fleetwatch.diagnosis import retention, services
 from fleetwatch.diagnosis.findings import fixing
-from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.selectors import has_done
 from fleetwatch.operations.services import record_run, run_alone
 
@@ -18,13 +17,10 @@ LIVE_MINUTES = 5  # a cell
 @shared_task(ignore_result=True)
 def diagnose() -> None:
     """Each minute what is over; the hour that goes on, which changes with every batch, in each five
-    minutes once.
+    minutes once. Several may run at once, each at other nodes.
     """
     now = timezone.now()
-    with advisory_lock("diagnosis.diagnose") as held, record_run("diagnosis.diagnose") as did:
-        if not held:
-            did.update({"skipped": 1})
-            return
+    with record_run("diagnosis.diagnose") as did:
         is_live = not has_done("diagnosis.diagnose", "live", since=_five_minutes(now))
         did.update(services.diagnose(now, HOURS_PER_RUN, is_live=is_live) | {"live": int(is_live)})
 

@@ -9,11 +9,7 @@ from fleetwatch.lib.sql import execute
 # First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
 SEALING = 1
 POSTING = 2
-
-
-def try_node_lock(purpose: int, node_id: int) -> bool:
-    """True when this transaction now alone does `purpose` for the node; never waits."""
-    return bool(try_node_locks(purpose, [node_id]))
+DIAGNOSING = 3
 
 
 def try_node_locks(purpose: int, node_ids: Iterable[int]) -> set[int]:

@@ -26,13 +26,14 @@ from fleetwatch.telemetry.heat_cells import (
     bytes_of,
     stretched,
 )
-from fleetwatch.telemetry.locks import SEALING, try_node_lock
+from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.models import SealMark
 from fleetwatch.telemetry.window_tables import Table, joined, started_in
 
 # Open hours are drawn from the cells before now that can still change: this one and the two before
 # it.
 RECENT_CELLS = 3
+NODES_AT_ONCE = 32  # in one transaction
 STORE = read_statement("telemetry/sql/store_matrices.sql")
 
 DAYS = """
@@ -102,17 +103,22 @@ def _memory_bytes(drawings: Sequence[Drawing]) -> dict[int, int | None]:
 
 
 def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int]:
-    """How many nodes' newest `count` cells were drawn again from batches that are not sealed yet.
+    """How many nodes' newest `count` cells were drawn again from batches that are not sealed yet;
+    nodes that another worker has are left to it.
 
     Heat maps reach up to now; sealing later writes the same cells from the whole hour.
     """
     end_ms = to_ms(now)
     start_ms = max((end_ms // CELL_MS - count + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
     hours = {from_ms(floor_hour_ms(moment)) for moment in (start_ms, end_ms)}
-    nodes = list(
-        SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct()
-    )
-    return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}
+    marked = SealMark.objects.filter(hour__in=hours).order_by("node_id")
+    nodes = list(marked.values_list("node_id", flat=True).distinct())
+    return {
+        "nodes": sum(
+            _refresh(nodes[first : first + NODES_AT_ONCE], start_ms, end_ms)
+            for first in range(0, len(nodes), NODES_AT_ONCE)
+        )
+    }
 
 
 def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -> Floats:
@@ -176,13 +182,15 @@ def _limits_w(gpu_ids: Sequence[int]) -> Floats:
 
 
 @transaction.atomic
-def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
-    if not try_node_lock(SEALING, node_id):
-        return False
-    fresh = hot.unsealed([node_id], (start_ms, end_ms), COLUMNS, ends_after_ms=start_ms)
-    table = started_in(joined([fresh[node_id].windows]), start_ms, end_ms)
-    store([Drawing(node_id, start_ms, table)], count=(end_ms - 1 - start_ms) // CELL_MS + 1)
-    return True
+def _refresh(node_ids: Sequence[int], start_ms: int, end_ms: int) -> int:
+    mine = sorted(try_node_locks(SEALING, node_ids))
+    fresh = hot.unsealed(mine, (start_ms, end_ms), COLUMNS, ends_after_ms=start_ms)
+    drawings = [
+        Drawing(node_id, start_ms, started_in(joined([each.windows]), start_ms, end_ms))
+        for node_id, each in fresh.items()
+    ]
+    store(drawings, count=(end_ms - 1 - start_ms) // CELL_MS + 1)
+    return len(mine)
 
 
 def _stored(drawings: Sequence[Drawing]) -> dict[Key, DayRows]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.db import transaction
 from django.db.models import F, Sum
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,10 +16,12 @@ from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.judgement.cell_figures import NAMES
 from fleetwatch.diagnosis.judgement.packing import pack, unpack
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
+from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement.cell_states import joined
 from fleetwatch.ledger.models import Entry, HourCells, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.telemetry.locks import DIAGNOSING, try_node_locks
 from tests.ledger.fleet import (
     BUSY,
     EMPTY,
@@ -34,6 +37,7 @@ from tests.ledger.fleet import (
     held,
     post,
 )
+from tests.telemetry.threads import in_another_connection
 
 pytestmark = pytest.mark.django_db
 
@@ -225,6 +229,17 @@ def test_twice_changes_nothing_and_finds_nothing_to_do():
     assert list(CauseEntry.objects.values_list("pk", "cause", "held_ms")) == before
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_another_worker_diagnoses_is_left_to_it():
+    post(an_idle_hour(Sender()))
+    with transaction.atomic():
+        assert try_node_locks(DIAGNOSING, [Node.objects.get().pk])
+        busy = in_another_connection(lambda: services.diagnose(NOW, 1000)).result(timeout=20)
+
+    assert busy == {"hours": 0, "jobs": 0, "skipped": 1, "days": 0}
+    assert services.diagnose(NOW, 1000) == {"hours": 1, "jobs": 1, "days": 0}
+
+
 def test_late_windows_change_the_causes_of_the_hours_they_touch():
     sender = Sender()
     diagnosed(
@@ -251,7 +266,7 @@ def changed(**which: Any) -> None:
 def test_causes_go_when_the_ledger_says_that_nobody_held_the_node():
     diagnosed(an_idle_hour(Sender()))
     node_id = NodeDay.objects.get().node_id
-    hour_cells.write(node_id, joined([]), [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
+    hour_cells.write({node_id: (joined([]), [T0])}, start_ms=T0, end_ms=T0 + HOUR_MS)
     changed()
 
     services.diagnose(NOW, 1000)

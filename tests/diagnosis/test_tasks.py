@@ -1,6 +1,6 @@
 """How often diagnosis looks at what."""
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -37,15 +37,9 @@ def test_the_hour_that_goes_on_is_looked_at_once_in_each_five_minutes(monkeypatc
     assert ran(monkeypatch, *times) == [True, False, True, False, False, True, False]
 
 
-def test_a_run_that_failed_or_found_another_at_work_is_none(monkeypatch):
+def test_a_run_that_failed_is_none(monkeypatch):
     assert ran(monkeypatch, "12:00:30", "12:01:30", "12:02:30", fails="12:00") == [
         True,
         True,
         False,
     ]
-
-    with monkeypatch.context() as another:
-        another.setattr(tasks, "advisory_lock", lambda name: nullcontext(False))
-        assert ran(another, "12:05:00") == []
-    assert JobRun.objects.latest("pk").did == {"skipped": 1}
-    assert ran(monkeypatch, "12:06:00") == [True]

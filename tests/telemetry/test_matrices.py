@@ -2,13 +2,16 @@ import math
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 
 from fleetwatch.inventory.models import GPU, GPUModel
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import matrices, seal
+from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.models import DayMatrix
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
+from tests.telemetry.threads import in_another_connection
 
 pytestmark = pytest.mark.django_db
 
@@ -90,6 +93,19 @@ def test_the_newest_cells_are_drawn_before_their_hour_is_sealed():
     [row] = hour_cells().values()
     assert did == {"nodes": 1}
     assert row[:3] == pytest.approx([0.1, None, 0.9])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_newest_cells_of_a_node_that_another_worker_has_are_left_to_it():
+    nodes = [make_node(name, gpus=1) for name in "ab"]
+    for node in nodes:
+        store(node, starts=[HOUR_START_MS + 60_000])
+    now = HOUR + timedelta(minutes=12)
+    with transaction.atomic():
+        assert try_node_locks(SEALING, [nodes[0].pk])
+        busy = in_another_connection(lambda: matrices.refresh_recent(now)).result(timeout=20)
+
+    assert (busy, matrices.refresh_recent(now)) == ({"nodes": 1}, {"nodes": 2})
 
 
 def test_drawing_the_newest_cells_never_blanks_sealed_ones():
