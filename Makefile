@@ -57,7 +57,7 @@ lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the archit
 	@.venv/bin/ruff check .
 	@.venv/bin/djangofmt --quiet --check templates
 	@.venv/bin/djangofmt --quiet check templates
-	@.venv/bin/mypy agent fleetwatch release
+	@.venv/bin/mypy agent cli fleetwatch release
 	@SECRET_KEY=lint $(RUN) manage.py check --fail-level WARNING
 	@SECRET_KEY=lint $(RUN) manage.py makemigrations --check --dry-run
 	@$(RUN) -m pytest -q tests/test_architecture.py
@@ -76,7 +76,7 @@ bench-full: ## the same thoroughly, up to 10,000 GPUs, in about an hour
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size full
 
-agent: ## dist/: the agent as one file, wheel, Debian package and RPM, with checksums
+agent: ## dist/: the agent as one file, wheel, Debian package and RPM, and the command line for people, with checksums
 	@$(PYTHON) deploy/bootstrap.py run
 	@$(RUN) -m release.agent_dist dist
 

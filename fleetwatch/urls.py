@@ -4,6 +4,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("accounts/", include("fleetwatch.accounts.urls")),
+    path("", include("fleetwatch.accounts.device_urls")),
     # before the read API: /api/v1/batches and /enroll are plain views
     path("", include("fleetwatch.ingest.urls")),
     path("", include("fleetwatch.alerts.urls")),

@@ -1,5 +1,5 @@
-"""`make agent`: dist/ with the agent as one file, wheel, Debian package and RPM, each the same
-bytes for the same sources.
+"""`make agent`: dist/ with the agent as one file, wheel, Debian package and RPM, and the command
+line for people, each the same bytes for the same sources.
 """
 
 import base64
@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from fleetwatch.api import cli_package
 from fleetwatch.ingest import agent_package
 from release import agent_deb, agent_rpm
 
@@ -32,8 +33,10 @@ def write(folder: Path) -> list[Path]:
     written = [
         _write(folder / "fleetwatch-agent.pyz", agent_package.build()),
         _write(folder / wheel_name(), wheel()),
+        _write(folder / cli_package.COMMAND, cli_package.build()),
     ]
-    written[0].chmod(0o755)
+    for path in (written[0], written[2]):
+        path.chmod(0o755)
     version = agent_package.version()
     for tool, package in (("dpkg-deb", agent_deb), ("rpmbuild", agent_rpm)):
         if shutil.which(tool):

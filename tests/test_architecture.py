@@ -118,7 +118,7 @@ def modules() -> list[tuple[str, Path]]:
     """Every module of ours but the migrations, with its file."""
     return [
         (".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path)
-        for top in ("fleetwatch", "agent")
+        for top in ("fleetwatch", "agent", "cli")
         for path in sorted((ROOT / top).rglob("*.py"))
         if "migrations" not in path.parts
     ]
@@ -270,9 +270,23 @@ def test_the_agent_imports_nothing_of_the_hub_and_nothing_installed_but_pynvml()
     assert others == {"agent.memory"}
 
 
-def test_the_agent_keeps_to_the_grammar_of_python_3_8():
+def test_the_command_line_imports_nothing_but_itself_and_the_standard_library():
+    standard = __import__("sys").stdlib_module_names
+
+    foreign = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if module.startswith("cli")
+        for imported in imports(path)
+        if imported.split(".")[0] not in standard | {"cli"}
+    ]
+
+    assert foreign == []
+
+
+def test_what_runs_on_hosts_keeps_to_the_grammar_of_python_3_8():
     for module, path in modules():
-        if module.startswith("agent"):
+        if module.startswith(("agent", "cli")):
             tree = ast.parse(text(path), feature_version=(3, 8))
             newer = [
                 node.lineno for node in ast.walk(tree) if isinstance(node, ast.Match | ast.TryStar)

@@ -216,6 +216,22 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True)
 
 
+class DeviceLogin(models.Model):
+    """A command line that waits for a person to let it in (log_in/waiting_logins.py): once that is
+    done its code, of which this has the digest, is an API token, and the row goes.
+    """
+
+    digest = models.CharField(max_length=64, unique=True)
+    hint = models.CharField(max_length=8)
+    user_code = models.CharField(max_length=8, unique=True)
+    host = models.CharField(max_length=100, help_text="as it calls itself")
+    address = models.CharField(max_length=45, blank=True, default="")
+    network = models.CharField(max_length=50, blank=True, default="")
+    expires_at = models.DateTimeField()
+    asked_at = models.DateTimeField(null=True, help_text="when it last asked for the answer")
+    refused_at = models.DateTimeField(null=True)
+
+
 class SavedView(models.Model):
     """A page's address under a name of its owner's, for the owner or for everybody
     (saved_views.py). `query` is as the page takes it: what was relative stays so.

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -39,6 +40,18 @@ def hint(text: str) -> str:
     return text[:HINT_CHARACTERS]
 
 
+@dataclass(frozen=True, slots=True)
+class TokenTerms:
+    """What a token may and until when; without a role what its user may, without an end until it is
+    revoked.
+    """
+
+    scope: str
+    name: str = ""
+    role: str = ""
+    expires_at: datetime | None = None
+
+
 @transaction.atomic
 def create_api_token(
     user: User,
@@ -53,23 +66,29 @@ def create_api_token(
 
     Raises RefusedFieldError for an unknown scope, and for a role that may more than the user.
     """
-    _check_token(user, scope, role)
-    _check_number(user, now)
     text = new_secret()
+    grant_token(user, TokenTerms(scope, name, role, expires_at), digest(text), hint(text), now)
+    return text
+
+
+def grant_token(user: User, terms: TokenTerms, digest: str, hint: str, now: datetime) -> None:
+    """Lets the secret of that digest speak for the user from now on.
+
+    Raises RefusedFieldError for an unknown scope, and for a role that may more than the user.
+    """
+    _check_token(user, terms.scope, terms.role)
+    _check_number(user, now)
+    facts = {"scope": terms.scope, "role": terms.role, "name": terms.name}
     ApiToken.objects.create(
         user=user,
-        name=name,
-        digest=digest(text),
-        hint=hint(text),
-        scope=scope,
-        role=role,
+        digest=digest,
+        hint=hint,
         created_at=now,
-        expires_at=expires_at,
+        expires_at=terms.expires_at,
+        **facts,
     )
-    facts = {"scope": scope, "role": role, "name": name}
-    until = expires_at.isoformat() if expires_at else ""
-    record("token.create", f"API token {hint(text)}… of {user.username}", until=until, **facts)
-    return text
+    until = terms.expires_at.isoformat() if terms.expires_at else ""
+    record("token.create", f"API token {hint}… of {user.username}", until=until, **facts)
 
 
 def _check_token(user: User, scope: str, role: str) -> None:

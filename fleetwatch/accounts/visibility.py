@@ -32,6 +32,8 @@ ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
 OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
+        *("device", "device_code", "device_token", "device_end"),  # the own command line
+        *("cli_file", "cli_checksum"),
         *("set_notifications", "views", "view", "view_save", "view_drop"),  # the own ones
         *("jobs", "job", "findings", "finding", "finding_decide", "findings_act"),
         *("search", "waste", "waste_csv", "costs", "costs_file"),
@@ -45,7 +47,7 @@ OPEN = frozenset(
         *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),
         *("api-1:act_on_incident", "api-1:list_silences", "api-1:add_silence"),
         *("api-1:end_silence", "api-1:list_routes", "api-1:change_route"),
-        *("api-1:preferences", "api-1:change_preferences"),
+        *("api-1:me", "api-1:preferences", "api-1:change_preferences"),
         *("api-1:actions", "api-1:action", "api-1:keep_job"),
         *("api-openapi", "api-docs", "healthz", "readyz"),
     }

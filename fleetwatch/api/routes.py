@@ -141,14 +141,14 @@ def jobs(request: HttpRequest, period: PeriodAsked, where: Where, paging: Paging
     now_ms = to_ms(timezone.now())
     return wanted.answer(
         totals=figures(page.totals),
-        rows=_job_rows(page, wanted.interval, scope),
+        rows=job_rows(page, wanted.interval, scope),
         queues=queue_rows(waiting(now_ms), pending_jobs(now_ms)),
         next_cursor=wanted.following(paging.limit, more=page.after.groups > 0),
     )
 
 
-def _job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
-    """Of the page's groups those that are jobs."""
+def job_rows(page: Ranked, interval: Interval, scope: Scope) -> list[Joined]:
+    """Of the page's groups those that are jobs, each with its cause."""
     jobs = attribution.jobs_by_key((group.key for group in page.groups), before=interval.end)
     with_outcomes(jobs.values())
     job_ids = [job.pk for job in jobs.values()]

@@ -15,6 +15,7 @@ from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.finding_routes import router as findings
 from fleetwatch.api.incident_routes import router as incidents
 from fleetwatch.api.known_parameters import refuse_unknown
+from fleetwatch.api.me_routes import router as me
 from fleetwatch.api.preference_routes import router as preferences
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.request_period import RequestError
@@ -49,6 +50,7 @@ api = DescribedAPI(
 api.add_decorator(refuse_unknown, mode="view")
 for each in (
     router,
+    me,
     explanations,
     findings,
     trials,

@@ -2,12 +2,18 @@
 
 from django.conf import settings
 
+from fleetwatch.api import cli_package
 from fleetwatch.ingest import agent_package
 
 
 def install_command(token: str) -> str:
     """Installs an agent from this server and lets it in by an enrolment or agent token."""
     return agent_package.install_command(settings.PUBLIC_URL, token)
+
+
+def cli_command() -> str:
+    """The line that installs the command line for people, and logs in."""
+    return cli_package.install_command(settings.PUBLIC_URL)
 
 
 def upgrade_command() -> str:

@@ -38,10 +38,13 @@ OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
     "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
-    "unsubscribe", "mail_link", "keep_job",
+    "unsubscribe", "mail_link", "keep_job", "cli_file", "cli_checksum",
+    "device_code", "device_token", "device_end",
 }  # fmt: skip
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}
+# addresses that a command line asks: the code or token in its JSON is judged
+OF_MACHINES = {"device_code", "device_token", "device_end"}
 # files: that one was taken is an entry of the audit log; a page writes nothing
 EXPORTS = {"waste_csv", "costs_file", "report_file", "audit_csv", "audit_jsonl"}
 # addresses that not everybody who is logged in may open
@@ -60,6 +63,10 @@ READ_BY = {
 }
 # addresses that take a form, and whose; what is not here takes none
 CHANGED_BY = {
+    "device": EVERYBODY,
+    "device_code": EVERYBODY,
+    "device_token": EVERYBODY,
+    "device_end": EVERYBODY,
     "claim": EVERYBODY,
     "drop_name": EVERYBODY,
     "make_token": EVERYBODY,
@@ -414,7 +421,8 @@ class Walk:
         status = by.ask("POST", address.path, {}).status_code
         entries = self.entries.new()
         if takes_form(self.role, address, self.there):
-            is_right = status in (200, 302, 404, 422)
+            is_refused = status in (400, 401) and address.name in OF_MACHINES
+            is_right = is_refused or status in (200, 302, 404, 422)
         elif takes_form("admin", address, self.there):
             # a decision that says too little is refused before it is asked whose it is
             is_right = status in (403, 422) and entries == 0

@@ -81,6 +81,8 @@ def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
         *(root / "release").glob("*.py"),
         root / "fleetwatch/ingest/__init__.py",
         root / "fleetwatch/ingest/agent_package.py",
+        *(root / "cli").glob("*.py"),
+        *((root / "fleetwatch/api" / name) for name in ("__init__.py", "cli_package.py")),
     ]
     for path in (path for path in files if path.is_file()):
         copy = tmp_path / "elsewhere" / path.relative_to(root)

@@ -22,6 +22,7 @@ from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.dashboard import finding_rows, words
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
+from fleetwatch.dashboard.install import cli_command
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -154,6 +155,7 @@ def _own(user: User, period: Period) -> Context:
     return {
         "systems": [(each.value, each.label) for each in CLAIMED],
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
+        "cli_command": cli_command(),
         **api_tokens.choices(user),
         **notification_form.context(user, period.now),
     }
