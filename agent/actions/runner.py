@@ -30,7 +30,7 @@ class Deed(Protocol):
     """What an order asks for, which what this agent saw allows."""
 
     def look(self) -> str:
-        """What is to be done, in words; changes nothing. Raises SchedulerError."""
+        """What is to be done, in words; changes nothing. Raises OrderError and SchedulerError."""
 
     def do(self) -> None:
         """Does it. Raises OrderError and SchedulerError."""

@@ -1,13 +1,18 @@
-"""Whether a job may be ended now, and how: by its scheduler's own command, or its processes."""
+"""Whether a job may be ended now, and how: by its scheduler's own command, by the API server, or by
+its processes.
+"""
 
-from typing import Callable, FrozenSet, List, Mapping
+from typing import Callable, FrozenSet, List, Mapping, Optional
 
+from agent.actions.ending_pods import PodEnding
 from agent.actions.orders import Order, OrderError
 from agent.actions.rest import Rests
 from agent.actions.seen import Seen
 from agent.actions.signalling import ask_to_end
 from agent.readings import Job, Workload
 from agent.workloads.slurm.command import Commands
+
+KUBERNETES = "kubernetes"
 
 Ending = Callable[[Order, Workload], None]
 
@@ -19,14 +24,24 @@ class Stopping:
         """Raises OrderError."""
         self._order = order
         self._workload = check(order, seen.rests, now_ms)
+        self._pod: Optional[PodEnding] = None
+        if order.scheduler == KUBERNETES:
+            [job, *_] = _jobs(order, self._workload)
+            self._pod = PodEnding(job)
 
     def look(self) -> str:
-        """What is to be done."""
-        return "%s %s" % (self._order.kind, self._order.job)
+        """What is to be done. Raises OrderError, and SchedulerError of a pod that may not be
+        ended.
+        """
+        by = self._pod.look() if self._pod else ""
+        return "%s %s%s" % (self._order.kind, self._order.job, by)
 
     def do(self) -> None:
         """Ends the job. Raises OrderError, and SchedulerError of a command that failed."""
-        stop(self._order, self._workload)
+        if self._pod:
+            self._pod.do()
+        else:
+            stop(self._order, self._workload)
 
 
 def check(order: Order, rests: Rests, now_ms: int) -> Workload:
@@ -43,13 +58,13 @@ def check(order: Order, rests: Rests, now_ms: int) -> Workload:
             raise OrderError("another job holds one of these GPUs too")
         if rests.rested_ms(uuid, now_ms) < order.grace_ms:
             raise OrderError("a GPU of the job did something, or was not read, within the grace")
-    if order.scheduler not in ENDINGS:
+    if order.scheduler not in (KUBERNETES, *ENDINGS):
         raise OrderError("this agent can't end a job of %s" % order.scheduler[:40])
     return workload
 
 
 def stop(order: Order, workload: Workload) -> None:
-    """Ends the job. Raises OrderError, and SchedulerError of a command that failed."""
+    """Ends a job that is no pod. Raises OrderError, and SchedulerError of a command that failed."""
     ENDINGS[order.scheduler](order, workload)
 
 

@@ -18,6 +18,7 @@ JOB = JobStanding(
     team="nlp",
     kind="batch",
     scheduler="slurm",
+    pod_owner="",
     nodes=1,
     idle_gpus=2,
     held_gpus=2,
@@ -56,6 +57,22 @@ def test_a_job_that_is_whole_alone_and_of_the_list_may_be_ended():
 )
 def test_what_keeps_a_job_from_being_ended(fields):
     assert first_of(stop_job.refusals(replace(JOB, **fields), ALLOWED))
+
+
+@pytest.mark.parametrize(
+    ("owner", "by_agent", "by_webhook"),
+    [("Job", True, True), ("PyTorchJob", False, True), ("RayCluster", False, True)],
+)
+def test_agents_end_no_pod_that_something_starts_anew(owner, by_agent, by_webhook):
+    owners = frozenset(stop_job.POD_OWNERS)
+    pod = replace(JOB, pod_owner=owner)
+
+    whys = [
+        first_of(stop_job.refusals(pod, replace(ALLOWED, pod_owners=each)))
+        for each in (owners, None)
+    ]
+
+    assert [not why for why in whys] == [by_agent, by_webhook]
 
 
 @pytest.mark.parametrize("name", ["teams", "job_kinds", "schedulers"])

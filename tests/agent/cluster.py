@@ -24,7 +24,8 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.first"
 class Cluster:
     """`account` is the folder that a pod finds its service account in.
 
-    `objects` are answered by path without query.
+    `objects` are answered by path without query; what is changed of them is as the real server
+    has it: preconditions, resource versions, dry runs, a `scale` below what has replicas.
     """
 
     port: int
@@ -33,6 +34,8 @@ class Cluster:
     status: int = 200
     tokens: tuple[str, ...] = (TOKEN,)
     asked: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)  # that were made: method, path
+    forbidden: tuple[str, ...] = ()  # methods
 
 
 def pod(
@@ -97,21 +100,61 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.state.asked.append(self.path)
-        found = self.state.objects.get(self.path) or self.state.objects.get(
-            self.path.partition("?")[0]
-        )
-        status = self.state.status
-        if self.headers.get("Authorization") not in [
-            "Bearer " + token for token in self.state.tokens
-        ]:
-            status = 401
-        elif status == 200 and found is None:
-            status = 404
-        body = (
-            found
-            if isinstance(found, bytes)
-            else json.dumps(found or {"kind": "Status", "code": status}).encode()
-        )
+        found = self.state.objects.get(self.path) or self._object(self._path)
+        self._answer(self._status(found), found)
+
+    def do_DELETE(self) -> None:
+        found = self._object(self._path)
+        status = self._status(found)
+        wanted = self._body().get("preconditions", {})
+        if status == 200 and any(found["metadata"][name] != wanted[name] for name in wanted):
+            status = 409
+        if self._is_done(status):
+            del self.state.objects[self._path]
+        self._answer(status, found)
+
+    def do_PATCH(self) -> None:
+        found = self._object(self._path.removesuffix("/scale"))
+        status = self._status(found)
+        body = self._body()
+        if self.headers["Content-Type"] != "application/merge-patch+json":
+            status = 415
+        version = body.get("metadata", {}).get("resourceVersion")
+        if status == 200 and found["metadata"]["resourceVersion"] != version:
+            status = 409
+        if self._is_done(status):
+            found["spec"].update(body["spec"])
+        self._answer(status, found)
+
+    @property
+    def _path(self) -> str:
+        return self.path.partition("?")[0]
+
+    def _object(self, path: str) -> Any:
+        return self.state.objects.get(path)
+
+    def _body(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return body
+
+    def _status(self, found: Any) -> int:
+        known = ["Bearer " + token for token in self.state.tokens]
+        if self.headers.get("Authorization") not in known:
+            return 401
+        if self.command in self.state.forbidden:
+            return 403
+        return 404 if self.state.status == 200 and found is None else self.state.status
+
+    def _is_done(self, status: int) -> bool:
+        """Noted, where it is no dry run."""
+        is_done = status == 200 and "dryRun=All" not in self.path
+        if is_done:
+            self.state.changes.append((self.command, self._path))
+        return is_done
+
+    def _answer(self, status: int, found: Any) -> None:
+        is_raw = isinstance(found, bytes)
+        body = found if is_raw else json.dumps(found or {"kind": "Status", "code": status}).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from agent import config
+from agent.actions import ending_pods
 from agent.workloads.kubernetes import places
 from tests.agent.helm import ChartError, render
 
@@ -155,6 +156,27 @@ def test_the_account_may_get_pods_and_nodes_and_list_what_dra_publishes_and_noth
         of_kind(objects, "DaemonSet")["spec"]["template"]["spec"]["serviceAccountName"]
         == account["name"]
     )
+
+
+def test_the_right_to_end_pods_is_apart_for_one_namespace_and_for_what_the_agent_asks():
+    text = (DEPLOY / "kubernetes/agent-stop.yaml").read_text()
+    role, binding = (one for one in yaml.safe_load_all(text) if one is not None)
+    granted = {
+        (name, verb) for one in role["rules"] for name in one["resources"] for verb in one["verbs"]
+    }
+    paths = {one.path.split("/")[-2]: one.is_scaled for one in ending_pods.OWNERS.values()}
+
+    assert granted == {
+        ("pods", "delete"),
+        ("jobs", "patch"),
+        *((name, "get") for name in paths),
+        *((f"{name}/scale", "patch") for name, is_scaled in paths.items() if is_scaled),
+    }
+    assert (binding["kind"], binding["roleRef"]["name"]) == (
+        "RoleBinding",
+        role["metadata"]["name"],
+    )
+    assert binding["subjects"] == of_kind(MANIFEST, "ClusterRoleBinding")["subjects"]
 
 
 def test_the_selector_finds_the_pods(objects: list[dict[str, Any]]):

@@ -23,6 +23,7 @@ TIMEOUT_S = 4.0
 MAX_BYTES = 4 * 1024 * 1024  # etcd keeps no object above 1.5 MiB
 MAX_TOKEN_BYTES = 64 * 1024
 PAUSE_MS = 60_000  # after a failure nothing is asked for this long
+TYPES = {"PATCH": "application/merge-patch+json"}
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")  # Kubernetes 1.34, 1.33, 1.32
 DRA_PAGE = 100
 DRA_MAX_PAGES = 10
@@ -32,7 +33,11 @@ UUIDs = Dict[Tuple[str, str], str]  # by pool and device of DRA
 
 
 class APIError(Exception):
-    """The API server does not answer, or refuses."""
+    """The API server does not answer, or refuses; `status` is HTTP's where it gave one."""
+
+    def __init__(self, text: str, status: Optional[int] = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class API:
@@ -103,6 +108,16 @@ class API:
 
     def get(self, path: str) -> Answer:
         """The object; {} where there is none. Raises APIError."""
+        return self._asked("GET", path, None)
+
+    def change(self, method: str, path: str, body: Answer) -> None:
+        """Deletes the object, or merges the body into it (PATCH). Raises APIError, also where there
+        is none.
+        """
+        if not self._asked(method, path, body):
+            raise APIError("%s: there is none" % path.partition("?")[0], 404)
+
+    def _asked(self, method: str, path: str, body: Optional[Answer]) -> Answer:
         try:
             context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
             # read anew each time: the kubelet renews it every hour
@@ -111,13 +126,15 @@ class API:
             headers = {
                 "Authorization": "Bearer " + token,
                 "Accept": "application/json",
+                "Content-Type": TYPES.get(method, "application/json"),
                 "User-Agent": "fleetwatch-agent",
             }
+            text = None if body is None else json.dumps(body)
             connection = http.client.HTTPSConnection(
                 self._host, self._port, timeout=TIMEOUT_S, context=context
             )
             with contextlib.closing(connection):
-                connection.request("GET", path, headers=headers)
+                connection.request(method, path, body=text, headers=headers)
                 return _read(connection.getresponse(), path.partition("?")[0])
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise APIError(
@@ -138,8 +155,9 @@ def _read(response: http.client.HTTPResponse, path: str) -> Answer:
     body = response.read(MAX_BYTES + 1)
     if response.status == 404:
         return {}
-    if response.status != 200:
-        raise APIError("%s: %d %.80s" % (path, response.status, response.reason))
+    if response.status not in (200, 202):  # 202: it will be deleted
+        text = "%s: %d %.80s" % (path, response.status, response.reason)
+        raise APIError(text, response.status)
     if len(body) > MAX_BYTES:
         raise APIError("%s: more than %d bytes" % (path, MAX_BYTES))
     answer = json.loads(body.decode("utf-8"))

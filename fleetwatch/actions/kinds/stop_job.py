@@ -19,8 +19,9 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.notify.message import one_line
 
 # what agents can end (agent/actions/stopping.py); a webhook ends what it can
-SCHEDULERS = ("slurm", "docker", "podman", "process")
-OTHER_SCHEDULERS = ("kubernetes",)
+SCHEDULERS = ("slurm", "kubernetes", "docker", "podman", "process")
+# what agents can end a pod of (agent/actions/ending_pods.py); others start it anew
+POD_OWNERS = ("", "Job", "ReplicaSet", "StatefulSet")
 REASON = "idle, its owner was warned twice: FleetWatch incident {}"
 NOBODY = "its owner can't be warned"
 
@@ -29,11 +30,13 @@ NOBODY = "its owner can't be warned"
 class JobStanding:
     """The job of an incident: `held_gpus` are all that its scheduler gave it, as far as is known.
     `is_only_one`: no other job has its name. `is_kept`: somebody asked that this run of it goes on.
+    `pod_owner` is the kind of what starts a pod, "" of what is none, or has none.
     """
 
     team: str
     kind: str
     scheduler: str
+    pod_owner: str
     nodes: int
     idle_gpus: int
     held_gpus: int
@@ -45,22 +48,25 @@ class JobStanding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
     """Whose jobs a policy is about: only of these teams (slugs), job kinds and schedulers, of none
-    where none is named.
+    where none is named; of pods those with such owners, None: with any.
     """
 
     teams: frozenset[str]
     job_kinds: frozenset[str]
     schedulers: frozenset[str]
+    pod_owners: frozenset[str] | None = None
 
 
 def refusals(job: JobStanding, allowed: Allowed) -> tuple[str, ...]:
     """Why the job is not ended, in the order in which it counts; "" where one does not hold."""
+    is_endable = allowed.pod_owners is None or job.pod_owner in allowed.pod_owners
     is_whole = job.idle_gpus == job.held_gpus and not job.reaches_beyond
     return (
         "somebody asked to keep it" if job.is_kept else "",
         "" if job.team in allowed.teams else "its team is not on the policy's list",
         "" if job.kind in allowed.job_kinds else "jobs of its kind are not on the list",
         "" if job.scheduler in allowed.schedulers else "no agent can end such a job",
+        "" if is_endable else f"its {job.pod_owner} would start another pod in its place",
         "" if job.nodes == 1 else "it is on several nodes",
         "" if is_whole else "it holds more GPUs than are known to be idle",
         "" if job.is_only_one else "several jobs share its name",
@@ -138,7 +144,8 @@ def _allowed(policy: Policy) -> Allowed:
     return Allowed(
         teams=frozenset(team.slug for team in policy.teams.all()),
         job_kinds=frozenset(policy.job_kinds),
-        schedulers=frozenset(SCHEDULERS if is_ours else SCHEDULERS + OTHER_SCHEDULERS),
+        schedulers=frozenset(SCHEDULERS),
+        pod_owners=frozenset(POD_OWNERS) if is_ours else None,
     )
 
 
@@ -152,6 +159,12 @@ def _gpus(breach: Breach) -> Sequence[Mapping[str, Any]]:
     return gpus
 
 
+def _pod_owner(breach: Breach) -> str:
+    """As its agent tells of it: "PyTorchJob/llama"."""
+    is_pod = breach.label("scheduler") == "kubernetes"
+    return one_line(breach.label("label.owner").partition("/")[0], 60) if is_pod else ""
+
+
 def _by_breach(breach: Breach) -> JobStanding:
     """The job by what was kept of it with its breach."""
     gpus = _gpus(breach)
@@ -159,6 +172,7 @@ def _by_breach(breach: Breach) -> JobStanding:
         team=breach.label("team"),
         kind=breach.label("kind"),
         scheduler=breach.label("scheduler"),
+        pod_owner=_pod_owner(breach),
         nodes=len({gpu["node"] for gpu in gpus}),
         idle_gpus=len(gpus),
         held_gpus=breach.facts.get("job_gpus", 0),
