@@ -1,6 +1,8 @@
 """A condition is one file: it has incidents, messages, a place on pages, in settings and the API."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import time_machine
@@ -16,6 +18,7 @@ from tests.alerts import toy_condition
 from tests.dashboard import factories, fleet
 from tests.markup import tight
 
+DOCS = Path(__file__).parents[2] / "docs/notifications.md"
 NAME = "toy-<script>-a-long-name"
 
 
@@ -26,6 +29,12 @@ def rule(db, monkeypatch) -> Rule:
     return Rule.objects.create(
         name="Names", condition="name_long", threshold=20, minutes=30, created_at=factories.NOW
     )
+
+
+def test_each_rule_ships_switched_on_or_off_as_the_docs_say():
+    rows = re.findall(r"^\| ([^|]+) \| (on|off)(?:,[^|]*)? \|", DOCS.read_text(), re.MULTILINE)
+
+    assert dict(rows) == {each.label: "on" if each.is_on else "off" for each in CONDITIONS}
 
 
 def test_a_toy_in_one_file_opens_tells_and_resolves(rule):

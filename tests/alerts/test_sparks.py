@@ -72,7 +72,7 @@ def test_a_step_is_the_mean_of_the_gpus_that_were_measured_in_it(pair):
 
     # three hours: two without telemetry; 0:00 to 0:30 both, to 0:40 the first, to 0:45 none
     assert spark.shares == (*[None] * 24, *[0.6] * 6, 0.0, 0.0, None, *[0.05] * 3)
-    assert spark.label == "Utilisation of its 2 GPUs, 3 hours until telemetry ends"
+    assert spark.label == "Utilisation of its 2 GPUs, 3 h until telemetry ends"
 
 
 def test_it_ends_with_the_last_whole_step_that_telemetry_reaches(pair):

@@ -284,7 +284,14 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
 
 def _about(breach: Breach) -> tuple[Line, ...]:
     owner = (("Owner", _owner(breach)),) if _is_held(breach) else ()
-    return *owner, (_head(breach), named(breach.subject, breach.name))
+    return *owner, (_head(breach), _called(breach))
+
+
+def _called(breach: Breach) -> str:
+    """Of a budget, and of spending, its subject is nobody's word for it: its page's address."""
+    if breach.kind in ("budget", "series") and breach.name:
+        return one_line(breach.name, 60)
+    return named(breach.subject, breach.name)
 
 
 def _kind(breach: Breach) -> str:

@@ -84,4 +84,4 @@ def _label(gpus: Sequence[GPU]) -> str:
     whose = "its GPU" if len(gpus) == 1 else f"its {len(gpus)} GPUs"
     if len(gpus) > MAX_GPUS:
         whose = f"{MAX_GPUS} of {whose}"
-    return f"Utilisation of {whose}, 3 hours until telemetry ends"
+    return f"Utilisation of {whose}, 3 h until telemetry ends"

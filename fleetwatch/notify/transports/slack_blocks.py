@@ -161,8 +161,8 @@ def _tables(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     return blocks
 
 
-def _cell(text: str) -> str:
-    return one_line(text, MAX_CELL).replace("`", "'")  # a backtick would end the code block
+def _cell(text: str, limit: int = MAX_CELL) -> str:
+    return one_line(text, limit).replace("`", "'")  # a backtick would end the code block
 
 
 def _sparks(message: Message) -> list[str]:
@@ -171,5 +171,5 @@ def _sparks(message: Message) -> list[str]:
     """
     if not message.has_spark:
         return []
-    label = fit(_cell(message.spark_label), MAX_FIELD)
+    label = _cell(message.spark_label, MAX_SPARK)
     return ["\n".join(filter(None, (label, sparkline(message.spark[-MAX_SPARK:]))))]
