@@ -53,10 +53,10 @@ class PodEnding:
 
     def __init__(self, job: Job, api: Optional[API] = None) -> None:
         """Raises OrderError."""
-        found = api or from_environment(os.environ)
-        if found is None:
+        server = api or from_environment(os.environ)
+        if server is None:
             raise OrderError("this agent is no pod: it can't ask the API server")
-        self._api = found
+        self._api = server
         self._uid = job.id
         self._names = _names(job.name)
         self._change: Optional[Change] = None
@@ -100,10 +100,10 @@ class PodEnding:
     def _of_owner(self, reference: Object) -> Change:
         """What ends the pod's owner, or what owns that in turn."""
         kind, name = str(reference.get("kind"))[:60], str(reference.get("name"))
-        known = OWNERS.get((str(reference.get("apiVersion")), kind))
-        if known is None or _NAME.fullmatch(name) is None:
+        where = OWNERS.get((str(reference.get("apiVersion")), kind))
+        if where is None or _NAME.fullmatch(name) is None:
             raise OrderError("%s starts another pod in its place: a webhook can end it" % kind)
-        path = known.path % (self._names[0], quote(name, ""))
+        path = where.path % (self._names[0], quote(name, ""))
         owner = self._api.get(path)
         metadata = part(owner, "metadata")
         if metadata.get("uid") != reference.get("uid"):
@@ -115,7 +115,7 @@ class PodEnding:
             )
         if above is not None and kind == "ReplicaSet":
             return self._of_owner(above)
-        return _scaled(path, owner, kind) if known.is_scaled else _overdue(path, owner)
+        return _scaled(path, owner, kind) if where.is_scaled else _overdue(path, owner)
 
 
 def _scaled(path: str, owner: Object, kind: str) -> Change:
