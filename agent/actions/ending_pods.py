@@ -17,6 +17,7 @@ from agent.workloads.kubernetes.api_server import API, APIError, from_environmen
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 ENDED_BY_S = 1  # of a Job's run: it is over
+STARTS_ANOTHER = "%s starts another pod in its place: a webhook can end it"
 RIGHTS = "kubectl apply -f agent-stop.yaml gives the agent this right"
 
 
@@ -99,23 +100,26 @@ class PodEnding:
 
     def _of_owner(self, reference: Object) -> Change:
         """What ends the pod's owner, or what owns that in turn."""
-        kind, name = str(reference.get("kind"))[:60], str(reference.get("name"))
+        kind = str(reference.get("kind"))[:60]
         where = OWNERS.get((str(reference.get("apiVersion")), kind))
-        if where is None or _NAME.fullmatch(name) is None:
-            raise OrderError("%s starts another pod in its place: a webhook can end it" % kind)
-        path = where.path % (self._names[0], quote(name, ""))
+        if where is None:
+            raise OrderError(STARTS_ANOTHER % kind)
+        path = where.path % (self._names[0], _plain(reference.get("name")))
         owner = self._api.get(path)
-        metadata = part(owner, "metadata")
-        if metadata.get("uid") != reference.get("uid"):
+        if part(owner, "metadata").get("uid") != reference.get("uid"):
             raise OrderError("its %s is gone, or another one has its name" % kind)
-        above = _controller(metadata)
-        if above is not None and above.get("kind") not in MAY_OWN.get(kind, ()):
-            raise OrderError(
-                "%s starts another pod in its place: a webhook can end it" % above.get("kind")
-            )
+        above = _above(owner, kind)
         if above is not None and kind == "ReplicaSet":
             return self._of_owner(above)
         return _scaled(path, owner, kind) if where.is_scaled else _overdue(path, owner)
+
+
+def _above(owner: Object, kind: str) -> Optional[Object]:
+    """What owns the owner. Raises OrderError where that starts another pod."""
+    above = _controller(part(owner, "metadata"))
+    if above is not None and above.get("kind") not in MAY_OWN.get(kind, ()):
+        raise OrderError(STARTS_ANOTHER % str(above.get("kind"))[:60])
+    return above
 
 
 def _scaled(path: str, owner: Object, kind: str) -> Change:
@@ -146,6 +150,11 @@ def _controller(metadata: Object) -> Optional[Object]:
 def _names(name: str) -> Tuple[str, str]:
     """Namespace and name. Raises OrderError."""
     namespace, _, own = name.partition("/")
-    if _NAME.fullmatch(namespace) is None or _NAME.fullmatch(own) is None:
+    return _plain(namespace), _plain(own)
+
+
+def _plain(name: Any) -> str:
+    """The name, for an address. Raises OrderError."""
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise OrderError("it is not known which pod it is")
-    return quote(namespace, ""), quote(own, "")
+    return quote(name, "")

@@ -120,15 +120,7 @@ class API:
     def _asked(self, method: str, path: str, body: Optional[Answer]) -> Answer:
         try:
             context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
-            # read anew each time: the kubelet renews it every hour
-            with open(os.path.join(self._account, "token"), encoding="ascii") as file:
-                token = file.read(MAX_TOKEN_BYTES).strip()
-            headers = {
-                "Authorization": "Bearer " + token,
-                "Accept": "application/json",
-                "Content-Type": TYPES.get(method, "application/json"),
-                "User-Agent": "fleetwatch-agent",
-            }
+            headers = self._headers(method)
             text = None if body is None else json.dumps(body)
             connection = http.client.HTTPSConnection(
                 self._host, self._port, timeout=TIMEOUT_S, context=context
@@ -140,6 +132,17 @@ class API:
             raise APIError(
                 "%s:%d: %s" % (self._host, self._port, error or type(error).__name__)
             ) from error
+
+    def _headers(self, method: str) -> Dict[str, str]:
+        # read anew each time: the kubelet renews it every hour
+        with open(os.path.join(self._account, "token"), encoding="ascii") as file:
+            token = file.read(MAX_TOKEN_BYTES).strip()
+        return {
+            "Authorization": "Bearer " + token,
+            "Accept": "application/json",
+            "Content-Type": TYPES.get(method, "application/json"),
+            "User-Agent": "fleetwatch-agent",
+        }
 
 
 def from_environment(environment: Mapping[str, str], account: str = ACCOUNT) -> Optional[API]:

@@ -117,7 +117,7 @@ def _breach(
         tag="budget",
         title=f"budget · {label} is expected to spend {amount} of {whole}",
         where=f"budget of {label}",
-        what=f"The forecast for {label} was {wording.share(share)} of its budget",
+        what=f"The forecast for {label} was above its budget",
         had="The forecast had been above the budget",
         limit=f"forecast ≥ {watch.settings.threshold:g} %",
         name=label,
