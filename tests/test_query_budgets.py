@@ -30,7 +30,7 @@ PAGES = {
     "/nodes/node-001": 23,  # rates in force, silences
     "/gpus/GPU-node-001-0": 18,
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 20,
+    "/jobs/slurm/della/1000": 22,
     "/waste": 8,
     "/waste.csv?group_by=job": 5,
     "/costs": 10,

@@ -35,6 +35,7 @@ FIRST = "~1"
 FORGOTTEN_MS = 10 * 60_000
 # Accounting that is imported now and then tells of a job's end; who waits for longer was imported
 # once.
+PROCESSES = 100  # of a job, shown
 LONGEST_WAIT_MS = 14 * 86_400_000
 
 
@@ -406,3 +407,11 @@ def processes(node_id: int) -> list[GPUProcess]:
     """The processes last seen on the node's GPUs, by GPU and memory."""
     rows = GPUProcess.objects.filter(gpu__node_id=node_id).select_related("gpu", "job")
     return list(rows.order_by("gpu__index", "-memory_bytes", "pid"))
+
+
+def processes_of(job: Job) -> list[GPUProcess]:
+    """The processes of the job as they were last seen, by node, GPU and memory, PROCESSES at
+    most.
+    """
+    rows = GPUProcess.objects.filter(job=job).select_related("gpu__node")
+    return list(rows.order_by("gpu__node__name", "gpu__index", "-memory_bytes", "pid")[:PROCESSES])

@@ -158,6 +158,7 @@ CURVES = {
     "sm_clock_hz": ("clock of its maximum", "good"),
 }
 WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
+BAND = ("util_min", "util_max")  # of the readings in a window
 DASHED = ("tensor_active", "memory_used_bytes")
 
 
@@ -180,7 +181,7 @@ def _finding(params: Params, period: Period) -> Chart:
 def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Period) -> Chart:
     """What was measured of the GPU, and what of it is marked."""
     series_of = _series_of(seen, earliest_ms)
-    read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS])
+    read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND])
     lines = curves(read.columns, cause.curves, seen.gpu) + _beside(seen, cause, series_of)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
     chart = _of_lines(
@@ -189,10 +190,21 @@ def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Per
     kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
     return replace(
         chart,
-        figure=_shaded(chart.figure, marked, period),
+        figure=figures.with_days(_shaded(_banded(chart.figure, read), marked, period)),
         columns=[*chart.columns, "Marked"],
         rows=lambda: [[*row, kind] for row, kind in zip(chart.rows(), kinds, strict=True)],
     )
+
+
+def _banded(figure: Figure, read: StepSeries) -> Figure:
+    """With the lowest and the highest reading of utilisation in each step, where these were read: a
+    mean of 28 % is then seen as bursts.
+    """
+    low, high = (read.columns[name] for name in BAND)
+    if not figure["data"] or not _is_read(low) or not _is_read(high):
+        return figure
+    lowest = Line("lowest reading", _shares(low, 0, 1))
+    return figures.banded(figure, lowest, Line("lowest to highest reading", _shares(high, 0, 1)))
 
 
 def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:

@@ -208,6 +208,34 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
     return figure | {"layout": figure["layout"] | {"shapes": shapes}}
 
 
+def banded(figure: Figure, low: Line, high: Line) -> Figure:
+    """The figure of a series with a band between two more lines of its steps."""
+    x = figure["data"][0]["x"] if figure["data"] else []
+    edges = [
+        LINES
+        | {
+            "name": line.name,
+            "x": x,
+            "y": list(line.values),
+            "connectgaps": False,
+            "line": {"width": 0, "shape": "hv"},
+            "meta": {"token": line.colour},
+            "hovertemplate": f"%{{y:{SHARE}}}",
+            "showlegend": line is high,
+        }
+        for line in (low, high)
+    ]
+    band = [edges[0], edges[1] | {"fill": "tonexty"}]
+    return figure | {"data": [*figure["data"], *band]}
+
+
+def with_days(figure: Figure) -> Figure:
+    """The figure with the day at each tick of its time axis."""
+    layout = figure["layout"]
+    xaxis = layout["xaxis"] | {"tickformatstops": [], "tickformat": "%a %H:%M", "nticks": 6}
+    return figure | {"layout": layout | {"xaxis": xaxis}}
+
+
 def burn(
     spent: Sequence[tuple[datetime, float]],
     expected: Sequence[Expected],

@@ -19,6 +19,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
+from fleetwatch.dashboard.job_requests import request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
@@ -41,11 +42,12 @@ from fleetwatch.jobs.selectors import (
     contradictions,
     job_ids,
     namesakes,
+    processes_of,
     runs_like,
     wait_ms,
 )
 from fleetwatch.jobs.selectors import job as job_of_key
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 
 PAGE_SIZE = 50
 MAX_RUNS = 8  # earlier ones of the same name and owner
@@ -113,6 +115,8 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
         **_curves(request, job, gpus),
+        "requested": request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now)),
+        "processes": processes_of(job),
         **_said_of(job),
     }
     return page(request, period, "dashboard/job.html", "jobs", context)

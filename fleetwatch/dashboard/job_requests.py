@@ -1,0 +1,49 @@
+"""What a job asked for against what it held: as far as its scheduler said it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fleetwatch.dashboard.numbers import UNKNOWN, duration
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.scheduled import granted_gpus
+
+MINUTE_MS = 60_000
+NOT_SAID = "its scheduler did not say it"
+NOT_KEPT = "not kept for each job"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """One resource: asked for and used, in words; a dash, and why, where that is not known."""
+
+    name: str
+    requested: str
+    used: str
+    why: str = ""
+
+
+def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
+    """GPUs, time, CPUs and memory; `gpus`: on how many it was seen."""
+    asked_gpus = granted_gpus(job.labels)
+    limit_ms = _minutes(job.labels)
+    lasted_ms = None if job.start_ms is None else (job.end_ms or now_ms) - job.start_ms
+    return [
+        _line("GPUs", str(asked_gpus or UNKNOWN), str(gpus)),
+        _line("Time limit", duration(limit_ms), duration(lasted_ms)),
+        _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, UNKNOWN),
+        _line("Memory", job.labels.get("requested_memory") or UNKNOWN, UNKNOWN),
+    ]
+
+
+def _line(name: str, requested: str, used: str) -> RequestLine:
+    reasons = {NOT_SAID: requested == UNKNOWN, NOT_KEPT: used == UNKNOWN}
+    return RequestLine(
+        name, requested, used, next((why for why, is_so in reasons.items() if is_so), "")
+    )
+
+
+def _minutes(labels: Mapping[str, str]) -> int | None:
+    """Milliseconds of the time limit; None where none was said."""
+    text = str(labels.get("time_limit_minutes", ""))
+    is_number = text.isascii() and text.isdecimal() and len(text) < 9
+    return int(text) * MINUTE_MS if is_number else None

@@ -1,0 +1,25 @@
+"""What a job asked for beside what it held."""
+
+import pytest
+
+from fleetwatch.dashboard.job_requests import NOT_KEPT, NOT_SAID, request_lines
+from fleetwatch.jobs.models import Job
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [("90", "1 h 30 min"), ("", "–"), ("nan", "–"), ("9" * 40, "–")]
+)
+def test_what_was_not_said_is_a_dash_with_why(limit, shown):
+    job = Job(
+        labels={"requested_gpus": "4", "requested_cpus": "32", "time_limit_minutes": limit},
+        start_ms=0,
+    )
+
+    gpus, time, cpus, memory = request_lines(job, gpus=2, now_ms=2 * HOUR_MS)
+
+    assert (gpus.requested, gpus.used, gpus.why) == ("4", "2", "")
+    assert (time.requested, time.used) == (shown, "2 h")
+    assert (cpus.requested, cpus.used, cpus.why) == ("32", "–", NOT_KEPT)
+    assert (memory.requested, memory.why) == ("–", NOT_SAID)
