@@ -159,6 +159,7 @@ CURVES = {
 }
 WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
 BAND = ("util_min", "util_max")  # of the readings in a window
+OF_A_WINDOW = (*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND)
 DASHED = ("tensor_active", "memory_used_bytes")
 
 
@@ -181,7 +182,7 @@ def _finding(params: Params, period: Period) -> Chart:
 def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Period) -> Chart:
     """What was measured of the GPU, and what of it is marked."""
     series_of = _series_of(seen, earliest_ms)
-    read = series_of(seen.gpu, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND])
+    read = series_of(seen.gpu, columns=OF_A_WINDOW)
     lines = curves(read.columns, cause.curves, seen.gpu) + _beside(seen, cause, series_of)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
     chart = _of_lines(
@@ -190,7 +191,7 @@ def _window(cause: Cause, seen: evidence.Evidence, earliest_ms: int, period: Per
     kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
     return replace(
         chart,
-        figure=figures.with_days(_shaded(_banded(chart.figure, read), marked, period)),
+        figure=_shaded(_banded(chart.figure, read), marked, period),
         columns=[*chart.columns, "Marked"],
         rows=lambda: [[*row, kind] for row, kind in zip(chart.rows(), kinds, strict=True)],
     )
@@ -216,7 +217,7 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
         )
         for mark in marked
     ]
-    return figures.shaded(figure, spans)
+    return figures.with_days(figures.shaded(figure, spans))
 
 
 def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:

@@ -111,13 +111,10 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
         "totals": by_gpu.totals,
-        "gpus": gpus,
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
-        **_curves(request, job, gpus),
-        "requested": request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now)),
-        "processes": processes_of(job),
         **_said_of(job),
+        **_used_by(request, job, gpus, period),
     }
     return page(request, period, "dashboard/job.html", "jobs", context)
 
@@ -135,6 +132,16 @@ def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
         "is_explained": is_whole,
         "curves_of": gpu,
         "gpu_parameter": quote(gpu.uuid, safe="") if gpu else "",
+    }
+
+
+def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Period) -> Context:
+    """What it held and what of it is drawn, what it asked for beside that, and its processes."""
+    return {
+        "gpus": gpus,
+        **_curves(request, job, gpus),
+        "requested": request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now)),
+        "processes": processes_of(job),
     }
 
 
