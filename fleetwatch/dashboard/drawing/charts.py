@@ -202,7 +202,7 @@ def _banded(figure: Figure, read: StepSeries) -> Figure:
     mean of 28 % is then seen as bursts.
     """
     low, high = (read.columns[name] for name in BAND)
-    if not figure["data"] or not _is_read(low) or not _is_read(high):
+    if not figure["data"] or not is_read(low) or not is_read(high):
         return figure
     lowest = Line("lowest reading", _shares(low, 0, 1))
     return figures.banded(figure, lowest, Line("lowest to highest reading", _shares(high, 0, 1)))
