@@ -1,5 +1,6 @@
 """Nodes, GPUs, jobs, rates and ledger entries, every field defaulted."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -143,15 +144,10 @@ def unsaved_entry(
 def counted_all(entries: Collection[Entry]) -> None:
     """Saves them as posting does: their hours have new versions."""
     Entry.objects.bulk_create(entries)
-    for node_id in {entry.node_id for entry in entries}:
-        count_versions(
-            node_id,
-            [
-                to_ms(entry.start) // HOUR_MS * HOUR_MS
-                for entry in entries
-                if entry.node_id == node_id
-            ],
-        )
+    hours = defaultdict(list)
+    for entry in entries:
+        hours[entry.node_id].append(to_ms(entry.start) // HOUR_MS * HOUR_MS)
+    count_versions(hours)
 
 
 def a_run(

@@ -43,7 +43,7 @@ H100 = Kind("H100 SXM")
 def counted(gpu, *args, start, **fields):
     """An entry as posting leaves it: its hour has a new version."""
     entry = an_entry(gpu, *args, start=start, **fields)
-    count_versions(gpu.node_id, [to_ms(start) // HOUR_MS * HOUR_MS])
+    count_versions({gpu.node_id: [to_ms(start) // HOUR_MS * HOUR_MS]})
     return entry
 
 

@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 def counted(gpu, state="useful", gpu_ms=HOUR_MS, *, start=OCTOBER, **fields):
     """An entry as posting leaves it: its hour has a new version."""
     entry = an_entry(gpu, state, gpu_ms, start=start, **fields)
-    count_versions(gpu.node_id, [to_ms(start) // HOUR_MS * HOUR_MS])
+    count_versions({gpu.node_id: [to_ms(start) // HOUR_MS * HOUR_MS]})
     return entry
 
 
