@@ -197,8 +197,9 @@ async function draw(el) {
 function cellAt(event) {
   const at = event?.points[0];
   const meta = at?.data.meta;
-  const [row, column] = at?.pointIndex ?? [];
-  if (!meta?.links?.[row]) return undefined;
+  if (!meta?.links) return undefined; // no map: its place is one number
+  const [row, column] = at.pointIndex;
+  if (!meta.links[row]) return undefined;
   const from = meta.first_ms + column * meta.step_ms;
   return { link: meta.links[row], from, to: from + meta.step_ms };
 }
