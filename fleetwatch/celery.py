@@ -119,7 +119,6 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     task_time_limit=600,
     task_soft_time_limit=540,
-    broker_transport_options={"visibility_timeout": 1200},
     broker_connection_retry_on_startup=True,
     timezone="UTC",
     beat_schedule={name: _entry(name) for name in EVERY},

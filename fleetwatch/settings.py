@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 from csp.constants import NONCE, NONE, SELF
 
-from fleetwatch.lib import env
+from fleetwatch.lib import env, redis_servers
 from fleetwatch.lib.ldap.ldap_directory import read_directory
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -80,9 +80,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "fleetwatch.lib.compression.Compression",
     "fleetwatch.lib.memo.remember_reads",
+    "fleetwatch.lib.replica.know_own_writes",
     "fleetwatch.api.middleware.answer_in_json",  # around all below: their refusals are answers too
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "fleetwatch.lib.static_files.StaticFiles",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -136,32 +137,45 @@ DATABASES = {
         _database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}"
     )
 }
-DATABASES["default"]["CONN_MAX_AGE"] = 0
+# A streaming replica that pages read from while it is current
+if _replica_url := env.text("FLEETWATCH_REPLICA_URL"):
+    DATABASES["replica"] = env.database(_replica_url, "FLEETWATCH_REPLICA_URL")
+DATABASE_ROUTERS = ["fleetwatch.lib.replica.Router"]
 # Of the embedded database, whose disk can be looked at; None of another one.
 DATABASE_FOLDER = DATA_DIR / "postgres" if _runtime else None
-# A server that can't be reached, or does not answer any more, is noticed within seconds (on TCP;
-# the web process asks besides).
-DATABASES["default"]["OPTIONS"] = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,  # ms
-    **DATABASES["default"]["OPTIONS"],
-}
+# A pooler that hands each transaction to any of its sessions (PgBouncer, pool_mode = transaction):
+# nothing is prepared, no cursor outlives its transaction, and what a session is set to, the
+# pooler sets.
+BEHIND_POOLER = env.boolean("FLEETWATCH_DB_BEHIND_POOLER", False)
 # Of the web process: what no page and no form takes. Background work and migrations have no such
 # limit.
 _statement_s = env.integer("FLEETWATCH_DB_STATEMENT_S", 0, low=0, high=3600)
-if _statement_s:
-    DATABASES["default"]["OPTIONS"] |= {
-        "options": f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"
-    }
 _pool = env.integer("FLEETWATCH_DB_POOL", 16, low=0, high=100)
-if _pool:
-    # after 5 s without a connection a request answers 503 and a task fails: neither hangs
-    DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": _pool, "timeout": 5}}
+for _alias, _database in DATABASES.items():
+    _database["CONN_MAX_AGE"] = 0
+    _database["DISABLE_SERVER_SIDE_CURSORS"] = BEHIND_POOLER
+    # A server that can't be reached, or does not answer any more, is noticed within seconds (on
+    # TCP; the web process asks besides).
+    _database["OPTIONS"] = {
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,  # ms
+        **_database["OPTIONS"],
+    }
+    if _statement_s and not BEHIND_POOLER:
+        _database["OPTIONS"]["options"] = f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"
+    if _pool:
+        # after so many seconds without a connection a request answers 503 and a task fails:
+        # neither hangs; of a replica the primary is asked instead
+        _wait_s = 5 if _alias == "default" else 1
+        _database["OPTIONS"]["pool"] = {"min_size": 1, "max_size": _pool, "timeout": _wait_s}
 
+# Of one server, or sentinel://:password@host:26379,host:26379/0?master=NAME of those that know
+# which one it is now
 REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
+_redis = redis_servers.read(REDIS_URL)
 CACHES = {
     "default": (
         {"BACKEND": "fleetwatch.lib.cache.JSONCache", "LOCATION": REDIS_URL}
@@ -302,8 +316,8 @@ ANOMALY_FLOOR_USD_PER_DAY = env.integer(
 METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
 
-# kombu's word for a Redis on a unix socket is another than the client's
-CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1) if REDIS_URL else "memory://"
+CELERY_BROKER_URL = _redis.broker_url
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 1200, **_redis.broker_options}
 
 LOGGING = {
     "version": 1,

@@ -25,6 +25,7 @@ from fleetwatch.figures.totals import Totals
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.allocation_sources import KINDS
 from fleetwatch.jobs.selectors import job_sources, pending_jobs, waits
+from fleetwatch.lib import replica
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 from fleetwatch.notify.selectors import waiting_deliveries
 from fleetwatch.operations.models import JobRun
@@ -176,6 +177,11 @@ def _pipeline(now: datetime) -> Iterator[Metric]:
         "worker_heartbeat_age_seconds",
         "Since a worker last said that it lives; absent if never.",
         _where_known(heartbeat_age_s(WORKER, now)),
+    )
+    yield (
+        "replica_behind_seconds",
+        "How far the replica that pages read is behind; nothing where it does not answer.",
+        _where_known(replica.behind_s() if replica.has_replica() else None),
     )
 
 

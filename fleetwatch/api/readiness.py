@@ -6,6 +6,7 @@ import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
 
+from fleetwatch.lib import redis_servers
 from fleetwatch.lib.sql import execute
 from fleetwatch.operations import disk
 from fleetwatch.operations.selectors import heartbeat_age_s
@@ -66,6 +67,6 @@ def _worker_lives(now: datetime) -> bool:
 
 
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+    return redis_servers.read(settings.REDIS_URL).client(
+        socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
     )

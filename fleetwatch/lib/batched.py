@@ -1,5 +1,5 @@
-"""Statements of the hot path: prepared once per connection, parameters in the binary protocol,
-whole columns at a time.
+"""Statements of the hot path: prepared once per connection (but behind a pooler), parameters in the
+binary protocol, whole columns at a time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 import psycopg
+from django.conf import settings
 from django.db import connection
 
 
@@ -18,10 +19,11 @@ def run(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """
     connection.ensure_connection()
     raw = connection.connection
-    raw.prepare_threshold = 0
+    is_prepared = not settings.BEHIND_POOLER
+    raw.prepare_threshold = 0 if is_prepared else None
     try:
         with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            cursor.execute(statement.encode(), parameters, prepare=True, binary=True)
+            cursor.execute(statement.encode(), parameters, prepare=is_prepared, binary=True)
             return cursor.fetchall()
     finally:
         raw.prepare_threshold = None  # the connection is Django's again

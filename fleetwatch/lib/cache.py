@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
+from redis import ConnectionPool
+
+from fleetwatch.lib import redis_servers
 
 # A server beside us answers within a millisecond; what waits for one that is frozen holds a thread.
 TIMEOUT_S = 2
@@ -30,6 +33,10 @@ class JSONCacheClient(RedisCacheClient):
     def __init__(self, servers: list[str], **options: Any) -> None:
         given = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **options}
         super().__init__(servers, serializer="fleetwatch.lib.cache.JSONSerializer", **given)
+        self._pool = redis_servers.read(servers[0]).pool(**given)
+
+    def _get_connection_pool(self, write: bool) -> ConnectionPool:
+        return self._pool
 
     def get(self, key: Any, default: Any) -> Any:
         try:

@@ -207,26 +207,38 @@ def read_runtime(folder: Path) -> Runtime | None:
         ) from error
 
 
-def database(url: str) -> dict[str, Any]:
+def database(url: str, variable: str = "DATABASE_URL") -> dict[str, Any]:
     """Django's settings for postgresql://user:password@host:port/name, or with
-    ?host=/socket/folder.
+    ?host=/socket/folder. Several hosts (host:port,host:port) are tried in turn; with
+    ?target_session_attrs=read-write the one that is written to is taken.
 
     Raises ConfigurationError for any other form.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgres", "postgresql"):
-        raise ConfigurationError("DATABASE_URL: expected postgresql://user:password@host:port/name")
+        raise ConfigurationError(f"{variable}: expected postgresql://user:password@host:port/name")
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"DATABASE_URL: {error}") from error
+    hosts = hosts_of(url, variable)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": options.pop("host", parts.hostname or ""),
-        "PORT": options.pop("port", str(port or "")),
+        "HOST": options.pop("host", ",".join(host for host, _ in hosts)),
+        "PORT": options.pop("port", ",".join(str(port or "") for _, port in hosts)),
         "OPTIONS": {**options},
     }
+
+
+def hosts_of(url: str, variable: str) -> list[tuple[str, int | None]]:
+    """Host and port of each server that the address names (host:port,host:port); None: its port is
+    the usual one.
+
+    Raises ConfigurationError for a port that is none.
+    """
+    hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    try:
+        named = [urlsplit(f"//{host}") for host in hosts]
+        return [(each.hostname or "", each.port) for each in named]
+    except ValueError as error:
+        raise ConfigurationError(f"{variable}: {error}") from error

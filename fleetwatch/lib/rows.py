@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from django.db import connection
 from numpy.typing import NDArray
 from psycopg.adapt import Dumper
 from psycopg.postgres import types
 from psycopg.pq import Format
+
+from fleetwatch.lib import replica
 
 # https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/adt/arrayfuncs.c
 # (array_recv): each element follows its length
@@ -52,6 +53,7 @@ def fetched(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> li
     """The rows of a SELECT, in the binary protocol: Django's own cursor would have every byte sent
     as two hex digits.
     """
+    connection = replica.reading()
     connection.ensure_connection()
     with psycopg.Cursor(connection.connection) as cursor:
         cursor.adapters.register_dumper(np.ndarray, _Ids)

@@ -1,18 +1,30 @@
 """Postgres things Django has no word for: advisory locks, statement files."""
 
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from psycopg.errors import SerializationFailure
 from psycopg.sql import Composed
 
+from fleetwatch.lib import replica
+
 ROOMS = Path(__file__).parent.parent
+# Whoever ends transactions that do nothing (the server, by a setting of its own) does not end this.
+HOLD_LOCK = """
+SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%s)
+"""
+TRY_AGAIN_S = 1.0
 
 Result = TypeVar("Result")
+
+
+class LockHeldError(Exception):
+    """Somebody else holds a lock for longer than is waited."""
 
 
 def lock_key(name: str) -> int:
@@ -22,19 +34,42 @@ def lock_key(name: str) -> int:
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """True when this session holds the lock `name`; False when another one does.
+    """True when the lock `name` is held here; False when somebody else holds it.
 
-    Fences a task against a second run of itself. A dead session's lock is gone
-    with it. Never waits.
+    Fences a task against a second run of itself. The lock of who dies is gone with his
+    connection. Never waits.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [lock_key(name)])
-        held = bool(cursor.fetchone()[0])
-        try:
-            yield held
-        finally:
-            if held:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key(name)])
+    # Of a transaction, on a connection of its own: a pooler between us and Postgres hands each
+    # transaction to any of its sessions, so a session's lock would be nobody's. A transaction that
+    # only holds a lock has no snapshot, and keeps no vacuum and no index from being done.
+    holder = connection.copy()
+    try:
+        holder.set_autocommit(False)
+        with holder.cursor() as cursor:
+            cursor.execute(HOLD_LOCK, [lock_key(name)])
+            [_, is_held] = cursor.fetchone()
+        yield bool(is_held)
+    finally:
+        with suppress(DatabaseError):  # a lost connection has lost its lock
+            holder.rollback()
+        holder.close()
+
+
+@contextmanager
+def awaited_lock(name: str, *, patience_s: float) -> Iterator[None]:
+    """Holds the lock `name` within, as advisory_lock, once whoever holds it is done.
+
+    Raises LockHeldError when that takes longer. It waits between statements: one that waits has a
+    snapshot, for whose end who makes an index under this lock (CONCURRENTLY) would wait for ever.
+    """
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        with advisory_lock(name) as is_held:
+            if is_held:
+                yield
+                return
+        time.sleep(TRY_AGAIN_S)
+    raise LockHeldError(f"another process has not ended what it does ({name}) in {patience_s:g} s")
 
 
 @contextmanager
@@ -42,12 +77,13 @@ def one_view() -> Iterator[None]:
     """Reads within see the database as it was at the first of them, whatever others commit
     meanwhile; nothing can be written.
 
-    Within a transaction that is open already its own view holds.
+    Within a transaction that is open already its own view holds. A page's view is of the replica,
+    where there is a current one.
     """
-    if connection.in_atomic_block:
+    if replica.reading().in_atomic_block:
         yield
         return
-    with transaction.atomic():
+    with replica.viewing() as alias, transaction.atomic(using=alias):
         execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
 
@@ -118,6 +154,6 @@ def execute(
     """The rows that the statement answers with, on Django's connection; none of one that answers
     with none.
     """
-    with connection.cursor() as cursor:
+    with replica.reading().cursor() as cursor:
         cursor.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []

@@ -68,6 +68,15 @@ def test_a_database_url_may_name_host_and_port():
     )
 
 
+def test_a_database_url_may_name_several_hosts_one_of_which_is_written_to():
+    facts = env.database(
+        "postgresql://me:secret@a:5433,b,[::1]:5434/main?target_session_attrs=read-write"
+    )
+
+    assert (facts["HOST"], facts["PORT"]) == ("a,b,::1", "5433,,5434")
+    assert facts["OPTIONS"] == {"target_session_attrs": "read-write"}
+
+
 def test_another_database_is_refused():
     with pytest.raises(ConfigurationError, match="DATABASE_URL: expected postgresql://"):
         env.database("mysql://root@localhost/x")

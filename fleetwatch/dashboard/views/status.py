@@ -13,6 +13,7 @@ from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.selectors import JobSource, job_sources
+from fleetwatch.lib import replica
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.selectors import waiting_deliveries
 from fleetwatch.operations import disk
@@ -63,6 +64,8 @@ def status(_: HttpRequest, period: Period) -> Context:
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
+        "has_replica": replica.has_replica(),
+        "replica_behind_s": replica.behind_s() if replica.has_replica() else None,
         "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),

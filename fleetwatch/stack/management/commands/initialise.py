@@ -22,11 +22,12 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
 from fleetwatch.lib.commands import HubCommand
-from fleetwatch.lib.sql import advisory_lock
+from fleetwatch.lib.sql import awaited_lock
 from fleetwatch.stack import folder, former_schema
 from fleetwatch.telemetry import matrices, partitions
 
 MAX_HOURS = 10_000
+PATIENCE_S = 1800  # the longest migration of a large hub, on another host
 OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
@@ -55,21 +56,26 @@ class Command(HubCommand):
         # it serves anybody
         env.check_secret_key(settings.SECRET_KEY)
         env.refuse_published("FLEETWATCH_ADMIN_PASSWORD", env.text("FLEETWATCH_ADMIN_PASSWORD"))
-        former_schema.take_over()
-        call_command("migrate", interactive=False, verbosity=0)
-        self.stdout.write("schema is current")
         self._collect_static()
         now = timezone.now()
-        partitions.ensure(now)
-        if options["demo"]:
-            self._store_newest_day(now)
-        ensure_example_rates(now)
-        login = self._admin(now, options)
+        # of several web hosts that start at once, one after the other
+        with awaited_lock("initialise", patience_s=PATIENCE_S):
+            self._prepare_database(now, options)
+            login = self._admin(now, options)
         agents = self._agents(options)
         if options["answer"] is not None:
             others = cast.sentence() if options["demo"] else ""
             answer = {"login": login, "others": others, "agents": agents}
             folder.write_private(options["answer"], json.dumps(answer))
+
+    def _prepare_database(self, now: datetime, options: dict[str, Any]) -> None:
+        former_schema.take_over()
+        call_command("migrate", interactive=False, verbosity=0)
+        self.stdout.write("schema is current")
+        partitions.ensure(now)
+        if options["demo"]:
+            self._store_newest_day(now)
+        ensure_example_rates(now)
 
     def _store_newest_day(self, now: datetime) -> None:
         """So that the first page a visitor opens has figures: the newest day of the history, stored
@@ -97,8 +103,7 @@ class Command(HubCommand):
     def _admin(self, now: datetime, options: dict[str, Any]) -> str:
         """How to log in, as a sentence; a password that was made now is said once."""
         given = env.text("FLEETWATCH_ADMIN_PASSWORD")
-        with advisory_lock("first admin"):
-            made = ensure_admin(given or None)
+        made = ensure_admin(given or None)
         if made is None:
             return (
                 "admin, with the password from the first start (forgotten: manage.py changepassword"
