@@ -57,7 +57,7 @@ PAGES = {
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 8,  # also how much each node wastes: the order of its rows
-    "/fleet/cell?gpu=GPU-node-001-0": 9,
+    "/gpus/GPU-node-001-0/cell": 9,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
     "/charts/gpu?gpu=GPU-node-001-0": 9,
     "/charts/node?node=node-001": 11,

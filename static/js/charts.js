@@ -227,7 +227,7 @@ async function point(el, event) {
     if (tip) tip.hidden = true;
     return;
   }
-  const address = `${tip.dataset.url}?${new URLSearchParams({ gpu: decodeURIComponent(cell.link.replace("/gpus/", "")), from: cell.from, to: cell.to })}`;
+  const address = `${cell.link}/cell?${new URLSearchParams({ from: cell.from, to: cell.to })}`;
   const { clientX, clientY } = event.event;
   resting = setTimeout(async () => {
     if (!told.has(address)) told.set(address, await (await fetch(address)).text());

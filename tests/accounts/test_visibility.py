@@ -99,7 +99,7 @@ def test_no_route_of_the_api_shows_what_is_others(role, kind, split, others):
         "/api/v1/openapi.json", "/api/v1/incidents", "/api/v1/silences", "/api/v1/routes",
         "/api/v1/preferences", "/api/v1/reports", "/api/v1/jobs",
         "/api/v1/actions", *own_actions(role, split),
-        f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings",
+        f"/api/v1/jobs/{OWN_KEY}", "/api/v1/findings", "/api/v1/findings/patterns", "/api/v1/me",
         f"/api/v1/findings/{split.finding.pk}", *narrowed[2:],
     }  # fmt: skip
 

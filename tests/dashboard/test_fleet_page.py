@@ -97,14 +97,14 @@ def test_a_square_says_what_took_most_of_the_period(three):
 def test_a_cell_tells_state_job_owner_and_dollars_and_no_markup(three):
     hour = f"from={to_ms(factories.NOW) - 3_600_000}&to={to_ms(factories.NOW)}"
 
-    cell = three.get(f"/fleet/cell?gpu=GPU-b-0&{hour}").content.decode()
+    cell = three.get(f"/gpus/GPU-b-0/cell?{hour}").content.decode()
 
     assert "Idle" in cell
     assert "&lt;b&gt;sweep&lt;/b&gt;" in cell
     assert "ann" in cell
     assert "$2.00" in cell
-    assert three.get(f"/fleet/cell?gpu=none&{hour}").status_code == 404
-    assert three.get("/fleet/cell?x=1").status_code == 422
+    assert three.get(f"/gpus/none/cell?{hour}").status_code == 404
+    assert three.get("/gpus/GPU-b-0/cell?x=1").status_code == 422
 
 
 def test_a_large_fleets_day_is_read_by_the_hour_and_six_hours_of_it_to_the_minute():

@@ -27,6 +27,7 @@ from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Drain
 
@@ -160,10 +161,13 @@ def _gpus(line: NodeFigures, period: Period, scope: Scope) -> list[GPULine]:
     return gpu_lines(physical_gpus(line.node), totals, period.interval)
 
 
-@shows("dashboard/_cell.html", "fleet", "gpu", *PERIOD, default="1h", is_part=True)
-def cell(request: HttpRequest, period: Period) -> Context:
+def _gpu(uuid: str) -> GPU:
+    return existing(inventory.gpu(uuid))
+
+
+@shows("dashboard/_cell.html", "fleet", *PERIOD, default="1h", is_part=True, find=_gpu)
+def cell(_: HttpRequest, period: Period, gpu: GPU) -> Context:
     """What the pointer is told of a cell of the map: state, jobs with their owners, dollars."""
-    gpu = existing(inventory.gpu(request.GET.get("gpu", "")))
     seen = costs.look(period.interval, "job", scope=Scope(gpu=gpu.uuid))
     groups = seen.held().by("job")
     jobs = attribution.jobs_by_key(
