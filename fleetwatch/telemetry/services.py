@@ -34,8 +34,8 @@ APPEND_STEADY = read_statement("telemetry/sql/append_steady.sql")
 WAITING = read_statement("telemetry/sql/nodes_to_post.sql")
 CLAIM = read_statement("telemetry/sql/claim_touched.sql")
 NOTE_POSTED = """
-INSERT INTO telemetry_lastposting AS last (node_id, at) SELECT unnest(%s::bigint[]), %s
-ON CONFLICT (node_id) DO UPDATE SET at = greatest(last.at, excluded.at)
+INSERT INTO telemetry_lastposting (node_id, at) SELECT unnest(%s::bigint[]), %s
+ON CONFLICT (node_id) DO UPDATE SET at = excluded.at
 """
 
 # Node id -> hour -> ids of the marks that say that it is to be posted.

@@ -92,7 +92,7 @@ def test_no_route_of_the_api_names_others(role, kind, split, others):
         "/api/v1/openapi.json", "/api/v1/reports", "/api/v1/waste", "/api/v1/jobs",
         f"/api/v1/jobs/{OWN_KEY}", f"/api/v1/findings/{split.finding.pk}",
         "/api/v1/incidents", "/api/v1/silences", "/api/v1/routes",
-        "/api/v1/preferences",
+        "/api/v1/preferences", "/api/v1/findings/patterns", "/api/v1/me",
         "/api/v1/actions", *own_actions(role, split),
         f"/api/v1/incidents/{Incident.objects.latest('pk').pk}",
     }  # fmt: skip
