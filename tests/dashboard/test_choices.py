@@ -47,9 +47,9 @@ def small(_small, admin):
         (
             "/fleet?metric=hum",
             "/fleet",
-            "There is no `metric` 'hum'; there are state, util, power, memory.",
+            "There is no `metric` 'hum'; there are state, util, power, memory, cost,",
         ),
-        ("/jobs?sort=name", "/jobs", "There is no `sort` 'name'; there are waste, cost,"),
+        ("/jobs?sort=size", "/jobs", "There is no `sort` 'size'; there are now, waste, cost,"),
         (
             "/findings?status=lost",
             "/findings",
