@@ -86,9 +86,8 @@ def know_own_writes(respond: Respond) -> Respond:
             return respond(request)
         if request.method not in LOOKS:
             response = respond(request)
-            response.set_cookie(
-                COOKIE, _position(), max_age=MAX_AGE_S, httponly=True, samesite="Lax"
-            )
+            if settings.SESSION_COOKIE_NAME in request.COOKIES:  # agents and programs look nowhere
+                _keep_position(response)
             return response
         token = _needed.set(_needed_by(request))
         try:
@@ -137,11 +136,19 @@ def _needed_by(request: HttpRequest) -> str:
     return position if POSITION.fullmatch(position) else NOTHING_WRITTEN
 
 
-def _position() -> str:
+def _keep_position(response: HttpResponse) -> None:
+    """What this browser wrote lies before it."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
         [position] = cursor.fetchone()
-    return str(position)
+    response.set_cookie(
+        COOKIE,
+        position,
+        max_age=MAX_AGE_S,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
 
 
 def _newest_heartbeat(alias: str) -> float | None:
