@@ -16,7 +16,7 @@ from fleetwatch.diagnosis.judgement.lanes import STATES, Lanes, warm_up
 from fleetwatch.diagnosis.judgement.verdicts import UNDETERMINED, WASTEFUL
 from fleetwatch.diagnosis.judgement.window_places import Grid
 from fleetwatch.ledger.judgement import cell_states, states
-from fleetwatch.ledger.judgement.observations import Capacity, Outage, Question
+from fleetwatch.ledger.judgement.observations import Capacity, NodeContext, Outage, Question
 from fleetwatch.ledger.policy import Policy
 
 HEALTHY = "healthy"
@@ -178,8 +178,7 @@ def _states(
     """
     gpus, count = len(case.gpus), len(case.truth[0])
     first, end_ms = case.start_ms // HOUR_MS * HOUR_MS, case.start_ms + count * CELL_MS
-    question = Question(
-        windows=windows,
+    node = NodeContext(
         capacities=[
             Capacity(gpu, case.start_ms, end_ms, True, None, 1.0, idle_w, limit_w)
             for gpu in range(1, gpus + 1)
@@ -195,10 +194,9 @@ def _states(
             for event in case.events
             if event.kind == "gpu_lost"
         },
-        cuts=np.arange(first, end_ms + HOUR_MS, HOUR_MS),
-        target=(first, end_ms),
-        policy=Policy(),
     )
+    cuts = np.arange(first, end_ms + HOUR_MS, HOUR_MS)
+    question = Question(windows, [node], cuts, (first, end_ms), Policy())
     table = states.judge(question).cells
     at = (
         (table["job_id"] - 1) * gpus + table["gpu_id"] - 1,
