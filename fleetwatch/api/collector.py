@@ -181,7 +181,7 @@ def _pipeline(now: datetime) -> Iterator[Metric]:
     yield (
         "replica_behind_seconds",
         "How far the replica that pages read is behind; nothing where it does not answer.",
-        _where_known(replica.behind_s() if replica.has_replica() else None),
+        _where_known(replica.behind_s()),
     )
 
 

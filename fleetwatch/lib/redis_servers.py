@@ -52,11 +52,11 @@ class RedisServers:
         if not self.sentinels:
             return ConnectionPool.from_url(self.url, **options)
         # the library brings no types for sentinels
-        known = Sentinel(self.sentinels, sentinel_kwargs=self._sentinel_options())  # type: ignore[no-untyped-call]
+        watchers = Sentinel(self.sentinels, sentinel_kwargs=self._sentinel_options())  # type: ignore[no-untyped-call]
         if self.password:
             options["password"] = self.password
         pool: ConnectionPool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
-            self.master, known, db=self.number, **options
+            self.master, watchers, db=self.number, **options
         )
         return pool
 

@@ -63,11 +63,13 @@ def viewing() -> Iterator[str]:
 
 
 def behind_s() -> float | None:
-    """Seconds between the newest heartbeat here and the replica's; None where it does not answer.
-
-    Raises KeyError where there is no replica.
+    """Seconds between the newest heartbeat here and the replica's; None where it does not answer,
+    or there is none.
     """
-    here, there = _newest_heartbeat(DEFAULT_DB_ALIAS), _newest_heartbeat(REPLICA)
+    if not has_replica():
+        return None
+    here = _newest_heartbeat(DEFAULT_DB_ALIAS)
+    there = _newest_heartbeat(REPLICA)
     return None if here is None or there is None else max(0.0, here - there)
 
 

@@ -60,12 +60,11 @@ def status(_: HttpRequest, period: Period) -> Context:
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
         "never": sum(agent.health == NEVER for agent in agents),
         "silent": sum(bool(agent.silent) for agent in agents),
-        "lag_ms": min((agent.lag_ms for agent in agents if agent.lag_ms is not None), default=None),
+        "lag_ms": _shortest_lag_ms(agents),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
-        "has_replica": replica.has_replica(),
-        "replica_behind_s": replica.behind_s() if replica.has_replica() else None,
+        "replica": _replica(),
         "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),
@@ -73,6 +72,16 @@ def status(_: HttpRequest, period: Period) -> Context:
         "disk_trouble": disk.trouble(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
+
+
+def _shortest_lag_ms(agents: Sequence[Agent]) -> int | None:
+    """How far the newest data is behind; None before the first."""
+    return min((agent.lag_ms for agent in agents if agent.lag_ms is not None), default=None)
+
+
+def _replica() -> Context | None:
+    """How far it is behind; None where pages have none to read."""
+    return {"behind_s": replica.behind_s()} if replica.has_replica() else None
 
 
 def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
