@@ -18,6 +18,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories, fleet
 from tests.diagnosis import told
 
+HOURS = 6  # of history
 HOSTILE = "\x1b]0;owned\x07evil\u202etxt\nname"
 
 
@@ -53,12 +54,12 @@ def hub(settings, live_server, plain_static_files):
     settings.PUBLIC_URL = live_server.url
     settings.ALLOWED_HOSTS = ["*"]
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    fleet.make(nodes=1, gpus=2, hours=6, now=now)
+    fleet.make(nodes=1, gpus=2, hours=HOURS, now=now)
     ann = factories.user(role=User.Role.ENGINEER, username="ann")
     people.give_name(ann, people.Name("unix", "ann"), source=Identity.Source.ADMIN, now=now)
     job = Job.objects.get(key="slurm/della/1000")
     Job.objects.filter(pk=job.pk).update(name=HOSTILE)
-    start = now - timedelta(hours=2)
+    start = now - timedelta(hours=HOURS)  # whatever the clock says, the job held its GPU then
     told.cause(of=job, on=GPU.objects.get(uuid="GPU-node-001-0"), start=start)
     told.finding(job, first_ms=to_ms(start), last_ms=to_ms(start) + HOUR_MS)
     return live_server.url

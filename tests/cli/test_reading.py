@@ -32,7 +32,7 @@ def test_jobs_waste_and_figures_are_read_as_the_api_has_them(shell):
     assert "ann · engineer" in printed["me"]
     assert KEY in printed["me"]
     assert printed["job 1000"] == printed[f"job {KEY}"]
-    assert "could save $1.24–$2.49" in printed["job 1000"]
+    assert "could save $1.25–$2.49" in printed["job 1000"]
     # by hand: an hour of 2.49 dollars, of which a half to all could be recovered
     finding = as_json[f"job {KEY}"]["findings"][0]
     assert (finding["savings"]["low_usd"], finding["savings"]["high_usd"]) == (1.245, 2.49)
