@@ -29,7 +29,7 @@ SETTLED = timedelta(minutes=10)
 RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 Wrong = tuple[Any, ...]  # name of a node, start of a day, milliseconds
-LOCK = "costs.sum_days"  # tasks skip a turn while another has it, commands wait
+LOCK = "costs.sum_days"  # of tasks the turn, of whoever writes sums the lock that he waits for
 
 _UNSUMMED = read_statement("costs/sql/unsummed_days.sql")
 _SUM = read_statement("costs/sql/sum_days.sql")

@@ -15,8 +15,12 @@ from fleetwatch.lib import replica
 
 ROOMS = Path(__file__).parent.parent
 # Whoever ends transactions that do nothing (the server, by a setting of its own) does not end this.
+# The first of two keys (telemetry/locks.py has others) keeps turns apart from what transactions
+# wait for: who has his turn under a name waits for the lock of that name as any other.
 HOLD_LOCK = """
-SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%s)
+SELECT
+    set_config('idle_in_transaction_session_timeout', '0', true),
+    pg_try_advisory_xact_lock(0, %s)
 """
 TRY_AGAIN_S = 1.0
 
@@ -34,10 +38,10 @@ def lock_key(name: str) -> int:
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """True when the lock `name` is held here; False when somebody else holds it.
+    """True when it is our turn to do what `name` stands for; False when somebody else is at it.
 
-    Fences a task against a second run of itself. The lock of who dies is gone with his
-    connection. Never waits.
+    Fences a task against a second run of itself, and against nothing else: wait_for_lock of that
+    name is another lock. Who dies loses his turn with his connection. Never waits.
     """
     # Of a transaction, on a connection of its own: a pooler between us and Postgres hands each
     # transaction to any of its sessions, so a session's lock would be nobody's. A transaction that

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fleetwatch.lib.sql import execute
 
-# First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
+# First keys of two-key advisory locks; 0 is that of turns (lib.sql). Other locks have one key.
 SEALING = 1
 POSTING = 2
 DIAGNOSING = 3

@@ -7,7 +7,14 @@ import pytest
 from django.db import connection, transaction
 
 from fleetwatch.lib import sql
-from fleetwatch.lib.sql import LockHeldError, advisory_lock, awaited_lock, execute
+from fleetwatch.lib.sql import (
+    LockHeldError,
+    advisory_lock,
+    awaited_lock,
+    execute,
+    limit_waits,
+    wait_for_lock,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,6 +52,12 @@ def test_who_holds_it_has_no_snapshot_so_that_no_vacuum_and_no_index_waits_for_i
         assert execute(HOLDERS) == [("idle in transaction", True)]
 
     assert execute(HOLDERS) == []
+
+
+def test_whose_turn_it_is_waits_for_a_lock_of_that_name_as_any_other():
+    with advisory_lock("posting"), transaction.atomic():
+        limit_waits(lock_ms=1000, statement_ms=1000)
+        wait_for_lock("posting")
 
 
 def test_an_error_within_leaves_no_lock():
