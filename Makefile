@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test test-slurm test-identity test-channels test-day test-pages screenshots lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm test-identity test-channels test-day test-scale test-pages screenshots lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test-day: ## a day of 64 GPUs and five people: a hub whose clock is moved, Slack
 	@$(PYTHON) -m tests.day.prepare
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(RUN) -m pytest tests/day
+
+test-scale: ## a hub over several hosts on one machine, each of whose servers is killed: Patroni, etcd, HAProxy, PgBouncer, Redis with sentinels, in two minutes (needs root; says why where it can't)
+	@$(PYTHON) -m tests.scale.prepare
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m pytest -s tests/scale
 
 test-pages: ## every page in both themes and widths: no error, nothing cut off, nothing that axe finds
 	@$(PYTHON) deploy/bootstrap.py browser

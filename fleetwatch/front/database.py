@@ -10,7 +10,7 @@ CONNECT_TIMEOUT_S = 3
 def conninfo() -> str:
     """How libpq reaches the database of the settings."""
     parameters = connection.get_connection_params()
-    names = ("dbname", "user", "password", "host", "port")
+    names = ("dbname", "user", "password", "host", "port", "target_session_attrs", "sslmode")
     return make_conninfo(**{name: parameters[name] for name in names if parameters.get(name)})
 
 
@@ -25,8 +25,12 @@ class Probe:
         """Returns when the database answered. Raises psycopg.Error."""
         try:
             if self._connection is None:
+                # nothing prepared: a pooler has no session to keep it in
                 self._connection = psycopg.connect(
-                    self._conninfo, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                    self._conninfo,
+                    autocommit=True,
+                    prepare_threshold=None,
+                    connect_timeout=CONNECT_TIMEOUT_S,
                 )
             self._connection.execute("SELECT 1")
         except psycopg.Error:

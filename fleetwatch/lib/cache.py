@@ -49,5 +49,5 @@ class JSONCache(RedisCache):
     """django.core.cache's interface; BACKEND in the settings."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
-        super().__init__(server, params)
+        super().__init__([server], params)  # as a text Django would part it at commas
         self._class = JSONCacheClient

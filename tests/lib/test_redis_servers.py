@@ -3,6 +3,7 @@
 import pytest
 from redis.sentinel import SentinelConnectionPool
 
+from fleetwatch.lib.cache import JSONCache
 from fleetwatch.lib.env import ConfigurationError
 from fleetwatch.lib.redis_servers import read
 
@@ -56,3 +57,9 @@ def test_no_password_is_in_its_representation():
 
     assert "s1" in shown
     assert not any(secret in shown for secret in ("p@ss", "p%40ss", "other"))
+
+
+def test_the_cache_takes_an_address_of_several_sentinels_as_one():
+    cache = JSONCache(OF_SENTINELS, {})
+
+    assert cache._cache._get_connection_pool(write=True).service_name == "fleetwatch"
