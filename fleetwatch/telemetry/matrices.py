@@ -109,7 +109,7 @@ def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int
     Heat maps reach up to now; sealing later writes the same cells from the whole hour.
     """
     end_ms = to_ms(now)
-    start_ms = max((end_ms // CELL_MS - count + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
+    start_ms = (end_ms // CELL_MS - count + 1) * CELL_MS
     hours = {from_ms(floor_hour_ms(moment)) for moment in (start_ms, end_ms)}
     marked = SealMark.objects.filter(hour__in=hours).order_by("node_id")
     nodes = list(marked.values_list("node_id", flat=True).distinct())
@@ -185,11 +185,14 @@ def _limits_w(gpu_ids: Sequence[int]) -> Floats:
 def _refresh(node_ids: Sequence[int], start_ms: int, end_ms: int) -> int:
     mine = sorted(try_node_locks(SEALING, node_ids))
     fresh = hot.unsealed(mine, (start_ms, end_ms), COLUMNS, ends_after_ms=start_ms)
-    drawings = [
-        Drawing(node_id, start_ms, started_in(joined([each.windows]), start_ms, end_ms))
-        for node_id, each in fresh.items()
-    ]
-    store(drawings, count=(end_ms - 1 - start_ms) // CELL_MS + 1)
+    windows = {node_id: joined([each.windows]) for node_id, each in fresh.items()}
+    midnight_ms = max(start_ms, end_ms // DAY_MS * DAY_MS)
+    for first_ms, last_ms in ((start_ms, midnight_ms), (midnight_ms, end_ms)):
+        drawings = [
+            Drawing(node_id, first_ms, started_in(each, first_ms, last_ms))
+            for node_id, each in windows.items()
+        ]
+        store(drawings, count=(last_ms - 1 - first_ms) // CELL_MS + 1)
     return len(mine)
 
 

@@ -95,6 +95,19 @@ def test_the_newest_cells_are_drawn_before_their_hour_is_sealed():
     assert row[:3] == pytest.approx([0.1, None, 0.9])
 
 
+def test_the_newest_cells_are_drawn_on_both_sides_of_midnight():
+    node = make_node(gpus=1)
+    midnight = HOUR + timedelta(hours=14)
+    midnight_ms = HOUR_START_MS + 14 * HOUR_MS
+    store(node, starts=[midnight_ms - 10_000, midnight_ms], columns={"util_mean": [0.2, 0.4]})
+
+    matrices.refresh_recent(midnight + timedelta(minutes=4))
+
+    around = Interval(midnight - timedelta(minutes=10), midnight + timedelta(minutes=10))
+    [row] = hour_cells(interval=around, count=4).values()
+    assert row == pytest.approx([None, 0.2, 0.4, None])
+
+
 @pytest.mark.django_db(transaction=True)
 def test_newest_cells_of_a_node_that_another_worker_has_are_left_to_it():
     nodes = [make_node(name, gpus=1) for name in "ab"]
