@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,8 @@ RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
 # evaluations may come late by so much and still read all that they need
 SLACK_MS = 60 * 60_000
 CLOCK_MS = 30_000  # by so much beat may be early: the fifth minute is not to become the sixth
+# what is said of an incident that goes on costs more than to know that it does
+WORDS_LAST = timedelta(minutes=5) - timedelta(milliseconds=CLOCK_MS)
 MAX_FAILURE = 300
 LONGEST_MINUTES = 30 * 24 * 60
 OPEN = Q(ended_ms=None)
@@ -308,6 +310,12 @@ class _Writing:
         is_stale = episode.until_ms < to_ms(self.now) - STALE_MS and episode.ended_ms is None
         return _no_data(episode.until_ms, self.now) if is_stale else ""
 
+    def is_news(self, episode: Episode, incident: Incident) -> bool:
+        """Whether more is new of it than that it goes on, or that was said for long enough."""
+        was = (incident.since_ms, incident.fired_ms, incident.ended_ms, incident.note)
+        now = (episode.since_ms, episode.fired_ms, episode.ended_ms, self.stale(episode))
+        return was != now or self.now - incident.updated_at >= WORDS_LAST
+
     def is_late(self, episode: Episode) -> bool:
         """Whether it was too old when it arrived to tell anybody."""
         return episode.until_ms < to_ms(self.now) - LATE_MS
@@ -356,7 +364,8 @@ def _is_shown(episode: Episode, writing: _Writing) -> bool:
 
 def _open(writing: _Writing, described: _Described) -> str:
     episode = described.episode
-    incident = Incident(rule=writing.rule, subject=episode.subject, opened_at=writing.now)
+    incident = Incident(rule=writing.rule, subject=episode.subject)
+    incident.opened_at = incident.updated_at = writing.now
     incident.is_late = writing.is_late(episode)
     incident.person, incident.team = described.owners
     _put(writing, incident, described)
@@ -376,7 +385,8 @@ def _keep_all(
     """All of them in one statement: there are hundreds, and each changes with every evaluation.
     What the rule does not watch any more is over.
     """
-    every = [(incidents[each.episode.subject], each) for each in writing.described(kept)]
+    described = _described(writing, incidents, kept)
+    every = [(incidents[each.episode.subject], each) for each in described]
     pairs = [pair for pair in every if _is_watched(writing, *pair)]
     did = Counter(_keep(writing, *pair) for pair in pairs)
     rows = [row for row, _ in pairs]
@@ -386,6 +396,17 @@ def _keep_all(
         # one text of them all: as parameters of their own the facts cost as much as the rest
         execute(_KEEP, {"rows": msgspec.json.encode(fresh).decode()})
     return did
+
+
+def _described(
+    writing: _Writing, incidents: Mapping[str, Incident], kept: Sequence[Episode]
+) -> list[_Described]:
+    """Each anew where it says something new, or that is due; the others are what they were."""
+    new = [each for each in kept if writing.is_news(each, incidents[each.subject])]
+    for each in new:
+        incidents[each.subject].updated_at = writing.now
+    described = {each.episode.subject: each for each in writing.described(new)}
+    return [described.get(each.subject) or _Described(each, None, (None, None)) for each in kept]
 
 
 def _is_watched(writing: _Writing, incident: Incident, described: _Described) -> bool:
@@ -441,7 +462,6 @@ def _put(writing: _Writing, incident: Incident, described: _Described) -> None:
     incident.until_ms = episode.until_ms
     incident.fired_ms = episode.fired_ms
     incident.ended_ms = episode.ended_ms
-    incident.updated_at = writing.now
     incident.note = writing.stale(episode)
     if described.breach is not None:
         incident.facts = msgspec.to_builtins(described.breach)

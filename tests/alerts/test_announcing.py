@@ -313,8 +313,8 @@ def test_who_holds_the_job_now_is_told_next_and_whom_it_was_told_stays():
     run(31)
 
     Job.objects.update(user="bo", team=people.team("vision"))
-    longer(run_, 32)
-    run(32)
+    longer(run_, 36)
+    run(36)
     longer(run_, 91)
 
     incident = Incident.objects.get()

@@ -112,6 +112,20 @@ def test_it_opens_once_and_is_kept_up_to_date():
 
 
 @pytest.mark.django_db
+def test_that_it_goes_on_is_kept_each_time_and_said_anew_every_five_minutes():
+    a_rule()
+    _, run = an_idle_job()
+    kept = []
+    for minute in (31, 32, 35, 36):
+        longer(run, minute)
+        announcing.run(at(minute))
+        (view,) = selectors.open_incidents()
+        kept.append((view.incident.until_ms, view.breach.until_ms))
+
+    assert kept == [(ms(each), ms(said)) for each, said in ((31, 31), (32, 31), (35, 31), (36, 36))]
+
+
+@pytest.mark.django_db
 def test_activity_resolves_it_and_people_hear_what_it_cost():
     a_rule()
     slack()

@@ -19,7 +19,9 @@ def mute(now: datetime, fences: Fences) -> set[int]:
     """Writes down of every incident that fires whether and why it is muted; the groups of those
     that are no longer, and were told before. Of whom that can't be known nobody is told.
     """
-    incidents = list(Incident.objects.filter(state__in=FIRES).select_related("rule").order_by("pk"))
+    # few rules have many incidents: each is read once
+    firing = Incident.objects.filter(state__in=FIRES).prefetch_related("rule")
+    incidents = list(firing.order_by("pk"))
     if not incidents:
         return set()
     why = _reasons(incidents, now, fences)
@@ -39,7 +41,7 @@ def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]
 def _reasons(incidents: Iterable[Incident], now: datetime, fences: Fences) -> dict[int, str]:
     speaking = [each.name for each in CONDITIONS if each.speaks_for]
     speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
-    ordered = speakers.select_related("rule").order_by("pk")
+    ordered = speakers.prefetch_related("rule").order_by("pk")
     mutes = Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
     return {
         incident.pk: fences.within(

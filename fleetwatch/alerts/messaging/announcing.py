@@ -64,11 +64,12 @@ def _tell_all(returned: Collection[int], now: datetime, fences: Fences) -> Count
     return did
 
 
-@transaction.atomic
 def _tell(
     news: GroupNews, returned: Collection[int], book: AddressBook, now: datetime
 ) -> Counter[str]:
-    """What is due of the group, told; of what was muted until now that it goes on."""
+    """What is due of the group, told; of what was muted until now that it goes on. Nothing is due
+    of most: whatever writes is a savepoint of its own.
+    """
     if news.group.pk in returned and news.is_pressing:
         return Counter(told=_return(news, book, now))
     return _advance(news, book, now)
@@ -76,8 +77,8 @@ def _tell(
 
 def _open_groups() -> list[tuple[GroupNews, AddressBook]]:
     """Every open group as it stands, with where people are reached."""
-    groups = IncidentGroup.objects.filter(closed_at=None).select_related("rule")
-    every = read_news(list(groups.prefetch_related("rule__channels").order_by("pk")))
+    groups = IncidentGroup.objects.filter(closed_at=None).prefetch_related("rule__channels")
+    every = read_news(list(groups.order_by("pk")))
     if not every:
         return []
     book = read_address_book(_people(every))
@@ -176,6 +177,7 @@ def _person(incident: Incident, holder: str, book: AddressBook) -> Destination |
     return Destination(*person.place, person.user.pk, f"because {why}")
 
 
+@transaction.atomic
 def _climb(news: GroupNews, rung: Rung, book: AddressBook, now: datetime) -> int:
     """Tells the next step; whom it was told before hears it as a reminder."""
     is_first = news.group.stepped_at is None
@@ -197,9 +199,11 @@ def _hand_over(news: GroupNews, matter: Matter, book: AddressBook, now: datetime
         return 0
     if matter.person.place in news.reached:
         return 0
-    return notify(Telling(news, "opened", "opened"), [matter.person], book, now)
+    with transaction.atomic():
+        return notify(Telling(news, "opened", "opened"), [matter.person], book, now)
 
 
+@transaction.atomic
 def _remind(news: GroupNews, book: AddressBook, now: datetime) -> int:
     news.group.reminded_at = now
     _save(news.group, "reminded_at")
@@ -207,6 +211,7 @@ def _remind(news: GroupNews, book: AddressBook, now: datetime) -> int:
     return notify(telling, reached_before(news, book), book, now)
 
 
+@transaction.atomic
 def _return(news: GroupNews, book: AddressBook, now: datetime) -> int:
     """What was muted and goes on is told again to those who were told; the ladder's wait begins
     anew.
@@ -224,9 +229,11 @@ def _change(news: GroupNews, book: AddressBook, now: datetime) -> int:
     places = {place for place, row in news.reached.items() if _differs(news, place, row, book, now)}
     if not places:
         return 0
-    _save(news.group)
     changed = [each for each in reached_before(news, book) if each.place in places]
-    return notify(Telling(news, "changed", f"changed/{news.group.messages}"), changed, book, now)
+    with transaction.atomic():
+        _save(news.group)
+        telling = Telling(news, "changed", f"changed/{news.group.messages}")
+        return notify(telling, changed, book, now)
 
 
 def _differs(
@@ -244,6 +251,7 @@ def _differs(
     return has_joined and now >= row.created_at + CHANGES_EVERY
 
 
+@transaction.atomic
 def _close(news: GroupNews, book: AddressBook, now: datetime) -> Counter[str]:
     """Everybody who was told hears that it is over; what was kept for later is dropped."""
     news.group.closed_at = now
