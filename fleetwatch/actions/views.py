@@ -1,5 +1,7 @@
 """The door that needs no session: the link by which who was warned keeps the job."""
 
+from dataclasses import replace
+
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -11,7 +13,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.actions import keeping
 from fleetwatch.actions.models import Action
 from fleetwatch.alerts.incidents.open_names import name_of
-from fleetwatch.lib.actor import PAGE, Actor, acting
+from fleetwatch.lib.actor import PAGE, acting, actor
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.message import one_line
 
@@ -42,7 +44,8 @@ def keep_job(request: HttpRequest, token: str) -> HttpResponse:
 
 def _kept(request: HttpRequest, action: Action, user: User) -> str:
     """What stood against it; "" where it is kept."""
-    with acting(lambda: Actor(user.get_username(), user.pk, PAGE)):
+    who = replace(actor(), name=user.get_username(), user_id=user.pk, via=PAGE)
+    with acting(lambda: who):
         try:
             reason = request.POST.get("reason", "")
             keeping.keep(action.pk, by=user, reason=reason, now=timezone.now())

@@ -181,6 +181,7 @@ def others_paths(split: World, others: Job) -> list[str]:
         *(f"/charts/costs?as=csv&group_by={group_by}" for group_by in COST_GROUPS),
         *(f"/waste?range=7d&group_by=job&team={TEAM}", f"/waste.csv?range=7d&user={USER}"),
         "/search?q=zz",
+        *(f"/filters?{WEEK}", f"/filters?of=findings&{WEEK}"),
         *("/alerts?state=resolved", "/alerts?state=acknowledged", f"/alerts?person={PERSON}"),
         *("/explain", f"/explain?job={OTHERS_KEY}", "/explain?gpu=GPU-node-001-1"),
         f"/explain?gpu=GPU-node-001-1&job={OTHERS_KEY}",

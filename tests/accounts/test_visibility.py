@@ -254,6 +254,28 @@ def test_nobody_decides_about_a_finding_that_he_does_not_see(split, others):
         assert answer.status_code == 404
 
 
+def test_of_several_findings_those_that_he_does_not_see_are_as_those_there_are_not(split, others):
+    by, sent = walker(split.users["lead"]), {"action": "accept"}
+    said = [
+        body(by.post("/findings/act", {**sent, "id": [pk]}, follow=True))
+        for pk in (others.findings.get().pk, 999999)
+    ]
+
+    assert ["Nothing was ticked" in text for text in said] == [True, True]
+    assert ["not done" in text for text in said] == [False, False]
+    assert AuditEntry.objects.filter(action="finding.accept").count() == 0
+    both = {**sent, "id": [split.finding.pk, others.findings.get().pk]}
+    assert "1 finding accepted." in body(by.post("/findings/act", both, follow=True))
+
+
+def test_filters_offer_what_the_reader_sees(split):
+    fields = body(walker(split.users["lead"]).ask("GET", "/filters?of=findings&range=7d"))
+
+    assert all(name in fields for name in ("nlp-research", "ann", MACHINE))
+    for word in (TEAM, USER, PERSON):
+        assert word not in fields
+
+
 def test_who_is_in_no_team_of_ones_own_is_nobody_to_give_a_finding_to(split):
     path, by = f"/findings/{split.finding.pk}/assign", walker(split.users["engineer"])
     texts = [

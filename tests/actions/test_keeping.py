@@ -57,7 +57,8 @@ def test_the_links_button_keeps_the_job_and_says_why(client, run):
     )  # fmt: skip
     events = [event.text for event in timeline(the_incident())]
     assert events[-1] == "kept by Ana Diaz: a demo at ten"
-    assert AuditEntry.objects.get(action="action.keep").name == "ana"
+    entry = AuditEntry.objects.get(action="action.keep")
+    assert (entry.name, entry.address) == ("ana", "127.0.0.1")
     assert goes_on(run, 91).get("warned_again", 0) == 0
     assert goes_on(run, 500).get("warned", 0) == 0
 

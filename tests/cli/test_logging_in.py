@@ -149,8 +149,11 @@ def test_the_form_says_who_asks_and_refuses_other_days(ann, login, client):
     typed = f" {login.user_code[:4].lower()} {login.user_code[4:].lower()}"
     with time_machine.travel(NOW, tick=False):
         page = client.get("/device", {"code": typed}).content.decode()
-        odd = client.post("/device", {"code": typed, "decision": "confirm", "days": "3650"})
+        odd = [
+            client.post("/device", {"code": typed, "decision": "confirm", "days": days}).status_code
+            for days in ("3650", "9" * 5000, "٧", "")
+        ]
 
     assert "<b>login-01[2J</b>, at 192.0.2.7" in " ".join(page.split())
-    assert odd.status_code == 422
+    assert odd == [422] * 4
     assert not ApiToken.objects.exists()

@@ -340,6 +340,12 @@ class TestActions:
         assert one.state == "acknowledged"
         assert "it is over already" in answer.content.decode()
 
+    @pytest.mark.parametrize("number", ["9" * 5000, "9" * 25, "-1", "x", ""])
+    def test_what_is_no_number_of_an_incident_is_not_ticked(self, admin, number):
+        answer = admin.post("/alerts/act", {"action": "ack", "id": [number]}, follow=True)
+
+        assert "Nothing was ticked." in answer.content.decode()
+
     def test_it_leads_back_nowhere_else(self, admin):
         sent = {"action": "ack", "id": [incident().pk], "back": "//evil.example/"}
 

@@ -115,8 +115,9 @@ def _decide(request: HttpRequest, user: User, login: DeviceLogin) -> HttpRespons
             host = waiting_logins.refuse(login.pk, user, now)
             messages.info(request, f"Refused: the command line on {host} gets no token.")
             return redirect("device")
-        days = request.POST.get("days", "")
-        host = waiting_logins.confirm(login.pk, user, int(days) if days.isdecimal() else 0, now)
+        asked = request.POST.get("days", "")
+        days = next((number for number in waiting_logins.DAYS if str(number) == asked), 0)
+        host = waiting_logins.confirm(login.pk, user, days, now)
     except RefusedFieldError as error:
         return _form(request, login, error=str(error), status=422)
     messages.success(request, f"The command line on {host} reads as {user.username} from now on.")

@@ -84,6 +84,12 @@ class Asked:
         return self.user.get_username()
 
 
+def ticked(request: HttpRequest, most: int) -> list[int]:
+    """The numbers of the rows that are ticked, of the first so many; what is no number is none."""
+    sent = request.POST.getlist("id")[:most]
+    return [int(pk) for pk in sent if pk.isascii() and pk.isdecimal() and len(pk) < LONGEST_NUMBER]
+
+
 def local_path(request: HttpRequest, path: str) -> str:
     """The path that a form says to go back to; "" where it is none of ours."""
     is_ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, {request.get_host()})

@@ -26,7 +26,7 @@ from fleetwatch.actions.selectors import (
 )
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.forms.asked import LARGEST_ID, Asked, read_form
 from fleetwatch.dashboard.forms.one_change import (
     Change,
     Home,
@@ -206,7 +206,6 @@ def _read_terms(terms: PolicyTerms, asked: Asked) -> PolicyTerms:
     """What the form says. Raises RefusedFieldError."""
     teams = [team for team in Team.objects.order_by("slug") if asked.is_ticked(f"team-{team.pk}")]
     kinds = [kind for kind in JOB_KINDS if asked.is_ticked(f"kind-{kind}")]
-    channel = asked.text("channel")
     longest = action_policies.LONGEST_WAIT
     return replace(
         terms,
@@ -216,9 +215,16 @@ def _read_terms(terms: PolicyTerms, asked: Asked) -> PolicyTerms:
         second_wait_minutes=asked.number("second_wait_minutes", low=1, high=longest),
         max_per_hour=asked.number("max_per_hour", low=1, high=action_policies.MOST_PER_HOUR),
         max_usd_per_hour=_amount(asked),
-        channel=get_object_or_404(Channel, pk=channel) if channel.isdecimal() else None,
+        channel=_channel(asked),
         dry_run_until=_dry_run_until(asked, terms.dry_run_until),
     )
+
+
+def _channel(asked: Asked) -> Channel | None:
+    """Raises RefusedFieldError; Http404 where there is none of that number."""
+    if not asked.text("channel"):
+        return None
+    return get_object_or_404(Channel, pk=asked.number("channel", low=1, high=LARGEST_ID))
 
 
 def _amount(asked: Asked) -> Decimal:

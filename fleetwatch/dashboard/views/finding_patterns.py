@@ -15,11 +15,11 @@ from django.views.decorators.http import require_POST
 from fleetwatch.alerts.messaging.telling_owners import MAX_STEPS, WorthTelling, tell_owner
 from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form
+from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.pattern_rows import PATTERN
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import of_kind
-from fleetwatch.diagnosis.findings import deciding, patterns
+from fleetwatch.diagnosis.findings import deciding, inbox, patterns
 from fleetwatch.diagnosis.findings.advice import advise
 from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.evidence import facts_of
@@ -53,29 +53,25 @@ def act_on_several(request: HttpRequest) -> HttpResponse:
     action = asked.text("action")
     if action not in (*BULK, TELL):
         raise Http404(action)
-    ticked = [int(pk) for pk in request.POST.getlist("id")[:MAX_TICKED] if _is_number(pk)]
+    ids = ticked(request, MAX_TICKED)
     if action == TELL:
-        _tell(request, _ticked_patterns(request, ticked), asked)
+        _tell(request, _ticked_patterns(request, ids), asked)
     elif asked.text("group_by") == PATTERN:
-        _decide_all(request, _their_findings(request, ticked), action, asked)
+        _decide_all(request, _their_findings(request, ids), action, asked)
     else:
-        _decide_all(request, ticked, action, asked)
+        _decide_all(request, inbox.seen_ids(ids), action, asked)
     return redirect(local_path(request, asked.text("back")) or "findings")
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
-
-
-def _ticked_patterns(request: HttpRequest, ticked: Iterable[int]) -> list[Pattern]:
+def _ticked_patterns(request: HttpRequest, ids: Iterable[int]) -> list[Pattern]:
     every = _patterns(request)
-    return [each for place in _places(every, ticked) for each in every[place : place + 1]]
+    return [each for place in _places(every, ids) for each in every[place : place + 1]]
 
 
-def _their_findings(request: HttpRequest, ticked: Iterable[int]) -> list[int]:
+def _their_findings(request: HttpRequest, ids: Iterable[int]) -> list[int]:
     """The ids of all findings of the patterns that have these."""
     every = _patterns(request)
-    return [pk for place in _places(every, ticked) for pk in every.finding_ids(place)]
+    return [pk for place in _places(every, ids) for pk in every.finding_ids(place)]
 
 
 def _patterns(request: HttpRequest) -> Patterns:
@@ -87,9 +83,9 @@ def _patterns(request: HttpRequest) -> Patterns:
     return patterns.patterns(of_jobs, period.so_far, now=period.now)
 
 
-def _places(every: Patterns, ticked: Iterable[int]) -> list[int]:
+def _places(every: Patterns, ids: Iterable[int]) -> list[int]:
     """Where the patterns are that have these findings, each once."""
-    held = (every.holding(pk) for pk in ticked)
+    held = (every.holding(pk) for pk in ids)
     return list(dict.fromkeys(place for place in held if place is not None))
 
 

@@ -35,7 +35,7 @@ from fleetwatch.alerts.incidents.incident_history import before, sends
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form
+from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -123,8 +123,7 @@ def act_on_several(request: HttpRequest) -> HttpResponse:
     action = asked.text("action")
     if action not in BULK:
         raise Http404(action)
-    ids = [int(pk) for pk in request.POST.getlist("id")[:MAX_TICKED] if pk.isdecimal()]
-    every = list(visible_incidents().filter(pk__in=ids))
+    every = list(visible_incidents().filter(pk__in=ticked(request, MAX_TICKED)))
     if not every:
         messages.error(request, "Nothing was ticked.")
     done = [incident for incident in every if _is_done(request, incident, action, asked)]

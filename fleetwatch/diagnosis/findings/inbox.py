@@ -22,7 +22,8 @@ from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
-from fleetwatch.jobs.visible_jobs import is_visible
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import is_visible, visible
 from fleetwatch.lib.intervals import Interval
 
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
@@ -158,6 +159,17 @@ def finding(number: int) -> Finding | None:
         return None
     with_assignees([finding])
     return finding
+
+
+def seen_ids(numbers: Sequence[int]) -> list[int]:
+    """Those of the numbers, in their order, that findings have which the reader sees; to who sees
+    everything all of them.
+    """
+    if sight() is None:
+        return list(numbers)
+    seen = Finding.objects.filter(pk__in=numbers, job__in=visible(Job.objects.all()))
+    ids = set(seen.values_list("pk", flat=True))
+    return [number for number in numbers if number in ids]
 
 
 def _is_visible(finding: Finding) -> bool:
