@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "fleetwatch.alerts",
     "fleetwatch.actions",
     "fleetwatch.reports",
+    "fleetwatch.planning",
     "fleetwatch.finance",
     "fleetwatch.dashboard",
     "fleetwatch.api",

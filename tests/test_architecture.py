@@ -75,6 +75,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "notify",
         "operations",
     },
+    "planning": {
+        *("accounts", "inventory", "jobs", "ledger", "figures", "costs", "diagnosis"),
+    },
     "finance": {"accounts", "inventory", "jobs", "ledger", "figures", "costs", "reports"},
 }
 # These read across everything; `demo` is also the only door to the simulator.

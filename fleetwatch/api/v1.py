@@ -10,6 +10,7 @@ from ninja.security import django_auth
 from fleetwatch.api.action_routes import router as actions
 from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
+from fleetwatch.api.capacity_routes import router as capacity
 from fleetwatch.api.description import DescribedAPI
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.finding_routes import router as findings
@@ -56,6 +57,7 @@ for each in (
     trials,
     reports,
     budgets,
+    capacity,
     incidents,
     rules,
     silences,

@@ -122,6 +122,11 @@ def gpu_hours(gpu_ms: float) -> str:
     return f"{_significant(hours):,}" if hours < 1000 else f"{_round(hours, 0):,}"
 
 
+def gpus(value: float) -> str:
+    """How many GPUs on the mean: "888", "7.5"."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}".removesuffix(".0")
+
+
 def gpu_hours_exact(gpu_ms: float | None) -> str:
     """GPU-hours to six digits, for a title."""
     return (

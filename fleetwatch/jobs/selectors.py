@@ -115,6 +115,11 @@ class Waits:
     jobs: int
     wait_ms: int
 
+    @property
+    def mean_ms(self) -> int:
+        """How long each of them had waited on the mean."""
+        return self.wait_ms // self.jobs
+
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:

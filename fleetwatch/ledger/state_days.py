@@ -6,7 +6,8 @@ that it was made of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 import numpy as np
@@ -38,6 +39,21 @@ _RECORD = np.dtype([("gpu_id", ">i8"), ("hour", ">i4"), ("state", ">i4"), ("gpu_
 
 # GPU ids, and their milliseconds: GPUs x 24 hours x states in _ORDER
 Spent = tuple[Ints, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class DayHours:
+    """A UTC day of GPUs, hour by hour; one that moved is there once for each node."""
+
+    starts_ms: Ints  # of its 24 hours
+    gpu_ids: Ints
+    spent_ms: Ints  # GPUs x hours x states
+
+    def of(self, states: Iterable[str]) -> Ints:
+        """GPUs x hours: milliseconds in these of SHOWN_STATES together."""
+        places = [_ORDER.index(state) for state in states]
+        gpu_ms: Ints = self.spent_ms[:, :, places].sum(axis=2, dtype=np.int64)
+        return gpu_ms
 
 
 def refresh(now: datetime, limit: int) -> dict[str, int]:
@@ -80,6 +96,15 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
         place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
         _add(total, place, hours, (_hours(day) - interval.start_ms) // step_ms)
     return _most(total)
+
+
+def by_hour(interval: Interval) -> Iterator[DayHours]:
+    """The UTC days that the interval touches and of which there is something, in order: of a MIG
+    GPU its instances' time counts.
+    """
+    for day, spent in sorted(_read(_days(interval)).items()):
+        ids, hours = map(np.concatenate, zip(*spent, strict=True))
+        yield DayHours(_hours(day), ids, hours)
 
 
 def _most(total: Ints) -> Ints:

@@ -50,6 +50,8 @@ CHECKS = [
 IDS = {
     "GET /api/v1/anomalies": "listAnomalies",
     "GET /api/v1/budgets": "listBudgets",
+    "GET /api/v1/capacity": "getCapacity",
+    "GET /api/v1/capacity/what-if": "replayCapacity",
     "GET /api/v1/commitments": "listCommitments",
     "GET /api/v1/explain": "explainGpu",
     "GET /api/v1/explain/figure": "explainFigure",

@@ -20,6 +20,8 @@ PAGES = {
     "fleet-waste": "/fleet?metric=waste&sort=name",
     "fleet-grid": "/fleet?view=grid",
     "fleet-table": "/fleet?view=table&open=node-001",
+    "capacity": "/capacity",
+    "what-if": "/capacity/what-if?less=8&less_of=H100+SXM",
     "node": "/nodes/node-001",
     "gpu": "/gpus/GPU-node-001-0",
     "jobs": "/jobs",

@@ -12,7 +12,13 @@ from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping.attribution import seen_spans
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.drawing import figures, fleet_chart, machine_charts, spending
+from fleetwatch.dashboard.drawing import (
+    capacity_charts,
+    figures,
+    fleet_chart,
+    machine_charts,
+    spending,
+)
 from fleetwatch.dashboard.drawing.chart import (
     SPENT_BY,
     Cell,
@@ -43,6 +49,7 @@ from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
+from fleetwatch.planning.selectors import SUBJECTS as OF_CAPACITY
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
 
@@ -424,6 +431,8 @@ CHARTS = {
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
     "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
+    "capacity": Kind(capacity_charts.over_time, (*OF_CAPACITY, *PERIOD)),
+    "capacity-week": Kind(capacity_charts.by_hour_of_week, (*OF_CAPACITY, *PERIOD)),
     "job": Kind(_job, ("job", "gpu", *PERIOD)),
     "finding": Kind(_finding, ("finding", *PERIOD)),
     **{

@@ -154,6 +154,32 @@ def _whole_starts(bars: Sequence[Bar]) -> list[datetime]:
     return whole[:: -(-len(whole) // MAX_TICKS)]
 
 
+def clock_map(
+    days: Sequence[str], hours: Sequence[str], cells: Sequence[Sequence[Value]]
+) -> Figure:
+    """Weekday × hour of the clock, from grey (the least) to the accent (the most)."""
+    values = [cell for row in cells for cell in row if cell is not None]
+    low = min(values, default=0.0)
+    trace = {
+        "type": "heatmap",
+        "x": list(hours),
+        "y": list(days),
+        "z": cells,
+        "meta": {"ramp": "accent"},
+        "showscale": False,
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 1,
+        "zmin": low,
+        "zmax": max(values, default=0.0) or 1.0,
+        "hovertemplate": "%{y} %{x}<br>%{z:,.1f} GPUs<extra></extra>",
+    }
+    layout = layout_over((), y_format="", hover="closest")
+    layout["xaxis"] = {"type": "category", "showgrid": False, "nticks": 8, "fixedrange": True}
+    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "automargin": True}
+    return {"data": [trace], "layout": layout | {"dragmode": False}}
+
+
 def series(
     starts: Sequence[datetime],
     lines: Sequence[Line],

@@ -76,6 +76,7 @@ for tag, texts in {
     "money": (numbers.usd, numbers.usd_exact),
     "amount": (numbers.cents, numbers.usd_exact),
     "hours": (numbers.gpu_hours, numbers.gpu_hours_exact),
+    "gpus": (numbers.gpus, "{:,.2f} GPUs".format),
     "figure": (numbers.short, numbers.short_exact),
 }.items():
     register.inclusion_tag("dashboard/_number.html", name=tag)(number_tag(*texts))

@@ -1,0 +1,64 @@
+"""Capacity: short or too much of it, and what other GPUs would have meant."""
+
+from django.http import HttpRequest
+
+from fleetwatch.costs.rates.book import priced_models
+from fleetwatch.dashboard.drawing.capacity_charts import narrowed_to
+from fleetwatch.dashboard.forms.what_if_form import NAMES, read_what_if
+from fleetwatch.dashboard.parameters import PERIOD
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.diagnosis.queues import waiting
+from fleetwatch.finance.break_even import uses
+from fleetwatch.finance.commitments import coverage
+from fleetwatch.jobs.selectors import pending_jobs, waits
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.planning.model_lines import model_lines, whole_line
+from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
+from fleetwatch.planning.what_if import TooManyHoldsError, what_if
+
+MOST_PARTITIONS = 12
+
+
+@shows("dashboard/capacity.html", "capacity", *SUBJECTS, *PERIOD, needs_gpus=True)
+def capacity(request: HttpRequest, period: Period) -> Context:
+    """The filters narrow the machines; commitments and queues are of all of them."""
+    filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
+    narrowed = narrowed_to(filters)
+    hours = whole_hours(period.so_far, period.now)
+    models = model_hours(hours, narrowed) if hours else []
+    return {
+        "filters": filters,
+        "hours": hours,
+        "whole": whole_line(models),
+        "lines": model_lines(models),
+        "while_waiting": while_waiting(hours, narrowed) if hours else None,
+        "queues": waiting(to_ms(period.now)),
+        "pending": pending_jobs(to_ms(period.now)),
+        "waits": waits(period.interval.start_ms, period.interval.end_ms, limit=MOST_PARTITIONS),
+        **_commitments(period),
+        **_choices(),
+    }
+
+
+def _commitments(period: Period) -> Context:
+    covered = coverage(period.so_far, now=period.now)
+    return {"counted": covered.interval, "commitments": uses(covered.lines, period.now)}
+
+
+def _choices() -> Context:
+    return {"gpu_models": priced_models()[0]}
+
+
+@shows("dashboard/what_if.html", "capacity", *NAMES, needs_gpus=True)
+def capacity_what_if(request: HttpRequest, period: Period) -> Context:
+    """The last weeks again with the GPUs that the address asks for; without any, the form."""
+    choices = _choices()
+    form = read_what_if(request.GET, [model.name for model in choices["gpu_models"]])
+    context = {"form": form, "faults": form.faults, **choices}
+    if form.asked is None:
+        return context
+    try:
+        return context | {"replayed": what_if(form.asked, period.now)}
+    except TooManyHoldsError:
+        return context | {"is_too_much": True}

@@ -1,0 +1,194 @@
+"""The last weeks again with other GPUs: what jobs held, replayed, and what that would save."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import Q
+
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as figures
+from fleetwatch.figures.totals import NOBODY
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.state_days import SETTLED
+from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.planning.replayed_runs import (
+    GANG_MS,
+    Counts,
+    Hold,
+    Outcome,
+    alone,
+    replay,
+    runs,
+    together,
+)
+
+MOST_GPUS = 100_000  # asked for
+LOOKED_BACK = (timedelta(days=30), timedelta(days=7), timedelta(days=1))
+MOST_HOLDS = 60_000  # of GPUs: replayed within a second or two
+
+_HOLDS = read_statement("planning/sql/holds.sql")
+
+
+class TooManyHoldsError(Exception):
+    """Even a day has more than can be replayed while somebody waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """So many GPUs fewer of a model (negative: more), by model; and whether jobs may take another
+    model's where their own has too few.
+    """
+
+    fewer: Mapping[str, int]
+    elsewhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplay:
+    """What became of the jobs of a model, and the GPU time and dollars that it would have had less
+    (negative: more); None dollars: no rate held.
+    """
+
+    gpu_model: str
+    gpus: int  # at the end, as it was
+    fewer: int
+    outcome: Outcome
+    saved_ms: int
+    saved_usd: Decimal | None
+
+    @property
+    def instead(self) -> int:
+        """How many GPUs there would have been at the end."""
+        return max(0, self.gpus - self.fewer)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The replay of an interval, by GPU model."""
+
+    interval: Interval
+    models: list[ModelReplay]
+
+    @property
+    def outcome(self) -> Outcome:
+        return together([each.outcome for each in self.models])
+
+    @property
+    def saved_ms(self) -> int:
+        return sum(each.saved_ms for each in self.models)
+
+    @property
+    def saved_usd(self) -> Decimal | None:
+        """None where GPUs that would not have been there, or would have, have no rate."""
+        dollars = [each.saved_usd for each in self.models if each.saved_ms]
+        priced = [usd for usd in dollars if usd is not None]
+        return pricing.exact_sum(priced) if len(priced) == len(dollars) else None
+
+
+def what_if(asked: Asked, now: datetime) -> WhatIf:
+    """The last 30 days again, or as many of them as can be replayed while somebody waits.
+
+    Raises TooManyHoldsError.
+    """
+    interval, holds = _holds(floor_hour(now - SETTLED))
+    counts = _counts(interval, holds)
+    outcomes = replay(
+        runs(alone(holds)),
+        counts,
+        interval.end_ms,
+        fewer=asked.fewer,
+        elsewhere=asked.elsewhere,
+    )
+    prices = {
+        group.label: group.totals.usd_per_gpu_hour
+        for group in figures.totals_by(interval, "gpu_model")
+    }
+    models = [
+        _of_model(name, pool, outcomes.get(name, Outcome()), interval, asked, prices.get(name))
+        for name, pool in sorted(counts.items())
+    ]
+    return WhatIf(interval, models)
+
+
+def _of_model(
+    name: str,
+    pool: Counts,
+    outcome: Outcome,
+    interval: Interval,
+    asked: Asked,
+    usd_per_gpu_hour: Decimal | None,
+) -> ModelReplay:
+    fewer = asked.fewer.get(name, 0)
+    saved_ms = removed_ms(pool, fewer, interval.end_ms, start_ms=interval.start_ms)
+    is_priced = usd_per_gpu_hour is not None
+    saved_usd = pricing.price([(saved_ms, usd_per_gpu_hour)]) if is_priced else None
+    return ModelReplay(name, pool[-1][1], fewer, outcome, saved_ms, saved_usd)
+
+
+def removed_ms(pool: Counts, fewer: int, end_ms: int, *, start_ms: int) -> int:
+    """GPU-milliseconds that a pool has less with so many fewer, from `start_ms` to `end_ms`; no
+    more than it had.
+    """
+    ends = [at_ms for at_ms, _ in pool[1:]] + [end_ms]
+    return sum(
+        min(fewer, count) * (min(last_ms, end_ms) - max(at_ms, start_ms))
+        for (at_ms, count), last_ms in zip(pool, ends, strict=True)
+        if min(last_ms, end_ms) > max(at_ms, start_ms)
+    )
+
+
+def _holds(end: datetime) -> tuple[Interval, list[Hold]]:
+    """What jobs held in the longest time before the end that has not too much of it."""
+    for length in LOOKED_BACK:
+        interval = Interval(end - length, end)
+        wanted = {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
+        rows = fetched(_HOLDS, wanted | {"count": MOST_HOLDS + 1})
+        if len(rows) <= MOST_HOLDS:
+            return interval, [Hold(*row) for row in rows]
+    raise TooManyHoldsError
+
+
+def _counts(interval: Interval, holds: list[Hold]) -> dict[str, Counts]:
+    """By model how many GPUs there were from when on: since each was first reported until it went,
+    and while a job held it.
+    """
+    changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for (_, model), (start_ms, end_ms) in _there(interval, holds).items():
+        changes[model][max(start_ms, interval.start_ms)] += 1
+        if end_ms is not None:
+            changes[model][end_ms] -= 1
+    return {model: _added_up(of_model) for model, of_model in changes.items()}
+
+
+def _there(interval: Interval, holds: list[Hold]) -> dict[tuple[int, str], tuple[int, int | None]]:
+    """By GPU and model from when to when it was there; None: it still is."""
+    rows = GPU.objects.filter(
+        Q(retired_ms=None) | Q(retired_ms__gt=interval.start_ms),
+        parent=None,
+        first_ms__lt=interval.end_ms,
+    ).values_list("pk", "model__name", "first_ms", "retired_ms")
+    there = {
+        # as a run begins with its first GPU, so does the time of its last one
+        (pk, model or NOBODY): ((first_ms or 0) - GANG_MS, retired_ms)
+        for pk, model, first_ms, retired_ms in rows
+    }
+    for hold in holds:
+        gpu = hold.gpu_id, hold.gpu_model
+        start_ms, end_ms = there.get(gpu, (hold.start_ms, hold.end_ms))
+        end_ms = None if end_ms is None else max(end_ms, hold.end_ms)
+        there[gpu] = min(start_ms, hold.start_ms - GANG_MS), end_ms
+    return there
+
+
+def _added_up(changes: Mapping[int, int]) -> Counts:
+    count = 0
+    counts = []
+    for at_ms, more in sorted(changes.items()):
+        count += more
+        counts.append((at_ms, count))
+    return counts

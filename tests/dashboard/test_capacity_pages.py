@@ -1,0 +1,141 @@
+"""Capacity, and what other GPUs would have meant, as somebody sees it and as the API answers."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.costs.models import Commitment
+from fleetwatch.ledger.models import Entry
+from tests.dashboard import factories
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+PERIOD = "from=now-4h&to=now"
+
+
+@pytest.fixture
+def machines(admin):
+    """Two GPUs of a node at $2 an hour, over the last four hours: of one a job held three hours,
+    the other one was free.
+    """
+    node = factories.node()
+    busy = factories.gpu(node, index=0, hours=4)
+    free = factories.gpu(node, index=1, hours=4)
+    factories.rate("2.00")
+    job = factories.job()
+    factories.hold(busy, job, hours_ago=4, hours=3)
+    states = {4: "useful", 3: "useful", 2: "idle"}
+    entries = [
+        factories.entry(busy, hours_ago=ago, state=state, held_by=job)
+        for ago, state in states.items()
+    ]
+    entries += [factories.entry(free, hours_ago=ago, state="free") for ago in range(1, 5)]
+    Entry.objects.bulk_create([*entries, factories.entry(busy, hours_ago=1, state="free")])
+    return admin
+
+
+def test_what_there_was_stands_beside_what_jobs_held(machines):
+    answer = machines.get(f"/capacity?{PERIOD}")
+
+    whole = answer.context["whole"]
+    # the last hour is not posted to its end, ten minutes after which it counts
+    hours = (answer.context["hours"].end - answer.context["hours"].start) // timedelta(hours=1)
+    assert whole.capacity_ms == 2 * hours * 3_600_000
+    assert (whole.gpus, whole.held.p50, whole.held.p95) == (2, 1, 1)
+    assert (whole.free_ms - whole.whole_ms) == whole.held_ms == 3 * 3_600_000
+    assert "H100 SXM" in answer.content.decode()
+
+
+def test_the_api_has_the_same_figures_as_the_page(machines):
+    page = machines.get(f"/capacity?{PERIOD}").context["whole"]
+    answer = machines.get(f"/api/v1/capacity?{PERIOD}").json()
+    rows = machines.get(f"/charts/capacity?{PERIOD}&as=csv").content.decode().splitlines()
+
+    week = machines.get(f"/charts/capacity-week?{PERIOD}").json()
+
+    assert len(week["data"][0]["z"]) == 7
+    assert answer["whole"]["held"] == {"p50": 1, "p95": 1, "most": 1}
+    assert answer["whole"]["free_ms"] == page.free_ms
+    assert [row["gpu_model"] for row in answer["rows"]] == ["H100 SXM"]
+    assert len([cell for day in answer["by_hour_of_week"] for cell in day if cell is not None]) == (
+        page.capacity_ms // 7_200_000
+    )
+    assert len(rows) == 1 + page.capacity_ms // 7_200_000
+
+
+@pytest.mark.parametrize("name", ["node", "gpu_model", "cluster"])
+def test_what_nothing_is_called_has_no_capacity(machines, name):
+    assert "No GPU time of what the filters name" in tight(
+        machines.get(f"/capacity?{PERIOD}&{name}=nobody").content.decode()
+    )
+    assert machines.get(f"/api/v1/capacity?{PERIOD}&{name}=nobody").json()["rows"] == []
+
+
+def test_a_commitment_stands_beside_its_use_and_where_it_breaks_even(machines):
+    model = factories.gpu_model()
+    model.rates.update(pricing_class="on_demand")
+    Commitment.objects.create(
+        name="three years",
+        gpu_model=model,
+        gpus=2,
+        price_per_gpu_hour=Decimal("1.50"),
+        valid_from=factories.NOW - timedelta(days=9),
+        created_at=factories.NOW,
+    )
+
+    [use] = machines.get(f"/capacity?{PERIOD}").context["commitments"]
+
+    # $1.50 of $2: three quarters of its time; a job held three hours of eight, or of six posted
+    assert (use.break_even, use.is_worth_it) == (0.75, False)
+    assert use.covered.coverage == 1
+
+
+def test_with_both_gpus_away_no_job_would_have_run(machines):
+    address = "/capacity/what-if?less=2&less_of=H100+SXM"
+    answer = machines.get(address)
+
+    replayed = answer.context["replayed"]
+    assert (replayed.outcome.runs, replayed.outcome.unfit) == (1, 1)
+    assert replayed.saved_usd == pytest.approx(Decimal(replayed.saved_ms) * 2 / 3_600_000)
+    api = machines.get(f"/api/v1{address}").json()
+    assert api["outcome"]["unfit_ms"] == replayed.outcome.unfit_ms > 0
+    assert (api["rows"][0]["gpus"], api["rows"][0]["fewer"]) == (2, 2)
+
+
+def test_with_one_less_the_job_runs_as_it_did_and_with_none_nothing_is_saved(machines):
+    one = machines.get("/capacity/what-if?less=1&less_of=H100+SXM").context["replayed"]
+    none = machines.get("/api/v1/capacity/what-if").json()
+
+    assert (one.outcome.waited, one.outcome.unfit, one.outcome.late_ms) == (0, 0, 0)
+    assert one.saved_ms > 0
+    assert (none["saved_ms"], none["outcome"]["waited"], none["outcome"]["runs"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 200),
+        ("less=-1&less_of=H100+SXM", 422),
+        ("less=many&less_of=H100+SXM", 422),
+        ("less=100001&less_of=H100+SXM", 422),
+        ("less=1&less_of=<script>", 422),
+        ("less=1", 422),
+        ("more=3&more_of=H100+SXM&elsewhere=1", 200),
+    ],
+)
+def test_what_cannot_be_replayed_is_said(machines, query, status):
+    page = machines.get(f"/capacity/what-if?{query}")
+
+    assert page.status_code == status
+    assert "<script>'" not in page.content.decode()
+    assert machines.get(f"/api/v1/capacity/what-if?{query}").status_code == status
+
+
+def test_before_an_hour_is_over_the_page_says_so(admin):
+    factories.gpu(factories.node())
+
+    assert "No whole hour in this period yet" in tight(
+        admin.get("/capacity?from=now-20m&to=now").content.decode()
+    )
