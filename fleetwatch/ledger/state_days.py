@@ -24,6 +24,7 @@ from fleetwatch.lib.sql import execute, read_statement
 # a day that ended this long ago is posted; what still comes makes its row old, and it is made again
 SETTLED = timedelta(minutes=10)
 DAYS_AT_ONCE = 100  # of 8 GPUs: some 70,000 entries
+DAYS_IN_MEMORY = 7  # of 10,000 GPUs: some 70 MB
 
 # of states with equal time the first by name: the layout of a row, too
 _ORDER = sorted(SHOWN_STATES)
@@ -100,11 +101,13 @@ def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Int
 
 def by_hour(interval: Interval) -> Iterator[DayHours]:
     """The UTC days that the interval touches and of which there is something, in order: of a MIG
-    GPU its instances' time counts.
+    GPU its instances' time counts. A week is in memory at a time.
     """
-    for day, spent in sorted(_read(_days(interval)).items()):
-        ids, hours = map(np.concatenate, zip(*spent, strict=True))
-        yield DayHours(_hours(day), ids, hours)
+    days = _days(interval)
+    for first in range(0, len(days), DAYS_IN_MEMORY):
+        for day, spent in sorted(_read(days[first : first + DAYS_IN_MEMORY]).items()):
+            ids, hours = map(np.concatenate, zip(*spent, strict=True))
+            yield DayHours(_hours(day), ids, hours)
 
 
 def _most(total: Ints) -> Ints:

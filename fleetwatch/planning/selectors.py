@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 from django.db.models import Sum
@@ -18,6 +18,7 @@ from fleetwatch.lib.array_types import Ints
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour
 from fleetwatch.planning.model_hours import HourParts, ModelHours, summed, with_whole
 
+LONGEST = timedelta(days=100)  # hour by hour, each GPU: of 1,000 GPUs a second's work
 SUBJECTS = ("gpu_model", "node", "cluster")  # what GPUs are narrowed to
 # of state_days' states
 ACTIVE = ("useful", "unverified", "underused")
@@ -52,9 +53,11 @@ class WhileWaiting:
 
 
 def whole_hours(interval: Interval, now: datetime) -> Interval | None:
-    """The whole UTC hours of the interval that are posted; None without one."""
-    start = ceil_hour(interval.start)
+    """The whole UTC hours of the interval that are posted, the last LONGEST of them; None without
+    one.
+    """
     end = floor_hour(min(interval.end, now - SETTLED))
+    start = max(ceil_hour(interval.start), end - LONGEST)
     return Interval(start, end) if start < end else None
 
 

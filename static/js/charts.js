@@ -43,7 +43,7 @@ function unpack({ bdata, shape }) {
 }
 
 function paintMap(trace, meta) {
-  trace.cells ??= unpack(trace.z);
+  trace.cells ??= trace.z.bdata ? unpack(trace.z) : trace.z; // a small map is sent as it is
   const map = { ...trace, z: trace.cells };
   if (meta.ramp) return { ...map, colorscale: ramp(meta.ramp) };
   // names of states are put in here: sent with every cell they would be most of the answer

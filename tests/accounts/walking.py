@@ -207,7 +207,7 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("view_drop", "pk"): list(SavedView.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
-        ("chart", "name"): ["spend", "costs", "fleet"],
+        ("chart", "name"): ["spend", "costs", "fleet", "capacity"],
         ("report_file", "name"): ["csv"],
         ("costs_file", "form"): ["csv"],
         ("budget", "slug"): ["nlp-research"],

@@ -67,7 +67,7 @@ def test_the_api_has_the_same_figures_as_the_page(machines):
 
 @pytest.mark.parametrize("name", ["node", "gpu_model", "cluster"])
 def test_what_nothing_is_called_has_no_capacity(machines, name):
-    assert "No GPU time of what the filters name" in tight(
+    assert "No GPU time matches the filters" in tight(
         machines.get(f"/capacity?{PERIOD}&{name}=nobody").content.decode()
     )
     assert machines.get(f"/api/v1/capacity?{PERIOD}&{name}=nobody").json()["rows"] == []
@@ -131,6 +131,14 @@ def test_what_cannot_be_replayed_is_said(machines, query, status):
     assert page.status_code == status
     assert "<script>'" not in page.content.decode()
     assert machines.get(f"/api/v1/capacity/what-if?{query}").status_code == status
+
+
+def test_of_a_longer_period_the_last_hundred_days_count(machines):
+    whole, cut = (machines.get(f"/capacity?from=now-{days}d&to=now") for days in (100, 101))
+
+    assert (whole.context["is_cut"], cut.context["is_cut"]) == (False, True)
+    assert cut.context["hours"] == whole.context["hours"]
+    assert "for at most 100 days" in tight(cut.content.decode())
 
 
 def test_before_an_hour_is_over_the_page_says_so(admin):

@@ -33,8 +33,8 @@ def over_time(params: Params, period: Period) -> Chart:
     mean = partial(_means, size=size, of_ms=parts.capacity_ms)
     lines = [
         Line("Capacity", mean(parts.capacity_ms), "ink-3", is_dashed=True),
-        Line("Held by jobs", mean(parts.held_ms)),
-        Line("At work", mean(parts.active_ms), "useful"),
+        Line("Allocated", mean(parts.held_ms)),
+        Line("Active", mean(parts.active_ms), "useful"),
     ]
     return _chart(hours.starts_ms[::size].tolist(), lines, period)
 
@@ -58,7 +58,7 @@ def _chart(starts_ms: list[int], lines: list[Line], period: Period) -> Chart:
     starts = [period.local(from_ms(at_ms)) for at_ms in starts_ms]
     most = max((value or 0 for line in lines for value in line.values), default=0)
     return Chart(
-        "GPUs: capacity, held by jobs, at work",
+        "GPUs: capacity, allocated, active",
         figures.series(starts, lines, y_format=",.1~f" if most < MOST_WITH_DECIMALS else ",.0f"),
         heads(period, [f"{line.name} GPUs" for line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
@@ -73,7 +73,7 @@ def by_hour_of_week(params: Params, period: Period) -> Chart:
         means = by_clock(hours.unused_ms, hours, period.clock)
     cells = _cells(means)
     return Chart(
-        f"GPUs free or idle on the mean, by hour of the week ({period.clock})",
+        f"GPUs free or idle, average by hour of the week ({period.clock})",
         figures.clock_map(DAYS, [f"{hour:02d}:00" for hour in range(HOURS)], cells),
         ["Weekday", *(f"{hour:02d}:00" for hour in range(HOURS))],
         partial(_rows, cells),

@@ -39,9 +39,9 @@ def read_what_if(sent: Mapping[str, str], models: Collection[str]) -> WhatIfForm
 def _faults(field: str, gpus: int | None, model: str, models: Collection[str]) -> dict[str, str]:
     """What is wrong with so many GPUs of that model, by field."""
     if gpus is None:
-        return {field: f"How many GPUs is a whole number up to {MOST_GPUS:,}."}
+        return {field: f"The number of GPUs is a whole number up to {MOST_GPUS:,}."}
     if gpus and model not in models:
-        return {f"{field}_of": f"There is no GPU model {model[:LONGEST]!r} here."}
+        return {f"{field}_of": f"There is no GPU model {model[:LONGEST]!r}."}
     return {}
 
 

@@ -12,7 +12,7 @@ from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.jobs.selectors import pending_jobs, waits
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import ceil_hour, to_ms
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.what_if import TooManyHoldsError, what_if
@@ -30,6 +30,7 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     return {
         "filters": filters,
         "hours": hours,
+        "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
         "whole": whole_line(models),
         "lines": model_lines(models),
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
