@@ -13,6 +13,9 @@ from agent.readings import Job, Workload
 from agent.workloads.slurm.command import Commands
 
 KUBERNETES = "kubernetes"
+# an engine answers when the container ended: it may take 10 s to save what it has, or as long as
+# it was started with (--stop-timeout)
+ENGINE_S = 60.0
 
 Ending = Callable[[Order, Workload], None]
 
@@ -106,12 +109,10 @@ def _slurm_id(job: Job) -> str:
     return "%s_%s" % (array, task) if array.isdigit() and task.isdigit() else job.id
 
 
-def _by_docker(order: Order, _: Workload) -> None:
-    Commands(folders=("/usr/bin", "/usr/local/bin")).run("docker", "stop", "--", order.job)
-
-
-def _by_podman(order: Order, _: Workload) -> None:
-    Commands(folders=("/usr/bin", "/usr/local/bin")).run("podman", "stop", "--", order.job)
+def _by_engine(order: Order, _: Workload) -> None:
+    """By the command of the engine that runs the container, which has its name."""
+    engine = Commands(folders=("/usr/bin", "/usr/local/bin"), timeout_s=ENGINE_S)
+    engine.run(order.scheduler, "stop", "--", order.job)
 
 
 def _by_signal(order: Order, workload: Workload) -> None:
@@ -123,7 +124,7 @@ def _by_signal(order: Order, workload: Workload) -> None:
 
 ENDINGS: Mapping[str, Ending] = {
     "slurm": _by_slurm,
-    "docker": _by_docker,
-    "podman": _by_podman,
+    "docker": _by_engine,
+    "podman": _by_engine,
     "process": _by_signal,
 }

@@ -320,6 +320,45 @@ def test_what_can_not_be_written_down_is_not_done(runner, slurm, monkeypatch):
     assert slurm() == []
 
 
+CONTAINER = "4f" * 32
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+@pytest.mark.parametrize(
+    ("running", "text", "stopped"),
+    [
+        (CONTAINER, f"done: stop_job {CONTAINER}", [f"stop -- {CONTAINER}"]),
+        # as the engine says it
+        ("0a" * 32, "refused: {engine} ended with status 1: Error: No such container", []),
+    ],
+)
+def test_a_container_is_stopped_by_its_engine_which_has_the_last_word(
+    tmp_path, monkeypatch, engine, running, text, stopped
+):
+    asked = tmp_path / "asked"
+    script = tmp_path / engine
+    script.write_text(
+        f"#!/bin/sh\n[ \"$3\" = {running} ] || {{ echo 'Error: No such container' >&2; exit 1; }}\n"
+        f'echo "$@" >> {asked}\necho "$3"\n'
+    )
+    script.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    job = Job(f"{engine}//{CONTAINER}", scheduler=engine, id=CONTAINER)
+    held = [Allocation(uuid, job.key, "process") for uuid in GPUS]
+    workload = replace(HELD, jobs=[job], allocations=held)
+    order = an_order(scheduler=engine, job=CONTAINER)
+
+    assert after(a_runner(tmp_path), windows(9.5, workload=workload), order).endswith("the grace")
+    told = after(
+        a_runner(tmp_path),
+        windows(10, workload=workload),
+        an_order(key="order-0002", scheduler=engine, job=CONTAINER),
+    )
+
+    assert told == f"order-0002 {text.format(engine=engine)}"
+    assert (asked.read_text().splitlines() if asked.exists() else []) == stopped
+
+
 def test_of_bare_processes_those_of_the_job_are_asked_to_end(runner, monkeypatch):
     asked = []
     monkeypatch.setattr(
