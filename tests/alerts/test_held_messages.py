@@ -3,17 +3,22 @@ the morning is minute 0.
 """
 
 from datetime import time
+from decimal import Decimal
 
 import pytest
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.messaging.telling_owners import WorthTelling, tell_owner
 from fleetwatch.alerts.models import Incident, Notification
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
 from tests.alerts.factories import a_rule, at, longer, ran
 from tests.alerts.test_announcing import run
 
 pytestmark = pytest.mark.django_db
+ONE = Decimal(1)
 
 
 @pytest.fixture
@@ -122,6 +127,39 @@ def test_beyond_the_days_cap_the_rest_comes_the_next_morning(ana):
     assert run(eight + 1) == []
     states = sorted(Notification.objects.values_list("state", flat=True))
     assert states == ["digested", "digested", "sent"]
+
+
+def tell(minute: float, *, finding: int, by) -> str:
+    matter = WorthTelling(finding, Job.objects.get(), "Idle", "It rests.", 1, (ONE, ONE), ())
+    return tell_owner(matter, by=by, now=at(minute))
+
+
+def test_what_somebody_tells_by_hand_is_one_of_the_days_messages_too(ana):
+    people.prefers(ana, quiet_from=None, quiet_until=None, daily_cap=2)
+    by = people.person("lead", name="Lea Lead")
+    a_rule()
+    longer(people.idle_job(), 3000)
+    told = [tell(1, finding=7, by=by), *run(31)]
+
+    with pytest.raises(RefusedFieldError) as refused:
+        tell(40, finding=8, by=by)
+
+    assert told == ["Ana Diaz", ("app", "U0ANA", "opened")]
+    assert "Ana Diaz wants to hear no more today; from" in str(refused.value)
+    # on the next day there is room again, for one of each
+    assert tell(24 * 60, finding=8, by=by) == "Ana Diaz"
+    assert Delivery.objects.filter(address="U0ANA").count() == 3
+
+
+def test_beyond_what_was_told_by_hand_rules_wait_for_the_morning(ana):
+    people.prefers(ana, quiet_from=None, quiet_until=None, daily_cap=1)
+    a_rule(escalate_minutes=0)
+    longer(people.idle_job(), 200)
+
+    tell(1, finding=7, by=ana)
+
+    assert run(31) == []
+    assert Notification.objects.get().state == "capped"
 
 
 def test_edits_are_no_messages_and_count_for_no_cap(ana):

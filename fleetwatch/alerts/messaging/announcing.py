@@ -13,9 +13,10 @@ from fleetwatch.alerts.incidents.muted_incidents import mute
 from fleetwatch.alerts.incidents.owners import holder_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
 from fleetwatch.alerts.messaging.group_news import GroupNews, Place, read_news
+from fleetwatch.alerts.messaging.heard_today import can_edit
 from fleetwatch.alerts.messaging.held_messages import send_due
 from fleetwatch.alerts.messaging.ladder import Due, Pace, due
-from fleetwatch.alerts.messaging.notifications import Telling, can_edit, notify, reached_before
+from fleetwatch.alerts.messaging.notifications import Telling, notify, reached_before
 from fleetwatch.alerts.messaging.routing import Destination, Matter, Rung, rung_after, rungs
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification, Rule
 from fleetwatch.alerts.services import evaluate

@@ -12,19 +12,17 @@ from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place
+from fleetwatch.alerts.messaging.heard_today import heard_today
 from fleetwatch.alerts.messaging.mail_links import for_person
-from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, day_start, passage
+from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, passage
 from fleetwatch.alerts.messaging.routing import Destination
 from fleetwatch.alerts.models import IncidentEvent, Notification, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.message import one_line
-from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import Recipient, enqueue
 from fleetwatch.notify.transports import transport
 
 STATES = {Gate.HOLD: Notification.State.HELD, Gate.CAP: Notification.State.CAPPED}
-# of these an editing channel makes no new message: nobody hears it
-EDITS = ("changed", "resolved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,6 @@ def habits_of(person: Person) -> Habits:
     return Habits(person.zone, quiet, preference.daily_cap)
 
 
-def can_edit(channel: Channel) -> bool:
-    """Whether what was sent there can change."""
-    return transport(channel.kind).can_edit
-
-
 def _passage(
     telling: Telling, destination: Destination, book: AddressBook, now: datetime
 ) -> Passage:
@@ -84,16 +77,8 @@ def _passage(
         habits,
         now,
         is_critical=telling.news.group.rule.severity == Severity.CRITICAL,
-        had_today=_had_today(person, habits, now),
+        had_today=heard_today(person, habits, now),
     )
-
-
-def _had_today(person: Person, habits: Habits, now: datetime) -> int:
-    """How many messages the person heard since midnight."""
-    rows = Notification.objects.filter(
-        person=person.user, state=Notification.State.SENT, created_at__gte=day_start(habits, now)
-    ).select_related("channel")
-    return sum(not (row.kind in EDITS and can_edit(row.channel)) for row in rows)
 
 
 def _note(

@@ -14,6 +14,7 @@ from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.names.holders import Holder, people
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person, read_address_book
+from fleetwatch.alerts.messaging.heard_today import BY_HAND, heard_today
 from fleetwatch.alerts.messaging.notifications import habits_of
 from fleetwatch.alerts.messaging.quiet_hours import Gate, passage
 from fleetwatch.alerts.messaging.routing import Destination, Matter, Rung, rungs
@@ -47,13 +48,14 @@ def tell_owner(matter: WorthTelling, *, by: User, now: datetime) -> str:
     """Queues the message, and says whom it goes to. The same finding is told once a day: again on
     that day nothing is sent.
 
-    Raises RefusedFieldError where nobody can be reached, or it is the owner's quiet time.
+    Raises RefusedFieldError where nobody can be reached, it is the owner's quiet time, or he had as
+    many messages today as he wants.
     """
     owner = _owner(matter.job)
     book = read_address_book([owner.pk] if owner else [])
     person = book.people.get(owner.pk) if owner else None
     rung = _first(matter, person, book)
-    _check_quiet(person, rung, now)
+    _check_habits(person, rung, now)
     count = _queue(
         matter, [(book.channels[to.channel_id], to.address) for to in rung.destinations], by, now
     )
@@ -67,7 +69,7 @@ def _queue(
     matter: WorthTelling, places: Sequence[tuple[Channel, str]], by: User, now: datetime
 ) -> int:
     """How many messages are new: of a finding there is one a day."""
-    thread = f"finding/{matter.finding}"
+    thread = f"{BY_HAND}{matter.finding}"
     recipients = [Recipient(*place) for place in places]
     key = f"{thread}/{now:%Y-%m-%d}"
     return enqueue(recipients, _message(matter, by), key=key, now=now, thread=thread)
@@ -97,16 +99,23 @@ def _first(matter: WorthTelling, person: Person | None, book: AddressBook) -> Ru
     return ladder[0]
 
 
-def _check_quiet(person: Person | None, rung: Rung, now: datetime) -> None:
-    """Raises RefusedFieldError in the quiet hours of the person who would be told."""
+def _check_habits(person: Person | None, rung: Rung, now: datetime) -> None:
+    """Raises RefusedFieldError where the person who would be told does not want to hear of it
+    now.
+    """
     if person is None or all(to.person_id is None for to in rung.destinations):
         return
-    where = passage(habits_of(person), now, is_critical=False, had_today=0)
-    if where.gate == Gate.HOLD:
-        until = wording.moment(where.due_at, person.zone, now=now)
-        raise RefusedFieldError(
-            f"{person.name} has quiet hours until {until}: nothing was sent", field="id"
-        )
+    habits = habits_of(person)
+    had_today = heard_today(person, habits, now)
+    where = passage(habits, now, is_critical=False, had_today=had_today)
+    if where.gate == Gate.SEND:
+        return
+    until = wording.moment(where.due_at, person.zone, now=now)
+    why = {
+        Gate.HOLD: f"has quiet hours until {until}",
+        Gate.CAP: f"wants to hear no more today; from {until} on you may tell it",
+    }
+    raise RefusedFieldError(f"{person.name} {why[where.gate]}: nothing was sent", field="id")
 
 
 def _names(rung: Rung, person: Person | None, book: AddressBook) -> list[str]:
