@@ -72,8 +72,9 @@ def fix(known: Facts) -> str:
 @pytest.mark.parametrize(
     ("held", "kind", "memory_bytes", "words"),
     [
-        (2, "batch", 400e6, "A person who thinks between two cells looks like one who left"),
-        (2, "batch", None, "A person who thinks between two cells looks like one who left"),
+        (2, "interactive", 400e6, "A person who thinks between two cells looks like one who left"),
+        (2, "batch", 400e6, "A job that waits for data, a lock or another job rests like one"),
+        (2, "batch", None, "A job that waits for data, a lock or another job rests like one"),
         (2, "batch", 300 * 1024**2, ""),
         (2, "service", 400e6, "A service that stands by for another one"),
         (8, "batch", 0.0, "A pipeline whose later stages did not start yet"),
@@ -237,7 +238,7 @@ def test_example_prices_and_missing_data_are_said():
 def test_a_hostile_job_id_never_becomes_a_command(external_id):
     assert (
         fix(facts(external_id=external_id, job_gpus=2))
-        == f"Fix: end the job, or give the GPUs back. {job_idle.LOST}"
+        == f"Fix: end the job, or give the GPUs back. {job_idle.LOST_OF_ANY}"
     )
 
 
@@ -260,8 +261,8 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
                 " per GPU, or ask for fewer GPUs next time."
             ),
         ),
-        ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST}"),
-        ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST}"),
+        ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST_OF_ANY}"),
+        ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {job_idle.LOST_OF_ANY}"),
     ],
 )
 def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words):
@@ -293,8 +294,27 @@ def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words)
 def test_each_scheduler_has_its_own_command_and_what_is_lost_is_said(job, command):
     text = opened(facts(job_gpus=2, **job)).text
 
-    assert text.startswith(f"Fix: {command}, or give the GPUs back. What was not saved is lost")
+    assert text.startswith(f"Fix: {command}, or give the GPUs back. What was not saved is lost.")
     assert ("scale or delete that instead" in text) == command.startswith("kubectl")
+
+
+@pytest.mark.parametrize(
+    ("kind", "lost", "never"),
+    [
+        (
+            "batch",
+            "since its last checkpoint is lost",
+            ("notebook", "kernel", "variables", "cells"),
+        ),
+        ("interactive", "What was not saved is lost: variables, open shells.", ("checkpoint",)),
+        ("", "What was not saved is lost.", ("checkpoint", "variables")),
+    ],
+)
+def test_what_is_lost_and_what_looks_the_same_fit_the_kind_of_job(kind, lost, never):
+    text = opened(facts(job_gpus=2, kind=kind)).text
+
+    assert lost in text
+    assert not [word for word in never if word in text]
 
 
 def test_a_job_that_reaches_beyond_what_is_seen_of_it_is_not_to_be_ended():

@@ -75,8 +75,7 @@ def test_one_finding_says_what_to_do_even_where_its_telemetry_is_gone(api, found
     assert answer["evidence"] is None
     assert answer["command"] == "scancel 7"
     assert (
-        answer["steps"][0]["text"]
-        == "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
+        answer["steps"][0]["text"] == "End the job: what it did since its last checkpoint is lost."
     )
     assert answer["next_30_days"] is None
 

@@ -36,10 +36,7 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "$1.20–2.40" in page
     assert "of $2.40 wasted" in page.replace('<span title="$2.400000">', "").replace("</span>", "")
     assert "Idle, still held" in page
-    assert (
-        "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
-        in page
-    )
+    assert "End the job: what it did since its last checkpoint is lost." in page
     assert "<script>alert" not in page
     # one quoted word of the shell
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page

@@ -48,7 +48,12 @@ MONTH_MINUTES = 30 * 24 * 60
 EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
 # What may stand in a command that people copy: nothing that a shell reads.
 PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,252}", re.ASCII)
-LOST = "What was not saved is lost: variables of a session, results since the last checkpoint."
+# what ends with a job of that kind
+LOST = {
+    "batch": "What it did since its last checkpoint is lost.",
+    "interactive": "What was not saved is lost: variables, open shells.",
+}
+LOST_OF_ANY = "What was not saved is lost."
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,8 +445,9 @@ def _fix(facts: Facts) -> str:
             " from then on."
         )
     command = _ending(facts)
+    lost = LOST.get(facts.kind, LOST_OF_ANY)
     pods = f" {PODS.text}" if command.startswith(shell.DELETE_POD) else ""
-    return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
+    return f"Fix: {command or 'end the job'}, or give the GPUs back. {lost}{pods}"
 
 
 def _may_end(facts: Facts) -> bool:

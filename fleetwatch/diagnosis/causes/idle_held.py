@@ -4,7 +4,7 @@ holds them.
 
 from dataclasses import replace
 
-from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, WITH_MEMORY, Cause, Facts, Step
+from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, PY_SPY, WITH_MEMORY, Cause, Facts, Step
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
@@ -111,4 +111,20 @@ OF_SERVICES = replace(
     tell=(Step("Compare with the service's own request rate."),),
     command=nothing,
 )
-CAUSE = replace(OF_JOBS, by_kind={"service": OF_SERVICES})
+# A batch job has a script, no kernel, and nobody sits before it.
+OF_BATCH = replace(
+    OF_JOBS,
+    sentence="A script that ended its work, or waits for something, keeps its GPUs.",
+    fixes=(
+        Step("End the job: what it did since its last checkpoint is lost."),
+        Step(
+            "Let the script end with its work: no sleep or shell after the last command, and a"
+            " time limit of what the work takes.",
+            "timeout 8h python train.py",
+        ),
+        OF_JOBS.fixes[-1],
+    ),
+    alike="A job that waits for data, a lock or another job rests like one whose work is done.",
+    tell=(Step("Read its log's last lines, and see what its process waits for.", PY_SPY),),
+)
+CAUSE = replace(OF_JOBS, by_kind={"batch": OF_BATCH, "service": OF_SERVICES})

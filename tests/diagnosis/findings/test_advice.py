@@ -7,7 +7,7 @@ import pytest
 
 from fleetwatch.diagnosis import sizing
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CLUSTERS, OF_NODES
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CLUSTERS, OF_NODES, of_kind
 from fleetwatch.diagnosis.findings import advice
 from fleetwatch.diagnosis.judgement.verdicts import CAUSES
 from fleetwatch.diagnosis.shell import Place
@@ -38,7 +38,9 @@ def test_loader_workers_are_the_cores_of_one_gpu(cores, gpus, workers):
 
 def test_an_idle_session_is_likely_a_notebook_and_a_batch_job_is_not():
     assert "notebook" in advice.advise("idle_held", Facts(kind="interactive")).steps[0].text
-    assert advice.advise("idle_held", Facts(kind="batch")).steps == BY_CODE["idle_held"].fixes
+    of_batch = advice.advise("idle_held", Facts(kind="batch")).steps
+    assert of_batch == of_kind("idle_held", "batch").fixes
+    assert not [step for step in of_batch if "notebook" in step.text or "kernel" in step.text]
 
 
 def test_persistence_mode_is_switched_on_where_it_is_off():
