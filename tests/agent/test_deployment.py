@@ -12,7 +12,7 @@ import yaml
 from agent import config
 from agent.actions import ending_pods
 from agent.workloads.kubernetes import places
-from tests.agent.helm import ChartError, render
+from tests.deploy.helm import ChartError, render
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm/fleetwatch-agent"

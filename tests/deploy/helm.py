@@ -1,4 +1,4 @@
-"""Renders the agent's chart: with helm where it is installed, else here, in the few words of its
+"""Renders a chart: with helm where it is installed, else here, in the few words of its
 language that the chart uses.
 
 Anything else in a template is an error, so that the chart stays within what is rendered here.
@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-RELEASE = {"Name": "fleetwatch-agent", "Namespace": "fleetwatch"}
+NAMESPACE = "fleetwatch"
 _ACTION = re.compile(r"(\{\{-?)\s*(.*?)\s*(-?\}\})", re.DOTALL)
 _STRING = re.compile(r'required "([^"]*)" (\S+)')
 
@@ -24,7 +24,7 @@ class ChartError(Exception):
 
 
 def render(chart: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """The objects of the chart with these values over its own."""
+    """The objects of the chart with these values over its own, released under its own name."""
     helm = shutil.which("helm")
     text = _by_helm(helm, chart, values) if helm else _here(chart, values)
     return [one for one in yaml.safe_load_all(text) if one is not None]
@@ -34,10 +34,10 @@ def _by_helm(helm: str, chart: Path, values: dict[str, Any]) -> str:
     command = [
         helm,
         "template",
-        RELEASE["Name"],
+        chart.name,
         str(chart),
         "--namespace",
-        RELEASE["Namespace"],
+        NAMESPACE,
         "--values",
         "-",
     ]
@@ -52,7 +52,7 @@ def _by_helm(helm: str, chart: Path, values: dict[str, Any]) -> str:
 def _here(chart: Path, values: dict[str, Any]) -> str:
     known = {
         "Values": {**yaml.safe_load((chart / "values.yaml").read_text()), **values},
-        "Release": RELEASE,
+        "Release": {"Name": chart.name, "Namespace": NAMESPACE},
     }
     return "\n---\n".join(
         text_of(path.read_text(), known) for path in sorted((chart / "templates").glob("*.yaml"))
