@@ -23,7 +23,7 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 29,
+    "/": 36,
     "/worst": 5,
     "/changes": 8,
     "/fleet": 9,
@@ -50,7 +50,7 @@ PAGES = {
     "/budgets/fleet": 10,
     "/explain": 6,
     "/search?q=node": 7,
-    "/status": 15,
+    "/status": 18,
     "/settings": 21,
     "/settings/mappings": 5,
     "/settings/people": 10,

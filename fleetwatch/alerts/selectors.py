@@ -71,14 +71,6 @@ def notifications(incident: Incident) -> list[Notification]:
     return rows
 
 
-def open_incidents() -> list[IncidentView]:
-    """What is wrong now, newest first."""
-    rows = Incident.objects.filter(
-        state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
-    ).select_related("rule", *PEOPLE)
-    return views_of(rows.order_by("-opened_at", "-pk"))
-
-
 def view_of(incident: Incident) -> IncidentView:
     """The incident with its breach."""
     return views_of([incident])[0]

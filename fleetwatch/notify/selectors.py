@@ -15,6 +15,8 @@ from fleetwatch.notify.transports import TRANSPORTS, transport
 from fleetwatch.notify.transports.base import Transport
 from fleetwatch.notify.transports.slack_app import SLACK_APP
 
+ARRIVED = (Delivery.State.SENT, Delivery.State.SUPERSEDED)
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
@@ -28,6 +30,15 @@ class ChannelStatus:
     where: str
     last: Delivery | None
     pending: int
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether nobody is reached by it: it was switched off for an error, or its newest message
+        did not arrive. One that people switched off is none.
+        """
+        if not self.channel.is_enabled:
+            return self.channel.disabled_reason != ""
+        return self.last is not None and self.last.state not in ARRIVED
 
     @property
     def values(self) -> dict[str, str]:
@@ -63,6 +74,11 @@ def channels() -> list[ChannelStatus]:
         ChannelStatus(row, transport(row.kind), where(row), last.get(row.newest_id), row.waiting)
         for row in rows
     ]
+
+
+def failing_channels() -> list[ChannelStatus]:
+    """Those by which nobody is reached, by name."""
+    return [each for each in channels() if each.is_failing]
 
 
 def where(channel: Channel) -> str:

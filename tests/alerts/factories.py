@@ -6,6 +6,7 @@ import msgspec
 
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.selectors import IncidentView, views_of
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Run
@@ -48,6 +49,12 @@ def an_incident(rule: Rule, subject: str, *, opened_at: datetime, **fields) -> I
     moments = {"opened_at": opened_at, "updated_at": opened_at}
     fields["facts"] = a_breach(subject, since_ms) | fields.get("facts", {})
     return Incident.objects.create(rule=rule, subject=subject, **(usual | moments | fields))
+
+
+def open_incidents() -> list[IncidentView]:
+    """What fires or is acknowledged, the newest first."""
+    rows = Incident.objects.filter(state__in=("firing", "acknowledged"))
+    return views_of(rows.select_related("rule").order_by("-opened_at", "-pk"))
 
 
 def a_breach(subject: str, since_ms: int) -> dict:

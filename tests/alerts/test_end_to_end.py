@@ -13,7 +13,7 @@ from fleetwatch.inventory.services import node_by_name
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify import delivering
-from tests.alerts.factories import NINE, a_rule, at, ms
+from tests.alerts.factories import NINE, a_rule, at, ms, open_incidents
 from tests.costs.factories import a_rate
 from tests.ingest.factories import gpu, job, pack, payload
 from tests.notify.factories import email_channel, slack_channel
@@ -135,4 +135,4 @@ def test_late_data_that_shows_activity_resolves_it():
         silent["resolved"],
         late["resolved"],
     ) == (1, 1, 0, 1)
-    assert selectors.open_incidents() == []
+    assert open_incidents() == []

@@ -5,7 +5,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from fleetwatch.alerts import selectors, services, shipped_rules
+from fleetwatch.alerts import services, shipped_rules
 from fleetwatch.alerts.breach import Settings
 from fleetwatch.alerts.conditions import CONDITIONS
 from fleetwatch.alerts.messaging import announcing
@@ -14,7 +14,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import create_channel
-from tests.alerts.factories import NINE, a_rule, at, longer, ms, ran
+from tests.alerts.factories import NINE, a_rule, at, longer, ms, open_incidents, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
 KEY = "slurm/della/1"
@@ -55,7 +55,7 @@ def test_the_incident_knows_who_where_since_when_and_what_it_costs():
 
     announcing.run(at(90))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (view.incident.subject, view.breach.where, view.breach.owner) == (
         KEY,
         "node-014 GPU 3",
@@ -101,7 +101,7 @@ def test_it_opens_once_and_is_kept_up_to_date():
     longer(run, 60)
     second = announcing.run(at(60))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (first["opened"], second["opened"], second["kept"]) == (1, 0, 1)
     assert view.breach.until_ms == ms(60)
     assert view.incident.opened_at == at(31)
@@ -119,7 +119,7 @@ def test_that_it_goes_on_is_kept_each_time_and_said_anew_every_five_minutes():
     for minute in (31, 32, 35, 36):
         longer(run, minute)
         announcing.run(at(minute))
-        (view,) = selectors.open_incidents()
+        (view,) = open_incidents()
         kept.append((view.incident.until_ms, view.breach.until_ms))
 
     assert kept == [(ms(each), ms(said)) for each, said in ((31, 31), (32, 31), (35, 31), (36, 36))]
@@ -272,7 +272,7 @@ def test_one_idle_gpu_of_eight_is_named():
 
     announcing.run(at(40))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert view.breach.where == "node-014 GPU 5"
     assert (len(view.breach.facts["gpus"]), view.breach.facts["job_gpus"]) == (1, 8)
 
@@ -299,7 +299,7 @@ def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, hel
 
     announcing.run(at(40))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (len(view.breach.facts["gpus"]), view.breach.facts["job_gpus"]) == (1, held)
 
 
@@ -316,7 +316,7 @@ def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
 
     announcing.run(at(50))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert view.breach.where == "node-014 GPU 3, 4"
     assert Delivery.objects.count() == 1
 
@@ -338,7 +338,7 @@ def test_a_run_cut_at_the_hour_is_one_run():
 
     announcing.run(at(85))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (view.breach.since_ms, view.breach.until_ms) == (ms(0), ms(85))
 
 
@@ -351,7 +351,7 @@ def test_a_shared_gpu_costs_its_holder_its_share():
 
     announcing.run(at(60))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (view.breach.cost_usd, view.breach.usd_per_hour) == (1, 1)
 
 
@@ -364,7 +364,7 @@ def test_each_part_of_an_idle_run_costs_the_rate_of_its_time():
 
     announcing.run(at(60))
 
-    (view,) = selectors.open_incidents()
+    (view,) = open_incidents()
     assert (view.breach.cost_usd, view.breach.usd_per_hour) == (6, 8)
 
 

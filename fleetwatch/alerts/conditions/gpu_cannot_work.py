@@ -9,7 +9,12 @@ from django.db.models import Q
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of
-from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring.gpu_words import (
+    fault_in_words,
+    gpu_labels,
+    place_of,
+    with_model,
+)
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
@@ -19,19 +24,9 @@ from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.observations import Outage
 from fleetwatch.ledger.judgement_inputs import posted_outages
 from fleetwatch.ledger.models import Posted
-from fleetwatch.notify.message import one_line
 
 WORKS_AGAIN = "it works again"
-# by reason, what is wrong and what helps; XIDs are told by their number
-LOST = "the driver lost it"
-WRONG = {
-    "gpu_lost": LOST,
-    "recovery_action": "the driver asks for its recovery",
-    "driver_missing": "its node has no driver loaded",
-    "driver_mismatch": "its node's driver and libraries are of different versions",
-}
 DRIVER = "Fix: load the driver that matches the installed libraries, or restart the node."
-XID_PREFIX = "xid_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +41,7 @@ class Fault:
     @property
     def wrong(self) -> str:
         """What is wrong, in words."""
-        code = self.reason.removeprefix(XID_PREFIX)
-        if code != self.reason:
-            return f"the driver reported XID {one_line(code, 12)}"
-        return WRONG.get(self.reason, one_line(self.reason.replace("_", " "), 60) or LOST)
+        return fault_in_words(self.reason)
 
     @property
     def fix(self) -> str:

@@ -5,6 +5,16 @@ from collections.abc import Iterable
 from fleetwatch.inventory.models import GPU
 from fleetwatch.notify.message import one_line
 
+# by an outage's reason, what is wrong; XIDs are told by their number
+LOST = "the driver lost it"
+FAULTS = {
+    "gpu_lost": LOST,
+    "recovery_action": "the driver asks for its recovery",
+    "driver_missing": "its node has no driver loaded",
+    "driver_mismatch": "its node's driver and libraries are of different versions",
+}
+XID_PREFIX = "xid_"
+
 
 def model_of(gpu: GPU) -> str:
     """As prices call it, else as the driver does; "" where nobody said."""
@@ -21,6 +31,14 @@ def with_model(gpu: GPU) -> str:
     """The same with its model, where that is known."""
     model = one_line(model_of(gpu), 40)
     return f"{place_of(gpu)} ({model})" if model else place_of(gpu)
+
+
+def fault_in_words(reason: str) -> str:
+    """What is wrong with a GPU that can't work for that reason."""
+    code = reason.removeprefix(XID_PREFIX)
+    if code != reason:
+        return f"the driver reported XID {one_line(code, 12)}"
+    return FAULTS.get(reason, one_line(reason.replace("_", " "), 60) or LOST)
 
 
 def gpu_labels(gpus: Iterable[GPU], clusters: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:

@@ -9,21 +9,24 @@ from django.shortcuts import redirect
 
 from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.accounts.visibility import narrowed, sight
-from fleetwatch.alerts.selectors import open_incidents
+from fleetwatch.alerts.incidents import incident_inbox
+from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.drawing.bars import Segment
+from fleetwatch.dashboard.fleet_health import fleet_health
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
-from fleetwatch.diagnosis.selectors import with_jobs
+from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
 from fleetwatch.inventory import selectors as inventory
@@ -34,7 +37,11 @@ from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.reports.day_change import day_change
 
 TOP = 6
-TOP_SAVINGS = 5
+TOP_SAVINGS = 4
+PATTERN_LISTS = {
+    NOW: ("Burning now", "No job that runs now wastes for a cause that is known."),
+    HABIT: ("Habits", "Nothing came back in several runs."),
+}
 WORST_GPUS = 10
 MAX_SILENT = 5
 
@@ -85,13 +92,22 @@ def _overview(request: HttpRequest, period: Period) -> Context:
 
 def _of_the_fleet(period: Period, totals: Totals) -> Context:
     sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
-    incidents = open_incidents() if sees_all else []
     return {
+        **(_needs_somebody(period.now) if sees_all else {}),
         "month": budgets.line(None, period.now) if sees_all else None,
-        "incidents": incidents[:TOP],
-        "incident_count": len(incidents),
         "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
+    }
+
+
+def _needs_somebody(now: datetime) -> Context:
+    """What is broken, silent or behind, and the newest incidents that fire."""
+    firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
+    return {
+        "health": fleet_health(now),
+        "incidents": incident_inbox.page_of_incidents(
+            firing, sort="newest", after="", size=TOP
+        ).lines,
     }
 
 
@@ -111,16 +127,36 @@ def overview_changes(request: HttpRequest, period: Period) -> Context:
     return {"change": day_change(period.now, scope=scope), "filters": filters}
 
 
+@dataclass(frozen=True, slots=True)
+class PatternList:
+    """The first of `total` patterns of waste of one kind, each with its cause."""
+
+    when: str
+    title: str
+    if_none: str
+    total: int
+    shown: list[tuple[Pattern, Cause]]
+
+
 def _savings(period: Period, scope: Scope) -> Context:
-    """What open findings could bring back, and the first of them."""
+    """What open findings could bring back, and the first patterns of what goes on and comes
+    back.
+    """
     every = inbox(period.interval, now=period.now, scope=scope)
-    still_open = every.of_jobs.of_status("open")
-    shown = with_jobs(still_open[:TOP_SAVINGS], before=period.interval.end)
+    still_open = patterns(every.of_jobs.of_status("open"), period.so_far, now=period.now)
     return {
-        "savings": [(line, of_kind(line.finding.cause, line.job.kind)) for line in shown],
+        "pattern_lists": [_pattern_list(still_open, when) for when in PATTERN_LISTS],
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
     }
+
+
+def _pattern_list(still_open: Patterns, when: str) -> PatternList:
+    title, if_none = PATTERN_LISTS[when]
+    several = still_open.of(when)
+    shown = several[:TOP_SAVINGS] if len(several) else []
+    with_causes = [(each, of_kind(each.line.finding.cause, each.line.job.kind)) for each in shown]
+    return PatternList(when, title, if_none, len(several), with_causes)
 
 
 def _unposted(interval: Interval, now: datetime) -> int:

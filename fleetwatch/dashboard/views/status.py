@@ -1,45 +1,31 @@
 """Is FleetWatch itself healthy?"""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
 
+from fleetwatch.alerts.measuring.gpu_words import fault_in_words
+from fleetwatch.dashboard.agent_lines import HEALTHS, LATE, NEVER, SILENT, Agent, agents
+from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.fleet_health import overdue_hours
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.selectors import machines
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
 from fleetwatch.inventory import selectors as inventory
-from fleetwatch.inventory.models import Node
-from fleetwatch.jobs.selectors import JobSource, job_sources
+from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.lib import replica
-from fleetwatch.lib.intervals import to_ms
-from fleetwatch.notify.selectors import waiting_deliveries
+from fleetwatch.notify.selectors import failing_channels, waiting_deliveries
 from fleetwatch.operations import disk
 from fleetwatch.operations.models import Heartbeat
 from fleetwatch.operations.selectors import latest_runs, recent_failures
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Depth
 
-LATE_AFTER_MS = 120_000  # four flushes of 30 s
-SILENT_AFTER_MS = 600_000
 BEAT_LATE_S = 90
 MAX_DISPUTED = 50
-NEVER = "never reported"
-GONE = "gone"  # removed by hand, or elastic
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """A node's agent: how long its data is behind, its `health` in a word, and its job sources that
-    do not answer.
-    """
-
-    node: Node
-    lag_ms: int | None
-    health: str
-    silent: list[JobSource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +37,15 @@ class Queue:
     meaning: str
 
 
-@shows("dashboard/status.html", "status")
-def status(_: HttpRequest, period: Period) -> Context:
-    agents = sorted(_agents(period), key=_urgency)
+@shows("dashboard/status.html", "status", "health")
+def status(request: HttpRequest, period: Period) -> Context:
+    every = agents(period.now)
     depth = telemetry.depth(period.now)
     return {
-        "agents": agents,
-        "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
-        "never": sum(agent.health == NEVER for agent in agents),
-        "silent": sum(bool(agent.silent) for agent in agents),
-        "lag_ms": _shortest_lag_ms(agents),
+        **_agents(request, every),
+        "lag_ms": _shortest_lag_ms(every),
+        "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus()],
+        "failing": failing_channels(),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
@@ -71,6 +56,21 @@ def status(_: HttpRequest, period: Period) -> Context:
         "disputed": inventory.disputed()[:MAX_DISPUTED],
         "disk_trouble": disk.trouble(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
+    }
+
+
+def _agents(request: HttpRequest, every: Sequence[Agent]) -> Context:
+    """Those of the health that the address asks for, and how many there are of each."""
+    health = chosen(request, "health", HEALTHS)
+    counts = Counter(agent.health for agent in every)
+    return {
+        "agents": [agent for agent in every if not health or agent.health == HEALTHS[health]],
+        "agent_count": len(every),
+        "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
+        "health": health,
+        "not_ok": counts[LATE] + counts[SILENT],
+        "never": counts[NEVER],
+        "unanswered": sum(bool(agent.silent) for agent in every),
     }
 
 
@@ -92,39 +92,10 @@ def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
     ]
 
 
-def _agents(period: Period) -> list[Agent]:
-    sources = job_sources()
-    departed = inventory.departed()
-    now_ms = to_ms(period.now)
-    return [
-        _agent(node, sources.get(node.pk, []), now_ms, is_gone=node.pk in departed)
-        for node in machines()
-    ]
-
-
-def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bool) -> Agent:
-    silent = [source for source in sources if not source.is_ok]
-    if node.last_ms is None:
-        return Agent(node, None, NEVER, silent)
-    lag_ms = max(0, now_ms - node.last_ms)
-    if is_gone:
-        return Agent(node, lag_ms, GONE, [])
-    health = "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok"
-    return Agent(node, lag_ms, health, silent)
-
-
-def _urgency(agent: Agent) -> tuple[int, bool, str]:
-    """Silent agents first, of equal ones those whose job source does not answer."""
-    return (
-        -(GONE, "ok", NEVER, "late", "silent").index(agent.health),
-        not agent.silent,
-        agent.node.name,
-    )
-
-
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
     overdue = telemetry.overdue_batches(now, limit=REFUSED_FROM)
     return [
+        Queue("Hours overdue", overdue_hours(now), "node-hours that are over and not in figures"),
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
         Queue("Batches to seal", overdue, meaning(overdue)),

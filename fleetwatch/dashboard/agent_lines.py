@@ -1,0 +1,69 @@
+"""The agents of all nodes, each with its health in a word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleetwatch.dashboard.selectors import machines
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.selectors import JobSource, job_sources
+from fleetwatch.lib.intervals import to_ms
+
+LATE_AFTER_MS = 120_000  # four flushes of 30 s
+SILENT_AFTER_MS = 600_000
+NEVER = "never reported"
+GONE = "gone"  # removed by hand, or elastic
+SILENT = "silent"
+LATE = "late"
+OK = "ok"
+# by a word of an address
+HEALTHS = {"silent": SILENT, "late": LATE, "never": NEVER, "ok": OK, "gone": GONE}
+_URGENCY = (SILENT, LATE, NEVER, OK, GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A node's agent: how long its data is behind, its `health` in a word, and its job sources that
+    do not answer.
+    """
+
+    node: Node
+    lag_ms: int | None
+    health: str
+    silent: list[JobSource]
+
+
+def agents(now: datetime) -> list[Agent]:
+    """Silent ones first, of equal ones those whose job source does not answer."""
+    sources = job_sources()
+    departed = inventory.departed()
+    now_ms = to_ms(now)
+    lines = [
+        _agent(node, sources.get(node.pk, []), now_ms, is_gone=node.pk in departed)
+        for node in machines()
+    ]
+    return sorted(lines, key=_urgency)
+
+
+def silent_agents(now: datetime) -> int:
+    """How many of them are silent."""
+    heard_ms = to_ms(now) - SILENT_AFTER_MS
+    return (
+        inventory.hosts().filter(last_ms__lt=heard_ms).exclude(pk__in=inventory.departed()).count()
+    )
+
+
+def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bool) -> Agent:
+    silent = [source for source in sources if not source.is_ok]
+    if node.last_ms is None:
+        return Agent(node, None, NEVER, silent)
+    lag_ms = max(0, now_ms - node.last_ms)
+    if is_gone:
+        return Agent(node, lag_ms, GONE, [])
+    health = SILENT if lag_ms > SILENT_AFTER_MS else LATE if lag_ms > LATE_AFTER_MS else OK
+    return Agent(node, lag_ms, health, silent)
+
+
+def _urgency(agent: Agent) -> tuple[int, bool, str]:
+    return _URGENCY.index(agent.health), not agent.silent, agent.node.name

@@ -1,0 +1,173 @@
+"""Each card of the overview opens what it counts: the list behind it has as many."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.inventory.models import GPU, Departure, Node
+from fleetwatch.ledger.models import Entry, Posted
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.models import Channel
+from fleetwatch.telemetry.models import TouchedHour
+from tests.alerts.factories import a_rule, an_incident
+from tests.dashboard import factories
+from tests.diagnosis import told
+from tests.markup import tight
+from tests.notify.factories import queue, slack_channel
+
+pytestmark = pytest.mark.django_db
+NOW = factories.NOW
+NOW_MS = to_ms(NOW)
+MINUTE_MS = 60_000
+# by the label of a health card, how many the page behind it has
+COUNTED_BY = {
+    "Silent agents": lambda shown: len(shown["agents"]),
+    "Broken GPUs": lambda shown: len(shown["broken"]),
+    "Firing incidents": lambda shown: len(shown["lines"]),
+    "Failing channels": lambda shown: len(shown["failing"]),
+    "Overdue hours": lambda shown: shown["queues"][0].count,
+}
+
+
+@pytest.fixture
+def fleet(admin):
+    """Four nodes of one GPU at $2 that worked an hour and idled one."""
+    factories.rate("2.00")
+    nodes = [factories.node(f"node-{number}") for number in range(1, 5)]
+    gpus = [factories.gpu(node) for node in nodes]
+    Entry.objects.bulk_create(
+        factories.entry(gpu, hours_ago=ago, state=state)
+        for gpu in gpus
+        for ago, state in ((3, "useful"), (2, "orphaned"))
+    )
+    return admin
+
+
+def silent(name: str, minutes: float) -> None:
+    Node.objects.filter(name=name).update(last_ms=NOW_MS - int(minutes * MINUTE_MS))
+
+
+def broken(name: str, *outages: list) -> None:
+    gpu = GPU.objects.get(node__name=name)
+    Posted.objects.create(gpu=gpu, spans=[[0, NOW_MS]], outages=list(outages))
+
+
+def counts(client) -> dict[str, int]:
+    """Of the health cards, each of which must open as many."""
+    cards = client.get("/").context["health"]
+    for card in cards:
+        page, _, section = card.address.partition("#")
+        answer = client.get(page)
+        assert COUNTED_BY[card.label](answer.context) == card.count, card.label
+        is_on_page = f'id="{section}"' in answer.content.decode()
+        assert is_on_page or not section or not card.count, card.address
+    return {card.label: card.count for card in cards}
+
+
+def test_a_healthy_fleet_has_nothing_behind_any_card(fleet):
+    assert set(counts(fleet).values()) == {0}
+    assert '<span class="dot bad">' not in fleet.get("/").content.decode()
+
+
+def test_silent_agents_are_those_not_heard_for_ten_minutes_nor_gone(fleet):
+    silent("node-1", 10)
+    silent("node-2", 10.1)
+    silent("node-3", 60)
+    gone = Node.objects.get(name="node-3")
+    Departure.objects.create(node=gone, at_ms=NOW_MS - 60 * MINUTE_MS, by="ann", reason="sold")
+
+    assert counts(fleet)["Silent agents"] == 1
+    assert [each.node.name for each in fleet.get("/status?health=gone").context["agents"]] == [
+        "node-3"
+    ]
+    assert "There is no `health`" in fleet.get("/status?health=ill").content.decode()
+
+
+def test_broken_gpus_are_those_whose_outage_goes_on(fleet):
+    hour_ago = NOW_MS - HOUR_MS
+    broken("node-1", [hour_ago, None, "xid_79", False])
+    broken("node-2", [hour_ago, NOW_MS - MINUTE_MS, "gpu_lost", False])  # it works again
+    broken("node-3", [hour_ago, None, "drained", False])
+    broken("node-4", [hour_ago, None, "gpu_lost", False])
+    GPU.objects.filter(node__name="node-4").update(retired_ms=NOW_MS)
+
+    assert counts(fleet)["Broken GPUs"] == 1
+    assert "the driver reported XID 79" in fleet.get("/status").content.decode()
+
+
+def test_incidents_that_somebody_has_seen_to_do_not_fire(fleet):
+    rule = a_rule(threshold=1)
+    for number in range(3):
+        an_incident(rule, f"slurm/della/{number}", opened_at=NOW - timedelta(hours=1))
+    rule.incidents.filter(subject__endswith="1").update(state="acknowledged")
+    rule.incidents.filter(subject__endswith="2").update(snoozed_until=NOW + timedelta(hours=1))
+
+    assert counts(fleet)["Firing incidents"] == 1
+    assert len(fleet.get("/").context["incidents"]) == 1
+
+
+def test_failing_channels_are_those_that_reach_nobody(fleet):
+    channels = [slack_channel("https://slack.example", name=name) for name in "abcd"]
+    switched_off_for_an_error, by_somebody, unanswered, _ = channels
+    Channel.objects.filter(pk=by_somebody.pk).update(is_enabled=False)
+    Channel.objects.filter(pk=switched_off_for_an_error.pk).update(
+        is_enabled=False, disabled_reason="channel_not_found"
+    )
+    queue(unanswered)
+    unanswered.deliveries.update(attempts=1, last_answer="502 <b>")
+
+    assert counts(fleet)["Failing channels"] == 2
+    assert "502 &lt;b&gt;" in fleet.get("/status").content.decode()
+    unanswered.deliveries.update(state="sent")
+    assert counts(fleet)["Failing channels"] == 1
+
+
+def test_hours_are_overdue_once_they_are_over_for_ten_minutes(fleet):
+    node = Node.objects.get(name="node-1")
+    for hours_ago in (0, 1, 30, 30):
+        hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
+        TouchedHour.objects.create(node_id=node.pk, hour=hour)
+
+    overdue = counts(fleet)["Overdue hours"]
+
+    # the running hour is not, the last one only once it has been over for ten minutes
+    assert overdue == (2 if NOW.minute >= 10 else 1)
+
+
+def test_patterns_lead_to_the_inbox_that_has_as_many(fleet):
+    told.rate()
+    for number, hours_ago in enumerate((50, 26, 1, 27, 28)):
+        goes_on = number == 2
+        end_ms = NOW_MS - (hours_ago - 1) * HOUR_MS
+        user = "ann" if number < 3 else "bo"
+        job = told.job(f"slurm/della/{number}", user=user, end_ms=None if goes_on else end_ms)
+        told.cause(of=job, on=told.gpu(number), start=NOW - timedelta(hours=hours_ago))
+        told.finding(job, first_ms=end_ms - HOUR_MS, last_ms=end_ms)
+
+    overview = fleet.get("/?range=7d")
+
+    assert [(each.when, each.total) for each in overview.context["pattern_lists"]] == [
+        ("now", 1),
+        ("habit", 1),
+    ]
+    for each in overview.context["pattern_lists"]:
+        address = f"/findings?from=now-7d&to=now&when={each.when}"
+        assert f'href="{address.replace("&", "&amp;")}"' in tight(overview.content.decode())
+        assert fleet.get(address).context["pager"].total == each.total
+    inbox = fleet.get("/findings?from=now-7d&to=now").context
+    assert inbox["counts"]["open"] == overview.context["savings_count"] == 5
+
+
+def test_dollars_and_gpus_lead_to_pages_with_the_same(fleet):
+    overview = fleet.get("/?range=24h").context
+    period = "from=now-24h&to=now"
+
+    assert (
+        fleet.get(f"/waste?{period}").context["totals"].wasted_usd == overview["totals"].wasted_usd
+    )
+    states = fleet.get(f"/costs?{period}&group_by=state").context["seen"]
+    assert states.whole.totals.spend_efficiency == overview["totals"].spend_efficiency == 0.5
+    assert fleet.get("/fleet").context["figures"].gpu_count == overview["spending"].gpus == 4
+    narrowed = fleet.get("/?range=24h&node=node-1").context["totals"].cost_usd
+    costs = fleet.get(f"/costs?{period}&node=node-1").context["seen"].whole.totals.cost_usd
+    assert costs == narrowed == 4
