@@ -10,9 +10,11 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from allauth.mfa.models import Authenticator
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from fleetwatch.accounts.log_in.second_factor import set_required
 from fleetwatch.accounts.models import AuditEntry, Identity, Invitation, Team, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, give_name, teams_of
 from tests.dashboard import factories
@@ -242,6 +244,33 @@ def test_a_claim_waits_for_an_admin_who_confirms_or_rejects_it(admin, bo):
     assert "Waiting for you" not in text(admin.get("/settings/people"))
 
 
+def test_a_claim_of_what_is_somebody_elses_is_not_offered_to_be_confirmed(admin, bo, later):
+    owner = create_person(NewPerson("cy"), now=NOW)
+    give_name(owner, Name("unix", "cy"), source=Identity.Source.ADMIN, now=NOW)
+    give_name(bo, Name("unix", "cy"), source=Identity.Source.CLAIM, now=NOW)
+
+    for path in ("/settings/people", f"/settings/people/{bo.pk}"):
+        page = text(admin.get(path))
+        assert "it is cy’s" in page
+        assert ">Confirm<" not in page
+        assert ">Reject<" in page
+
+
+def test_whose_no_job_is_and_who_owes_a_second_factor_is_said(admin, bo):
+    said = "no user name yet"
+    assert said in text(admin.get("/settings/people?q=bo"))
+    assert said not in text(admin.get("/settings/people?q=ann"))
+    give_name(bo, Name("unix", "bob"), source=Identity.Source.ADMIN, now=NOW)
+    assert said not in text(admin.get("/settings/people?q=bo"))
+    assert "no second factor" not in text(admin.get("/settings/people"))
+
+    ann = User.objects.get(username="ann")
+    Authenticator.objects.create(user=ann, type=Authenticator.Type.TOTP, data={})
+    set_required(True)
+
+    assert text(admin.get("/settings/people")).count("no second factor") == 1
+
+
 # --- the log ---
 
 
@@ -266,6 +295,7 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     assert "<code>person.role</code>" in page
     assert "role lead, before engineer" in page
     assert "page 127.0.0.1" in page
+    assert "&amp;who=ann" in page
     assert "person.role" not in text(admin.get("/settings/audit?kind=login"))
     assert "person.role" not in text(admin.get("/settings/audit?who=bo"))
     assert "person.role" in text(admin.get("/settings/audit?who=ann&kind=person"))
@@ -359,6 +389,7 @@ def test_an_admin_asks_everybody_for_a_second_factor(admin, bo):
     theirs.force_login(bo)
 
     admin.post("/settings/access", {"second_factor": "everybody"})
+    assert AuditEntry.objects.get(action="organisation.second_factor").facts == "required yes"
 
     assert theirs.get("/causes")["Location"] == "/accounts/2fa/"
     assert admin.get("/causes")["Location"] == "/accounts/2fa/"

@@ -15,6 +15,7 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.models import Session
 from django.db import transaction
+from django.db.models import OuterRef, QuerySet
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -79,9 +80,14 @@ def is_required() -> bool:
 
 
 def has_factor(user: User) -> bool:
-    """Whether the user logs in with a second factor; recovery codes alone are none."""
-    factors = Authenticator.objects.filter(user=user)
-    return bool(factors.exclude(type=Authenticator.Type.RECOVERY_CODES))
+    """Whether the user logs in with a second factor."""
+    return factors(user).exists()
+
+
+def factors(user: User | OuterRef) -> QuerySet[Authenticator]:
+    """The second factors of the user; recovery codes alone are none."""
+    every: QuerySet[Authenticator] = Authenticator.objects.filter(user=user)
+    return every.exclude(type=Authenticator.Type.RECOVERY_CODES)
 
 
 @transaction.atomic

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -12,10 +12,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts import people as writes
-from fleetwatch.accounts.log_in.second_factor import drop_factors, has_factor
+from fleetwatch.accounts.log_in.second_factor import (
+    drop_factors,
+    factors,
+    has_factor,
+)
 from fleetwatch.accounts.models import ApiToken, Identity, Invitation, Membership, Team, User
+from fleetwatch.accounts.names.holders import OF_JOBS
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.accounts.selectors import team_choices
+from fleetwatch.accounts.selectors import organisation, team_choices
+from fleetwatch.accounts.visibility import LIMITED
 from fleetwatch.dashboard.forms.asked import Asked, Done, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -93,6 +99,7 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
         "people": every[:MAX_SHOWN],
         "left_off": max(0, every.count() - MAX_SHOWN),
         "text": text,
+        "needs_factor": organisation().needs_second_factor,
         **_claims(),
         "invitations": Invitation.objects.filter(
             accepted_by=None, revoked_at=None, expires_at__gt=period.now
@@ -113,17 +120,34 @@ def _claims() -> Context:
     """Names that wait for an admin, the newest first: who claims much hides nobody who comes
     later.
     """
-    waiting = Identity.objects.filter(confirmed_at=None, user__is_active=True)
+    waiting = _with_takers(Identity.objects.filter(confirmed_at=None, user__is_active=True))
     claims = list(waiting.select_related("user").order_by("-created_at", "-pk")[: MAX_SHOWN + 1])
     return {"claims": claims[:MAX_SHOWN], "has_older_claims": len(claims) > MAX_SHOWN}
 
 
+def _with_takers(names: QuerySet[Identity]) -> QuerySet[Identity]:
+    """The names, each with the user name of who else has it (`taken_by`; None: nobody)."""
+    same = {field: OuterRef(field) for field in ("system", "cluster", "name")}
+    standing = Identity.objects.filter(**same, confirmed_at__isnull=False)
+    others = standing.exclude(user=OuterRef("user")).values("user__username")
+    return names.annotate(taken_by=Subquery(others[:1]))
+
+
 def _found(text: str) -> QuerySet[User]:
-    """Everybody whom the text is in, with teams and names; "" is everybody."""
+    """Everybody whom the text is in, with teams and names; "" is everybody. `lacks_name`: an
+    engineer or a lead whose no job is.
+    """
     narrowed = Q(username__icontains=text) | Q(email__icontains=text)
     named = Q(pk__in=Identity.objects.filter(name__icontains=text).values("user"))
+    of_jobs = Identity.objects.filter(
+        user=OuterRef("pk"), system__in=OF_JOBS, confirmed_at__isnull=False
+    )
     return (
         User.objects.filter(narrowed | named if text else Q())
+        .annotate(
+            lacks_name=Q(role__in=LIMITED) & ~Exists(of_jobs),
+            has_factor=Exists(factors(OuterRef("pk"))),
+        )
         .prefetch_related(_current_teams(), "identities")
         .order_by("-is_active", "username")
     )
@@ -139,7 +163,7 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
     context: Context = {
         "person": user,
         "memberships": user.memberships.select_related("team").order_by("-valid_from"),
-        "names": user.identities.order_by("system", "cluster", "name"),
+        "names": _with_takers(user.identities.order_by("system", "cluster", "name")),
         "systems": Identity.System.choices,
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "has_factor": has_factor(user),
