@@ -110,7 +110,7 @@ def test_a_toy_channel_in_one_class_has_its_form_and_delivers(client, db, monkey
     client.force_login(factories.user())
     form = {"kind": "pigeon", "name": "tower", "loft": "north"}
 
-    asked = client.get("/settings").content.decode()
+    asked = client.get("/settings/channels").content.decode()
     client.post("/settings/channel", form)
     [channel] = [one.channel for one in selectors.channels()]
     queue(channel, key="coo", title="coo")

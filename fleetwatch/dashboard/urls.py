@@ -1,6 +1,8 @@
 """Addresses of pages."""
 
+from django.contrib.auth.decorators import login_required
 from django.urls import path
+from django.views.generic import RedirectView
 
 from fleetwatch.dashboard.views import (
     actions,
@@ -119,8 +121,6 @@ urlpatterns = [
     path("welcome/waiting", welcome.waiting, name="welcome_waiting"),
     path("settings/mappings", mappings.teams_and_mapping, name="mappings"),
     path("settings/mappings/import", imports.mappings_import, name="mappings_import"),
-    path("settings/rates/import", imports.rates_import, name="rates_import"),
-    path("settings/rates/calculator", rates.rates_calculator, name="rates_calculator"),
     path("settings/people", people.people, name="people"),
     path("settings/people/import", imports.people_import, name="people_import"),
     path("settings/people/rules", name_rules.name_rules, name="name_rules"),
@@ -133,6 +133,21 @@ urlpatterns = [
     path("settings/audit", audit.audit, name="audit"),
     path("settings/audit.csv", audit.audit_file, {"form": "csv"}, name="audit_csv"),
     path("settings/audit.jsonl", audit.audit_file, {"form": "jsonl"}, name="audit_jsonl"),
+    path("pricing", settings.DOORS["pricing"], name="settings_pricing"),
+    path("pricing/import", imports.rates_import, name="rates_import"),
+    path("pricing/calculator", rates.rates_calculator, name="rates_calculator"),
+    path(
+        "settings/rates/import", login_required(RedirectView.as_view(pattern_name="rates_import"))
+    ),
+    path(
+        "settings/rates/calculator",
+        login_required(RedirectView.as_view(pattern_name="rates_calculator", query_string=True)),
+    ),
     path("settings", settings.settings, name="settings"),
+    *(
+        path(f"settings/{name}", door, name=f"settings_{name}")
+        for name, door in settings.DOORS.items()
+        if name != "pricing"
+    ),
     path("settings/<slug:action>", settings.change, name="settings_change"),
 ]

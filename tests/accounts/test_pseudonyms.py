@@ -279,7 +279,7 @@ def test_who_joins_the_team_reads_its_names(split, others):
 def test_pseudonyms_are_chosen_in_the_form(split):
     admin = walker(split.users["admin"])
     shown(OthersShown.EVERYTHING)
-    assert 'value="pseudonyms"' in body(admin.ask("GET", "/settings"))
+    assert 'value="pseudonyms"' in body(admin.ask("GET", "/settings/general"))
 
     answer = admin.post("/settings/access", {"second_factor": "each", "others_shown": "pseudonyms"})
 

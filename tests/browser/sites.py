@@ -41,11 +41,18 @@ PAGES = {
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
     "settings": "/settings",
+    "settings-general": "/settings/general",
+    "pricing": "/pricing",
+    "agents-tokens": "/settings/agents",
+    "channels": "/settings/channels",
+    "api-tokens": "/settings/tokens",
+    "months": "/settings/months",
+    "retention": "/settings/retention",
     "rates-calculator": (
-        "/settings/rates/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
+        "/pricing/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
         "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500"
     ),
-    "rates-import": "/settings/rates/import",
+    "rates-import": "/pricing/import",
     "mappings": "/settings/mappings",
     "mappings-import": "/settings/mappings/import",
     "search": "/search?q=train",

@@ -26,6 +26,7 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
 
     for address in (
         "/settings",
+        "/pricing",
         narrow.JOB,
         f"/gpus/{narrow.GPU_UUID}",
         "/gpus/GPU-node-001-0?range=7d",

@@ -62,10 +62,10 @@ def small(_small, admin):
         ),
         ("/findings?team=ghosts", "/findings", "There is no `team` 'ghosts'; there are nlp."),
         ("/findings?assignee=ghost", "/findings", "There is no `assignee` 'ghost'; there are ann."),
-        ("/settings?edit=7", "/settings", "There is no `edit` '7'."),
+        ("/settings/channels?edit=7", "/settings/channels", "There is no `edit` '7'."),
         (
-            "/settings/rates/calculator?gpu_model=Voodoo2",
-            "/settings/rates/calculator",
+            "/pricing/calculator?gpu_model=Voodoo2",
+            "/pricing/calculator",
             "There is no `gpu_model` 'Voodoo2'; there are H100 SXM.",
         ),
         (

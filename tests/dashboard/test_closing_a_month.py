@@ -23,9 +23,9 @@ def _spent():
 def test_an_admin_closes_a_month_and_the_page_says_who(admin):
     response = admin.post("/settings/month", {"month": MONTH, "reason": "<b>invoice 7</b>"})
 
-    assert response["Location"] == "/settings#months"
+    assert response["Location"] == "/settings/months"
     assert ClosedMonth.objects.get().month == date(HOUR.year, HOUR.month, 1)
-    page = admin.get("/settings").content.decode()
+    page = admin.get("/settings/months").content.decode()
     assert f"{HOUR:%B %Y}" in page
     assert "&lt;b&gt;invoice 7&lt;/b&gt;" in page
 

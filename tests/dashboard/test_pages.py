@@ -31,6 +31,8 @@ PAGES = (
     "/search?q=node",
     "/docs/states",
     "/settings",
+    "/settings/general",
+    "/pricing",
     "/welcome",
     "/welcome/waiting",
     "/charts/spend",

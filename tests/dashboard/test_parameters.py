@@ -87,7 +87,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         (
-            "/settings/rates/calculator?since=now",
+            "/pricing/calculator?since=now",
             "There is no parameter 'since': parameters are gpu_model,",
         ),
         ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),

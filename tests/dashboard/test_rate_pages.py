@@ -14,7 +14,7 @@ from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["/settings/rates/import", "/settings/rates/calculator", "/settings/mappings/import"]
+PAGES = ["/pricing/import", "/pricing/calculator", "/settings/mappings/import"]
 SERVER = {
     "server_usd": "$280,320",
     "gpus_per_server": "8",
@@ -53,16 +53,14 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
     factories.rate("2.00")
     factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
 
-    shown = admin.post(
-        "/settings/rates/import", {"file": SimpleUploadedFile("rates.csv", FILE.encode())}
-    )
+    shown = admin.post("/pricing/import", {"file": SimpleUploadedFile("rates.csv", FILE.encode())})
 
     assert shown.status_code == 200
     assert "$1.00" in text_of(shown)
     assert "Set 1 rate<" in tight(text_of(shown))
     assert Rate.objects.count() == 1
     done = admin.post(
-        "/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True
+        "/pricing/import", {"do": "import", "text": shown.context["text"]}, follow=True
     )
     assert "1 rate was set; 0 stood already." in text_of(done)
     assert Rate.objects.count() == 2
@@ -72,7 +70,7 @@ def test_a_rate_of_what_nobody_has_is_doubted_before_it_is_set_and_when(admin):
     GPUModel.objects.get_or_create(name="H100 SMX")
     text = "gpu_model,pool,price,valid_from\nH100 SMX,,2,2026-11-01\n,trian,1,2026-11-01\n"
 
-    shown = text_of(admin.post("/settings/rates/import", {"text": text}))
+    shown = text_of(admin.post("/pricing/import", {"text": text}))
 
     assert (
         "Line 2: No GPU of the model H100 SMX is known. Line 3: No node of the pool trian is known."
@@ -110,7 +108,7 @@ def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_
 
 def test_bad_lines_are_listed_and_the_text_stays(admin):
     response = admin.post(
-        "/settings/rates/import", {"text": "gpu_model,price,valid_from\n<b>,x,2026-11-01\n"}
+        "/pricing/import", {"text": "gpu_model,price,valid_from\n<b>,x,2026-11-01\n"}
     )
 
     assert response.status_code == 422
@@ -122,7 +120,7 @@ def test_bad_lines_are_listed_and_the_text_stays(admin):
 def test_a_file_that_is_too_large_is_refused_and_not_repeated(admin):
     file = SimpleUploadedFile("rates.csv", b"x" * (FORM.max_bytes + 1))
 
-    response = admin.post("/settings/rates/import", {"file": file})
+    response = admin.post("/pricing/import", {"file": file})
 
     assert response.status_code == 422
     assert "larger than 1,000,000 bytes" in text_of(response)
@@ -131,7 +129,7 @@ def test_a_file_that_is_too_large_is_refused_and_not_repeated(admin):
 
 def test_what_can_no_longer_be_set_is_said_by_the_second_step_too(admin):
     response = admin.post(
-        "/settings/rates/import",
+        "/pricing/import",
         {"do": "import", "text": "node,price,valid_from\nmoon,1,beginning\n"},
     )
 
@@ -142,7 +140,7 @@ def test_what_can_no_longer_be_set_is_said_by_the_second_step_too(admin):
 def test_the_calculator_shows_every_part_and_sets_nothing(admin):
     factories.gpu(factories.node())
 
-    page = text_of(admin.get("/settings/rates/calculator", SERVER | MONTHLY))
+    page = text_of(admin.get("/pricing/calculator", SERVER | MONTHLY))
 
     for amount in ("1.000000", "0.100000", "0.050000", "0.025000", "<b>1.275000</b>"):
         assert amount in page
@@ -155,7 +153,7 @@ def test_what_was_worked_out_is_booked_with_its_parts(admin):
 
     page = text_of(
         admin.post(
-            "/settings/rates/calculator",
+            "/pricing/calculator",
             SERVER | MONTHLY | {"gpu_model": model.name, "since": "2026-11-01"},
             follow=True,
         )
@@ -185,7 +183,7 @@ def test_empty_watts_are_the_measured_ones(admin):
     entry.energy_j = 3_600 * 512.5
     entry.save()
 
-    page = text_of(admin.get("/settings/rates/calculator", SERVER | MONTHLY | {"gpu_w": ""}))
+    page = text_of(admin.get("/pricing/calculator", SERVER | MONTHLY | {"gpu_w": ""}))
 
     assert "measured: 512.5 W a GPU" in page
     assert "(512.5 W a GPU (measured)" in page
@@ -214,7 +212,7 @@ def test_empty_watts_are_the_measured_ones(admin):
 def test_what_can_not_be_worked_out_or_booked_is_said_at_its_field(admin, sent, sentence):
     factories.gpu(factories.node())
 
-    response = admin.post("/settings/rates/calculator", SERVER | MONTHLY | sent)
+    response = admin.post("/pricing/calculator", SERVER | MONTHLY | sent)
 
     assert response.status_code == 422
     assert sentence in text_of(response)
@@ -223,7 +221,7 @@ def test_what_can_not_be_worked_out_or_booked_is_said_at_its_field(admin, sent, 
 
 
 def test_without_gpus_there_is_nothing_to_work_out(admin):
-    assert "No GPU yet" in text_of(admin.get("/settings/rates/calculator", SERVER))
+    assert "No GPU yet" in text_of(admin.get("/pricing/calculator", SERVER))
 
 
 def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
@@ -315,7 +313,7 @@ def test_a_region_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
 def test_a_decimal_comma_is_asked_about_and_never_left_out(admin, field, typed):
     factories.gpu(factories.node())
 
-    page = admin.get("/settings/rates/calculator", SERVER | MONTHLY | {field: typed})
+    page = admin.get("/pricing/calculator", SERVER | MONTHLY | {field: typed})
 
     assert page.status_code == 422
     assert set(page.context["errors"]) == {field}
@@ -340,6 +338,6 @@ def test_what_is_no_amount_is_told_beside_its_field(admin, amount):
 def test_a_rate_that_begins_within_a_day_says_its_hour(admin):
     factories.gpu(factories.node())
     file = b"gpu_model,price,valid_from,valid_to\nH100 SXM,3,2026-11-01T13:00Z,2026-11-05\n"
-    admin.post("/settings/rates/import", {"do": "import", "text": file.decode()})
+    admin.post("/pricing/import", {"do": "import", "text": file.decode()})
 
-    assert "from 1 Nov 2026, 13:00 to 5 Nov 2026<" in tight(text_of(admin.get("/settings")))
+    assert "from 1 Nov 2026, 13:00 to 5 Nov 2026" in tight(text_of(admin.get("/pricing")))

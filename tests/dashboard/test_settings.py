@@ -40,8 +40,33 @@ def test_a_viewer_changes_nothing(viewer, action):
 
 
 @pytest.mark.parametrize("action", sorted(changes.CHANGES))
-def test_a_get_changes_nothing(admin, action):
-    assert admin.get(f"/settings/{action}").status_code == 405
+def test_a_get_changes_nothing_and_leads_to_the_page_of_the_form(admin, action):
+    page = admin.get(f"/settings/{action}", follow=True)
+
+    assert page.status_code == 200
+    [(address, _)] = page.redirect_chain
+    is_money = action.startswith(("rate", "exchange", "commitment", "region"))
+    assert address == "/pricing" if is_money else address.startswith("/settings/")
+
+
+def test_the_effect_of_a_rate_is_shown_before_it_is_set(admin):
+    model = factories.gpu(factories.node()).model
+    sent = {"subject": f"model:{model.name}", "usd": "2.49", "do": "look"}
+
+    page = tight(text_of(admin.post("/settings/rate", sent)))
+
+    assert "The last 30 days at the new rate" in page
+    assert '<input type="hidden" name="usd" value="2.49">' in page
+    assert not Rate.objects.filter(is_example=False).exists()
+    assert admin.post("/settings/rate", sent | {"usd": "x"}).status_code == 422
+
+
+def test_an_old_address_leads_to_where_its_part_is_now(admin):
+    assert admin.get("/settings?edit=7")["Location"] == "/settings/channels?edit=7"
+    assert admin.get("/settings/rates/import")["Location"] == "/pricing/import"
+    old = admin.get("/settings/rates/calculator?years=4")
+    assert old["Location"] == "/pricing/calculator?years=4"
+    assert 'id="rates"' in text_of(admin.get("/settings"))  # /settings#rates
 
 
 @pytest.mark.parametrize("action", sorted(changes.CHANGES))
@@ -61,14 +86,15 @@ def test_a_form_without_its_csrf_token_is_refused_with_a_page():
 
 
 def test_a_viewer_reads_the_settings_without_buttons(viewer):
-    page = text_of(viewer.get("/settings"))
+    for name in ("general", "agents", "channels", "tokens", "months"):
+        page = text_of(viewer.get(f"/settings/{name}"))
 
-    assert "an admin can change them" in page
-    assert 'action="/settings/' not in page
+        assert "an admin can change them" in page
+        assert 'action="/settings/' not in page
 
 
 def test_a_viewer_reads_the_organisation_as_text(viewer):
-    page = tight(text_of(viewer.get("/settings")))
+    page = tight(text_of(viewer.get("/settings/general")))
 
     assert "<dt>Time zone</dt><dd>UTC</dd>" in page
 
@@ -81,7 +107,7 @@ def test_a_rate_is_set_from_this_hour_on(admin):
         {"subject": f"model:{model.name}", "usd": "$2.49", "since": "", "source": "contract 7"},
     )
 
-    assert response["Location"] == "/settings#rates"
+    assert response["Location"] == "/pricing"
     rate = Rate.objects.get()
     assert (rate.price_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (
         Decimal("2.49"),
@@ -187,7 +213,7 @@ def test_a_models_rate_can_be_for_a_class_and_a_region_of_nodes(admin):
         "eu-1",
         "spot",
     )
-    assert "H100 SXM, spot, eu-1" in text_of(admin.get("/settings"))
+    assert "H100 SXM, spot, eu-1" in text_of(admin.get("/pricing"))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +245,7 @@ def test_a_pool_with_a_hostile_name_is_text(admin):
         created_at=factories.NOW,
     )
 
-    assert "pool &lt;script&gt;" in text_of(admin.get("/settings"))
+    assert "pool &lt;script&gt;" in text_of(admin.get("/pricing"))
 
 
 def test_a_price_in_another_currency_needs_an_exchange_rate_and_is_shown_in_its_own(admin):
@@ -271,7 +297,7 @@ def test_an_example_price_is_badged_until_the_users_own(admin):
     factories.gpu(factories.node())
     factories.rate(is_example=True)
 
-    assert "list price, set yours" in text_of(admin.get("/settings"))
+    assert "list price, set yours" in text_of(admin.get("/pricing"))
 
 
 def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin, settings):
@@ -289,7 +315,7 @@ def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin,
     assert "no-store" in response["Cache-Control"]
     assert tokens.enroll(secret, "gpu-07", factories.NOW)
     assert EnrollmentToken.objects.get().uses_left == 2
-    assert not SECRET.search(text_of(admin.get("/settings")))
+    assert not SECRET.search(text_of(admin.get("/settings/agents")))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +332,7 @@ def test_where_nodes_enrolled_from_is_shown_and_a_new_network_is_marked(admin):
     tokens.enroll(secret, "gpu-08", factories.NOW, address="198.51.100.7")
     tokens.create_agent_token("gpu-09", factories.NOW)
 
-    page = admin.get("/settings").content.decode()
+    page = admin.get("/settings/agents").content.decode()
 
     rows = [
         " ".join(re.sub("<[^>]*>", " ", row).split())
@@ -353,7 +379,7 @@ def test_a_channels_secret_is_never_shown_again(admin):
     admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": address})
 
     assert Channel.objects.get().name == "ops"
-    assert "verysecret" not in text_of(admin.get("/settings"))
+    assert "verysecret" not in text_of(admin.get("/settings/channels"))
 
 
 def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
@@ -383,7 +409,7 @@ def test_a_channel_is_edited_and_a_secret_left_blank_stays(admin):
         },
     )
     channel = Channel.objects.get()
-    assert 'value="ops"' in text_of(admin.get(f"/settings?edit={channel.pk}"))
+    assert 'value="ops"' in text_of(admin.get(f"/settings/channels?edit={channel.pk}"))
 
     admin.post(
         "/settings/channel-edit",
@@ -454,7 +480,7 @@ def test_an_admin_gives_a_token_rights_and_takes_them_back(admin):
     admin.post(
         "/settings/agent-token-rights", {"id": token.pk, "speaks_for": "della", "may_import": "on"}
     )
-    page = text_of(admin.get("/settings"))
+    page = text_of(admin.get("/settings/agents"))
     token.refresh_from_db()
     given = (token.may_import, token.speaks_for)
     admin.post("/settings/agent-token-rights", {"id": token.pk, "speaks_for": ""})
@@ -479,7 +505,7 @@ def test_a_cluster_with_a_slash_is_refused_at_its_field(admin):
 def test_a_viewer_sees_rights_and_no_form(viewer):
     tokens.create_agent_token("gpu-07", factories.NOW)
 
-    page = text_of(viewer.get("/settings"))
+    page = text_of(viewer.get("/settings/agents"))
 
     assert "speaks for its own node alone" in page
     assert "agent-token-rights" not in page

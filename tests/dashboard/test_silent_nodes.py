@@ -112,7 +112,7 @@ def test_a_viewer_removes_no_node(viewer):
 
 def test_an_admin_makes_and_removes_rules_for_elastic_nodes(admin):
     admin.post("/settings/elastic", {"kind": "label", "pattern": "pool=spot"})
-    assert "<code>pool=spot</code>" in text_of(admin.get("/settings"))
+    assert "<code>pool=spot</code>" in text_of(admin.get("/settings/agents"))
 
     refused = admin.post("/settings/elastic", {"kind": "label", "pattern": "pool"})
     assert (refused.status_code, "a label is key=value." in text_of(refused)) == (422, True)

@@ -64,7 +64,7 @@ def held(table):
 def form(*, length, **headers):
     return head(
         "POST",
-        "/settings/rates/import",
+        "/pricing/import",
         content_length=str(length),
         content_type="application/x-www-form-urlencoded",
         **headers,
@@ -131,7 +131,7 @@ def test_any_other_cookie_may_not(server, cookie):
 def test_a_body_without_a_length_is_a_strangers_too(server):
     with server.connect() as peer:
         peer.sendall(
-            head("POST", "/settings/rates/import", cookie="x=y", transfer_encoding="chunked")
+            head("POST", "/pricing/import", cookie="x=y", transfer_encoding="chunked")
             + b"%x\r\n" % LARGE
             + b"x" * LARGE
         )

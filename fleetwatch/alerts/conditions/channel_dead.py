@@ -63,7 +63,7 @@ def _breach(episode: Episode, channel: Channel, watch: Watch) -> Breach:
     return Breach(
         subject=episode.subject,
         kind="channel",
-        address="/settings",
+        address="/settings/channels",
         since_ms=episode.since_ms,
         until_ms=episode.until_ms,
         word="dead",

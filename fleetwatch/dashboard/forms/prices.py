@@ -28,25 +28,31 @@ NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
 # field of the service -> of its form
 FIELDS = {"price": "usd", "usd_per_unit": "usd", "valid_from": "since", "valid_to": "until"}
 RATE_FIELDS = FIELDS | {"pool": "named"}
+NOT_KEPT = ("do", "csrfmiddlewaretoken")  # of a form that is sent once more
 
 
-def set_rate(asked: Asked) -> Done:
+def read_rate(asked: Asked) -> Rate:
+    """The rate that the form describes, not set yet. Raises RefusedFieldError."""
     subject = _rate_subject(asked)
     amount = _dollars(asked, needed="How much per GPU-hour?", like="2.49")
     currency = asked.text("currency").upper() or exchange.USD
     source = asked.text("source") or "set by hand"
-    valid_from = read_since(asked.text("since"), asked.now)
-    rate = Rate(
+    return Rate(
         **subject,
         price_per_gpu_hour=amount,
-        valid_from=valid_from,
+        valid_from=read_since(asked.text("since"), asked.now),
         currency=currency,
         source=source[:300],
     )
+
+
+def set_rate(asked: Asked) -> Done:
+    rate = read_rate(asked)
+    amount = rate.price_per_gpu_hour
     costs.set_rate(rate, now=asked.now)
     return Done(
-        f"{subject_name(rate)} costs {numbers.price(amount, currency)} per GPU-hour"
-        f" {_from_then_on(valid_from)} {doubt(rate)}".strip()
+        f"{subject_name(rate)} costs {numbers.price(amount, rate.currency)} per GPU-hour"
+        f" {_from_then_on(rate.valid_from)} {doubt(rate)}".strip()
     )
 
 

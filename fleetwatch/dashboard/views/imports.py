@@ -49,8 +49,8 @@ class Kind:
 
 RATES = Kind(
     noun="rate",
-    home="settings",
-    home_title="Settings",
+    home="settings_pricing",
+    home_title="Pricing",
     difference="dashboard/_difference_in_dollars.html",
     columns=rate_csv.FORM.columns,
     explained="dashboard/_columns_of_rates.html",

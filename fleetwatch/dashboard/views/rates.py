@@ -6,7 +6,6 @@ from datetime import datetime
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -48,7 +47,7 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     if is_sent and parts and model and not errors:
         errors = _book(request, model, parts, period)
         if not errors:
-            return redirect(reverse("settings") + "#rates")
+            return redirect("settings_pricing")
     template = "dashboard/rates_calculator.html"
     return page(request, period, template, "settings", subject | _form(sent, parts, errors))
 

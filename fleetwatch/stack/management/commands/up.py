@@ -215,8 +215,8 @@ class Up:
             say("fleetwatch", f"add hosts {install_command(self.public_url, 'TOKEN')}")
             say(
                 "fleetwatch",
-                f"          TOKEN: {self.public_url}/settings; HOST= and FLEETWATCH_PUBLIC_URL= let"
-                " other hosts reach this one",
+                f"          TOKEN: {self.public_url}/settings/agents; HOST= and"
+                " FLEETWATCH_PUBLIC_URL= let other hosts reach this one",
             )
         say("fleetwatch", "Ctrl-C stops all of it")
 

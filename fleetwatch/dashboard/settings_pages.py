@@ -1,0 +1,159 @@
+"""The pages of settings: where each lies, whose its forms are, and what it shows.
+
+Everybody reads them; who changes one, says its right.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from fleetwatch.accounts.models import ApiToken, User
+from fleetwatch.accounts.permissions import Right
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
+from fleetwatch.costs.rates import book, rate_card
+from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
+from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.forms import api_tokens
+from fleetwatch.dashboard.showing import Context
+from fleetwatch.finance.commitments import commitments
+from fleetwatch.ingest import selectors as ingest
+from fleetwatch.inventory import silence
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.selectors import closed_months
+from fleetwatch.notify import selectors as notify
+from fleetwatch.reports import statement_choices
+
+MAX_ROWS = 200  # shown of a list; the API gives them all
+MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
+MAX_CHOICES = 200  # offered in a list; others are named
+MAX_DELIVERIES = 10
+FREE_WAYS = {
+    OWN_LINE: "a line of its own",
+    PROPORTIONAL: "spread by dollars",
+    EVEN: "spread evenly",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """A page of settings: its name in the address, who changes what is on it, and what it shows at
+    a moment; `actions` are its forms, each by the first word of its name.
+    """
+
+    name: str
+    right: Right
+    actions: tuple[str, ...]
+    content: Callable[[HttpRequest, datetime], Context]
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def template(self) -> str:
+        return f"dashboard/settings_{self.name}.html"
+
+
+def _general(_: HttpRequest, __: datetime) -> Context:
+    return {}
+
+
+def _pricing(_: HttpRequest, now: datetime) -> Context:
+    """What rates are in force, were and will be, commitments, currencies, regions."""
+    gpu_models, priced_models = book.priced_models()
+    return {
+        "card": rate_card.rate_card(now, most=MAX_ROWS),
+        "gpu_models": gpu_models,
+        "priced_models": priced_models,
+        "pools": book.places("pool")[:MAX_CHOICES],
+        "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
+        "commitments": commitments(),
+        "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_ROWS],
+        "regions": book.places("region"),
+        "sites": Region.objects.order_by("name", "-valid_from")[:MAX_ROWS],
+        "classes": [(each, each.replace("_", " ")) for each in PRICING_CLASSES],
+    }
+
+
+def _agents(_: HttpRequest, now: datetime) -> Context:
+    """How nodes come in, and which may leave."""
+    agent_tokens = ingest.agent_tokens()
+    return {
+        "agent_tokens": agent_tokens,
+        "elastic_rules": silence.elastic_rules(),
+        "elastic_kinds": [(kind, kind) for kind in silence.RULE_KINDS],
+        "enrollment_tokens": ingest.enrollment_tokens(now),
+        "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
+    }
+
+
+def _channels(request: HttpRequest, _: datetime) -> Context:
+    """The channels, and the open form of one: the fields of its kind, their values but secrets."""
+    channels = notify.channels()
+    edited = request.POST.get("id", "") or chosen(
+        request, "edit", [str(each.channel.pk) for each in channels]
+    )
+    edits = [status for status in channels if str(status.channel.pk) == edited]
+    return {
+        "transports": notify.transports(),
+        "channels": channels,
+        "deliveries": notify.deliveries(MAX_DELIVERIES),
+        "edited": edits[0] if edits else None,
+    }
+
+
+def _tokens(request: HttpRequest, _: datetime) -> Context:
+    """How programs come in."""
+    tokens = ApiToken.objects.select_related("user").filter(revoked_at=None)
+    return {
+        "api_tokens": tokens.order_by("-created_at"),
+        **api_tokens.choices(cast("User", request.user)),
+    }
+
+
+def _months(_: HttpRequest, __: datetime) -> Context:
+    """What is closed for good, and how statements are made."""
+    return {
+        "closed_months": closed_months(),
+        "free_capacity": statement_choices.free_capacity(),
+        "free_ways": FREE_WAYS.items(),
+    }
+
+
+def _retention(_: HttpRequest, __: datetime) -> Context:
+    """How long what is kept."""
+    return {
+        "hot_hours": settings.HOT_RETENTION_HOURS,
+        "raw_days": settings.RAW_RETENTION_DAYS,
+        "matrix_days": settings.MATRIX_RETENTION_DAYS,
+        "ledger_days": settings.LEDGER_RETENTION_DAYS,
+    }
+
+
+PAGES = {
+    page.name: page
+    for page in (
+        SettingsPage("general", Right.PEOPLE, ("organisation", "access"), _general),
+        SettingsPage(
+            "pricing", Right.MONEY, ("rate", "exchange", "commitment", "region"), _pricing
+        ),
+        SettingsPage("agents", Right.FLEET, ("agent", "enrollment", "elastic"), _agents),
+        SettingsPage("channels", Right.FLEET, ("channel",), _channels, parameters=("edit",)),
+        SettingsPage("tokens", Right.PEOPLE, ("api",), _tokens),
+        SettingsPage("months", Right.MONEY, ("month", "free"), _months),
+        SettingsPage("retention", Right.FLEET, (), _retention),
+    )
+}
+OF_ACTIONS = {action: page for page in PAGES.values() for action in page.actions}
+
+
+def shared(now: datetime) -> Context:
+    """What every page of settings shows: no form was sent, whose hub it is."""
+    return {"action": "", "errors": {}, "sent": {}, "organisation": organisation(), "now": now}
+
+
+def page_of(action: str) -> SettingsPage:
+    """The page of a form, by the form's name."""
+    return OF_ACTIONS[action.partition("-")[0]]
