@@ -1,8 +1,6 @@
 """Addresses of pages."""
 
-from django.contrib.auth.decorators import login_required
 from django.urls import path
-from django.views.generic import RedirectView
 
 from fleetwatch.dashboard.views import (
     actions,
@@ -102,7 +100,7 @@ urlpatterns = [
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
     path("reports/<slug:month>/invoice", invoices.invoice, name="invoice"),
     path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
-    path("reports/waste", reports.moved_waste),
+    path("reports/waste", misc.moved("waste")),
     path("budgets", budgets.budgets, name="budgets"),
     path("budgets/set", budgets.set_budget, name="budget_set"),
     path("budgets/fleet", budgets.team_budget, name="budget_fleet"),
@@ -136,13 +134,8 @@ urlpatterns = [
     path("pricing", settings.DOORS["pricing"], name="settings_pricing"),
     path("pricing/import", imports.rates_import, name="rates_import"),
     path("pricing/calculator", rates.rates_calculator, name="rates_calculator"),
-    path(
-        "settings/rates/import", login_required(RedirectView.as_view(pattern_name="rates_import"))
-    ),
-    path(
-        "settings/rates/calculator",
-        login_required(RedirectView.as_view(pattern_name="rates_calculator", query_string=True)),
-    ),
+    path("settings/rates/import", misc.moved("rates_import")),
+    path("settings/rates/calculator", misc.moved("rates_calculator")),
     path("settings", settings.settings, name="settings"),
     *(
         path(f"settings/{name}", door, name=f"settings_{name}")

@@ -3,10 +3,12 @@
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.dashboard import selectors, words
+from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 
@@ -23,6 +25,17 @@ def search(request: HttpRequest, _: Period) -> Context:
 @shows("dashboard/definitions.html", "definitions")
 def definitions(_: HttpRequest, __: Period) -> Context:
     return {"states": words.SHOWN}
+
+
+def moved(to: str) -> View:
+    """The former address of the page of that name: it leads on, with all that it asks for."""
+
+    @require_GET
+    @login_required
+    def lead(request: HttpRequest) -> HttpResponse:
+        return redirect(f"{reverse(to)}?{request.GET.urlencode()}".removesuffix("?"))
+
+    return lead
 
 
 @require_POST

@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -69,13 +68,6 @@ def compute(request: HttpRequest) -> HttpResponse:
     except ValueError as error:
         messages.error(request, f"This month can't be computed: {error}.")
     return redirect("reports")
-
-
-@require_GET
-@login_required
-def moved_waste(request: HttpRequest) -> HttpResponse:
-    """Where the waste report was before it was a page of its own."""
-    return redirect(f"{reverse('waste')}?{request.GET.urlencode()}".removesuffix("?"))
 
 
 @require_GET
