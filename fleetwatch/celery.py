@@ -58,6 +58,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "notify.prune_deliveries": (3600, None),
     "reports.weekly_digest": (900, 900),
     "reports.ask_for_last_month": (3600, None),
+    "reports.send_statements": (900, None),
     "reports.compute": (15, 60),
 }
 # Several may run at once, for minutes while history comes in: what else is due goes first, or would

@@ -59,6 +59,7 @@ PAGES = {
     "/settings/tokens": 10,
     "/settings/months": 10,
     "/settings/retention": 5,
+    "/settings/policy": 5,
     "/settings/mappings": 5,
     "/settings/people": 10,
     "/settings/audit": 4,

@@ -262,6 +262,12 @@ def teams_of(user: User, at: datetime) -> list[Team]:
     )
 
 
+def leads(user: User, team: Team | None, at: datetime) -> bool:
+    """Whether the person is a lead, and in that team at that moment."""
+    is_lead = user.is_active and role_of(user) == User.Role.LEAD
+    return is_lead and team is not None and team in teams_of(user, at)
+
+
 def members(teams: Iterable[Team], at: datetime) -> QuerySet[Membership, Any]:
     """The ids of who is in one of the teams at that moment, as a query."""
     return Membership.objects.filter(

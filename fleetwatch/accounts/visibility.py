@@ -39,9 +39,10 @@ OPEN = frozenset(
         *("search", "filters", "waste", "waste_csv", "costs", "costs_file"),
         *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
-        *("causes", "cause", "definitions"),  # what words mean
+        *("causes", "cause", "definitions", "glossary"),  # what words mean
         # of the own jobs and teams
         *("explain", "budget", "reports", "report", "report_print", "report_file"),
+        *("team", "team_statement", "team_change"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         "api-1:finding_patterns",
         *("api-1:waste", "api-1:reports", "api-1:report", "api-1:incidents", "api-1:incident"),

@@ -14,9 +14,6 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
 
-# of one request: some seconds of a worker; manage.py try_policy has no bound
-MAX_GPU_HOURS = 2_000
-MAX_S = 20
 MAX_THRESHOLDS = 100
 
 router = Router(tags=["ledger"])
@@ -63,7 +60,12 @@ def try_policy(
         policy = Policy.from_json(in_force.to_json() | tried.thresholds)
         interval = bounds(wanted.interval, now=timezone.now())
         lines = policy_trial.compare(
-            in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S
+            in_force,
+            policy,
+            interval,
+            group_by=group_by,
+            max_gpu_hours=policy_trial.MAX_GPU_HOURS,
+            max_s=policy_trial.MAX_S,
         )
     except TrialError as error:
         raise RequestError(str(error), field="from") from error

@@ -17,6 +17,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
+from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
@@ -143,6 +144,9 @@ PAGES = {
         SettingsPage("channels", Right.FLEET, ("channel",), _channels, parameters=("edit",)),
         SettingsPage("tokens", Right.PEOPLE, ("api",), _tokens),
         SettingsPage("months", Right.MONEY, ("month", "free"), _months),
+        SettingsPage(
+            "policy", Right.FLEET, (), policy_pages.content, parameters=policy_pages.PARAMETERS
+        ),
         SettingsPage("retention", Right.FLEET, (), _retention),
     )
 }

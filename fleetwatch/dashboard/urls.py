@@ -1,6 +1,6 @@
 """Addresses of pages."""
 
-from django.urls import path
+from django.urls import path, register_converter
 
 from fleetwatch.dashboard.views import (
     actions,
@@ -33,10 +33,26 @@ from fleetwatch.dashboard.views import (
     saved_views,
     settings,
     silences,
+    statements,
     status,
     waste,
     welcome,
 )
+
+
+class MonthConverter:
+    """A month by its name: 2026-10."""
+
+    regex = r"[0-9]{4}-[0-9]{2}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(MonthConverter, "month")
 
 urlpatterns = [
     path("", overview.home, name="home"),
@@ -95,6 +111,10 @@ urlpatterns = [
     path("reports", reports.reports, name="reports"),
     path("reports/months", reports.months, name="report_months"),
     path("reports/compute", reports.compute, name="report_compute"),
+    path("reports/stop", reports.stop, name="report_stop"),
+    path("teams/<path:slug>/<month:month>/do/<slug:action>", statements.change, name="team_change"),
+    path("teams/<path:slug>/<month:month>", statements.team_statement, name="team_statement"),
+    path("teams/<path:slug>", statements.team, name="team"),
     path("reports/<int:pk>", reports.report, name="report"),
     path("reports/<int:pk>/print", reports.report_print, name="report_print"),
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
@@ -108,6 +128,7 @@ urlpatterns = [
     path("explain", explain.explained, name="explain"),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),
+    path("docs/glossary", misc.glossary, name="glossary"),
     path("docs/states", misc.definitions, name="definitions"),
     path("theme", misc.theme, name="theme"),
     path("charts/<slug:name>", charts.chart, name="chart"),

@@ -15,6 +15,9 @@ from fleetwatch.ledger.policy import STATES, TIERS, Policy
 from fleetwatch.ledger.trial import Said, TrialError
 from fleetwatch.lib.intervals import Interval, from_ms
 
+# of one request: some seconds of a worker; manage.py try_policy has no bound
+MAX_GPU_HOURS = 2_000
+MAX_S = 20
 GROUPS = ("state", "team", "job")
 UNALLOCATED = "unallocated"
 Key = tuple[str, str, str]  # of a line: group, state, tier

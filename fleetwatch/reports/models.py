@@ -41,6 +41,32 @@ class Report(models.Model):
         ]
 
 
+class StatementApproval(models.Model):
+    """That somebody approved a version of a statement: a new version is a new question."""
+
+    report = models.OneToOneField(Report, on_delete=models.PROTECT, related_name="approval")
+    approved_at = models.DateTimeField()
+    approved_by = models.CharField(max_length=150)
+    note = text(300)
+
+
+class StatementRecipient(models.Model):
+    """To whom a team's statement goes when a month is over."""
+
+    team = models.ForeignKey("accounts.Team", on_delete=models.CASCADE, related_name="+")
+    channel = models.ForeignKey("notify.Channel", on_delete=models.CASCADE, related_name="+")
+    address = text(254, "a person's, as the channel knows it; empty = the channel's own")
+    added_at = models.DateTimeField()
+    added_by = models.CharField(max_length=150)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "channel", "address"], name="a_statement_goes_to_each_once"
+            )
+        ]
+
+
 class MonthRun(models.Model):
     """One computation of all reports of a month: asked for, then planned into parts, then done."""
 
@@ -50,6 +76,7 @@ class MonthRun(models.Model):
         DONE = "done"
         STALE = "stale"  # the ledger changed meanwhile: another run took over
         FAILED = "failed"
+        STOPPED = "stopped"  # by a person: what was computed stays
 
     month = models.CharField(max_length=7, help_text="2026-10")
     start = models.DateTimeField()

@@ -77,6 +77,19 @@ def ask_for_last_month(now: datetime) -> dict[str, int]:
     return {"asked": 1}
 
 
+def stop(name: str, *, now: datetime, by: str) -> bool:
+    """Whether a run of the month was open, and is stopped now: parts that are done stay, whoever
+    computes one keeps nothing.
+    """
+    with transaction.atomic():
+        run = MonthRun.objects.select_for_update().filter(month=name, state__in=OPEN).first()
+        if run is None:
+            return False
+        record("report.stop", name)
+        _finish(run, State.STOPPED, now, note=f"stopped by {by}"[:300])
+        return True
+
+
 def plan_waiting(now: datetime) -> dict[str, int]:
     """How many waiting runs were planned, and the parts they have."""
     did = {"runs": 0, "parts": 0}

@@ -4,7 +4,7 @@ from celery import group, shared_task
 from django.utils import timezone
 
 from fleetwatch.operations.services import record_run
-from fleetwatch.reports import monthly, services
+from fleetwatch.reports import monthly, services, statement_sending
 
 
 @shared_task(ignore_result=True)
@@ -20,6 +20,15 @@ def weekly_digest() -> None:
 def ask_for_last_month() -> None:
     with record_run("reports.ask_for_last_month") as did:
         did.update(monthly.ask_for_last_month(timezone.now()))
+
+
+@shared_task(ignore_result=True)
+def send_statements() -> None:
+    """Queues the statements of the month that was over last. Safe twice: one delivery per month and
+    recipient.
+    """
+    with record_run("reports.send_statements") as did:
+        did.update(statement_sending.send_due(timezone.now()))
 
 
 @shared_task(ignore_result=True)

@@ -26,7 +26,7 @@ from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.messaging.unsubscribing import unsubscribe_url
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard.forms import changes
-from fleetwatch.dashboard.views import actions, invoices, people, rules
+from fleetwatch.dashboard.views import actions, invoices, people, rules, statements
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.reports.models import Report
 from tests.accounts import world
@@ -79,6 +79,8 @@ CHANGED_BY = {
     "action_policy_add": Right.FLEET,
     "action_policy_change": Right.FLEET,
     "report_compute": Right.MONEY,
+    "report_stop": Right.MONEY,
+    "team_change": Right.MONEY,  # and of leads, for their teams
     "invoice_change": Right.MONEY,
     "budget_set": Right.MONEY,
     "mappings": Right.MONEY,
@@ -211,6 +213,10 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("report_file", "name"): ["csv"],
         ("costs_file", "form"): ["csv"],
         ("budget", "slug"): ["nlp-research"],
+        ("team", "slug"): ["nlp-research"],
+        ("team_statement", "slug"): ["nlp-research"],
+        ("team_change", "slug"): ["vision"],
+        ("team_change", "action"): list(statements.CHANGES),
     }
     of_field: dict[Any, list[Any]] = {
         "uuid": ["GPU-node-001-0"],

@@ -10,7 +10,7 @@ import time_machine
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from fleetwatch.api import trial_routes
+from fleetwatch.finance import policy_trial
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
@@ -99,7 +99,7 @@ def test_what_cannot_be_tried_says_why(api, body, address, field):
 
 
 def test_too_many_gpu_hours_are_refused_before_any_is_judged(api, monkeypatch):
-    monkeypatch.setattr(trial_routes, "MAX_GPU_HOURS", 0.99)
+    monkeypatch.setattr(policy_trial, "MAX_GPU_HOURS", 0.99)
 
     assert "1 GPU-hours are more than 1 at once" in ask(api, STRICT).json()["error"]
 

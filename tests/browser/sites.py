@@ -48,6 +48,9 @@ PAGES = {
     "api-tokens": "/settings/tokens",
     "months": "/settings/months",
     "retention": "/settings/retention",
+    "policy-preview": "/settings/policy",
+    "glossary": "/docs/glossary",
+    "team-month": "/teams/nlp-research",
     "rates-calculator": (
         "/pricing/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
         "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500"

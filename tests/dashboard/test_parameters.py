@@ -25,7 +25,7 @@ FORMS = {
     "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change",
     "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
     "silence_add", "silence_end", "route_set",
-    "view_save", "view_drop", "action_policy_add", "action_policy_change", "incident_keep",
+    "view_save", "view_drop", "report_stop", "team_change", "action_policy_add", "action_policy_change", "incident_keep",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 

@@ -11,8 +11,8 @@ from django.db.models import F, Q, QuerySet
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.people import teams_of
-from fleetwatch.accounts.permissions import Right, may, role_of
+from fleetwatch.accounts.people import leads
+from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.models import Route
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -79,7 +79,4 @@ def _channels_of(routes: QuerySet[Route]) -> QuerySet[Route, int]:
 
 def may_route(user: User, team: Team | None, *, now: datetime) -> bool:
     """Whether the user may say where the team's incidents go; None: the fleet's."""
-    if may(user, Right.FLEET):
-        return True
-    is_lead = user.is_active and role_of(user) == User.Role.LEAD
-    return is_lead and team is not None and team in teams_of(user, now)
+    return may(user, Right.FLEET) or leads(user, team, now)

@@ -8,6 +8,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.dashboard import selectors, words
+from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -25,6 +26,11 @@ def search(request: HttpRequest, _: Period) -> Context:
 @shows("dashboard/definitions.html", "definitions")
 def definitions(_: HttpRequest, __: Period) -> Context:
     return {"states": words.SHOWN}
+
+
+@shows("dashboard/glossary.html", "definitions")
+def glossary(_: HttpRequest, __: Period) -> Context:
+    return {"terms": TERMS}
 
 
 def moved(to: str) -> View:

@@ -1,7 +1,6 @@
 """Reports: the months, one report, its files; and "compute now" for admins."""
 
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,25 +15,21 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
+from fleetwatch.dashboard.report_pages import MAX_LINES, days, report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.reports import download, drawn, monthly, selectors
+from fleetwatch.reports import download, monthly, selectors
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import name_at
 
-MAX_SAVINGS = 15
 MAX_DIGESTS = 12
-MAX_LINES = 200  # on the page; all of them are in the files
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),
     "xlsx": (download.xlsx, XLSX, "xlsx"),
     "focus": (download.focus, CSV, "focus-1.2.csv"),
 }
-
-SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
 
 @require_GET
@@ -70,6 +65,18 @@ def compute(request: HttpRequest) -> HttpResponse:
     return redirect("reports")
 
 
+@require_POST
+@needs(Right.MONEY)
+def stop(request: HttpRequest) -> HttpResponse:
+    """Stops the computation of a month; what was computed stays."""
+    name = request.POST.get("month", "")[:20]
+    if monthly.stop(name, now=timezone.now(), by=request.user.get_username()):
+        messages.success(request, f"{name} is stopped; what was computed stays.")
+    else:
+        messages.error(request, "Nothing of that month is computed now.")
+    return redirect("reports")
+
+
 @require_GET
 @login_required
 @takes()
@@ -79,7 +86,9 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     if digest is not None:
         return render(request, "dashboard/digest.html", _digest(digest))
     return render(
-        request, "dashboard/report.html", _context(existing(selectors.report(pk)), lines=MAX_LINES)
+        request,
+        "dashboard/report.html",
+        report_context(existing(selectors.report(pk)), lines=MAX_LINES),
     )
 
 
@@ -89,7 +98,9 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole report on white paper, A4."""
     return render(
-        request, "dashboard/report_print.html", _context(existing(selectors.report(pk)), lines=None)
+        request,
+        "dashboard/report_print.html",
+        report_context(existing(selectors.report(pk)), lines=None),
     )
 
 
@@ -120,7 +131,7 @@ def _digest(report: Report) -> dict[str, Any]:
         "message": message,
         "head": message["rows"][:1],
         "rows": message["rows"][1:],
-        "days": _days(report.start, report.end, local),
+        "days": days(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }
 
@@ -133,57 +144,3 @@ def _months(request: HttpRequest) -> dict[str, Any]:
         "months": lines,
         "is_computing": any(line.is_open for line in lines),
     }
-
-
-def _context(report: Report, *, lines: int | None) -> dict[str, Any]:
-    """What a report shows; with a number of `lines` no more of them, and the first savings."""
-    content = selectors.figures(report.content)
-    return {
-        "page": "reports",
-        "zone": zone(),
-        "report": report,
-        "content": content,
-        "title": content["team"]["name"] if "team" in content else "Fleet",
-        "days": _days(report.start, report.end, zone()),
-        "compared_days": _compared_days(content["compared_with"]),
-        "period": f"?from={content['from']}&to={content['to']}",
-        # older reports have neither
-        "energy": drawn.read(content["energy"]) if "energy" in content else None,
-        "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
-        "versions": selectors.versions(report),
-        **_kin(report, is_fleets="teams" in content),
-        **_listed(content, lines),
-    }
-
-
-def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
-    """The fleet's report of the month, and beside that one the teams' statements."""
-    if is_fleets:
-        return {"fleet": report, "statements": selectors.statements(report)}
-    return {"fleet": selectors.fleet_of(report), "statements": {}}
-
-
-def _compared_days(compared: Mapping[str, str]) -> str:
-    start, end = (datetime.fromisoformat(compared[end]) for end in ("from", "to"))
-    return _days(start, end, zone())
-
-
-def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
-    """So many lines at most, and with a `size` the first savings; and how many are left off."""
-    lines = content.get("lines", [])
-    savings = content.get("savings", [])
-    max_savings = MAX_SAVINGS if size else len(savings)
-    return {
-        "lines": lines[:size],
-        "left_off": len(lines) - len(lines[:size]),
-        "savings": savings[:max_savings],
-        "savings_left_off": max(0, len(savings) - max_savings),
-    }
-
-
-def _days(start: datetime, end: datetime, local: ZoneInfo) -> str:
-    """From its first to its last day there."""
-    first = start.astimezone(local)
-    last = end.astimezone(local) - timedelta(seconds=1)
-    month = "" if first.month == last.month else " %B"
-    return f"{first:%-d{month}} to {last:%-d %B %Y}"

@@ -1,0 +1,98 @@
+"""The ledger's policy: its thresholds, and what would change if some of them were others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+
+from django.http import HttpRequest
+
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.showing import Context
+from fleetwatch.finance import policy_trial
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.selectors import current_policy
+from fleetwatch.ledger.trial import TrialError, bounds
+from fleetwatch.lib.csv_files import amounts
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.refusal import RefusedFieldError
+
+HOURS = ("1", "6", "24", "168")  # that are judged twice
+NAMES = tuple(threshold.name for threshold in fields(Policy))
+PARAMETERS = ("hours", *NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One of the policy's: its value in force, the one that is tried, and why it is there."""
+
+    name: str
+    unit: str
+    reason: str
+    value: float
+    tried: str
+    error: str
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.tried)
+
+
+def content(request: HttpRequest, now: datetime) -> Context:
+    """The policy in force, and where the address names other thresholds what would change."""
+    version, in_force = current_policy()
+    asked = {name: request.GET[name].strip() for name in NAMES if request.GET.get(name)}
+    hours = chosen(request, "hours", HOURS, default="6")
+    may_try = any(may(request.user, right) for right in (Right.FLEET, Right.MONEY))
+    context: Context = {
+        "version": version,
+        "hours": hours,
+        "hour_choices": [(each, f"the last {each} h") for each in HOURS],
+        "may_try": may_try,
+    }
+    errors: dict[str, str] = {}
+    if asked and may_try:
+        try:
+            period = Interval(now - timedelta(hours=int(hours)), now)
+            context |= _tried(in_force, read(asked), bounds(period, now=now))
+        except RefusedFieldError as error:
+            errors = {error.field: str(error)}
+        except (TrialError, ValueError) as error:
+            errors = {"": str(error)}
+    shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
+    return context | {"thresholds": shown, "errors": errors}
+
+
+def read(asked: Mapping[str, str]) -> dict[str, float]:
+    """The thresholds as numbers. Raises RefusedFieldError."""
+    numbers: dict[str, float] = {}
+    for name, text in asked.items():
+        amount = amounts.typed(text)
+        if amount is None:
+            raise RefusedFieldError("A number, please.", field=name)
+        numbers[name] = float(amount)
+    return numbers
+
+
+def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> Context:
+    """What the changed policy would have said of the interval. Raises ValueError."""
+    policy = Policy.from_json(in_force.to_json() | changed)
+    lines = policy_trial.compare(
+        in_force,
+        policy,
+        interval,
+        max_gpu_hours=policy_trial.MAX_GPU_HOURS,
+        max_s=policy_trial.MAX_S,
+    )
+    return {"lines": lines, "interval": interval, "moved": any(line.more_ms for line in lines)}
+
+
+def _threshold(
+    field: object, in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
+) -> Threshold:
+    name: str = field.name  # type: ignore[attr-defined]
+    about = field.metadata  # type: ignore[attr-defined]
+    value: float = getattr(in_force, name)
+    return Threshold(
+        name, about["unit"], about["reason"], value, asked.get(name, ""), errors.get(name, "")
+    )

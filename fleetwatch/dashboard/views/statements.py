@@ -1,0 +1,170 @@
+"""A team's statement of a month, and what finance and the team's leads do about it: approve it,
+send it, say to whom it goes each month.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import visible_teams
+from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.report_pages import MAX_LINES, report_context
+from fleetwatch.dashboard.showing import Context, existing
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.models import Channel
+from fleetwatch.reports import months, selectors, statement_sending, team_months
+from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
+from fleetwatch.reports.monthly import STATEMENT
+from fleetwatch.reports.team_months import TeamMonth
+
+NOT_THEIRS = "a statement is approved and sent by finance and the team's leads"
+
+
+@require_GET
+@login_required
+@never_cache
+@takes()
+def team(request: HttpRequest, slug: str) -> HttpResponse:
+    """The team's newest statement; the running month where there is none."""
+    of = existing(visible_teams().filter(slug=slug).first())
+    every = team_months.newest(of.slug)
+    name = every[0].name if every else months.name_at(timezone.now(), zone())
+    return redirect("team_statement", slug=of.slug, month=name)
+
+
+@require_GET
+@login_required
+@never_cache
+@takes()
+def team_statement(request: HttpRequest, slug: str, month: str) -> HttpResponse:
+    """One month of one team. Where it is not computed, what is known of that."""
+    of = existing(visible_teams().filter(slug=slug).first())
+    return _page(request, of, month)
+
+
+def _page(
+    request: HttpRequest, of: Team, month: str, *, errors: dict[str, str] | None = None
+) -> HttpResponse:
+    now = timezone.now()
+    every = team_months.newest(of.slug)
+    lines = selectors.month_lines(now)
+    shown = next((each for each in every if each.name == month), None)
+    line = next((each for each in lines if each.name == month), None)
+    if shown is None and line is None:
+        existing(None)
+    may_decide = team_months.may_decide(cast("User", request.user), of, now)
+    context: Context = {
+        "page": "reports",
+        "now": now,
+        "zone": zone(),
+        "team": of,
+        "month": month,
+        "months": [each.name for each in lines],
+        "line": line,
+        "may_decide": may_decide,
+        "action": "recipient" if errors else "",
+        "sent": request.POST,
+        "errors": errors or {},
+        **_trend(every, month),
+        **(_sent_to(of) if may_decide else {}),
+        **(_statement(shown.report, of, month, now) if shown else {}),
+    }
+    status = 422 if errors else 200
+    return render(request, "dashboard/team_statement.html", context, status=status)
+
+
+def _trend(every: list[TeamMonth], month: str) -> Context:
+    trend = team_months.trend(every, month)
+    return {"trend": trend, "largest_usd": max((each.cost_usd for each in trend), default=0)}
+
+
+def _statement(report: Report, of: Team, month: str, now: Any) -> Context:
+    """What the month's newest version says, by whom it was approved; its burn while it runs."""
+    context = report_context(report, lines=MAX_LINES)
+    query = urlencode({"team": of.slug})
+    return context | {
+        "rate_lines": team_months.rate_lines(context["content"]["lines"]),
+        "approval": StatementApproval.objects.filter(report=report).first(),
+        "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
+        if month == months.name_at(now, zone())
+        else "",
+    }
+
+
+def _sent_to(of: Team) -> Context:
+    recipients = StatementRecipient.objects.filter(team=of).select_related("channel")
+    channels = Channel.objects.order_by("name")
+    return {
+        "recipients": recipients.order_by("pk"),
+        "channels": [(str(each.pk), each.name) for each in channels],
+    }
+
+
+@require_POST
+@login_required
+def change(request: HttpRequest, slug: str, month: str, action: str) -> HttpResponse:
+    """What is decided about the team's month."""
+    of = existing(visible_teams().filter(slug=slug).first())
+    make = existing(CHANGES.get(action))
+    asked = read_form(request)
+    if not team_months.may_decide(asked.user, of, asked.now):
+        raise PermissionDenied(NOT_THEIRS)
+    try:
+        messages.success(request, make(asked, of, month))
+    except RefusedFieldError as error:
+        return _page(request, of, month, errors={error.field: str(error)})
+    return redirect("team_statement", slug=of.slug, month=month)
+
+
+def _approve(asked: Asked, of: Team, month: str) -> str:
+    report = _newest(of, month)
+    if str(report.version) != asked.text("version"):
+        raise RefusedFieldError("There is another version now: look at it first.")
+    statement_sending.approve(report, now=asked.now, by=asked.by, note=asked.text("note"))
+    return f"Version {report.version} of {month} is approved."
+
+
+def _send(asked: Asked, of: Team, month: str) -> str:
+    queued = statement_sending.send_now(_newest(of, month), of, now=asked.now)
+    return f"On its way to {queued} recipient{'' if queued == 1 else 's'}."
+
+
+def _add(asked: Asked, of: Team, _: str) -> str:
+    channel = Channel.objects.filter(pk=asked.number("channel", low=1, high=2**31)).first()
+    if channel is None:
+        raise RefusedFieldError("Choose a channel, please.", field="channel")
+    statement_sending.add_recipient(of, channel, asked.text("address"), now=asked.now, by=asked.by)
+    return "From the next month on it goes there too, as soon as it is computed."
+
+
+def _drop(asked: Asked, of: Team, _: str) -> str:
+    rows = StatementRecipient.objects.select_related("team", "channel").filter(team=of)
+    statement_sending.drop_recipient(asked.row(rows))
+    return "Nothing goes there any more."
+
+
+CHANGES: dict[str, Callable[[Asked, Team, str], str]] = {
+    "approve": _approve,
+    "send": _send,
+    "add-recipient": _add,
+    "drop-recipient": _drop,
+}
+
+
+def _newest(of: Team, month: str) -> Report:
+    """The newest version of the team's month. Raises Http404 where there is none."""
+    rows = selectors.visible().filter(kind=STATEMENT, subject=of.slug, content__month=month)
+    return get_object_or_404(rows.order_by("-version")[:1])

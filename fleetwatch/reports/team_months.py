@@ -1,0 +1,110 @@
+"""A team's statements month by month: the one of a month, what the months before it came to, and
+who may decide about them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models.fields.json import KeyTextTransform
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.people import leads
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.reports import months
+from fleetwatch.reports.models import Report
+from fleetwatch.reports.monthly import STATEMENT
+from fleetwatch.reports.selectors import visible
+from fleetwatch.reports.statement import NO_USD, summed
+
+TREND_MONTHS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TeamMonth:
+    """What a month came to: its newest version, and its change against the month before, None where
+    that one is not there.
+    """
+
+    name: str  # 2026-10
+    report: Report
+    cost_usd: Decimal
+    wasted_usd: Decimal
+    change_ratio: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLine:
+    """A GPU model's time on a statement, and what its hour cost, from the least to the most."""
+
+    gpu_model: str
+    gpu_ms: int
+    least_usd: Decimal | None
+    most_usd: Decimal | None
+    cost_usd: Decimal
+
+
+def may_decide(user: User, team: Team, now: datetime) -> bool:
+    """Whether the user sends and approves the team's statements: finance, and the team's leads."""
+    return may(user, Right.MONEY) or leads(user, team, now)
+
+
+def newest(slug: str) -> list[TeamMonth]:
+    """The newest version of each month's statement of the team that the reader sees, the newest
+    month first.
+    """
+    rows: Iterable[Any] = (
+        visible()
+        .filter(kind=STATEMENT, subject=slug)
+        .order_by("-start", "-version")
+        .distinct("start")
+        .annotate(
+            wasted=KeyTextTransform("wasted_usd", KeyTextTransform("total", "content")),
+        )
+        .defer("content")
+    )
+    reports = list(rows)
+    before = [each.cost_usd for each in reports[1:]] + [None]
+    return [
+        TeamMonth(
+            months.name_at(each.start, zone()),
+            each,
+            each.cost_usd,
+            Decimal(each.wasted or 0),
+            _change(each.cost_usd, previous),
+        )
+        for each, previous in zip(reports, before, strict=True)
+    ]
+
+
+def _change(cost_usd: Decimal, before_usd: Decimal | None) -> Decimal | None:
+    return cost_usd / before_usd - 1 if before_usd else None
+
+
+def trend(months_of: Sequence[TeamMonth], name: str) -> list[TeamMonth]:
+    """The month of that name and the ones before it, six in all, the oldest first."""
+    until = [each for each in months_of if each.name <= name]
+    return until[:TREND_MONTHS][::-1]
+
+
+def rate_lines(lines: Iterable[Mapping[str, Any]]) -> list[RateLine]:
+    """By GPU model what its hours cost, dearest first; they sum to what the lines do."""
+    by_model: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        by_model.setdefault(line["gpu_model"], []).append(line)
+    found = [_rate_line(model, held) for model, held in by_model.items()]
+    return sorted(found, key=lambda line: (-line.cost_usd, line.gpu_model))
+
+
+def _rate_line(model: str, held: Sequence[Mapping[str, Any]]) -> RateLine:
+    prices = [line["usd_per_gpu_hour"] for line in held if line["usd_per_gpu_hour"] is not None]
+    return RateLine(
+        model,
+        sum(line["gpu_ms"] for line in held),
+        min(prices, default=None),
+        max(prices, default=None),
+        summed(line["cost_usd"] for line in held) if held else NO_USD,
+    )

@@ -1,0 +1,124 @@
+"""A team's month on its page: what it says, and what finance and the team's lead do about it."""
+
+import pytest
+from django.test import Client
+
+from fleetwatch.accounts import people
+from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.notify.models import Delivery
+from fleetwatch.reports.models import StatementApproval, StatementRecipient
+from tests.dashboard import factories
+from tests.dashboard.test_reports import text
+from tests.notify.factories import email_channel
+from tests.reports.factories import OCTOBER, a_fleet, computed
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/teams/nlp/2026-10"
+
+
+@pytest.fixture
+def october(_frozen):
+    a_fleet()
+    computed("2026-09", now=factories.NOW)
+    computed(now=factories.NOW)
+
+
+def client_of(role, *, team=""):
+    user = factories.user(role=role, username=f"{role}-{team}")
+    if team:
+        people.join(user, Team.objects.get(slug=team), since=OCTOBER)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october):
+    page = text(client_of("finance").get(PAGE))
+
+    assert "$9.00" in page
+    assert "H100 2.00 $4.00 $8.00" in page  # hours × rate
+    assert "Total 3.00 $9.00" in page
+    assert "2026-09 $8.00" in page
+    assert "+13 %" in page  # 9 ÷ 8 = 1.125
+    assert "free capacity is a line of its own" in page
+    assert "not approved yet" in page
+
+
+def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october):
+    finance = client_of("finance")
+
+    assert finance.get("/teams/nlp")["Location"] == PAGE
+    assert finance.get("/teams/ghosts").status_code == 404
+    assert finance.get("/teams/nlp/2019-01").status_code == 404
+    assert "is not computed yet" in text(finance.get("/teams/nlp/2026-11"))
+
+
+def test_finance_and_the_teams_lead_decide_and_nobody_else(october):
+    sent = {"version": "1", "note": "agrees"}
+
+    for other in (client_of("engineer", team="nlp"), client_of("lead", team="vision")):
+        assert other.post(f"{PAGE}/do/approve", sent).status_code == 403
+        assert "Approve and send" not in text(other.get(PAGE))
+    lead = client_of("lead", team="nlp")
+    answer = lead.post(f"{PAGE}/do/approve", sent)
+
+    assert answer["Location"] == PAGE
+    assert "approved by lead-nlp" in text(lead.get(PAGE))
+    assert client_of("finance").post(f"{PAGE}/do/approve", sent).status_code == 422
+    assert lead.post(f"{PAGE}/do/approve", {"version": "7"}).status_code == 422
+    assert StatementApproval.objects.get().approved_by == "lead-nlp"
+
+
+def test_a_list_is_kept_and_the_statement_sent_now(october):
+    channel = email_channel(25)
+    finance = client_of("finance")
+    assert finance.post(f"{PAGE}/do/send").status_code == 422  # nobody is on the list
+
+    finance.post(f"{PAGE}/do/add-recipient", {"channel": channel.pk, "address": "cfo@example.org"})
+    finance.post(f"{PAGE}/do/send")
+
+    assert Delivery.objects.get().address == "cfo@example.org"
+    assert "mail , cfo@example.org" in text(finance.get(PAGE))
+    assert finance.post(f"{PAGE}/do/add-recipient", {"channel": "x"}).status_code == 422
+    number = StatementRecipient.objects.get().pk
+    finance.post(f"{PAGE}/do/drop-recipient", {"id": number})
+    assert not StatementRecipient.objects.exists()
+
+
+def test_who_sees_own_teams_alone_finds_the_others_nowhere(october):
+    organisation = Organisation.objects.first() or Organisation()
+    organisation.others_shown = "teams"
+    organisation.save()
+    lead = client_of("lead", team="nlp")
+
+    assert "$9.00" in text(lead.get(PAGE))
+    assert lead.get("/teams/vision/2026-10").status_code == 404
+    assert lead.post("/teams/vision/2026-10/do/send").status_code == 404
+
+
+def test_a_running_computation_shows_how_far_it_is_and_is_stopped(october):
+    finance = client_of("finance")
+    finance.post("/reports/compute", {"month": "2026-11"})
+
+    assert "waiting for a worker" in text(finance.get("/teams/nlp/2026-11"))
+    finance.post("/reports/stop", {"month": "2026-11"})
+
+    assert "stopped by finance-" in text(finance.get("/reports"))
+    assert client_of("engineer").post("/reports/stop", {"month": "2026-11"}).status_code == 403
+
+
+def test_a_policy_is_tried_beside_the_one_in_force(october):
+    finance = client_of("finance")
+
+    assert "Policy 1, in force" in text(finance.get("/settings/policy"))
+    refused = finance.get("/settings/policy?idle_batch_s=soon")
+    assert refused.status_code == 422
+    assert b"A number, please." in refused.content
+
+
+def test_the_glossary_explains_each_word_once(viewer):
+    page = viewer.get("/docs/glossary").content.decode()
+
+    assert page.count('id="gpu-hour"') == 1
+    assert "Certain, probable, potential" in page
