@@ -49,7 +49,7 @@ PAGES = {
     "/budgets": 8,
     "/budgets/fleet": 10,
     "/explain": 6,
-    "/search?q=node": 7,
+    "/search?q=node": 14,
     "/status": 18,
     "/settings": 5,
     "/settings/general": 5,

@@ -12,12 +12,13 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
-from fleetwatch.ledger.trial import TrialError, bounds
+from fleetwatch.ledger.trial import bounds
 from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 
 HOURS = ("1", "6", "24", "168")  # that are judged twice
+HOUR_CHOICES = [(each, f"the last {each} h") for each in HOURS]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
 
@@ -47,20 +48,27 @@ def content(request: HttpRequest, now: datetime) -> Context:
     context: Context = {
         "version": version,
         "hours": hours,
-        "hour_choices": [(each, f"the last {each} h") for each in HOURS],
+        "hour_choices": HOUR_CHOICES,
         "may_try": may_try,
     }
-    errors: dict[str, str] = {}
     if asked and may_try:
-        try:
-            period = Interval(now - timedelta(hours=int(hours)), now)
-            context |= _tried(in_force, read(asked), bounds(period, now=now))
-        except RefusedFieldError as error:
-            errors = {error.field: str(error)}
-        except (TrialError, ValueError) as error:
-            errors = {"": str(error)}
+        period = Interval(now - timedelta(hours=int(hours)), now)
+        context |= _outcome(in_force, asked, period, now)
+    errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
-    return context | {"thresholds": shown, "errors": errors}
+    return context | {"thresholds": shown}
+
+
+def _outcome(
+    in_force: Policy, asked: Mapping[str, str], period: Interval, now: datetime
+) -> Context:
+    """What would change, or what is wrong with what is asked, by threshold."""
+    try:
+        return _tried(in_force, read(asked), bounds(period, now=now))
+    except RefusedFieldError as error:
+        return {"errors": {error.field: str(error)}}
+    except ValueError as error:
+        return {"errors": {"": str(error)}}
 
 
 def read(asked: Mapping[str, str]) -> dict[str, float]:

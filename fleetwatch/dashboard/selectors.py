@@ -10,7 +10,6 @@ import numpy as np
 from django.db.models import Count, Max, Q
 from numpy.typing import NDArray
 
-from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping.attribution import into_teams, seen_spans
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import bars
@@ -22,7 +21,6 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import array_of, fetched
@@ -281,27 +279,3 @@ def job_gpus(job: Job) -> list[GPU]:
         .distinct()
         .order_by(*IN_ORDER)
     )
-
-
-def search(text: str, *, limit: int = 10) -> dict[str, list[Any]]:
-    """Nodes, GPUs, jobs and users whose name, UUID or key contains the text; nothing for a single
-    character. Machines are found by who sees everything, jobs and users by who sees them.
-    """
-    if len(text) < MIN_SEARCH_CHARACTERS:
-        return {}
-    jobs = visible(Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text)))
-    users = visible(Job.objects.filter(user__icontains=text)).exclude(user="").order_by("user")
-    return {
-        **_machines_called(text, limit),
-        "jobs": list(jobs.order_by("-start_ms", "key")[:limit]),
-        "users": list(users.values_list("user", flat=True).distinct()[:limit]),
-    }
-
-
-def _machines_called(text: str, limit: int) -> dict[str, list[Any]]:
-    """Nodes and GPUs whose name or UUID contains the text, as far as the reader sees machines."""
-    if sight() is not None:
-        return {"nodes": [], "gpus": []}
-    nodes = Node.objects.filter(name__icontains=text).order_by("name")
-    gpus = inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node")
-    return {"nodes": list(nodes[:limit]), "gpus": list(gpus.order_by("uuid")[:limit])}

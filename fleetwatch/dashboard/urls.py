@@ -128,6 +128,7 @@ urlpatterns = [
     path("explain", explain.explained, name="explain"),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),
+    path("search/quick", misc.search_quickly, name="search_quickly"),
     path("docs/glossary", misc.glossary, name="glossary"),
     path("docs/states", misc.definitions, name="definitions"),
     path("theme", misc.theme, name="theme"),

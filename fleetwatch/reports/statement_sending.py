@@ -2,7 +2,7 @@
 and who approved which version.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -116,23 +116,27 @@ def _recipients(rows: Iterable[StatementRecipient]) -> list[Recipient]:
 
 def message(report: Report, team: Team) -> Message:
     """What is said of the statement; where it is read is behind it."""
-    content = report.content
-    total = content["total"]
     name = team.name or team.slug
-    approval = StatementApproval.objects.filter(report=report).first()
-    before = content["comparison"]
-    fields = [
-        ("Cost", _usd(total["cost_usd"])),
-        ("Wasted", _usd(total["wasted_usd"])),
-        *([("Against the month before", _signed(before["difference_usd"]))] if before else []),
-        ("Approved", f"by {approval.approved_by}" if approval else "not yet"),
-    ]
+    month = report.content["month"]
+    cost = _usd(report.content["total"]["cost_usd"])
     return Message(
-        title=f"GPU statement of {name}, {content['month']}: {_usd(total['cost_usd'])}",
-        summary=f"{name} used GPUs for {_usd(total['cost_usd'])} in {content['month']}.",
-        fields=tuple(fields),
-        url=f"{settings.PUBLIC_URL}{address(team.slug, content['month'])}",
+        title=f"GPU statement of {name}, {month}: {cost}",
+        summary=f"{name} used GPUs for {cost} in {month}.",
+        fields=tuple(_facts(report)),
+        url=f"{settings.PUBLIC_URL}{address(team.slug, month)}",
     )
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    """What the message says of it, each with its label."""
+    total = report.content["total"]
+    before = report.content["comparison"]
+    yield "Cost", _usd(total["cost_usd"])
+    yield "Wasted", _usd(total["wasted_usd"])
+    if before:
+        yield "Against the month before", _signed(before["difference_usd"])
+    approval = StatementApproval.objects.filter(report=report).first()
+    yield "Approved", f"by {approval.approved_by}" if approval else "not yet"
 
 
 def address(slug: str, month: str) -> str:

@@ -95,8 +95,8 @@ def rate_lines(lines: Iterable[Mapping[str, Any]]) -> list[RateLine]:
     by_model: dict[str, list[Mapping[str, Any]]] = {}
     for line in lines:
         by_model.setdefault(line["gpu_model"], []).append(line)
-    found = [_rate_line(model, held) for model, held in by_model.items()]
-    return sorted(found, key=lambda line: (-line.cost_usd, line.gpu_model))
+    rates = [_rate_line(model, held) for model, held in by_model.items()]
+    return sorted(rates, key=lambda line: (-line.cost_usd, line.gpu_model))
 
 
 def _rate_line(model: str, held: Sequence[Mapping[str, Any]]) -> RateLine:

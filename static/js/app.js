@@ -2,6 +2,33 @@
 const TYPING = "input, textarea, select, [contenteditable]";
 let chord = "";
 
+// Paper says where it is from and when it was printed.
+addEventListener("beforeprint", () => {
+  const now = new Date().toISOString().slice(0, 16).replace("T", " ");
+  for (const el of document.querySelectorAll("[data-address]")) el.textContent = location.href;
+  for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `${now} UTC`;
+});
+
+// The palette: Ctrl-K or ⌘K anywhere; arrows go through what was found, Enter opens it, or searches for all of it.
+const palette = document.querySelector("#palette");
+addEventListener("keydown", (event) => {
+  if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+  event.preventDefault();
+  if (palette.open) palette.close();
+  else palette.showModal();
+});
+palette?.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const stops = [palette.querySelector("input"), ...palette.querySelectorAll("[data-hit]")];
+  const at = stops.indexOf(document.activeElement);
+  stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
+});
+palette?.addEventListener("click", (event) => {
+  if (event.target === palette) palette.close();
+});
+
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(TYPING)) return;
   if (event.key === "/") {

@@ -57,5 +57,7 @@ def _as_if_held(rate: Rate, interval: Interval, now: datetime) -> None:
     others = rates_like(rate).exclude(valid_to__lte=interval.start)
     others.filter(valid_from__lt=interval.end).delete()
     rate.pk = None
-    rate.valid_from, rate.valid_to, rate.created_at = interval.start, interval.end, now
+    rate.valid_from = interval.start
+    rate.valid_to = interval.end
+    rate.created_at = now
     rate.save(force_insert=True)

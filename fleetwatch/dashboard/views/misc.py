@@ -1,5 +1,7 @@
 """Search, definitions, the theme switch."""
 
+from typing import cast
+
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -7,20 +9,30 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.dashboard import selectors, words
+from fleetwatch.accounts.models import User
+from fleetwatch.dashboard import words
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.search_hits import hits
 from fleetwatch.dashboard.showing import Context, shows
 
+MAX_HITS = 10  # of each kind
+MAX_QUICK_HITS = 4
 THEME_MAX_AGE_S = 365 * 86_400
 
 
 @shows("dashboard/search.html", "search", "q")
 def search(request: HttpRequest, _: Period) -> Context:
     text = request.GET.get("q", "").strip()
-    rows = selectors.search(text)
-    return {"text": text, "found": rows, "count": sum(map(len, rows.values()))}
+    return {"text": text, "hits": hits(text, cast("User", request.user), limit=MAX_HITS)}
+
+
+@shows("dashboard/_search_hits.html", "search", "q", is_part=True)
+def search_quickly(request: HttpRequest, _: Period) -> Context:
+    """What is found so far, while somebody types."""
+    text = request.GET.get("q", "").strip()
+    return {"text": text, "hits": hits(text, cast("User", request.user), limit=MAX_QUICK_HITS)}
 
 
 @shows("dashboard/definitions.html", "definitions")

@@ -3,7 +3,8 @@ send it, say to whom it goes each month.
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from datetime import datetime
+from typing import cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -61,29 +62,30 @@ def _page(
     now = timezone.now()
     every = team_months.newest(of.slug)
     lines = selectors.month_lines(now)
-    shown = next((each for each in every if each.name == month), None)
-    line = next((each for each in lines if each.name == month), None)
-    if shown is None and line is None:
-        existing(None)
-    may_decide = team_months.may_decide(cast("User", request.user), of, now)
+    shown = {each.name: each.report for each in every}.get(month)
+    line = {each.name: each for each in lines}.get(month)
+    existing(shown or line)
     context: Context = {
-        "page": "reports",
-        "now": now,
-        "zone": zone(),
-        "team": of,
-        "month": month,
+        **_form(request, errors or {}),
+        **{"now": now, "team": of, "month": month, "line": line},
         "months": [each.name for each in lines],
-        "line": line,
-        "may_decide": may_decide,
-        "action": "recipient" if errors else "",
-        "sent": request.POST,
-        "errors": errors or {},
         **_trend(every, month),
-        **(_sent_to(of) if may_decide else {}),
-        **(_statement(shown.report, of, month, now) if shown else {}),
+        **_sent_to(cast("User", request.user), of, now),
+        **(_statement(shown, of, month, now) if shown else {}),
     }
     status = 422 if errors else 200
     return render(request, "dashboard/team_statement.html", context, status=status)
+
+
+def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
+    """What every page of a statement has, and the form as it was sent, with what is wrong."""
+    return {
+        "page": "reports",
+        "zone": zone(),
+        "action": "recipient" if errors else "",
+        "sent": request.POST,
+        "errors": errors,
+    }
 
 
 def _trend(every: list[TeamMonth], month: str) -> Context:
@@ -91,7 +93,7 @@ def _trend(every: list[TeamMonth], month: str) -> Context:
     return {"trend": trend, "largest_usd": max((each.cost_usd for each in trend), default=0)}
 
 
-def _statement(report: Report, of: Team, month: str, now: Any) -> Context:
+def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
     context = report_context(report, lines=MAX_LINES)
     query = urlencode({"team": of.slug})
@@ -104,10 +106,14 @@ def _statement(report: Report, of: Team, month: str, now: Any) -> Context:
     }
 
 
-def _sent_to(of: Team) -> Context:
+def _sent_to(user: User, of: Team, now: datetime) -> Context:
+    """To whom it goes, for those who decide that."""
+    if not team_months.may_decide(user, of, now):
+        return {"may_decide": False}
     recipients = StatementRecipient.objects.filter(team=of).select_related("channel")
     channels = Channel.objects.order_by("name")
     return {
+        "may_decide": True,
         "recipients": recipients.order_by("pk"),
         "channels": [(str(each.pk), each.name) for each in channels],
     }

@@ -1,0 +1,227 @@
+"""What a search finds: things by their names, and pages and words by theirs; as far as the reader
+may see them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db.models import Q
+from django.urls import resolve, reverse
+from django.utils.http import urlencode
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.accounts.saved_views import views_of
+from fleetwatch.accounts.visibility import may_open, sight, visible_teams
+from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.dashboard.glossary import TERMS
+from fleetwatch.diagnosis.causes import CATALOGUE, title
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
+
+MIN_CHARACTERS = 2
+LONGEST = 100  # characters of what is looked for
+# "l40s-05 5": the GPU of that number on a node
+MAX_NUMBERED = 10
+_GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something that is called so: what it is, its name, where it lies, and a word about it."""
+
+    kind: str
+    name: str
+    address: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page by what it is called, the words that it is looked for by, and whose it is (None: of
+    everybody who may open it).
+    """
+
+    name: str
+    title: str
+    words: str = ""
+    right: Right | None = None
+
+
+PLACES = (
+    Place("me", "My jobs", "notifications own tokens"),
+    Place("overview", "Overview", "home start spend"),
+    Place("fleet", "Fleet", "map nodes gpus heat"),
+    Place("jobs", "Jobs"),
+    Place("waste", "Waste", "idle breakdown"),
+    Place("costs", "Costs", "explorer spend"),
+    Place("findings", "Savings", "findings inbox"),
+    Place("causes", "Causes"),
+    Place("alerts", "Alerts", "incidents"),
+    Place("rules", "Alert rules", "thresholds back-test"),
+    Place("silences", "Silences", "mute maintenance"),
+    Place("routes", "Routes", "who is told"),
+    Place("actions", "Actions", "stop jobs drain"),
+    Place("reports", "Reports", "statements months focus excel showback"),
+    Place("budgets", "Budgets", "forecast"),
+    Place("status", "Status", "health lag workers"),
+    Place("explain", "Explain a figure", "why these dollars"),
+    Place("views", "Saved views"),
+    Place("definitions", "What the numbers mean", "definitions states"),
+    Place("glossary", "Glossary", "words"),
+    Place("settings", "Settings"),
+    Place("settings_general", "General settings", "organisation time zone access second factor"),
+    Place("settings_pricing", "Pricing", "rates price currency energy kwh commitments"),
+    Place("rates_calculator", "What owned GPUs cost", "calculator tco", Right.MONEY),
+    Place("rates_import", "Import rates", "csv", Right.MONEY),
+    Place("mappings", "Teams and mapping", "rules cost centre project"),
+    Place("settings_months", "Months and statements", "close free capacity"),
+    Place("settings_agents", "Agents", "tokens enrolment install elastic"),
+    Place("settings_channels", "Channels", "slack mail teams webhook pagerduty"),
+    Place("settings_tokens", "API tokens"),
+    Place("settings_policy", "Ledger policy", "thresholds what would change idle"),
+    Place("settings_retention", "Retention", "kept days"),
+    Place("people", "People", "accounts roles invite", Right.PEOPLE),
+    Place("audit", "Audit log", "", Right.PEOPLE),
+)
+
+
+def hits(text: str, user: User, *, limit: int) -> list[Hit]:
+    """At most so many of each kind; nothing for a single character."""
+    wanted = text.strip()[:LONGEST]
+    if len(wanted) < MIN_CHARACTERS:
+        return []
+    kinds = (
+        _pages(wanted, user),
+        _numbered_gpus(wanted),
+        _nodes(wanted, limit),
+        _gpus(wanted, limit),
+        _teams(wanted, limit),
+        _users(wanted, limit),
+        _jobs(wanted, limit),
+        _findings(wanted, limit),
+        _incidents(wanted, limit),
+        _causes(wanted),
+        _views(wanted, user, limit),
+        _terms(wanted),
+    )
+    return [hit for kind in kinds for hit in islice(kind, limit)]
+
+
+def _pages(text: str, user: User) -> Iterator[Hit]:
+    for place in PLACES:
+        if text.lower() not in f"{place.title} {place.words}".lower():
+            continue
+        address = reverse(place.name)
+        is_theirs = place.right is None or may(user, place.right)
+        if is_theirs and may_open(user, resolve(address)):
+            yield Hit("page", place.title, address)
+
+
+def _numbered_gpus(text: str) -> Iterator[Hit]:
+    named = _GPU_OF_NODE.fullmatch(text)
+    if named is None or sight() is not None:
+        return
+    rows = GPU.objects.filter(
+        node__name__icontains=named[1], index=int(named[2]), parent=None
+    ).select_related("node")
+    for gpu in inventory.here(rows).order_by("node__name", "uuid")[:MAX_NUMBERED]:
+        yield _gpu(gpu)
+
+
+def _gpu(gpu: GPU) -> Hit:
+    number = "" if gpu.index is None else f" · GPU {gpu.index}"
+    about = " · ".join(part for part in (gpu.model_name, gpu.uuid) if part)
+    return Hit("GPU", f"{gpu.node.name}{number}", reverse("gpu", args=[gpu.uuid]), about)
+
+
+def _nodes(text: str, limit: int) -> Iterator[Hit]:
+    rows = Node.objects.filter(name__icontains=text) if sight() is None else Node.objects.none()
+    for node in rows.order_by("name")[:limit]:
+        yield Hit("node", node.name, reverse("node", args=[node.name]))
+
+
+def _gpus(text: str, limit: int) -> Iterator[Hit]:
+    if sight() is None:
+        rows = inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node")
+        yield from map(_gpu, rows.order_by("uuid")[:limit])
+
+
+def _teams(text: str, limit: int) -> Iterator[Hit]:
+    rows = visible_teams().filter(Q(slug__icontains=text) | Q(name__icontains=text))
+    for team in rows[:limit]:
+        about = team.slug if team.name else ""
+        yield Hit("team", team.name or team.slug, reverse("team", args=[team.slug]), about)
+
+
+def _users(text: str, limit: int) -> Iterator[Hit]:
+    rows = visible(Job.objects.filter(user__icontains=text)).exclude(user="").order_by("user")
+    for user in rows.values_list("user", flat=True).distinct()[:limit]:
+        address = f"{reverse('jobs')}?{urlencode({'user': user})}"
+        yield Hit("user", user, address, "their jobs")
+
+
+def _jobs(text: str, limit: int) -> Iterator[Hit]:
+    """Also those of a user who is called so: who is looked for is found with the newest jobs."""
+    called = Q(key__icontains=text) | Q(name__icontains=text) | Q(user__iexact=text)
+    rows = visible(Job.objects.filter(called)).select_related("team").order_by("-start_ms", "key")
+    for job in rows[:limit]:
+        owner = " · ".join(
+            part for part in (job.user, job.team.name or job.team.slug if job.team else "") if part
+        )
+        state = "" if job.end_ms else "running"
+        about = " · ".join(part for part in (job.key, owner, state) if part)
+        yield Hit("job", job.name or job.key, reverse("job", args=[job.key]), about)
+
+
+def _findings(text: str, limit: int) -> Iterator[Hit]:
+    codes = [cause.code for cause in CATALOGUE if text.lower() in cause.title.lower()]
+    called = Q(job__key__icontains=text) | Q(job__name__icontains=text)
+    called |= Q(job__user__iexact=text) | Q(node__name__icontains=text) | Q(cause__in=codes)
+    rows = Finding.objects.filter(called).select_related("job", "node")
+    if sight() is not None:
+        rows = rows.filter(job__in=visible(Job.objects.all()))
+    yield from map(_finding, rows.order_by("-last_ms", "-pk")[:limit])
+
+
+def _finding(finding: Finding) -> Hit:
+    thing = finding.job or finding.node
+    name = (thing.name or getattr(thing, "key", "")) if thing else finding.cluster
+    owner = finding.job.user if finding.job else ""
+    about = " · ".join(part for part in (owner, finding.get_status_display().lower()) if part)
+    address = reverse("finding", args=[finding.pk])
+    return Hit("finding", f"{title(finding.cause)}: {name}", address, about)
+
+
+def _incidents(text: str, limit: int) -> Iterator[Hit]:
+    rows = visible_incidents().filter(
+        Q(subject__icontains=text) | Q(rule__name__icontains=text) | Q(team__slug__icontains=text)
+    )
+    for incident in rows.order_by("-opened_at", "-pk")[:limit]:
+        team = incident.team.name or incident.team.slug if incident.team else ""
+        about = " · ".join(part for part in (team, incident.get_state_display().lower()) if part)
+        address = reverse("incident", args=[incident.pk])
+        yield Hit("incident", f"{incident.rule.name}: {incident.subject}", address, about)
+
+
+def _causes(text: str) -> Iterator[Hit]:
+    for cause in CATALOGUE:
+        if text.lower() in f"{cause.title} {cause.code}".lower():
+            yield Hit("cause", cause.title, reverse("cause", args=[cause.code]))
+
+
+def _views(text: str, user: User, limit: int) -> Iterator[Hit]:
+    for view in views_of(user).filter(name__icontains=text)[:limit]:
+        about = "everybody's" if view.is_shared else "yours"
+        yield Hit("view", view.name, reverse("view", args=[view.slug]), about)
+
+
+def _terms(text: str) -> Iterator[Hit]:
+    for term in TERMS:
+        if text.lower() in term.word.lower():
+            yield Hit("word", term.word, f"{reverse('glossary')}#{term.slug}", term.meaning[:90])

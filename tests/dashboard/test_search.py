@@ -1,0 +1,67 @@
+"""What a search finds: everything by its name, and nothing that the reader does not see."""
+
+import pytest
+
+from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.dashboard.search_hits import hits
+from fleetwatch.inventory.models import GPU
+from tests.dashboard import factories
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+def found(user, text):
+    return {(hit.kind, hit.name) for hit in hits(text, user, limit=10)}
+
+
+@pytest.fixture
+def fleet(_frozen):
+    node = factories.node("l40s-05")
+    for index in (4, 5):
+        gpu = factories.gpu(node)
+        GPU.objects.filter(pk=gpu.pk).update(uuid=f"GPU-{index}", index=index)
+    Team.objects.create(slug="nlp", name="Language")
+    factories.job("slurm/della/7", name="train", user="priya")
+
+
+def test_a_node_and_a_number_find_that_gpu_alone(fleet):
+    user = factories.user()
+
+    assert found(user, "l40s-05 5") == {("GPU", "l40s-05 · GPU 5")}
+    assert found(user, "l40s-05 gpu 4") == {("GPU", "l40s-05 · GPU 4")}
+    assert found(user, "l40s-05 9") == set()
+
+
+def test_a_user_leads_to_their_jobs_a_team_to_its_month_a_word_to_its_meaning(fleet):
+    user = factories.user()
+
+    assert found(user, "priya") == {("user", "priya"), ("job", "train")}
+    assert ("team", "Language") in found(user, "nlp")
+    assert ("page", "Pricing") in found(user, "kwh")
+    assert ("word", "GPU-hour") in found(user, "gpu-hour")
+    assert found(user, "p") == set()
+
+
+def test_pages_of_others_and_what_is_not_seen_are_not_found(fleet):
+    engineer = factories.user(role="engineer", username="vera")
+    assert ("page", "Audit log") not in found(engineer, "audit")
+
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": "teams"})
+    assert ("page", "Fleet") not in found(engineer, "fleet")
+
+
+def test_what_is_typed_is_answered_in_a_list_that_keys_go_through(admin, fleet):
+    part = tight(admin.get("/search/quick?q=priya").content.decode())
+
+    assert '<a href="/jobs?user=priya" data-hit>' in part
+    assert "csrf" not in part
+    assert admin.get("/search/quick?q=priya&limit=3").status_code == 422
+    assert "Nothing has that name" in admin.get("/search/quick?q=zz").content.decode()
+
+
+def test_who_is_lost_has_the_rail_and_the_search(admin):
+    page = admin.get("/nodes/nowhere").content.decode()
+
+    assert 'id="search"' in page
+    assert "There is nothing here" in page
