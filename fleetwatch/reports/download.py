@@ -4,6 +4,7 @@ import re
 
 from fleetwatch.reports import selectors
 from fleetwatch.reports.exports import focus as focus_rows
+from fleetwatch.reports.exports.cover import cover
 from fleetwatch.reports.exports.files import to_csv, to_xlsx
 from fleetwatch.reports.exports.tables import tables
 from fleetwatch.reports.models import Report
@@ -27,8 +28,8 @@ def csv(report: Report) -> str:
 
 
 def xlsx(report: Report) -> bytes:
-    """All tables of the report, one sheet each."""
-    return to_xlsx(tables(report.content))
+    """A cover with the dearest as a chart, and all tables of the report, one sheet each."""
+    return to_xlsx(tables(report.content), cover(report.content, version=report.version))
 
 
 def focus(report: Report) -> str:

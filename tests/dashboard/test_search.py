@@ -65,3 +65,8 @@ def test_who_is_lost_has_the_rail_and_the_search(admin):
 
     assert 'id="search"' in page
     assert "There is nothing here" in page
+
+
+def test_nothing_that_is_looked_for_is_no_error(admin):
+    assert admin.get("/search").status_code == 200
+    assert admin.get("/search/quick").status_code == 200

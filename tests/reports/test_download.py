@@ -151,14 +151,30 @@ def test_excel_has_a_sheet_per_table_with_numbers_as_numbers():
 
     statement, fleet = sheets(download.xlsx(newest("nlp"))), sheets(download.xlsx(newest()))
 
-    assert list(statement) == ["Lines", "Users", "Difference"]
-    assert list(fleet) == ["Teams", "GPU models", "Savings", "Difference"]
+    assert list(statement) == ["Cover", "Lines", "Users", "Difference"]
+    assert list(fleet) == ["Cover", "Teams", "GPU models", "Savings", "Difference"]
     head, train, _ = statement["Lines"]
     assert (head[6], train[6]) == ("name", "train")
     assert {Decimal(8), Decimal(4), Decimal(2)} <= {
         cell for cell in train if isinstance(cell, Decimal)
     }
     assert statement["Difference"][1][-4:] == [Decimal(1), Decimal(4), Decimal(-3), Decimal(0)]
+
+
+def test_the_cover_says_whose_month_in_which_currency_what_it_comes_to_and_what_words_mean():
+    a_fleet()
+    computed()
+
+    content = download.xlsx(newest("nlp"))
+
+    rows = sheets(content)["Cover"]
+    facts = {row[0]: row[1] for row in rows if len(row) > 1}
+    assert rows[0][0] == "GPU cost of NLP, 2026-10"
+    assert facts["Currency"] == "US dollars (USD)"
+    assert (facts["Cost"], facts["of it wasted"], facts["GPU-hours"]) == (9, 4, 3)
+    assert facts["wasted_usd"].startswith("Certain and probable")
+    with zipfile.ZipFile(io.BytesIO(content)) as book:
+        assert "Users!$F$2:$F$3" in book.read("xl/charts/chart1.xml").decode().replace("'", "")
 
 
 def test_a_file_is_named_by_month_team_and_version_whatever_the_team_is_called():

@@ -1,0 +1,71 @@
+"""The first sheet of a report's workbook: whose month it is, in which currency, what it comes to,
+and what the words of the other sheets mean. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.reports.exports.tables import Cell, hours
+from fleetwatch.reports.statement import Shape
+
+WORDS = (
+    ("gpu_hours", "One GPU for one hour, whatever it did in it."),
+    ("cost_usd", "GPU-hours at the rate that held in each hour. Lines sum to the total."),
+    ("usd_per_gpu_hour", "Cost by priced GPU-hours: the rate, or the average of several."),
+    ("wasted_usd", "Certain and probable waste together; a part of the cost, not beside it."),
+    ("waste_certain_usd", "Nothing ran at all, and somebody held the GPU."),
+    ("waste_probable_usd", "The GPU was held and did too little: idle or waiting."),
+    ("waste_potential_usd", "Might be saved; never a part of what is called wasted."),
+    ("useful_gpu_hours", "The GPU worked at what it can do in practice."),
+    ("underused_gpu_hours", "The GPU worked, below that."),
+    ("stalled_gpu_hours", "Held, and waiting: for data, for other ranks, between steps."),
+    ("idle_gpu_hours", "Held, and doing nothing for so long that nobody expects it to go on."),
+    ("free_gpu_hours", "Held by no job: capacity, nobody's waste."),
+    ("unobserved_gpu_hours", "No agent told of it; never counted as idle, and never as useful."),
+    ("busy_unverified_gpu_hours", "A part of useful, of which utilisation alone tells."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A title, facts by their labels, words with what they mean; and the sheet of which a chart
+    shows the dearest lines, by which column they are called.
+    """
+
+    title: str
+    facts: Sequence[tuple[str, Cell]]
+    words: Sequence[tuple[str, str]]
+    charted: str
+    called: str
+
+
+def cover(content: Shape, *, version: int) -> Cover:
+    """The cover of a statement or of the fleet's report."""
+    is_fleet = "team" not in content
+    name = "the fleet" if is_fleet else content["team"]["name"]
+    return Cover(
+        title=f"GPU cost of {name}, {content['month']}",
+        facts=_facts(content, version),
+        words=WORDS,
+        charted="Teams" if is_fleet else "Users",
+        called="team_name" if is_fleet else "user",
+    )
+
+
+def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:
+    total = content["total"]
+    budget = (content["budget"] or {}).get("budget_usd")
+    return [
+        ("Organisation", content["organisation"]),
+        ("From (UTC)", content["from"]),
+        ("To (UTC)", content["to"]),
+        ("Days begin at midnight in", content["zone"]),
+        ("Currency", "US dollars (USD)"),
+        ("Version", float(version)),
+        ("Cost", Decimal(total["cost_usd"])),
+        ("of it wasted", Decimal(total["wasted_usd"])),
+        ("GPU-hours", hours(total["gpu_ms"])),
+        ("of them without a rate", hours(content["unpriced_ms"])),
+        *([("Budget of the month", Decimal(budget))] if budget is not None else []),
+    ]
