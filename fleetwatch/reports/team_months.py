@@ -67,7 +67,7 @@ def newest(slug: str) -> list[TeamMonth]:
         .defer("content")
     )
     reports = list(rows)
-    before = [each.cost_usd for each in reports[1:]] + [None]
+    before = [*(each.cost_usd for each in reports[1:]), None][: len(reports)]
     return [
         TeamMonth(
             months.name_at(each.start, zone()),

@@ -52,6 +52,8 @@ def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october)
     assert finance.get("/teams/ghosts").status_code == 404
     assert finance.get("/teams/nlp/2019-01").status_code == 404
     assert "is not computed yet" in text(finance.get("/teams/nlp/2026-11"))
+    Team.objects.create(slug="new")
+    assert "is not computed yet" in text(finance.get("/teams/new", follow=True))
 
 
 def test_finance_and_the_teams_lead_decide_and_nobody_else(october):
