@@ -12,7 +12,7 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
-from fleetwatch.ledger.trial import bounds
+from fleetwatch.ledger.trial import TrialError, bounds
 from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -67,7 +67,7 @@ def _outcome(
         return _tried(in_force, read(asked), bounds(period, now=now))
     except RefusedFieldError as error:
         return {"errors": {error.field: str(error)}}
-    except ValueError as error:
+    except TrialError as error:
         return {"errors": {"": str(error)}}
 
 
@@ -83,7 +83,9 @@ def read(asked: Mapping[str, str]) -> dict[str, float]:
 
 
 def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> Context:
-    """What the changed policy would have said of the interval. Raises ValueError."""
+    """What the changed policy would have said of the interval. Raises TrialError, and
+    RefusedFieldError for a threshold that can't be.
+    """
     policy = Policy.from_json(in_force.to_json() | changed)
     lines = policy_trial.compare(
         in_force,

@@ -5,10 +5,10 @@ and who approved which version.
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from urllib.parse import quote
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.utils.http import urlencode
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Team
@@ -50,21 +50,28 @@ def add_recipient(
             )
     except IntegrityError:
         raise RefusedFieldError("It goes there already.", field="channel") from None
-    record("report.recipient", team.slug, channel=channel.name, added=True)
+    record("report.recipient", team.slug, channel=channel.name, address=address, added=True)
     return made
 
 
 @transaction.atomic
 def drop_recipient(recipient: StatementRecipient) -> None:
     """From now on nothing goes there."""
-    record("report.recipient", recipient.team.slug, channel=recipient.channel.name, added=False)
+    record(
+        "report.recipient",
+        recipient.team.slug,
+        channel=recipient.channel.name,
+        address=recipient.address,
+        added=False,
+    )
     recipient.delete()
 
 
 @transaction.atomic
 def send_now(report: Report, team: Team, *, now: datetime) -> int:
     """How many deliveries were queued: the statement to everybody on the team's list, again also
-    where it went before. Raises RefusedFieldError where nobody is.
+    where it went before, but once a minute. Raises RefusedFieldError where nobody is on it, and
+    within the minute.
     """
     rows = StatementRecipient.objects.filter(team=team).select_related("channel")
     recipients = _recipients(rows)
@@ -73,9 +80,11 @@ def send_now(report: Report, team: Team, *, now: datetime) -> int:
     queued = enqueue(
         recipients,
         message(report, team),
-        key=f"statement/{report.pk}/{now:%Y-%m-%dT%H:%M:%S}",
+        key=f"statement/{report.pk}/{now:%Y-%m-%dT%H:%M}",
         now=now,
     )
+    if not queued:
+        raise RefusedFieldError("It was sent within this minute: wait for the next.")
     record("report.send", f"{team.slug} {report.content['month']}", queued=queued)
     return queued
 
@@ -141,7 +150,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 
 def address(slug: str, month: str) -> str:
     """The path of the team's month."""
-    return f"/teams/{urlencode({'': slug})[1:]}/{month}"
+    return f"/teams/{quote(slug)}/{month}"
 
 
 def _usd(amount: str) -> str:
