@@ -38,7 +38,8 @@ def write_cover(book: Workbook, cover: Cover, tables: Sequence[Table]) -> None:
 
 def _write_facts(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
     """The facts under the title, and under them what words mean."""
-    amount, bold = book.add_format(AMOUNT), book.add_format({"bold": True})
+    amount = book.add_format(AMOUNT)
+    bold = book.add_format({"bold": True})
     for row, (label, value) in enumerate(cover.facts, start=HEAD_ROWS):
         sheet.write_string(row, 0, label, bold)
         write_cell(sheet, (row, 1), value, amount)
