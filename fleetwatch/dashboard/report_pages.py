@@ -5,8 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.urls import reverse
+
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
+from fleetwatch.figures.totals import WHY
 from fleetwatch.reports import drawn, selectors
 from fleetwatch.reports.models import Report
 
@@ -31,9 +34,18 @@ def report_context(report: Report, *, lines: int | None) -> dict[str, Any]:
         "energy": drawn.read(content["energy"]) if "energy" in content else None,
         "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "versions": selectors.versions(report),
+        "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, lines),
     }
+
+
+def _team_address(content: Mapping[str, Any]) -> str:
+    """The page of the team's month; "" of the fleet, and of jobs that no team has."""
+    team = content.get("team")
+    if team is None or team["slug"] in WHY:
+        return ""
+    return reverse("team_statement", args=[team["slug"], content["month"]])
 
 
 def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:

@@ -162,10 +162,14 @@ class Totals:
         return float((self.cost_by_state["useful"] - self.busy_only_usd) / counted_usd)
 
     @property
+    def priced_ms(self) -> int:
+        """GPU time that has a rate."""
+        return self.capacity_ms - self.unpriced_ms
+
+    @property
     def usd_per_gpu_hour(self) -> Decimal | None:
         """What a GPU-hour that has a rate costs on the mean; None where none has."""
-        priced_ms = self.capacity_ms - self.unpriced_ms
-        return self.cost_usd * HOUR_MS / priced_ms if priced_ms else None
+        return self.cost_usd * HOUR_MS / self.priced_ms if self.priced_ms else None
 
     @property
     def usd_per_useful_gpu_hour(self) -> Decimal | None:

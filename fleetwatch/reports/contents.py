@@ -2,6 +2,7 @@
 report.
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
@@ -15,6 +16,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
 from fleetwatch.reports.beside import beside
+from fleetwatch.reports.daily import days_by_key, with_days
 from fleetwatch.reports.models import ReportPart
 from fleetwatch.reports.statement import MOMENT, NO_JOB, Shape
 
@@ -28,7 +30,7 @@ def team(part: ReportPart) -> Shape:
     """
     month = part.run.interval
     scope = Scope(team=part.subject)
-    seen = costs.look(month, *GROUPS, scope=scope)
+    seen = costs.look(month, *GROUPS, scope=scope, step="day")
     lines = _lines(seen, part.cost_usd)
     users = statement.by_user(lines)
     corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
@@ -49,7 +51,7 @@ def fleet(part: ReportPart) -> Shape:
     wasters.
     """
     month = part.run.interval
-    seen = costs.look(month, "team", *GROUPS)
+    seen = costs.look(month, "team", *GROUPS, step="day")
     groups = seen.by("team")
     by_team, by_state = statement.split(groups)
     corrected = corrections.with_adjustments(corrections.booked(month), part.cost_usd)
@@ -97,12 +99,19 @@ def _bounds(interval: Interval) -> Shape:
 
 def _lines(seen: costs.Look, cost_usd: Decimal) -> list[Shape]:
     """One line per job and GPU model, dearest first; their dollars sum to cost_usd."""
-    models = seen.each("gpu_model").items()
-    held = [(job, model) for model, on_it in models for job in on_it.by("job")]
+    models = seen.each("gpu_model")
+    held = [(job, model) for model, on_it in models.items() for job in on_it.by("job")]
     held.sort(key=lambda each: (-each[0].totals.cost_usd, each[0].key, each[1]))
+    lines = statement.lines_of(_heads(held), [job for job, _ in held], cost_usd)
+    days = {model: days_by_key(on_it, "job") for model, on_it in models.items()}
+    return with_days(lines, [days[model][job.key] for job, model in held])
+
+
+def _heads(held: Sequence[tuple[Group, str]]) -> list[Shape]:
+    """Of jobs, each on a GPU model, what their lines say first."""
     keys = {job.key for job, _ in held}
     users = dict(Job.objects.filter(key__in=keys).values_list("key", "user"))
-    heads = [
+    return [
         {
             "job": job.key,
             "name": job.label,
@@ -111,7 +120,6 @@ def _lines(seen: costs.Look, cost_usd: Decimal) -> list[Shape]:
         }
         for job, model in held
     ]
-    return statement.lines_of(heads, [job for job, _ in held], cost_usd)
 
 
 def _own_lines(seen: costs.Look, by_state: dict[str, Decimal]) -> list[Shape]:
@@ -119,8 +127,14 @@ def _own_lines(seen: costs.Look, by_state: dict[str, Decimal]) -> list[Shape]:
     unheld = seen.unheld()
     lines: list[Shape] = []
     for state, cost_usd in by_state.items():
-        models = sorted(unheld.within([state]).by("gpu_model"), key=lambda group: group.key)
-        lines += [{"state": state} | line for line in statement.by_model(models, cost_usd)]
+        of_state = unheld.within([state])
+        models = sorted(of_state.by("gpu_model"), key=lambda group: group.key)
+        days = days_by_key(of_state, "gpu_model")
+        by_model = statement.by_model(models, cost_usd)
+        lines += [
+            {"state": state} | line
+            for line in with_days(by_model, [days[model.key] for model in models])
+        ]
     return lines
 
 

@@ -80,7 +80,7 @@ def _spent(seen: Look) -> Mapping[str, Spent]:
 
 
 def _priced(line: Group) -> Spent:
-    return Spent(line.totals.capacity_ms - line.totals.unpriced_ms, line.totals.cost_usd)
+    return Spent(line.totals.priced_ms, line.totals.cost_usd)
 
 
 def _teams(lines: Iterable[Compared], wasted_usd: Decimal) -> list[tuple[str, Decimal]]:

@@ -32,10 +32,12 @@ def xlsx(report: Report) -> bytes:
     return to_xlsx(tables(report.content), cover(report.content, version=report.version))
 
 
-def focus(report: Report) -> str:
-    """FOCUS 1.2: the lines of a statement; of the fleet, those of all teams and its own."""
+def focus(report: Report, *, by_day: bool = False) -> str:
+    """FOCUS 1.2: the lines of a statement, or their days; of the fleet, those of all teams and its
+    own.
+    """
     contents = [report.content]
     if report.kind == FLEET:
         statements = sorted(selectors.statements(report).items())
         contents = [each.content for _, each in statements] + contents
-    return to_csv(focus_rows.COLUMNS, focus_rows.rows(contents))
+    return to_csv(focus_rows.COLUMNS, focus_rows.rows(contents, by_day=by_day))

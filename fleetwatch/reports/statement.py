@@ -159,14 +159,13 @@ def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decima
 
 
 def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -> Shape:
-    priced_ms = totals.capacity_ms - totals.unpriced_ms
     return {
         "gpu_ms": totals.capacity_ms,
-        "priced_ms": priced_ms,
+        "priced_ms": totals.priced_ms,
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
         **_unverified(totals.busy_only_ms),
         "cost_usd": cost_usd,
-        "usd_per_gpu_hour": _price(priced_ms, totals.cost_usd),
+        "usd_per_gpu_hour": price(totals),
         **_waste(waste_usd),
         "has_example_rates": totals.has_example_rates,
     }
@@ -186,21 +185,18 @@ def _unverified(gpu_ms: int) -> Shape:
     return {"busy_unverified_ms": gpu_ms} if gpu_ms else {}
 
 
-def _price(gpu_ms: int, cost_usd: Decimal) -> str | None:
+def price(totals: Totals) -> str | None:
     """What a GPU-hour cost, to twelve places: exact for a rate (six), near enough for the average
     of several; None without priced time.
     """
-    if not gpu_ms:
+    if not totals.priced_ms:
         return None
-    price = pricing.usd(at_its_price(cost_usd, gpu_ms, HOUR_MS), TWELVE_PLACES)
-    digits = f"{price:f}".rstrip("0")
+    mean = pricing.usd(at_its_price(totals.cost_usd, totals.priced_ms, HOUR_MS), TWELVE_PLACES)
+    digits = f"{mean:f}".rstrip("0")
     return digits + "00" if digits.endswith(".") else digits
 
 
 def _spent(groups: Iterable[Group]) -> dict[str, Spent]:
     """Priced time and dollars by GPU model."""
-    spent = {
-        group.key: Spent(group.totals.capacity_ms - group.totals.unpriced_ms, group.totals.cost_usd)
-        for group in groups
-    }
+    spent = {group.key: Spent(group.totals.priced_ms, group.totals.cost_usd) for group in groups}
     return {key: each for key, each in spent.items() if each.gpu_ms}

@@ -8,14 +8,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import Count
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import leads
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.reports import months
-from fleetwatch.reports.models import Report
+from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
 from fleetwatch.reports.selectors import visible
 from fleetwatch.reports.statement import NO_USD, summed
@@ -45,6 +47,20 @@ class RateLine:
     least_usd: Decimal | None
     most_usd: Decimal | None
     cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class TeamLine:
+    """A team's newest version in a month: `approved_by` is "" where nobody approved it, and
+    `recipients` to how many it goes when the month is over.
+    """
+
+    slug: str
+    name: str
+    report: Report
+    cost_usd: Decimal
+    approved_by: str
+    recipients: int
 
 
 def may_decide(user: User, team: Team, now: datetime) -> bool:
@@ -78,6 +94,34 @@ def newest(slug: str) -> list[TeamMonth]:
         )
         for each, previous in zip(reports, before, strict=True)
     ]
+
+
+def lines_of(start: datetime) -> list[TeamLine]:
+    """The statements of the month that began then, of the teams that the reader sees, the dearest
+    first.
+    """
+    names = {team.slug: team.name or team.slug for team in visible_teams()}
+    recipients = dict(StatementRecipient.objects.values_list("team__slug").annotate(Count("pk")))
+    newest_of = (
+        visible()
+        .filter(kind=STATEMENT, start=start, subject__in=names)
+        .order_by("subject", "-version")
+        .distinct("subject")
+        .select_related("approval")
+        .defer("content")
+    )
+    lines = [
+        TeamLine(
+            slug=each.subject,
+            name=names[each.subject],
+            report=each,
+            cost_usd=each.cost_usd or NO_USD,
+            approved_by=each.approval.approved_by if hasattr(each, "approval") else "",
+            recipients=recipients.get(each.subject, 0),
+        )
+        for each in newest_of
+    ]
+    return sorted(lines, key=lambda line: (-line.cost_usd, line.slug))
 
 
 def _change(cost_usd: Decimal, before_usd: Decimal | None) -> Decimal | None:

@@ -38,11 +38,11 @@ needs_specification = pytest.mark.skipif(
 )
 
 
-def exported(report):
+def exported(report, **how):
     """The rows, null as None."""
     return [
         {name: cell or None for name, cell in row.items()}
-        for row in csv.DictReader(io.StringIO(download.focus(report)))
+        for row in csv.DictReader(io.StringIO(download.focus(report, **how)))
     ]
 
 
@@ -139,6 +139,44 @@ def test_the_costs_of_all_rows_sum_to_what_was_paid_and_prices_multiply_to_list_
             row["ListCost"]
         )
         assert abs(Decimal(row["ListCost"]) - Decimal(row["BilledCost"])) < Decimal("0.00001")
+
+
+def test_by_day_each_days_usage_has_its_own_rate_and_sums_to_the_months_row():
+    gpu = a_gpu()
+    a_rate("2", gpu=gpu, valid_to=OCTOBER + 24 * HOUR)
+    a_rate("0.333333", gpu=gpu, valid_from=OCTOBER + 24 * HOUR)
+    job = a_job(key="slurm/della/1", team="nlp")
+    counted(gpu, job=job, start=OCTOBER + 23 * HOUR)
+    counted(gpu, gpu_ms=HOUR_MS // 7, job=job, start=OCTOBER + 24 * HOUR)
+    counted(gpu, "free", HOUR_MS // 2, start=OCTOBER + 50 * HOUR)
+    counted(a_gpu(uuid="GPU-unpriced", model=None, node="gpu-05"), job=job)
+    computed()
+
+    whole, days = exported(newest()), exported(newest(), by_day=True)
+
+    shown = (
+        "ChargePeriodStart",
+        "ChargePeriodEnd",
+        "ListUnitPrice",
+        "BilledCost",
+        "PricingQuantity",
+    )
+    assert [tuple(row[name] for name in shown) for row in days] == [
+        ("2026-10-01T00:00:00Z", "2026-10-02T00:00:00Z", "2.00", "2.000000", "1.000000000"),
+        ("2026-10-02T00:00:00Z", "2026-10-03T00:00:00Z", "0.333333", "0.047619", "0.142857143"),
+        ("2026-10-03T00:00:00Z", "2026-10-04T00:00:00Z", "0.333333", "0.166667", "0.500000000"),
+    ]
+    assert [row["BilledCost"] for row in whole] == ["2.047619", "0.166667"]
+
+
+def test_a_version_from_before_days_were_kept_has_its_lines_whole():
+    a_fleet()
+    computed()
+    report = newest("nlp")
+    for line in report.content["lines"]:
+        del line["days"]
+
+    assert exported(report, by_day=True) == exported(report)
 
 
 def test_the_rows_of_a_statement_sum_to_it_with_its_corrections():

@@ -1,6 +1,7 @@
 """Reports: the months, one report, its files; and "compute now" for admins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,9 +20,10 @@ from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.report_pages import MAX_LINES, days, report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.reports import download, monthly, selectors
+from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import name_at
+from fleetwatch.reports.months import last_full, name_at
+from fleetwatch.reports.selectors import MonthLine
 
 MAX_DIGESTS = 12
 # name in the address -> how its content is made, and what it is
@@ -29,6 +31,7 @@ FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),
     "xlsx": (download.xlsx, XLSX, "xlsx"),
     "focus": (download.focus, CSV, "focus-1.2.csv"),
+    "focus-days": (partial(download.focus, by_day=True), CSV, "focus-1.2-days.csv"),
 }
 
 
@@ -39,7 +42,9 @@ FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
 def reports(request: HttpRequest) -> HttpResponse:
     """Each month's reports; to who does not see everything, the statements of his teams."""
     if sight() is None:
-        return render(request, "dashboard/reports.html", _months(request) | _digests())
+        months_of = _months(request)
+        shown = months_of | _month_statements(months_of["months"]) | _digests()
+        return render(request, "dashboard/reports.html", shown)
     statements = [(name_at(each.start, zone()), each) for each in selectors.own_statements()]
     own = {"page": "reports", "zone": zone(), "statements": statements, **_digests()}
     return render(request, "dashboard/own_statements.html", own)
@@ -113,6 +118,23 @@ def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     name = f"{download.name(report)}.{ending}"
     of = Interval(report.start, report.end)
     return file(request, make(report), name, of=of, content_type=content_type)
+
+
+def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
+    """The statements of the newest month that is over and computed, else of the running one."""
+    over = last_full(timezone.now(), zone())
+    computed = [line for line in lines if line.fleet]
+    newest = next((line for line in computed if line.name <= over), next(iter(computed), None))
+    if newest is None or newest.fleet is None:
+        return {}
+    statements = team_months.lines_of(newest.fleet.start)
+    return {
+        "month_of": newest.name,
+        "fleet_pk": newest.fleet.pk,
+        "statements": statements,
+        "approved": sum(bool(line.approved_by) for line in statements),
+        "max_statements": f":{MAX_LINES}",
+    }
 
 
 def _digests() -> dict[str, Any]:

@@ -2,21 +2,23 @@
 https://focus.finops.org
 
 One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the
-month; and one line of what is paid beside it: corrections of closed months, commitments for GPUs
-that were not there, booked differences to invoices. We are provider, publisher and invoice issuer
-to our own teams, so the four costs are the showback's. BilledCost and EffectiveCost are the
-statement's micro-dollars and sum to what the fleet paid; ListCost and ContractedCost are price
-times quantity, as the specification demands, and differ from them by what rounding moved. Time
-without a rate is no charge and has no row.
+month, or of each of its days; and one line of what is paid beside it: corrections of closed months,
+commitments for GPUs that were not there, booked differences to invoices. We are provider, publisher
+and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and
+EffectiveCost are the statement's micro-dollars and sum to what the fleet paid; ListCost and
+ContractedCost are price times quantity, as the specification demands, and differ from them by what
+rounding moved. Time without a rate is no charge and has no row.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell, hours
 from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape
@@ -44,22 +46,25 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(contents: Iterable[Shape]) -> list[list[Cell]]:
+def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]:
     """One row per charge of statements, and of what the fleet's report has beside them, in the
-    order of COLUMNS.
+    order of COLUMNS; with `by_day` usage has a row per day, and the sums are the same.
     """
-    charges = (_account(content) | charge for content in contents for charge in _charges(content))
+    charges = (
+        _account(content) | charge for content in contents for charge in _charges(content, by_day)
+    )
     return [[charge.get(name) for name in COLUMNS] for charge in charges]
 
 
-def _charges(content: Shape) -> list[Charge]:
+def _charges(content: Shape, by_day: bool) -> list[Charge]:
     """Of a statement its lines and its corrections: they sum to what it comes to with these. Of the
     fleet's report what is in no statement; with all statements it sums to what was paid.
     """
     is_fleet = "team" not in content
     lines = content["own_lines"] if is_fleet else content["lines"]
+    days = _days_of(content) if by_day else ()
     return [
-        *(_used(content, line) for line in lines if line["priced_ms"]),
+        *(charge for line in lines for charge in _usage(content, line, days)),
         *(
             _correction(content, line)
             for line in content["adjustments"]
@@ -72,6 +77,29 @@ def _charges(content: Shape) -> list[Charge]:
         ),
         *(_booked(content, line) for line in content.get("invoice_lines", [])),
     ]
+
+
+def _days_of(content: Shape) -> Sequence[Interval]:
+    start, end = (datetime.fromisoformat(content[end]) for end in ("from", "to"))
+    return boundaries.days(Interval(start, end), ZoneInfo(content["zone"]))
+
+
+def _usage(content: Shape, line: Shape, days: Sequence[Interval]) -> Iterator[Charge]:
+    """The line's charge; with the month's days one for each of its own. A version from before days
+    were kept has the line as one.
+    """
+    if not line["priced_ms"]:
+        return
+    if not days or "days" not in line:
+        yield _used(content, line)
+        return
+    for each in line["days"]:
+        day = days[each["day"]]
+        period = {
+            "ChargePeriodStart": f"{day.start:{MOMENT}}",
+            "ChargePeriodEnd": f"{day.end:{MOMENT}}",
+        }
+        yield _used(content, line | each) | period
 
 
 def _used(content: Shape, line: Shape) -> Charge:
