@@ -35,7 +35,7 @@ def test_the_own_teams_months_are_listed_with_their_files(lead, client):
 
     page = client.get("/reports").content.decode()
 
-    assert f'href="/reports/{newest("nlp").pk}"' in page
+    assert 'href="/teams/nlp/2026-10"' in page
     assert "$9.00" in page
     assert f'href="/reports/{newest("vision").pk}"' not in page
     assert "$19" not in page  # what the fleet cost
