@@ -95,7 +95,7 @@ def _usage(content: Shape, line: Shape, days: Sequence[Interval]) -> Iterator[Ch
         return
     for each in line["days"]:
         day = days[each["day"]]
-        period = {
+        period: Charge = {
             "ChargePeriodStart": f"{day.start:{MOMENT}}",
             "ChargePeriodEnd": f"{day.end:{MOMENT}}",
         }
