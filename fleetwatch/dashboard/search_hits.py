@@ -32,13 +32,25 @@ _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """A line of a breakdown of costs, by its key; `pk` of one whose lines are rows."""
+
+    group_by: str
+    key: str
+    pk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that is called so: what it is, its name, where it lies, and a word about it."""
+    """Something that is called so: what it is, its name, where it lies, and a word about it;
+    `subject` is what its GPU time is summed by, None of what has none.
+    """
 
     kind: str
     name: str
     address: str
     about: str = ""
+    subject: Subject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +149,15 @@ def _numbered_gpus(text: str) -> Iterator[Hit]:
 def _gpu(gpu: GPU) -> Hit:
     number = "" if gpu.index is None else f" · GPU {gpu.index}"
     about = " · ".join(part for part in (gpu.model_name, gpu.uuid) if part)
-    return Hit("GPU", f"{gpu.node.name}{number}", reverse("gpu", args=[gpu.uuid]), about)
+    address = reverse("gpu", args=[gpu.uuid])
+    return Hit("GPU", f"{gpu.node.name}{number}", address, about, Subject("gpu", gpu.uuid, gpu.pk))
 
 
 def _nodes(text: str, limit: int) -> Iterator[Hit]:
     rows = Node.objects.filter(name__icontains=text) if sight() is None else Node.objects.none()
     for node in rows.order_by("name")[:limit]:
-        yield Hit("node", node.name, reverse("node", args=[node.name]))
+        address = reverse("node", args=[node.name])
+        yield Hit("node", node.name, address, subject=Subject("node", node.name, node.pk))
 
 
 def _gpus(text: str, limit: int) -> Iterator[Hit]:
@@ -155,15 +169,16 @@ def _gpus(text: str, limit: int) -> Iterator[Hit]:
 def _teams(text: str, limit: int) -> Iterator[Hit]:
     rows = visible_teams().filter(Q(slug__icontains=text) | Q(name__icontains=text))
     for team in rows[:limit]:
-        about = team.slug if team.name else ""
-        yield Hit("team", team.name or team.slug, reverse("team", args=[team.slug]), about)
+        about = team.slug if team.name not in ("", team.slug) else ""
+        address = reverse("team", args=[team.slug])
+        yield Hit("team", team.name or team.slug, address, about, Subject("team", team.slug))
 
 
 def _users(text: str, limit: int) -> Iterator[Hit]:
     rows = visible(Job.objects.filter(user__icontains=text)).exclude(user="").order_by("user")
     for user in rows.values_list("user", flat=True).distinct()[:limit]:
         address = f"{reverse('jobs')}?{urlencode({'user': user})}"
-        yield Hit("user", user, address, "their jobs")
+        yield Hit("user", user, address, "their jobs", Subject("user", user))
 
 
 def _jobs(text: str, limit: int) -> Iterator[Hit]:
@@ -176,7 +191,8 @@ def _jobs(text: str, limit: int) -> Iterator[Hit]:
         )
         state = "" if job.end_ms else "running"
         about = " · ".join(part for part in (job.key, owner, state) if part)
-        yield Hit("job", job.name or job.key, reverse("job", args=[job.key]), about)
+        address = reverse("job", args=[job.key])
+        yield Hit("job", job.name or job.key, address, about, Subject("job", job.key, job.pk))
 
 
 def _findings(text: str, limit: int) -> Iterator[Hit]:

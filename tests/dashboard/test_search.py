@@ -60,6 +60,22 @@ def test_what_is_typed_is_answered_in_a_list_that_keys_go_through(admin, fleet):
     assert "Nothing has that name" in admin.get("/search/quick?q=zz").content.decode()
 
 
+def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
+    factories.rate("2.00")
+    gpu = GPU.objects.get(uuid="GPU-5")
+    job = factories.job("slurm/della/8", name="tune", user="priya", team="nlp")
+    factories.entry(gpu, hours_ago=48, held_by=job).save()
+    factories.entry(gpu, hours_ago=24 * 7 + 1, held_by=job).save()  # a week and an hour: not in it
+
+    costs = {
+        asked: tight(admin.get("/search", {"q": asked}).content.decode()).count(">$2.00<")
+        for asked in ("tune", "priya", "nlp", "l40s-05", "l40s-05 4", "glossary")
+    }
+
+    # priya: the user and the job; the node and its one GPU that worked
+    assert costs == {"tune": 1, "priya": 2, "nlp": 1, "l40s-05": 2, "l40s-05 4": 0, "glossary": 0}
+
+
 def test_who_is_lost_has_the_rail_and_the_search(admin):
     page = admin.get("/nodes/nowhere").content.decode()
 

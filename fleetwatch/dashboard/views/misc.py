@@ -14,6 +14,7 @@ from fleetwatch.dashboard import words
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.search_dollars import DAYS, dollars_of
 from fleetwatch.dashboard.search_hits import hits
 from fleetwatch.dashboard.showing import Context, shows
 
@@ -23,9 +24,10 @@ THEME_MAX_AGE_S = 365 * 86_400
 
 
 @shows("dashboard/search.html", "search", "q")
-def search(request: HttpRequest, _: Period) -> Context:
+def search(request: HttpRequest, period: Period) -> Context:
     text = request.GET.get("q", "").strip()
-    return {"text": text, "hits": hits(text, cast("User", request.user), limit=MAX_HITS)}
+    every = hits(text, cast("User", request.user), limit=MAX_HITS)
+    return {"text": text, "hits": every, "dollars": dollars_of(every, period.now), "days": DAYS}
 
 
 @shows("dashboard/_search_hits.html", "search", "q", is_part=True)

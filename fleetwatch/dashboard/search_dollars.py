@@ -1,0 +1,43 @@
+"""What the things that a search found cost lately, in one look at the ledger."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from fleetwatch.dashboard.search_hits import Hit, Subject
+from fleetwatch.figures import selectors as costs
+from fleetwatch.lib.intervals import Interval
+
+DAYS = 7
+
+
+def dollars_of(hits: Iterable[Hit], now: datetime) -> Mapping[Subject, Decimal]:
+    """By the subject of each hit that has one what its GPU time of the last week cost, as far as
+    the reader sees that time; of what had none there is nothing.
+    """
+    by_group: dict[str, set[Subject]] = defaultdict(set)
+    for hit in hits:
+        if hit.subject is not None:
+            by_group[hit.subject.group_by].add(hit.subject)
+    if not by_group:
+        return {}
+    seen = costs.look(Interval(now - timedelta(days=DAYS), now), *by_group)
+    return {
+        subject: cost_by_key[subject.key]
+        for group_by, subjects in by_group.items()
+        if (cost_by_key := _by_key(seen, group_by, subjects))
+        for subject in subjects
+        if subject.key in cost_by_key
+    }
+
+
+def _by_key(
+    seen: costs.Look, group_by: str, subjects: Collection[Subject]
+) -> Mapping[str, Decimal]:
+    """What each of these groups cost; nothing is summed of the others, which may be many."""
+    keys = {subject.key for subject in subjects}
+    ids = [subject.pk for subject in subjects if subject.pk is not None] or [
+        number for number, (key, _) in seen.lines(group_by, ()).items() if key in keys
+    ]
+    return {group.key: group.totals.cost_usd for group in seen.of(group_by, ids).by(group_by)}
