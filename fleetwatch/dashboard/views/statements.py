@@ -20,12 +20,12 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
+from fleetwatch.alerts.messaging.team_routes import offered_channels
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import MAX_LINES, report_context
 from fleetwatch.dashboard.showing import Context, existing
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.notify.models import Channel
 from fleetwatch.reports import months, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
@@ -111,11 +111,10 @@ def _sent_to(user: User, of: Team, now: datetime) -> Context:
     if not team_months.may_decide(user, of, now):
         return {"may_decide": False}
     recipients = StatementRecipient.objects.filter(team=of).select_related("channel")
-    channels = Channel.objects.order_by("name")
     return {
         "may_decide": True,
         "recipients": recipients.order_by("pk"),
-        "channels": [(str(each.pk), each.name) for each in channels],
+        "channels": [(str(each.pk), each.name) for each in offered_channels()],
     }
 
 
@@ -149,7 +148,7 @@ def _send(asked: Asked, of: Team, month: str) -> str:
 
 
 def _add(asked: Asked, of: Team, _: str) -> str:
-    channel = Channel.objects.filter(pk=asked.number("channel", low=1, high=2**31)).first()
+    channel = offered_channels().filter(pk=asked.number("channel", low=1, high=2**31)).first()
     if channel is None:
         raise RefusedFieldError("Choose a channel, please.", field="channel")
     statement_sending.add_recipient(of, channel, asked.text("address"), now=asked.now, by=asked.by)
