@@ -1,5 +1,6 @@
 """The ledger's policy: its thresholds, and what would change if some of them were others."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ HOURS = ("1", "6", "24", "168")  # that are judged twice
 HOUR_CHOICES = [(each, f"the last {each} h") for each in HOURS]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
+_UNIT = re.compile("_(s|w|ratio|bytes|bytes_s)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Threshold:
     """One of the policy's: its value in force, the one that is tried, and why it is there."""
 
     name: str
+    label: str
     unit: str
     reason: str
     value: float
@@ -97,6 +100,11 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
     return {"lines": lines, "interval": interval, "moved": any(line.more_ms for line in lines)}
 
 
+def _label(name: str) -> str:
+    """The name in words, without its unit: that stands beside the value."""
+    return _UNIT.sub("", name).replace("_", " ").capitalize()
+
+
 def _threshold(
     field: object, in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
 ) -> Threshold:
@@ -104,5 +112,11 @@ def _threshold(
     about = field.metadata  # type: ignore[attr-defined]
     value: float = getattr(in_force, name)
     return Threshold(
-        name, about["unit"], about["reason"], value, asked.get(name, ""), errors.get(name, "")
+        name=name,
+        label=_label(name),
+        unit="" if about["unit"] == "ratio" else about["unit"],
+        reason=about["reason"],
+        value=value,
+        tried=asked.get(name, ""),
+        error=errors.get(name, ""),
     )

@@ -28,7 +28,7 @@ TREND_MONTHS = 6
 @dataclass(frozen=True, slots=True)
 class TeamMonth:
     """What a month came to: its newest version, and its change against the month before, None where
-    that one is not there.
+    that one is not there, or one of the two is not over.
     """
 
     name: str  # 2026-10
@@ -83,14 +83,14 @@ def newest(slug: str) -> list[TeamMonth]:
         .defer("content")
     )
     reports = list(rows)
-    before = [*(each.cost_usd for each in reports[1:]), None][: len(reports)]
+    before = [*reports[1:], None][: len(reports)]
     return [
         TeamMonth(
             months.name_at(each.start, zone()),
             each,
             each.cost_usd,
             Decimal(each.wasted or 0),
-            _change(each.cost_usd, previous),
+            _change(each, previous),
         )
         for each, previous in zip(reports, before, strict=True)
     ]
@@ -124,8 +124,13 @@ def lines_of(start: datetime) -> list[TeamLine]:
     return sorted(lines, key=lambda line: (-line.cost_usd, line.slug))
 
 
-def _change(cost_usd: Decimal, before_usd: Decimal | None) -> Decimal | None:
-    return cost_usd / before_usd - 1 if before_usd else None
+def _change(month: Any, before: Any) -> Decimal | None:
+    """None where the two are no whole months in a row, or the first was free."""
+    is_over = months.name_at(month.end, zone()) != months.name_at(month.start, zone())
+    if before is None or before.end != month.start or not is_over or not before.cost_usd:
+        return None
+    change: Decimal = month.cost_usd / before.cost_usd - 1
+    return change
 
 
 def trend(months_of: Sequence[TeamMonth], name: str) -> list[TeamMonth]:

@@ -164,9 +164,9 @@ def test_by_day_each_days_usage_has_its_own_rate_and_sums_to_the_months_row():
     assert [tuple(row[name] for name in shown) for row in days] == [
         ("2026-10-01T00:00:00Z", "2026-10-02T00:00:00Z", "2.00", "2.000000", "1.000000000"),
         ("2026-10-02T00:00:00Z", "2026-10-03T00:00:00Z", "0.333333", "0.047619", "0.142856944"),
-        ("2026-10-03T00:00:00Z", "2026-10-04T00:00:00Z", "0.333333", "0.166667", "0.500000000"),
+        ("2026-10-03T00:00:00Z", "2026-10-04T00:00:00Z", "0.333333", "0.166666", "0.500000000"),
     ]
-    assert [row["BilledCost"] for row in whole] == ["2.047619", "0.166667"]
+    assert [row["BilledCost"] for row in whole] == ["2.047619", "0.166666"]
 
 
 def test_a_version_from_before_days_were_kept_has_its_lines_whole():
