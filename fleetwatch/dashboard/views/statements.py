@@ -74,7 +74,10 @@ def _page(
         **(_statement(shown, of, month, now) if shown else {}),
     }
     status = 422 if errors else 200
-    return render(request, "dashboard/team_statement.html", context, status=status)
+    response = render(request, "dashboard/team_statement.html", context, status=status)
+    if not (line and line.is_open):
+        response["HX-Refresh"] = "true"  # read by the progress alone, which asks until it is over
+    return response
 
 
 def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
