@@ -69,11 +69,18 @@ def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
 
     costs = {
         asked: tight(admin.get("/search", {"q": asked}).content.decode()).count(">$2.00<")
-        for asked in ("tune", "priya", "nlp", "l40s-05", "l40s-05 4", "glossary")
+        for asked in ("tune", "priya", "nlp", "l40s-05", "l40s-05 5", "l40s-05 4", "glossary")
     }
 
-    # priya: the user and the job; the node and its one GPU that worked
-    assert costs == {"tune": 1, "priya": 2, "nlp": 1, "l40s-05": 2, "l40s-05 4": 0, "glossary": 0}
+    assert costs == {
+        "tune": 1,
+        "priya": 2,  # the user and the job
+        "nlp": 1,
+        "l40s-05": 1,
+        "l40s-05 5": 1,
+        "l40s-05 4": 0,
+        "glossary": 0,
+    }
 
 
 def test_who_is_lost_has_the_rail_and_the_search(admin):
