@@ -72,6 +72,7 @@ PLACES = (
     Place("jobs", "Jobs"),
     Place("waste", "Waste", "idle breakdown"),
     Place("costs", "Costs", "explorer spend"),
+    Place("capacity", "Capacity", "allocation what if queue commitments"),
     Place("findings", "Savings", "findings inbox"),
     Place("causes", "Causes"),
     Place("alerts", "Alerts", "incidents"),
