@@ -59,25 +59,30 @@ def team_statement(request: HttpRequest, slug: str, month: str) -> HttpResponse:
 def _page(
     request: HttpRequest, of: Team, month: str, *, errors: dict[str, str] | None = None
 ) -> HttpResponse:
+    context = _form(request, errors or {}) | _month(cast("User", request.user), of, month)
+    status = 422 if errors else 200
+    response = render(request, "dashboard/team_statement.html", context, status=status)
+    line = context["line"]
+    if not (line and line.is_open):
+        response["HX-Refresh"] = "true"  # read by the progress alone, which asks until it is over
+    return response
+
+
+def _month(user: User, of: Team, month: str) -> Context:
+    """What is known of the team's month. Raises Http404 of one that nobody knows."""
     now = timezone.now()
     every = team_months.newest(of.slug)
     lines = selectors.month_lines(now)
     shown = {each.name: each.report for each in every}.get(month)
     line = {each.name: each for each in lines}.get(month)
     existing(shown or line)
-    context: Context = {
-        **_form(request, errors or {}),
+    return {
         **{"now": now, "team": of, "month": month, "line": line},
         "months": [each.name for each in lines],
         **_trend(every, month),
-        **_sent_to(cast("User", request.user), of, now),
+        **_sent_to(user, of, now),
         **(_statement(shown, of, month, now) if shown else {}),
     }
-    status = 422 if errors else 200
-    response = render(request, "dashboard/team_statement.html", context, status=status)
-    if not (line and line.is_open):
-        response["HX-Refresh"] = "true"  # read by the progress alone, which asks until it is over
-    return response
 
 
 def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
