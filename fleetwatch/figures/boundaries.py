@@ -29,10 +29,10 @@ def outward(interval: Interval, zone: ZoneInfo) -> Interval:
 
 
 def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
-    """Starts of the UTC clock hours or of the zone's days (23 to 25 h) that the interval touches,
-    in order.
+    """Starts of the UTC clock hours, or of the zone's days (23 to 25 h), weeks or months, that the
+    interval touches, in order.
     """
-    start = floor_hour(interval.start) if step == "hour" else midnight(interval.start, zone)
+    start = beginning(interval.start, step, zone)
     starts = []
     while start < interval.end:
         starts.append(start)
@@ -40,9 +40,30 @@ def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
     return starts
 
 
+def beginning(moment: datetime, step: str, zone: ZoneInfo) -> datetime:
+    """Where the hour, or the zone's day, week (from Monday) or month, begins that holds the
+    moment.
+    """
+    match step:
+        case "hour":
+            return floor_hour(moment)
+        case "week":
+            return midnight(moment, zone, days=-moment.astimezone(zone).weekday())
+        case "month":
+            return month(moment, zone).start
+    return midnight(moment, zone)
+
+
 def following(start: datetime, step: str, zone: ZoneInfo) -> datetime:
-    """Where the hour or the zone's day ends that begins then."""
-    return start + timedelta(hours=1) if step == "hour" else midnight(start, zone, days=1)
+    """Where the hour, or the zone's day, week or month, ends that begins then."""
+    match step:
+        case "hour":
+            return start + timedelta(hours=1)
+        case "week":
+            return midnight(start, zone, days=7)
+        case "month":
+            return month(start, zone).end
+    return midnight(start, zone, days=1)
 
 
 def days(interval: Interval, zone: ZoneInfo) -> list[Interval]:

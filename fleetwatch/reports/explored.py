@@ -55,19 +55,19 @@ class Explored:
 
 def explored(
     interval: Interval,
-    before: Interval,
+    before: Interval | None,
     group_by: str,
     *,
     scope: Scope = EVERYTHING,
     size: int = ALL,
 ) -> Explored:
     """Costs of the interval by a grouping of figures or by state, in `size` lines, each beside what
-    it cost in `before`, where the ledger knows all of that.
+    it cost in `before`, where the ledger knows all of that (None: beside nothing).
 
     Jobs come and go: their lines are compared with nothing. Raises ValueError for another group_by.
     """
     seen = _look(interval, group_by, scope)
-    then = _look(before, group_by, scope) if _is_known(before) else None
+    then = _look(before, group_by, scope) if before and _is_known(before) else None
     lines, others = _jobs(seen, size) if group_by == "job" else _groups(seen, then, group_by, size)
     whole = Compared("", "Total", seen.totals(), then.totals() if then else None)
     return Explored(interval, before if then else None, group_by, lines, others, whole)

@@ -188,9 +188,27 @@ async function draw(el) {
   el.on("plotly_click", (event) => {
     const cell = cellAt(event);
     if (cell) location.assign(`${cell.link}?${periodOf(cell)}`);
+    else drill(el, event);
   });
   el.on("plotly_hover", (event) => point(el, event));
   el.on("plotly_unhover", () => point(el));
+}
+
+/** From a part of a bar to what it is made of, over the bar's time. */
+function drill(el, event) {
+  const part = partAt(el, event);
+  if (!part?.data.meta?.link) return;
+  const [from, to] = stepsAround(el, at(part.x), at(part.x) + 1);
+  const zone = new URLSearchParams(location.search).get("tz");
+  location.assign(`${part.data.meta.link}&${new URLSearchParams({ from, to, ...(zone ? { tz: zone } : {}) })}`);
+}
+
+/** The part under the pointer, of those that stand on each other there: Plotly names them all. */
+function partAt(el, event) {
+  const { yaxis } = event.points[0];
+  const height = yaxis.p2d(event.event.clientY - el.getBoundingClientRect().top - yaxis._offset);
+  let top = 0;
+  return event.points.toSorted((one, other) => one.curveNumber - other.curveNumber).find((point) => (top += point.y) >= height);
 }
 
 /** The cell of a map that the pointer is at: its row's link, from when to when; undefined for what leads nowhere. */

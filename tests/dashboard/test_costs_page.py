@@ -60,10 +60,77 @@ def test_a_line_leads_to_what_it_is_made_of(explorer):
     by_user = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=user&team=nlp")
 
     assert (
-        'href="/costs?from=now-2h&amp;to=now&amp;node=node-001&amp;group_by=user&amp;team=nlp"'
+        'href="/costs?node=node-001&amp;group_by=user&amp;team=nlp&amp;from=now-2h&amp;to=now"'
         in page
     )
     assert "group_by=job&amp;user=%3D1%2B1" in by_user
+
+
+def test_a_period_is_compared_with_nothing_where_nobody_wants_it(explorer):
+    alone = f"{TWO_HOURS}&cmp=none"
+    answer = explorer.get(f"/costs?{alone}")
+    page = tight(answer.content.decode())
+    [row, *_] = csv.DictReader(io.StringIO(explorer.get(f"/costs.csv?{alone}").content.decode()))
+
+    assert answer.context["seen"].before is None
+    assert "compare with the period before" in page
+    assert "sort=change" not in page
+    assert row["before_cost_usd"] == ""
+    # the rail, what a line is made of and the files keep it
+    assert f'href="/overview?{alone}"'.replace("&", "&amp;") in page
+    assert "cmp=none&amp;group_by=user&amp;team=nlp" in page
+    assert "group_by=team&amp;cmp=none" in page
+    assert "There is no `cmp` &#x27;nap&#x27;; there are prev, none" in page_of(
+        explorer, "/costs?cmp=nap"
+    )
+
+
+def test_the_overview_is_compared_unless_nobody_wants_it(admin):
+    gpu = factories.gpu(factories.node(), hours=4)
+    factories.rate("2.00")
+    Entry.objects.bulk_create(
+        factories.entry(
+            gpu, hours_ago=ago, state="orphaned", gpu_ms=3_600_000 if ago < 3 else 1_800_000
+        )
+        for ago in (1, 2, 3, 4)
+    )
+
+    assert admin.get(f"/?{TWO_HOURS}").context["change"].wasted == 1
+    assert admin.get(f"/?{TWO_HOURS}&cmp=none").context["change"].wasted is None
+
+
+@pytest.mark.parametrize(
+    ("step", "dollars"), [("hour", [2, 2, 2, 2]), ("day", [8]), ("week", [8]), ("month", [8])]
+)
+def test_a_step_is_an_hour_a_day_a_week_or_a_month(explorer, step, dollars):
+    for group_by in ("team", "state"):
+        figure = explorer.get(
+            f"/charts/costs?from=now-4h&to=now&group_by={group_by}&step={step}"
+        ).json()
+
+        dollars_of = (each["customdata"] for each in figure["data"])
+        shown = [sum(usd) for usd in zip(*dollars_of, strict=True)]
+        assert shown == dollars
+        assert figure["title"].startswith(f"Dollars per {step} by ")
+
+
+def test_a_step_that_is_too_fine_is_said_and_not_drawn(explorer):
+    page = page_of(explorer, "/costs?from=now-30d&to=now&step=hour")
+
+    assert "There is no `step` &#x27;hour&#x27;; there are day, week, month" in page
+    assert "step=day" in page
+    assert explorer.get("/charts/costs?from=now-30d&to=now&step=hour").status_code == 404
+
+
+def test_a_part_of_a_bar_leads_to_what_it_is_made_of(explorer):
+    of_team = explorer.get("/charts/costs?from=now-4h&to=now&group_by=team&node=node-001").json()
+    of_state = explorer.get("/charts/spend?from=now-4h&to=now").json()
+    of_gpu = explorer.get("/charts/spend?from=now-4h&to=now&gpu=GPU-node-001-0").json()
+
+    links = [part["meta"].get("link") for part in of_team["data"]]
+    assert links == ["/costs?node=node-001&group_by=user&team=nlp", None]
+    assert of_state["data"][0]["meta"]["link"] == "/costs?group_by=team&state=useful"
+    assert "link" not in of_gpu["data"][0]["meta"]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +204,7 @@ def test_the_files_have_every_line_and_no_formula(explorer):
         ("/costs.csv?group_by=nap", 422),
         ("/costs.csv?from=never", 422),
         ("/costs.csv?nap=1", 422),
+        ("/costs.csv?cmp=nap", 422),
     ],
 )
 def test_a_file_that_can_not_be_made_is_refused(explorer, address, status):

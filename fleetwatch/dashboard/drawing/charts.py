@@ -426,7 +426,7 @@ class Kind:
 
 CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
-    "costs": Kind(spending.by_group, ("group_by", *SUBJECTS, *PERIOD)),
+    "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team",)),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),

@@ -36,8 +36,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An hour or a day, or what of it lies in a period: from when to when, how long the whole is,
-    and of how much the ledger knows.
+    """A step (an hour, day, week or month), or what of it lies in a period: from when to when, how
+    long the whole is, and of how much the ledger knows.
     """
 
     start: datetime
@@ -70,8 +70,8 @@ class Part:
 
 
 def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) -> Figure:
-    """Stacked dollars per hour or per day, the parts in their order from below: bars, or an area
-    where they would be too many.
+    """Stacked dollars per step, the parts in their order from below: bars, or an area where they
+    would be too many.
 
     A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
     day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
@@ -116,7 +116,7 @@ def _place(bars: Sequence[Bar], step: str) -> Figure:
 
 def _hover(bars: Sequence[Bar], step: str) -> str:
     """How a bar is named: a day by its date where it begins at midnight as it is shown."""
-    is_of_days = step == "day" and not any(bar.start.hour for bar in bars[1:])
+    is_of_days = step != "hour" and not any(bar.start.hour for bar in bars[1:])
     return _HOVER["day" if is_of_days else "hour"]
 
 

@@ -1,8 +1,9 @@
 """Dollars over time: by state, and by whatever they are grouped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import groupby
 
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import figures
@@ -15,62 +16,127 @@ from fleetwatch.dashboard.drawing.chart import (
     text_of,
 )
 from fleetwatch.dashboard.drawing.figures import Bar, Part
+from fleetwatch.dashboard.opened_costs import opened_by
+from fleetwatch.dashboard.parameters import SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Bucket
+from fleetwatch.figures.selectors import Bucket, Parts
+from fleetwatch.figures.totals import together
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import to_ms
 
+STEPS = ("hour", "day", "week", "month")
 LARGEST = 7  # groups with a colour of their own
 LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 
+def steps_of(period: Period) -> tuple[str, ...]:
+    """In which steps the period can be drawn: the finest with no more than MAX_POINTS, and coarser
+    ones.
+    """
+    return STEPS[STEPS.index(period.timeframe.step) :]
+
+
 def by_state(params: Params, period: Period) -> Chart:
-    """Dollars per hour or day, by state."""
-    step = period.timeframe.step
-    buckets = costs.dollars_over_time(period.interval, step, scope=scope_asked(params))
+    """Dollars per step, by state. Raises NoSuchChartError for a step that can't be drawn."""
+    step = _step_asked(params, period)
+    buckets = _coarser(
+        costs.dollars_over_time(period.interval, _read_in(step), scope=scope_asked(params)),
+        step,
+        period,
+    )
     dollars = [bucket.totals.shown_cost for bucket in buckets]
+    links = opened_by("state", STATES, _subjects(params))
     parts = [
-        Part(state.label, state.name, [_rounded(usd[state.name]) for usd in dollars])
+        Part(
+            state.label,
+            state.name,
+            [_rounded(usd[state.name]) for usd in dollars],
+            links.get(state.name, ""),
+        )
         for state in words.SHOWN
     ]
-    return _chart(f"Dollars per {step} by state", buckets, parts, period)
+    return _chart(f"Dollars per {step} by state", buckets, parts, period, step)
 
 
 def by_group(params: Params, period: Period) -> Chart:
-    """Dollars per hour or day of the groups that cost most, of all others, and of nobody.
+    """Dollars per step of the groups that cost most, of all others, and of nobody.
 
-    Raises NoSuchChartError for a grouping that there is not.
+    Raises NoSuchChartError for a grouping that there is not, or a step that can't be drawn.
     """
     group_by = params.get("group_by") or "team"
     if group_by == "state":
         return by_state(params, period)
     if group_by not in costs.GROUPS:
         raise NoSuchChartError(group_by)
-    step = period.timeframe.step
+    step = _step_asked(params, period)
     seen = costs.largest_over_time(
-        period.interval, group_by, step, LARGEST, scope=scope_asked(params)
+        period.interval, group_by, _read_in(step), LARGEST, scope=scope_asked(params)
     )
-    parts = [
-        *(_part(line.label, f"group-{n}", line.buckets) for n, line in enumerate(seen.largest, 1)),
-        _part("All others", "others", seen.others),
-        _part("Unallocated", "free", seen.unallocated),
-    ]
+    links = opened_by(group_by, [line.key for line in seen.largest], _subjects(params))
     title = f"Dollars per {step} by {group_by.replace('_', ' ')}"
-    return _chart(title, seen.whole, [part for part in parts if part.dollars], period)
+    parts = _parts(seen, links, step, period)
+    return _chart(title, _coarser(seen.whole, step, period), parts, period, step)
 
 
-def _part(label: str, token: str, buckets: Sequence[Bucket]) -> Part:
-    return Part(label, token, [_rounded(bucket.totals.cost_usd) for bucket in buckets])
+def _parts(seen: Parts, links: Mapping[str, str], step: str, period: Period) -> list[Part]:
+    """The largest groups, all others, and nobody's; `links` by group lead to their own costs."""
+    groups = [
+        *(
+            (line.label, f"group-{n}", line.buckets, line.key)
+            for n, line in enumerate(seen.largest, 1)
+        ),
+        ("All others", "others", seen.others, ""),
+        ("Unallocated", "free", seen.unallocated, ""),
+    ]
+    return [
+        Part(label, token, _dollars(_coarser(buckets, step, period)), links.get(key, ""))
+        for label, token, buckets, key in groups
+        if buckets
+    ]
+
+
+def _step_asked(params: Params, period: Period) -> str:
+    """Raises NoSuchChartError for one that the period can't be drawn in."""
+    step = params.get("step") or period.timeframe.step
+    if step not in steps_of(period):
+        raise NoSuchChartError(step)
+    return step
+
+
+def _read_in(step: str) -> str:
+    """The steps that the ledger's time is read in."""
+    return step if step in costs.STEPS else "day"
+
+
+def _coarser(buckets: Sequence[Bucket], step: str, period: Period) -> Sequence[Bucket]:
+    """Days as the weeks or months that they make; hours and days as they are."""
+    if step in costs.STEPS:
+        return buckets
+    of_step = groupby(buckets, lambda each: boundaries.beginning(each.start, step, period.zone))
+    return [Bucket(start, together(each.totals for each in days)) for start, days in of_step]
+
+
+def _subjects(params: Params) -> dict[str, str] | None:
+    """What the chart is narrowed to, as a page of costs would be; None where no such page is."""
+    if params.get("gpu") or params.get("job"):
+        return None
+    return {name: params[name] for name in SUBJECTS if params.get(name)}
+
+
+def _dollars(buckets: Sequence[Bucket]) -> list[float]:
+    return [_rounded(bucket.totals.cost_usd) for bucket in buckets]
 
 
 def _rounded(usd: Decimal) -> float:
     return round(float(usd), 6)
 
 
-def _chart(title: str, whole: Sequence[Bucket], parts: Sequence[Part], period: Period) -> Chart:
+def _chart(
+    title: str, whole: Sequence[Bucket], parts: Sequence[Part], period: Period, step: str
+) -> Chart:
     """Parts of the same buckets as the whole."""
-    step = period.timeframe.step
     shown = spent_bars(whole, step, period)
     bars = [bar for _, bar in shown]
     parts = [replace(part, dollars=_of_buckets(part, whole, shown)) for part in parts]

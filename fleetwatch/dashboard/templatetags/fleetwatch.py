@@ -22,6 +22,7 @@ from django.utils.safestring import SafeString
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.choices import LONGEST
+from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -388,6 +389,8 @@ def carried(context: Context, to: str) -> str:
     kept = [name for name in FILTERS if name in target and ("from" in target or name != "state")]
     pairs = _carried_period(context) if "from" in target else []
     pairs += [(name, filters[name]) for name in kept if filters.get(name)]
+    if COMPARE in target and context.get("comparison", PREVIOUS) != PREVIOUS:
+        pairs.append((COMPARE, context["comparison"]))
     return f"?{urlencode(pairs)}" if pairs else ""
 
 

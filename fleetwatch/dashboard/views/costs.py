@@ -1,7 +1,6 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
 from collections.abc import Callable, Sequence
-from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -10,13 +9,19 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.choices import LONGEST, chosen
-from fleetwatch.dashboard.drawing.spending import LARGEST
+from fleetwatch.dashboard.compared_period import (
+    COMPARE,
+    COMPARISONS,
+    compared_with,
+    period_before,
+)
+from fleetwatch.dashboard.drawing.spending import LARGEST, steps_of
+from fleetwatch.dashboard.opened_costs import opened_by
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.explored import Explored, explored, table
 from fleetwatch.reports.exports.files import to_csv, to_xlsx
@@ -32,16 +37,6 @@ GROUPS = {
     "gpu_model": "GPU model",
     "state": "State",
 }
-# by what a line's own costs are shown; a job has a page of its own
-OPENED_BY = {
-    "team": "user",
-    "project": "user",
-    "cost_centre": "team",
-    "user": "job",
-    "node": "job",
-    "gpu_model": "team",
-    "state": "team",
-}
 MAX_LINES = 200
 FILES: dict[str, tuple[Callable[[Table], str | bytes], str]] = {
     "csv": (lambda sheet: to_csv(sheet.columns, sheet.rows), CSV),
@@ -49,18 +44,25 @@ FILES: dict[str, tuple[Callable[[Table], str | bytes], str]] = {
 }
 
 
-@shows("dashboard/costs.html", "costs", "group_by", *SUBJECTS, "sort", *PERIOD, needs_gpus=True)
+@shows(
+    *("dashboard/costs.html", "costs", "group_by", "step", COMPARE),
+    *(*SUBJECTS, "sort", *PERIOD),
+    needs_gpus=True,
+)
 def cost_explorer(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
     sort = chosen(request, "sort", SORTS, default="cost")
     scope, filters = filtered(request)
-    seen = explored(period.so_far, _before(period), group_by, scope=scope, size=MAX_LINES)
+    before = period_before(request, period)
+    seen = explored(period.so_far, before, group_by, scope=scope, size=MAX_LINES)
     return {
+        **_steps(request, period),
+        **compared_with(request),
         "groups": GROUPS.items(),
         "group_label": GROUPS[group_by],
         "seen": seen,
         "lines": ordered(seen.lines, sort),
-        "opened": _opened(group_by, seen.lines, filters, period),
+        "opened": _opened(request, group_by, seen.lines, filters, period),
         "colours": _colours(seen.lines, group_by),
         "owners": _owners(seen),
         "sort": sort,
@@ -69,22 +71,23 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _before(period: Period) -> Interval:
-    """As long as what is over of the period, right before it."""
-    start = period.so_far.start
-    return Interval(start - (period.so_far.end - start), start)
+def _steps(request: HttpRequest, period: Period) -> Context:
+    """In which steps the chart can be drawn, and which is asked for."""
+    steps = steps_of(period)
+    return {"steps": steps, "step": chosen(request, "step", steps, default=steps[0])}
 
 
 def _opened(
-    group_by: str, lines: Sequence[Compared], filters: dict[str, str], period: Period
+    request: HttpRequest,
+    group_by: str,
+    lines: Sequence[Compared],
+    filters: dict[str, str],
+    period: Period,
 ) -> dict[str, str]:
     """By a line's key the address that shows what it is made of; jobs have pages of their own."""
-    if group_by not in OPENED_BY:
-        return {}
-    start = f"{reverse('costs')}?{period.timeframe.query}&"
-    kept = filters | {"group_by": OPENED_BY[group_by]}
-    keys = (line.key for line in lines if line.key)
-    return {key: start + urlencode(kept | {group_by: key}) for key in keys}
+    shown = {name: request.GET[name] for name in ("step", COMPARE) if request.GET.get(name)}
+    addresses = opened_by(group_by, (line.key for line in lines), shown | filters)
+    return {key: f"{address}&{period.timeframe.query}" for key, address in addresses.items()}
 
 
 def _colours(lines: Sequence[Compared], group_by: str) -> dict[str, str]:
@@ -104,7 +107,7 @@ def _owners(seen: Explored) -> dict[str, Job]:
 
 @require_GET
 @login_required
-@takes_only("group_by", *SUBJECTS, *PERIOD)
+@takes_only("group_by", COMPARE, *SUBJECTS, *PERIOD)
 def costs_file(request: HttpRequest, form: str) -> HttpResponse:
     """Every line, exact, as CSV or Excel."""
     if form not in FILES:
@@ -113,13 +116,22 @@ def costs_file(request: HttpRequest, form: str) -> HttpResponse:
         period = read_period(request, is_page=False)
     except TimeframeError as error:
         return refused(str(error))
+    if wrong := _unknown(request):
+        return refused(wrong)
     group_by = request.GET.get("group_by") or "team"
-    if group_by not in GROUPS:
-        there = ", ".join(GROUPS)
-        return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
     scope, _ = filtered(request)
-    seen = explored(period.so_far, _before(period), group_by, scope=scope)
+    seen = explored(period.so_far, period_before(request, period), group_by, scope=scope)
     write, content_type = FILES[form]
     name = f"fleetwatch-costs-by-{group_by}.{form}"
     content = write(table(seen))
     return file(request, content, name, of=period.so_far, content_type=content_type)
+
+
+def _unknown(request: HttpRequest) -> str:
+    """Which choice of the address there is not, in words; "" where there are all."""
+    for name, choices in (("group_by", GROUPS), (COMPARE, COMPARISONS)):
+        asked = request.GET.get(name)
+        if asked and asked not in choices:
+            there = ", ".join(choices)
+            return f"There is no `{name}` {asked[:LONGEST]!r}; there are {there}."
+    return ""

@@ -15,6 +15,7 @@ from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
+from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.fleet_health import fleet_health
 from fleetwatch.dashboard.funnel import funnel
@@ -56,14 +57,17 @@ class Change:
     useful_points: float | None
 
 
-@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, needs_gpus=True)
+NO_CHANGE = Change(None, None)
+
+
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, needs_gpus=True)
 def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
     """The overview; an engineer, and who does not see everything, is led to the own page."""
     is_elsewhere = is_engineer(request.user) or narrowed() is not None
     return redirect("me") if is_elsewhere else _overview(request, period)
 
 
-@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, needs_gpus=True)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, needs_gpus=True)
 def overview(request: HttpRequest, period: Period) -> Context:
     return _overview(request, period)
 
@@ -77,7 +81,10 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     context = {
         "filters": filters,
         "totals": wasters.totals,
-        "change": _change(wasters.totals, period.previous, scope),
+        "change": _change(wasters.totals, period.previous, scope)
+        if compares(request)
+        else NO_CHANGE,
+        **compared_with(request),
         "breakdowns": _breakdowns(wasters),
         "funnel": funnel(wasters.totals),
         "owners": attribution.jobs_by_key(
@@ -183,10 +190,10 @@ def _change(totals: Totals, previous: Interval, scope: Scope) -> Change:
     # half a period of history says nothing of a change: a young ledger need not be summed to know
     # that it has less
     if costs.capacity_at_most(previous) * 2 < totals.capacity_ms:
-        return Change(None, None)
+        return NO_CHANGE
     before = costs.totals(previous, scope=scope)
     if before.capacity_ms * 2 < totals.capacity_ms:
-        return Change(None, None)
+        return NO_CHANGE
     wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
     share_now = totals.spend_efficiency
     share_before = before.spend_efficiency
