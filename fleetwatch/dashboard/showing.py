@@ -52,7 +52,7 @@ def shows(
         @(takes_only if is_part else takes)(*names)
         @wraps(content)
         def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
-            if needs_gpus and _is_empty():
+            if needs_gpus and is_empty():
                 return redirect("welcome")
             version = _version(request, template)
             if same := freshness.unchanged(request, version):
@@ -78,7 +78,7 @@ def _shared(names: Collection[str], version: str) -> Context:
     }
 
 
-def _is_empty() -> bool:
+def is_empty() -> bool:
     """Whether there is no GPU yet, as far as the reader may know."""
     return not selectors.has_data() and sight() is None
 

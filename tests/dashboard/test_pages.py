@@ -1,6 +1,6 @@
 import pytest
 
-from tests.dashboard import fleet
+from tests.dashboard import factories, fleet
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +65,18 @@ def test_without_a_gpu_the_welcome_is_shown(admin, address):
     response = admin.get(address)
 
     assert response["Location"] == "/welcome"
+
+
+def test_without_a_gpu_an_engineer_is_at_home_on_the_own_page(admin):
+    admins = admin.get("/welcome").content.decode()
+    admin.force_login(factories.user(role="engineer", username="vera"))
+    engineers = admin.get("/welcome").content.decode()
+
+    assert admin.get("/")["Location"] == "/me"
+    assert "Which jobs are yours?" in admin.get("/me").content.decode()
+    for step in ("Set your prices", "make demo", "Show the install command"):
+        assert (step in admins, step in engineers) == (True, False)
+    assert "Say which jobs are yours" in engineers
 
 
 def test_budgets_of_an_empty_hub_have_pages_too(admin):

@@ -22,7 +22,7 @@ from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.showing import Context, is_empty, shows
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
@@ -60,11 +60,14 @@ class Change:
 NO_CHANGE = Change(None, None)
 
 
-@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, needs_gpus=True)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE)
 def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
-    """The overview; an engineer, and who does not see everything, is led to the own page."""
-    is_elsewhere = is_engineer(request.user) or narrowed() is not None
-    return redirect("me") if is_elsewhere else _overview(request, period)
+    """The overview; an engineer, and who does not see everything, is led to the own page, also
+    before there is a GPU.
+    """
+    if is_engineer(request.user) or narrowed() is not None:
+        return redirect("me")
+    return redirect("welcome") if is_empty() else _overview(request, period)
 
 
 @shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, needs_gpus=True)
