@@ -1,9 +1,8 @@
 """What a statement or the fleet's report shows, on its page and on paper."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
@@ -12,6 +11,7 @@ from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.figures.totals import WHY
 from fleetwatch.reports import drawn, selectors
 from fleetwatch.reports.models import Report
+from fleetwatch.reports.months import days_of
 
 MAX_SAVINGS = 15
 MAX_LINES = 200  # on the page; all of them are in the files
@@ -27,7 +27,7 @@ def report_context(report: Report, *, lines: int | None) -> dict[str, Any]:
         "report": report,
         "content": content,
         "title": content["team"]["name"] if "team" in content else "Fleet",
-        "days": days(report.start, report.end, zone()),
+        "days": days_of(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
         # older reports have neither
@@ -57,7 +57,7 @@ def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
 
 def _compared_days(compared: Mapping[str, str]) -> str:
     start, end = (datetime.fromisoformat(compared[end]) for end in ("from", "to"))
-    return days(start, end, zone())
+    return days_of(start, end, zone())
 
 
 def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
@@ -71,11 +71,3 @@ def _listed(content: Mapping[str, Any], size: int | None) -> dict[str, Any]:
         "savings": savings[:max_savings],
         "savings_left_off": max(0, len(savings) - max_savings),
     }
-
-
-def days(start: datetime, end: datetime, local: ZoneInfo) -> str:
-    """From its first to its last day there."""
-    first = start.astimezone(local)
-    last = end.astimezone(local) - timedelta(seconds=1)
-    month = "" if first.month == last.month else " %B"
-    return f"{first:%-d{month}} to {last:%-d %B %Y}"

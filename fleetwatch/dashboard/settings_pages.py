@@ -51,6 +51,7 @@ class SettingsPage:
     actions: tuple[str, ...]
     content: Callable[[HttpRequest, datetime], Context]
     parameters: tuple[str, ...] = ()
+    rail: str = "settings"  # what is marked there
 
     @property
     def template(self) -> str:
@@ -138,7 +139,11 @@ PAGES = {
     for page in (
         SettingsPage("general", Right.PEOPLE, ("organisation", "access"), _general),
         SettingsPage(
-            "pricing", Right.MONEY, ("rate", "exchange", "commitment", "region"), _pricing
+            "pricing",
+            Right.MONEY,
+            ("rate", "exchange", "commitment", "region"),
+            _pricing,
+            rail="pricing",
         ),
         SettingsPage("agents", Right.FLEET, ("agent", "enrollment", "elastic"), _agents),
         SettingsPage("channels", Right.FLEET, ("channel",), _channels, parameters=("edit",)),

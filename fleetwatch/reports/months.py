@@ -71,3 +71,11 @@ def last_full(now: datetime, zone: ZoneInfo) -> str:
 def name_at(moment: datetime, zone: ZoneInfo) -> str:
     """The name of the month that holds the moment."""
     return f"{moment.astimezone(zone):%Y-%m}"
+
+
+def days_of(start: datetime, end: datetime, local: ZoneInfo) -> str:
+    """From the first to the last day of what lies between: 1 to 31 October 2026."""
+    first = start.astimezone(local)
+    last = end.astimezone(local) - timedelta(seconds=1)
+    month = "" if first.month == last.month else " %B"
+    return f"{first:%-d{month}} to {last:%-d %B %Y}"

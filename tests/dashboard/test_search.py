@@ -1,9 +1,12 @@
 """What a search finds: everything by its name, and nothing that the reader does not see."""
 
+import re
+
 import pytest
+from django.urls import reverse
 
 from fleetwatch.accounts.models import Organisation, Team
-from fleetwatch.dashboard.search_hits import hits
+from fleetwatch.dashboard.search_hits import PLACES, hits
 from fleetwatch.inventory.models import GPU
 from tests.dashboard import factories
 from tests.markup import tight
@@ -41,6 +44,15 @@ def test_a_user_leads_to_their_jobs_a_team_to_its_month_a_word_to_its_meaning(fl
     assert ("page", "Pricing") in found(user, "kwh")
     assert ("word", "GPU-hour") in found(user, "gpu-hour")
     assert found(user, "p") == set()
+
+
+def test_every_page_of_the_rail_and_of_settings_is_found(admin):
+    pages = [admin.get(address).content.decode() for address in ("/", "/settings")]
+    linked = {each for page in pages for each in re.findall(r'<a[^>]+href="(/[^"?#]*)', page)}
+
+    known = {reverse(place.name) for place in PLACES}
+
+    assert linked - known == {"/"}
 
 
 def test_pages_of_others_and_what_is_not_seen_are_not_found(fleet):

@@ -46,6 +46,11 @@ def read_rate(asked: Asked) -> Rate:
     )
 
 
+def in_words(rate: Rate) -> str:
+    """H100 SXM at $2.49."""
+    return f"{subject_name(rate)} at {numbers.price(rate.price_per_gpu_hour, rate.currency)}"
+
+
 def set_rate(asked: Asked) -> Done:
     rate = read_rate(asked)
     amount = rate.price_per_gpu_hour

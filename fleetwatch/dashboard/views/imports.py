@@ -51,6 +51,7 @@ RATES = Kind(
     noun="rate",
     home="settings_pricing",
     home_title="Pricing",
+    section="pricing",
     difference="dashboard/_difference_in_dollars.html",
     columns=rate_csv.FORM.columns,
     explained="dashboard/_columns_of_rates.html",

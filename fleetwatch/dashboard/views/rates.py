@@ -49,7 +49,7 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         if not errors:
             return redirect("settings_pricing")
     template = "dashboard/rates_calculator.html"
-    return page(request, period, template, "settings", subject | _form(sent, parts, errors))
+    return page(request, period, template, "pricing", subject | _form(sent, parts, errors))
 
 
 def _subject(request: HttpRequest, name: str, now: datetime) -> Context:

@@ -17,12 +17,12 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.report_pages import MAX_LINES, days, report_context
+from fleetwatch.dashboard.report_pages import MAX_LINES, report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import last_full, name_at
+from fleetwatch.reports.months import days_of, last_full, name_at
 from fleetwatch.reports.selectors import MonthLine
 
 MAX_DIGESTS = 12
@@ -153,7 +153,7 @@ def _digest(report: Report) -> dict[str, Any]:
         "message": message,
         "head": message["rows"][:1],
         "rows": message["rows"][1:],
-        "days": days(report.start, report.end, local),
+        "days": days_of(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }
 

@@ -92,17 +92,14 @@ def _address(shown: SettingsPage) -> str:
 def _looked_at(request: HttpRequest, action: str, asked: Asked) -> HttpResponse:
     """The page with what the change would do in dollars, and the form as it was sent."""
     make = changes.CHANGES[action]
-    is_rate = action == "rate"
-    effect = (
-        effect_of_rate(prices.read_rate(asked), asked.now)
-        if is_rate
-        else effect_of(lambda: make(asked), asked.now)
-    )
+    rate = prices.read_rate(asked) if action == "rate" else None
+    effect = effect_of_rate(rate, asked.now) if rate else effect_of(lambda: make(asked), asked.now)
     kept = [(name, value) for name, value in asked.post.items() if name not in prices.NOT_KEPT]
     outcome = {
         "action": action,
         "sent": request.POST,
         "effect": effect,
+        "wanted": prices.in_words(rate) if rate else "",
         "days": LOOKS_BACK_DAYS,
         "kept": kept,
     }
@@ -142,4 +139,4 @@ def _page(
         **shown.content(request, period.now),
         **(outcome or {}),
     }
-    return page(request, period, shown.template, "settings", context)
+    return page(request, period, shown.template, shown.rail, context)

@@ -4,9 +4,12 @@ and what the words of the other sheets mean. Pure.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from fleetwatch.reports.exports.tables import Cell, hours
+from fleetwatch.reports.months import days_of
 from fleetwatch.reports.statement import Shape
 
 WORDS = (
@@ -22,8 +25,11 @@ WORDS = (
     ("stalled_gpu_hours", "Held, and waiting: for data, for other ranks, between steps."),
     ("idle_gpu_hours", "Held, and doing nothing for so long that nobody expects it to go on."),
     ("free_gpu_hours", "Held by no job: capacity, nobody's waste."),
-    ("unobserved_gpu_hours", "No agent told of it; never counted as idle, and never as useful."),
-    ("busy_unverified_gpu_hours", "A part of useful, of which utilisation alone tells."),
+    ("unobserved_gpu_hours", "No agent reported it; never counted as idle, and never as useful."),
+    (
+        "busy_unverified_gpu_hours",
+        "A part of useful: utilisation says so, and nothing else was read.",
+    ),
 )
 
 
@@ -53,19 +59,23 @@ def cover(content: Shape, *, version: int) -> Cover:
     )
 
 
+def _period(content: Shape) -> str:
+    start, end = (datetime.fromisoformat(content[end]) for end in ("from", "to"))
+    return days_of(start, end, ZoneInfo(content["zone"]))
+
+
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:
     total = content["total"]
     budget = (content["budget"] or {}).get("budget_usd")
     return [
         ("Organisation", content["organisation"]),
-        ("From (UTC)", content["from"]),
-        ("To (UTC)", content["to"]),
-        ("Days begin at midnight in", content["zone"]),
+        ("Period", _period(content)),
+        ("Time zone", content["zone"]),
         ("Currency", "US dollars (USD)"),
         ("Version", float(version)),
         ("Cost", Decimal(total["cost_usd"])),
-        ("of it wasted", Decimal(total["wasted_usd"])),
+        ("Of that, wasted", Decimal(total["wasted_usd"])),
         ("GPU-hours", hours(total["gpu_ms"])),
-        ("of them without a rate", hours(content["unpriced_ms"])),
+        ("Of them without a rate", hours(content["unpriced_ms"])),
         *([("Budget of the month", Decimal(budget))] if budget is not None else []),
     ]
