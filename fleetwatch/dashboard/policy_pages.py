@@ -22,7 +22,7 @@ HOURS = ("1", "6", "24", "168")  # that are judged twice
 HOUR_CHOICES = [(each, f"the last {each} h") for each in HOURS]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
-_UNIT = re.compile("_(s|w|ratio|bytes|bytes_s)$")
+_UNIT = re.compile("_(s|w|bytes|bytes_s)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ class Threshold:
     error: str
 
     @property
-    def is_changed(self) -> bool:
-        return bool(self.tried)
+    def shown(self) -> str:
+        """The value in force, without zeros that say nothing."""
+        return f"{self.value:,.10g}"
 
 
 def content(request: HttpRequest, now: datetime) -> Context:
