@@ -21,6 +21,7 @@ from fleetwatch.diagnosis.causes import CATALOGUE, title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.called_jobs import jobs_called, users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
 
@@ -176,17 +177,14 @@ def _teams(text: str, limit: int) -> Iterator[Hit]:
 
 
 def _users(text: str, limit: int) -> Iterator[Hit]:
-    rows = visible(Job.objects.filter(user__icontains=text)).exclude(user="").order_by("user")
-    for user in rows.values_list("user", flat=True).distinct()[:limit]:
+    for user in users_called(text, limit=limit):
         address = f"{reverse('jobs')}?{urlencode({'user': user})}"
         yield Hit("user", user, address, "their jobs", Subject("user", user))
 
 
 def _jobs(text: str, limit: int) -> Iterator[Hit]:
     """Also those of a user who is called so: who is looked for is found with the newest jobs."""
-    called = Q(key__icontains=text) | Q(name__icontains=text) | Q(user__iexact=text)
-    rows = visible(Job.objects.filter(called)).select_related("team").order_by("-start_ms", "key")
-    for job in rows[:limit]:
+    for job in jobs_called(text, limit=limit):
         owner = " · ".join(
             part for part in (job.user, job.team.name or job.team.slug if job.team else "") if part
         )

@@ -8,6 +8,8 @@ from django.urls import reverse
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.dashboard.search_hits import PLACES, hits
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs import called_jobs
+from fleetwatch.jobs.models import Job
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -44,6 +46,18 @@ def test_a_user_leads_to_their_jobs_a_team_to_its_month_a_word_to_its_meaning(fl
     assert ("page", "Pricing") in found(user, "kwh")
     assert ("word", "GPU-hour") in found(user, "gpu-hour")
     assert found(user, "p") == set()
+
+
+def test_names_are_read_of_the_newest_jobs_and_a_whole_key_finds_any(fleet, monkeypatch):
+    monkeypatch.setattr(called_jobs, "NEWEST", 1)
+    user = factories.user()
+    start_ms = Job.objects.get(key="slurm/della/7").start_ms + 1
+    factories.job("slurm/della/8", name="tune", user="Priyanka", start_ms=start_ms)
+
+    assert found(user, "tune") == {("job", "tune")}
+    assert found(user, "train") == set()
+    assert found(user, "slurm/della/7") == {("job", "train")}
+    assert found(user, "PRIYA") == {("user", "priya"), ("user", "Priyanka")}
 
 
 def test_every_page_of_the_rail_and_of_settings_is_found(admin):

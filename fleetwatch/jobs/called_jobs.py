@@ -1,0 +1,40 @@
+"""Jobs and their users by what they are called, as far as the reader sees them."""
+
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.sql import execute, read_statement
+
+# whose names are read: who types waits for no seconds, and the jobs page has all
+NEWEST = 50_000
+_USERS_CALLED = read_statement("jobs/sql/users_called.sql")
+
+
+def jobs_called(text: str, *, limit: int) -> list[Job]:
+    """The job with that key, and of the newest those whose key or name has the text in it, or whose
+    user is called so; the newest first, with their teams.
+    """
+    called = Q(key__icontains=text) | Q(name__icontains=text) | Q(user__iexact=text)
+    several = (Job.objects.filter(key=text), _newest().filter(called))
+    jobs = [
+        job
+        for rows in several
+        for job in visible(rows).select_related("team").order_by("-start_ms", "key")[:limit]
+    ]
+    return list({job.pk: job for job in jobs}.values())[:limit]
+
+
+def users_called(text: str, *, limit: int) -> list[str]:
+    """Users of jobs whose name has the text in it; to who does not see everything those of the
+    newest jobs alone.
+    """
+    if sight() is None:
+        return [name for (name,) in execute(_USERS_CALLED, {"text": text, "size": limit})]
+    users = visible(_newest().filter(user__icontains=text)).exclude(user="").order_by("user")
+    return list(users.values_list("user", flat=True).distinct()[:limit])
+
+
+def _newest() -> QuerySet[Job]:
+    return Job.objects.filter(pk__in=Job.objects.order_by("-start_ms").values("pk")[:NEWEST])
