@@ -27,7 +27,8 @@ THEME_MAX_AGE_S = 365 * 86_400
 def search(request: HttpRequest, period: Period) -> Context:
     text = request.GET.get("q", "").strip()
     every = hits(text, cast("User", request.user), limit=MAX_HITS)
-    return {"text": text, "hits": every, "dollars": dollars_of(every, period.now), "days": DAYS}
+    dollars = dollars_of(every, period.now)
+    return {"text": text, "hits": every, "most": MAX_HITS, "dollars": dollars, "days": DAYS}
 
 
 @shows("dashboard/_search_hits.html", "search", "q", is_part=True)
