@@ -51,6 +51,8 @@ PAGES = {
     "/explain": 6,
     "/search?q=node": 14,
     "/status": 18,
+    "/agents": 7,
+    "/agents/node-001": 14,
     "/settings": 5,
     "/settings/general": 5,
     "/pricing": 21,

@@ -20,6 +20,7 @@ OK = "ok"
 # by a word of an address
 HEALTHS = {"silent": SILENT, "late": LATE, "never": NEVER, "ok": OK, "gone": GONE}
 _URGENCY = (SILENT, LATE, NEVER, OK, GONE)
+_COLOURS = {OK: "good", SILENT: "bad", LATE: "warn"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Agent:
     health: str
     silent: list[JobSource]
 
+    @property
+    def colour(self) -> str:
+        """Of its dot."""
+        return _COLOURS.get(self.health, "")
+
 
 def agents(now: datetime) -> list[Agent]:
     """Silent ones first, of equal ones those whose job source does not answer."""
@@ -44,6 +50,13 @@ def agents(now: datetime) -> list[Agent]:
         for node in machines()
     ]
     return sorted(lines, key=_urgency)
+
+
+def agent_of(node: Node, now: datetime) -> Agent:
+    """That of one node."""
+    sources = job_sources([node.pk]).get(node.pk, [])
+    is_gone = node.pk in inventory.departed()
+    return _agent(node, sources, to_ms(now), is_gone=is_gone)
 
 
 def silent_agents(now: datetime) -> int:

@@ -42,7 +42,7 @@ def fleet_health(now: datetime) -> list[HealthCard]:
     firing = incident_inbox.counts(visible_incidents(), now)["firing"]
     return [
         HealthCard(
-            "Silent agents", silent_agents(now), "all report", f"{status}?health=silent#agents"
+            "Silent agents", silent_agents(now), "all report", f"{reverse('agents')}?health=silent"
         ),
         HealthCard("Broken GPUs", len(broken_gpus()), "all work", f"{status}#broken"),
         HealthCard("Firing incidents", firing, "none", f"{reverse('alerts')}?state=firing", "warn"),

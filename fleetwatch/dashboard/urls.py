@@ -4,6 +4,7 @@ from django.urls import path, register_converter
 
 from fleetwatch.dashboard.views import (
     actions,
+    agent_pages,
     alerts,
     audit,
     budgets,
@@ -66,6 +67,8 @@ urlpatterns = [
     path("worst", overview.overview_worst, name="overview_worst"),
     path("changes", overview.overview_changes, name="overview_changes"),
     path("fleet", fleet.fleet, name="fleet"),
+    path("agents", agent_pages.agents_page, name="agents"),
+    path("agents/<str:name>", agent_pages.agent_page, name="agent"),
     path("nodes/<str:name>", machines.node, name="node"),
     path("nodes/<str:name>/remove", machines.remove_node, name="remove-node"),
     path("gpus/<path:uuid>/move", machines.move_gpu, name="move-gpu"),

@@ -1,20 +1,20 @@
-"""Reads of ingest, for the settings page."""
+"""Reads of ingest, for pages."""
 
 from collections.abc import Iterable
 from datetime import datetime
 
 from fleetwatch.ingest.models import AgentToken, Enrollment, EnrollmentToken
+from fleetwatch.inventory.models import Node
 
 
-def agent_tokens() -> list[AgentToken]:
-    """All agent tokens with their nodes and the enrolments that gave them, by node, live ones
-    first.
+def agent_tokens(node: Node | None = None) -> list[AgentToken]:
+    """All agent tokens, or the node's, with their nodes and the enrolments that gave them, by node,
+    live ones first.
     """
-    return list(
-        AgentToken.objects.select_related("node", "enrollment__token").order_by(
-            "node__name", "-revoked_at", "id"
-        )
-    )
+    rows = AgentToken.objects.select_related("node", "enrollment__token")
+    if node is not None:
+        rows = rows.filter(node=node)
+    return list(rows.order_by("node__name", "-revoked_at", "id"))
 
 
 def enrollment_tokens(now: datetime) -> list[EnrollmentToken]:

@@ -208,6 +208,7 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("view", "slug"): [view.slug for view in SavedView.objects.all()],
         ("view_drop", "pk"): list(SavedView.objects.values_list("pk", flat=True)),
         ("node", "name"): ["node-001"],
+        ("agent", "name"): ["node-001"],
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "costs", "fleet", "capacity"],
         ("report_file", "name"): ["csv"],

@@ -40,6 +40,8 @@ PAGES = {
     "budget": "/budgets/fleet",
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
+    "agents": "/agents",
+    "agent": "/agents/node-001",
     "settings": "/settings",
     "settings-general": "/settings/general",
     "pricing": "/pricing",

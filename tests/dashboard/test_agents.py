@@ -4,7 +4,9 @@ import pytest
 
 from fleetwatch.dashboard import agents
 from fleetwatch.dashboard.agents import Unread
+from fleetwatch.dashboard.views import agent_pages
 from fleetwatch.ingest import agent_package
+from fleetwatch.ingest.models import AgentToken
 from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
@@ -127,3 +129,47 @@ def test_what_another_sender_does_not_tell_is_not_told(admin):
     assert ">Lag</dt><dd>–</dd>" in page
     assert "<dt>Waiting on disk</dt><dd>not reported</dd>" in page
     assert "<dt>Lost windows</dt><dd>not reported</dd>" in page
+
+
+@pytest.mark.django_db
+def test_an_agents_page_has_its_tokens_its_sources_and_the_line_that_upgrades_it(admin, settings):
+    settings.PUBLIC_URL = "https://hub.example"
+    node = factories.node(agent={"version": agent_package.version(), "spool_bytes": 3_145_728})
+    factories.gpu(node, unread={"sm_active": "no_permission"})
+    other = factories.node("node-002")
+    for on, hint in ((node, "aaaa1111"), (node, "bbbb2222"), (other, "cccc3333")):
+        AgentToken.objects.create(node=on, digest=hint, hint=hint, created_at=factories.NOW)
+    AgentToken.objects.filter(hint="bbbb2222").update(revoked_at=factories.NOW)
+
+    page = tight(admin.get("/agents/node-001").content.decode().replace("\xa0", " "))
+
+    assert "aaaa1111…" in page
+    assert "bbbb2222…" in page
+    assert "cccc3333" not in page
+    assert page.count("in force") == page.count('<span class="tag">revoked</span>') == 1
+    assert "<dt>Waiting on disk</dt><dd>3.0 MB</dd>" in page
+    assert "<code>sm_active</code>" in page
+    assert "curl -fsSL https://hub.example/agent/install.sh | sudo sh</code>" in page
+    assert admin.get("/agents/nowhere").status_code == 404
+
+
+@pytest.mark.django_db
+def test_agents_are_listed_by_health_in_pages(admin, monkeypatch):
+    monkeypatch.setattr(agent_pages, "PAGE_SIZE", 2)
+    now_ms = to_ms(factories.NOW)
+    for name, minutes in (("a", 0), ("b", 3), ("c", 11), ("d", 30), ("e", 0)):
+        factories.node(name, last_ms=now_ms - minutes * 60_000)
+
+    def names(query):
+        return [each.node.name for each in admin.get(f"/agents{query}").context["agents"]]
+
+    assert names("") == ["c", "d"]
+    assert names("?after=d") == ["b", "a"]
+    assert names("?after=a") == ["e"]
+    assert names("?health=late") == ["b"]
+    assert names("?health=ok&after=nobody") == ["a", "e"]
+    assert admin.get("/agents").context["healths"] == [
+        ("silent", "silent", 2),
+        ("late", "late", 1),
+        ("ok", "ok", 2),
+    ]

@@ -77,10 +77,10 @@ def test_silent_agents_are_those_not_heard_for_ten_minutes_nor_gone(fleet):
     Departure.objects.create(node=gone, at_ms=NOW_MS - 60 * MINUTE_MS, by="ann", reason="sold")
 
     assert counts(fleet)["Silent agents"] == 1
-    assert [each.node.name for each in fleet.get("/status?health=gone").context["agents"]] == [
+    assert [each.node.name for each in fleet.get("/agents?health=gone").context["agents"]] == [
         "node-3"
     ]
-    assert "There is no `health`" in fleet.get("/status?health=ill").content.decode()
+    assert "There is no `health`" in fleet.get("/agents?health=ill").content.decode()
 
 
 def test_broken_gpus_are_those_whose_outage_goes_on(fleet):

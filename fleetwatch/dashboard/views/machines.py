@@ -19,7 +19,8 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, install, machine_commands, selectors
+from fleetwatch.dashboard import agents, machine_commands, selectors
+from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
@@ -30,14 +31,12 @@ from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
-from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import SourceOutage, job_sources, source_outages
+from fleetwatch.jobs.selectors import SourceOutage, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
-from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 30
@@ -77,8 +76,15 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
         "events": _newest_events(node),
         **_history([gpu.pk for gpu in gpus[:1]], node, period),
-        **_agent(node, gpus),
+        **_on_the_host(node, gpus),
     }
+
+
+def _on_the_host(node: Node, gpus: Sequence[GPU]) -> Context:
+    """Its agent, and commands to paste there."""
+    facts = agent_facts(node, gpus)
+    kinds = [source.kind for source in facts["sources"]]
+    return {**facts, "commands": machine_commands.of_node(node, kinds)}
 
 
 def _with_jobs(groups: Sequence[Group], period: Period) -> list[tuple[Job | None, Group]]:
@@ -137,29 +143,6 @@ def _findings(node: Node, period: Period) -> list[PlaceRow]:
     return [row(line) for line in lines]
 
 
-def _agent(node: Node, gpus: Sequence[GPU]) -> Context:
-    """The node's agent beside the one that this hub hands out: what it says, and what it can't
-    read.
-    """
-    hub = install.agent_version()
-    sources = job_sources([node.pk]).get(node.pk, [])
-    return {
-        "lag_ms": agents.lag_ms(node.last_received_at, node.last_ms),
-        "is_older": is_older(node.agent.get("version"), hub),
-        "hub_version": hub,
-        "sources": sources,
-        "commands": machine_commands.of_node(node, [source.kind for source in sources]),
-        "drain": telemetry.drains([node.pk]).get(node.pk),
-        "departure": inventory.newest_departure(node),
-        "upgrade_command": install.upgrade_command(),
-        "silent_ms": _silent_ms(node),
-        "late": telemetry.late(node.pk),
-        "unread": agents.unread_of(
-            (_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None
-        ),
-    }
-
-
 @contextmanager
 def _saying_why_not(request: HttpRequest) -> Iterator[None]:
     """Says on the next page what a service has against it."""
@@ -187,15 +170,6 @@ def _is_silent(node: Node, now: datetime) -> bool:
     return silence.silent_since(to_ms(now) - silence.SILENT_AFTER_MS).filter(pk=node.pk).exists()
 
 
-def _silent_ms(node: Node) -> int | None:
-    """Since when the node is silent and on the bill; None: it is not."""
-    return next((each.last_ms for each in inventory.silent_nodes() if each.pk == node.pk), None)
-
-
-def _label(gpu: GPU) -> str:
-    return gpu.uuid if gpu.index is None else str(gpu.index)
-
-
 def _gpu(uuid: str) -> GPU:
     return existing(inventory.gpu(uuid))
 
@@ -209,7 +183,7 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "segments": selectors.band_of_life(inventory.gpus_of(gpu.uuid), period.interval),
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
-        "silent_ms": _silent_ms(gpu.node),
+        "silent_ms": silent_ms(gpu.node),
         "processes": selectors.processes(gpu),
         "events": HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS],
         **_history([gpu.pk], gpu.node, period),

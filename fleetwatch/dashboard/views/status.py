@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from django.http import HttpRequest
 
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.dashboard.agent_lines import HEALTHS, LATE, NEVER, SILENT, Agent, agents
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
 from fleetwatch.dashboard.fleet_health import overdue_hours
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -26,6 +25,7 @@ from fleetwatch.telemetry.selectors import Depth
 
 BEAT_LATE_S = 90
 MAX_DISPUTED = 50
+MAX_AGENTS = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Queue:
     meaning: str
 
 
-@shows("dashboard/status.html", "status", "health")
-def status(request: HttpRequest, period: Period) -> Context:
+@shows("dashboard/status.html", "status")
+def status(_: HttpRequest, period: Period) -> Context:
     every = agents(period.now)
     depth = telemetry.depth(period.now)
     return {
-        **_agents(request, every),
+        **_agents(every),
         "lag_ms": _shortest_lag_ms(every),
         "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus()],
         "failing": failing_channels(),
@@ -59,15 +59,12 @@ def status(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _agents(request: HttpRequest, every: Sequence[Agent]) -> Context:
-    """Those of the health that the address asks for, and how many there are of each."""
-    health = chosen(request, "health", HEALTHS)
+def _agents(every: Sequence[Agent]) -> Context:
+    """The first ones, and how many there are that need somebody."""
     counts = Counter(agent.health for agent in every)
     return {
-        "agents": [agent for agent in every if not health or agent.health == HEALTHS[health]],
+        "agents": every[:MAX_AGENTS],
         "agent_count": len(every),
-        "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
-        "health": health,
         "not_ok": counts[LATE] + counts[SILENT],
         "never": counts[NEVER],
         "unanswered": sum(bool(agent.silent) for agent in every),

@@ -1,0 +1,63 @@
+"""The agents of nodes, and each with its token, what it reads and how it is upgraded."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+
+from fleetwatch.dashboard import install
+from fleetwatch.dashboard.agent_facts import agent_facts
+from fleetwatch.dashboard.agent_lines import HEALTHS, Agent, agent_of, agents
+from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.pages import Pager
+from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.selectors import physical_gpus
+from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.ingest.selectors import agent_tokens
+from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.selectors import source_outages
+
+PAGE_SIZE = 100
+OUTAGES = 20
+
+
+@shows("dashboard/agents.html", "status", "health", "after")
+def agents_page(request: HttpRequest, period: Period) -> Context:
+    """Those of the health that the address asks for, and how many there are of each."""
+    every = agents(period.now)
+    health = chosen(request, "health", HEALTHS)
+    counts = Counter(agent.health for agent in every)
+    asked = [agent for agent in every if not health or agent.health == HEALTHS[health]]
+    shown, pager = _page_of(asked, request.GET.get("after", ""))
+    if pager.is_first:
+        first_page(request)
+    return {
+        "agents": shown,
+        "pager": pager,
+        "agent_count": len(every),
+        "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
+        "health": health,
+        "hub_version": install.agent_version(),
+    }
+
+
+def _page_of(asked: Sequence[Agent], after: str) -> tuple[Sequence[Agent], Pager]:
+    """Those after the node of that name; from the first on where there is none."""
+    names = [agent.node.name for agent in asked]
+    start = names.index(after) + 1 if after in names else 0
+    end = start + PAGE_SIZE
+    more = names[end - 1] if end < len(names) else ""
+    return asked[start:end], Pager(more, len(names), start == 0)
+
+
+@shows("dashboard/agent.html", "status", find=partial(get_object_or_404, Node))
+def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
+    return {
+        "node": node,
+        "agent": agent_of(node, period.now),
+        "tokens": agent_tokens(node),
+        "outages": source_outages(node.pk, limit=OUTAGES),
+        **agent_facts(node, physical_gpus(node)),
+    }
