@@ -121,6 +121,22 @@ def test_the_owner_takes_it_over_with_one_button_wherever_it_stands(client, wast
     assert "given to engineer-1" in seen
 
 
+def test_the_owner_gives_it_to_a_colleague_on_the_jobs_page(client, wasted):
+    vera, colleague = person("engineer", owns="vera", leads="nlp"), person("lead", leads="nlp")
+    stranger = person("finance")
+    client.force_login(vera)
+    seen = page(client)
+    assert f'value="{colleague.username}"' in seen
+    assert f'value="{stranger.username}"' not in seen
+    sent = {"assignee": colleague.username, "back": JOB}
+
+    answer = client.post(f"/findings/{wasted.pk}/assign", sent)
+
+    assert answer["Location"] == JOB
+    assert Finding.objects.get().assignee == colleague
+    assert "given to lead-1" in page(client)
+
+
 def test_what_was_taken_over_is_taken_over_by_somebody_else_too(client, wasted):
     Finding.objects.update(assignee=person("engineer", owns="vera"))
     client.force_login(person("operator"))

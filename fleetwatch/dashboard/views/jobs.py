@@ -29,7 +29,7 @@ from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind, title
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
-from fleetwatch.diagnosis.findings.deciding import decidable
+from fleetwatch.diagnosis.findings.deciding import assignable, decidable
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -53,6 +53,7 @@ PAGE_SIZE = 50
 MAX_RUNS = 8  # earlier ones of the same name and owner
 EARLIER_DAYS = 60  # of which they are looked for
 DAY_MS = 24 * HOUR_MS
+MAX_CHOICES = 200  # of people that a finding may be given to
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
@@ -175,6 +176,7 @@ def _said_of(job: Job) -> Context:
 
 def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     """The job's findings, which of them the reader decides about, and who did what about them."""
+    user = cast("User", request.user)
     lines = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))[:]
     findings = [line.finding for line in lines]
     for finding in findings:
@@ -182,7 +184,8 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     return {
         "advised": _advised(lines, period),
         "findings": _findings(job, lines),
-        "decidable": decidable(cast("User", request.user), findings, now=period.now),
+        "decidable": decidable(user, findings, now=period.now),
+        "people": assignable(user, period.now)[:MAX_CHOICES],
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
