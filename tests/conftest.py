@@ -53,6 +53,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def deleted(operations: DatabaseOperations, _style: Any, tables: list[str], **_: bool) -> list[str]:

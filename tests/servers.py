@@ -1,5 +1,6 @@
 """A pytest plugin: a real Postgres and a real Redis for the run, before Django's settings load."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -90,6 +91,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not _hands_tests_out(early_config):
+        gc.disable()  # until all is collected: what ten thousand tests are made of stays
         servers = Servers()
         early_config.add_cleanup(servers.stop)
     return (yield)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from django.http import HttpResponse
 
@@ -68,6 +68,7 @@ SAID_OF_INCIDENT = (
 OWN_KEY = "slurm/della/1000"
 DAY = Interval(NOW - timedelta(hours=24), NOW)
 MACHINE = "node-001"
+HOW = {"from", "to", "range", "tz", "sort", "group_by"}
 WEEK = "from=now-7d&to=now"  # as links of pages have it: what they lead to is asked once
 
 
@@ -197,6 +198,15 @@ def shown_of_others(answer: HttpResponse, path: str) -> list[str]:
     return [word for word in OTHERS if word in text and unquote(word) not in unquote(path)]
 
 
+def named_by(path: str) -> str:
+    """The address without what only says of when, in which order and by what figures are: what is
+    there under one of these is there under each.
+    """
+    parts = urlsplit(path)
+    names = [pair for pair in parse_qsl(parts.query) if pair[0] not in HOW]
+    return f"{parts.path}?{urlencode(sorted(names))}"
+
+
 @dataclass
 class Reading:
     """What a reader met at every address, each asked once; `wrong` is what should not be."""
@@ -223,9 +233,11 @@ class Reading:
     def closed(self) -> list[str]:
         """The links that lead to what there is not; what was opened is not asked again."""
         of_pages = {link for link in self.links if link.startswith("/") and "/static/" not in link}
-        for link in of_pages - self.answered.keys():
-            self.answered[link] = self.by.ask("GET", link).status_code
-        return sorted(link for link in of_pages if self.answered[link] == 404)
+        answered = {named_by(path): status for path, status in self.answered.items()}
+        for link in sorted(of_pages):
+            if named_by(link) not in answered:
+                answered[named_by(link)] = self.by.ask("GET", link).status_code
+        return sorted(link for link in of_pages if answered[named_by(link)] == 404)
 
     @property
     def pages(self) -> set[str]:

@@ -7,7 +7,7 @@ is where it takes a form.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from html import unescape
 from itertools import product
 from json import dumps
 from typing import Any
@@ -324,21 +324,32 @@ def body(answer: HttpResponse) -> str:
     return b"".join(answer).decode("utf-8", "replace")
 
 
-class Page(HTMLParser):
+# what a page is asked for is read some thousand times: by html.parser that takes as long as the
+# pages themselves
+TAG = re.compile(
+    r"<(/?)(a|form|button|input|textarea|select|option)\b((?:[^>\"]|\"[^\"]*\")*)>", re.IGNORECASE
+)
+ATTRIBUTE = re.compile(r"([^\s=\"/]+)(?:=\"([^\"]*)\")?")
+
+
+class Page:
     """The forms that change something, with what a click sends, and the links of a page."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
         self.forms: list[tuple[str, dict[str, str]]] = []
         self.links: set[str] = set()
         self._action = ""
         self._sent: dict[str, str] = {}
         self._select = ""
         self._buttons: list[tuple[str, dict[str, str]]] = []
-        self.feed(text)
+        for is_end, tag, attributes in TAG.findall(text):
+            if is_end:
+                self._end(tag)
+            else:
+                given = ATTRIBUTE.findall(attributes)
+                self._start(tag, {name: unescape(value) for name, value in given})
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+    def _start(self, tag: str, given: dict[str, str]) -> None:
         if tag == "a":
             self.links.add(given.get("href", ""))
         elif tag == "form":
@@ -356,7 +367,7 @@ class Page(HTMLParser):
         elif tag == "option" and self._select:
             self._sent.setdefault(self._select, given.get("value", ""))
 
-    def handle_endtag(self, tag: str) -> None:
+    def _end(self, tag: str) -> None:
         if tag == "form" and self._action:
             # without a button it is sent by Enter
             buttons = self._buttons or [(self._action, {})]
