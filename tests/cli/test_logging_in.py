@@ -154,6 +154,8 @@ def test_the_form_says_who_asks_and_refuses_other_days(ann, login, client):
             for days in ("3650", "9" * 5000, "٧", "")
         ]
 
-    assert "<b>login-01[2J</b>, at 192.0.2.7" in " ".join(page.split())
+    told = " ".join(page.split())
+    assert "<b>login-01[2J</b>, at 192.0.2.7 while you are at 127.0.0.1," in told
+    assert "whoever else sent you this link or code would read as you" in told
     assert odd == [422] * 4
     assert not ApiToken.objects.exists()
