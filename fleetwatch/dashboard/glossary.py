@@ -102,7 +102,7 @@ TERMS = (
     Term(
         "mapping",
         "Mapping rule",
-        "A sentence that says whose a job's time is: user, account, namespace or label, to team,"
+        "A rule that says whose a job's time is: user, account, namespace or label, to team,"
         " project or cost centre.",
         "mappings",
     ),
@@ -154,7 +154,7 @@ TERMS = (
     Term(
         "recoverable",
         "Recoverable",
-        "What fixing the findings could save, as a range. It is an estimate; realised savings are"
+        "What fixing the findings could save, as a range. This is an estimate; realised savings are"
         " measured.",
         "findings",
     ),
@@ -186,7 +186,7 @@ TERMS = (
     Term(
         "unobserved",
         "Unobserved",
-        "Time of which no agent told. A silent node stays on the bill.",
+        "Time that no agent reported. A silent node stays on the bill.",
         "definitions",
     ),
     Term(

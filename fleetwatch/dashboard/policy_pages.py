@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.http import HttpRequest
 
@@ -107,17 +108,16 @@ def _label(name: str) -> str:
 
 
 def _threshold(
-    field: object, in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
+    field: Field[Any], in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
 ) -> Threshold:
-    name: str = field.name  # type: ignore[attr-defined]
-    about = field.metadata  # type: ignore[attr-defined]
-    value: float = getattr(in_force, name)
+    name = field.name
+    about = field.metadata
     return Threshold(
         name=name,
         label=_label(name),
         unit="" if about["unit"] == "ratio" else about["unit"],
         reason=about["reason"],
-        value=value,
+        value=getattr(in_force, name),
         tried=asked.get(name, ""),
         error=errors.get(name, ""),
     )

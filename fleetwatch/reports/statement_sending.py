@@ -76,7 +76,7 @@ def send_now(report: Report, team: Team, *, now: datetime) -> int:
     rows = StatementRecipient.objects.filter(team=team).select_related("channel")
     recipients = _recipients(rows)
     if not recipients:
-        raise RefusedFieldError("Say first to whom it goes.", field="channel")
+        raise RefusedFieldError("Add a recipient first.", field="channel")
     queued = enqueue(
         recipients,
         message(report, team),

@@ -71,7 +71,7 @@ def test_who_is_added_afterwards_begins_with_the_next_month(nlp):
 
 def test_send_now_sends_again(nlp):
     computed()
-    with pytest.raises(RefusedFieldError, match="Say first to whom"):
+    with pytest.raises(RefusedFieldError, match="Add a recipient"):
         statement_sending.send_now(newest("nlp"), nlp, now=NOW)
     to(nlp)
 
