@@ -85,11 +85,8 @@ class Message:
 
 def one_line(text: str, limit: int = 200) -> str:
     """The text on one line, without control or direction characters, at most `limit` characters."""
-    shown = "".join(
-        " " if character.isspace() else character
-        for character in text
-        if character.isspace() or _is_shown(character)
-    )
+    # nearly all texts are printable, which is known of a whole text at once
+    shown = text if text.isprintable() else _shown(text)
     line = " ".join(shown.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
@@ -109,5 +106,9 @@ def _of(what: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{what} {value!r} is none of {', '.join(filter(None, allowed))}")
 
 
-def _is_shown(character: str) -> bool:
-    return unicodedata.category(character) not in UNSHOWN
+def _shown(text: str) -> str:
+    return "".join(
+        " " if character.isspace() else character
+        for character in text
+        if character.isspace() or unicodedata.category(character) not in UNSHOWN
+    )

@@ -76,7 +76,8 @@ def fit(text: str, limit: int) -> str:
     """The text with &, < and > escaped as Slack wants, cut so that the escaped form has at most
     `limit` characters.
     """
-    escaped = [ENTITIES.get(character, character) for character in text]
+    # what lies behind the limit decides no more than that there is something
+    escaped = [ENTITIES.get(character, character) for character in text[: limit + 1]]
     if sum(map(len, escaped)) <= limit:
         return "".join(escaped)
     kept = []
