@@ -2,6 +2,7 @@
 whose older ones were tiled: five-minute pieces, causes and findings, an open door.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -10,11 +11,14 @@ import django
 import numpy as np
 from django.db import connection
 
+from agent.sources.simulated.archetypes import ARCHETYPES
 from benchmarks import alert_troubles
 from benchmarks.apart import say, side_by_side
 from benchmarks.tiling import DAY, SQL, moved
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.actions.models import Policy
+from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Rule
 from fleetwatch.diagnosis import cause_rows
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -30,6 +34,8 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.operations.models import Heartbeat
 
 NO_LIMIT = 10**9
+# rules that say that a job works badly
+OF_WORK = ("low_utilisation", "job_stalled", "job_underused", "job_hung", "job_spinning")
 DAY_MS = 24 * HOUR_MS
 _CAUSES = read_statement(SQL / "tile_causes.sql")
 
@@ -87,6 +93,20 @@ def a_policy(now: datetime) -> Policy:
     )
     policy.teams.set(Team.objects.all())
     return policy
+
+
+def accused(day: Interval) -> Counter[str]:
+    """How often the rules of how jobs work would have fired on a posted day, by what was really
+    wrong with the job, as the simulation has it ("healthy": nothing).
+    """
+    truth = {name: each.truth for each in ARCHETYPES for name in each.names}
+    trials = [
+        trial
+        for each in OF_WORK
+        for trial in back_test(condition(each), condition(each).usual, (), day).trials.weighed
+    ]
+    names = dict(Job.objects.values_list("key", "name"))
+    return Counter(truth[names[trial.episode.subject]] for trial in trials)
 
 
 def counts() -> dict[str, int]:

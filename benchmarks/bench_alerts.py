@@ -8,6 +8,7 @@ which opens what goes on, and then minute by minute while the fleet goes on doin
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -62,6 +63,7 @@ class Measured:
     tried: dict[str, Spent] = field(default_factory=dict)
     incidents: dict[str, int] = field(default_factory=dict)
     episodes: dict[str, int] = field(default_factory=dict)
+    accused: Counter[str] = field(default_factory=Counter)  # incidents of how jobs work, by truth
     together: float = 0.0  # all that ship switched on, a minute, and telling of them
     loops: list[float] = field(default_factory=list)  # the reference loop, before and after
 
@@ -104,11 +106,14 @@ def measure(hub: Hub, gpus: int, end: datetime, days: int) -> Measured:
     than a day.
     """
     from benchmarks import alert_fleet
+    from fleetwatch.lib.intervals import Interval
 
     measured = Measured(gpus, days, rows=alert_fleet.counts())
     measured.loops.append(cpu.reference_s())
     if days > 1:
         _try_all(hub, measured, end)
+    else:
+        measured.accused = alert_fleet.accused(Interval(end - DAY, end))
     now = _evaluate_each(hub, measured, end)
     _evaluate_together(hub, measured, now)
     measured.loops.append(cpu.reference_s())
@@ -232,7 +237,7 @@ def table(measured: Measured, small: Measured) -> Table:
         ),
         rows,
         notes=_notes(measured, small),
-        goals=_goals(measured, size, together_s),
+        goals=[*_goals(measured, size, together_s), _accused(small)],
     )
 
 
@@ -273,6 +278,8 @@ def _notes(measured: Measured, small: Measured) -> tuple[str, ...]:
             " machines divides by it"
         ),
     ]
+    truths = ", ".join(f"{count} {truth}" for truth, count in small.accused.most_common())
+    notes.append(f"low, stalled, underused, hung and spinning jobs, by what was wrong: {truths}")
     if measured.gpus < TARGET_GPUS:
         notes.append(
             f"at {TARGET_GPUS:,} GPUs: scaled, on the straight line through {small.gpus:,} GPUs x"
@@ -299,6 +306,12 @@ def _goals(measured: Measured, size: str, together_s: float) -> list[Goal]:
         name = f"back-test, the slowest condition ({slowest})"
         goals.append(Goal(name, spent_s, 5, 1, "CPU-s", where=size))
     return goals
+
+
+def _accused(small: Measured) -> Goal:
+    name = "incidents of how jobs work that accuse a healthy job"
+    where = f"{small.accused.total()} incidents of a day of {small.gpus:,} GPUs"
+    return Goal(name, small.accused["healthy"], 0, None, "", where=where)
 
 
 def _sizes(measured: Measured) -> str:

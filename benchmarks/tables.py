@@ -43,6 +43,8 @@ class Goal:
             return "moonshot"
         if self._reaches(self.must):
             return "must"
+        if not self.must:
+            return "missed"
         worse = self.must / self.measured if self.is_more_better else self.measured / self.must
         return f"missed by {worse:.2g}x"
 
