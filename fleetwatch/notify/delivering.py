@@ -29,8 +29,9 @@ from fleetwatch.notify.transports.base import (
 
 BACK_OFF_MINUTES = (1, 2, 4, 8, 16, 32, 60)  # then each hour
 JITTER = 0.2  # share of the wait: many deliveries that failed together do not come back together
-LONGEST_WAIT_S = 6 * 3600.0  # a Retry-After beyond this is taken as this
 GIVE_UP_AFTER = timedelta(hours=24)
+# a Retry-After beyond this is taken as this: what waits for it is given up anyway
+LONGEST_WAIT_S = GIVE_UP_AFTER.total_seconds()
 # longer than any key can come again: incidents and weeks have keys of their own
 KEEP = timedelta(days=90)
 # A claim must outlive the send: SMTP has at most eight steps of 15 s, Slack's app three of 10 s.

@@ -65,8 +65,10 @@ def test_waits_double_up_to_an_hour_with_jitter(attempts, jitter, seconds):
     assert delivering.wait_s(attempts, retry_after_s=None, jitter=jitter) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(("given", "waited"), [(300, 300), (0, 1), (10**7 - 1, 21_600)])
-def test_retry_after_is_obeyed_within_reason(given, waited):
+@pytest.mark.parametrize(
+    ("given", "waited"), [(300, 300), (0, 1), (30_000, 30_000), (10**7 - 1, 86_400)]
+)
+def test_retry_after_is_obeyed_as_long_as_anything_waits(given, waited):
     assert delivering.wait_s(1, retry_after_s=given, jitter=1.0) == waited
 
 
