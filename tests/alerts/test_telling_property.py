@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.messaging import announcing
-from fleetwatch.alerts.messaging.notifications import can_edit
+from fleetwatch.alerts.messaging.heard_today import can_edit
 from fleetwatch.alerts.models import Incident, Notification
 from fleetwatch.notify.models import Delivery
 from tests.alerts import people
