@@ -59,7 +59,9 @@ KEPT_UP = (
     *("since_ms", "until_ms", "fired_ms", "ended_ms", "state", "updated_at", "note", "facts"),
     *("person_id", "team_id", "is_late"),
 )
+GONE_ON = ("until_ms", "is_late")  # and of one of which nothing is new
 _KEEP = read_statement("alerts/sql/keep_incidents.sql")
+_GO_ON = read_statement("alerts/sql/go_on.sql")
 State = Incident.State
 
 log = structlog.get_logger(__name__)
@@ -238,12 +240,7 @@ def _check_waits(terms: RuleTerms) -> None:
 def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     """What became of its incidents, as evaluate() counts. Needs a transaction."""
     watched = condition(rule.condition)
-    incidents = {
-        incident.subject: incident
-        for incident in rule.incidents.filter(OPEN)
-        .select_related("person")
-        .select_for_update(of=("self",))
-    }
+    incidents = {incident.subject: incident for incident in _open_incidents(rule)}
     watch = _watch(rule, incidents.values(), now)
     measured = watched.measure(watch)
     every = episodes(measured, watch.settings.timing, edge_ms=watch.end_ms, firing=watch.firing)
@@ -256,6 +253,14 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     rule.evaluated_ms = watch.end_ms
     rule.save(update_fields=["evaluated_ms", "begun_ms"])
     return _write(_Writing(rule, watched, watch, now), changes, incidents)
+
+
+def _open_incidents(rule: Rule) -> QuerySet[Incident]:
+    """Those that go on, for update; their facts are read where they are asked for: of a rule that
+    watches everything seldom.
+    """
+    rows = rule.incidents.filter(OPEN).select_for_update(of=("self",))
+    return rows if rule.matchers else rows.defer("facts")
 
 
 def _over_since(rule: Rule, start_ms: int) -> QuerySet[Incident]:
@@ -382,8 +387,8 @@ def _open(writing: _Writing, described: _Described) -> str:
 def _keep_all(
     writing: _Writing, incidents: Mapping[str, Incident], kept: Sequence[Episode]
 ) -> Counter[str]:
-    """All of them in one statement: there are hundreds, and each changes with every evaluation.
-    What the rule does not watch any more is over.
+    """All of them in two statements, of which there is news and of which there is none: there are
+    hundreds, and each goes on with every evaluation. What the rule does not watch any more is over.
     """
     described = _described(writing, incidents, kept)
     every = [(incidents[each.episode.subject], each) for each in described]
@@ -391,11 +396,18 @@ def _keep_all(
     did = Counter(_keep(writing, *pair) for pair in pairs)
     rows = [row for row, _ in pairs]
     did["resolved"] += _leave(writing, {row for row, _ in every}.difference(rows))
-    fresh = [{name: getattr(row, name) for name in ("id", *KEPT_UP)} for row in rows]
-    if fresh:
-        # one text of them all: as parameters of their own the facts cost as much as the rest
-        execute(_KEEP, {"rows": msgspec.json.encode(fresh).decode()})
+    _write_all([row for row in rows if row.updated_at == writing.now], KEPT_UP, _KEEP)
+    _write_all([row for row in rows if row.updated_at != writing.now], GONE_ON, _GO_ON)
     return did
+
+
+def _write_all(incidents: Iterable[Incident], names: Sequence[str], statement: str) -> None:
+    """These columns of them, in one statement and one text: as parameters of their own the facts
+    cost as much as the rest.
+    """
+    rows = [{name: getattr(each, name) for name in ("id", *names)} for each in incidents]
+    if rows:
+        execute(statement, {"rows": msgspec.json.encode(rows).decode()})
 
 
 def _described(
@@ -411,10 +423,13 @@ def _described(
 
 def _is_watched(writing: _Writing, incident: Incident, described: _Described) -> bool:
     """By its labels of now; where nothing new is known of it, by those that it had."""
+    scope = matchers.stored(writing.rule.matchers)
+    if not scope:
+        return True
     breach = described.breach
     if breach is None or writing.stale(described.episode):
         breach = stored_breach(incident.facts)
-    return matchers.matched(matchers.stored(writing.rule.matchers), breach.labels)
+    return matchers.matched(scope, breach.labels)
 
 
 def _leave(writing: _Writing, incidents: Collection[Incident]) -> int:
@@ -448,7 +463,7 @@ def _follow(writing: _Writing, incident: Incident, described: _Described) -> Non
     person, team = described.owners
     if described.breach is None or incident.resolved_at is not None:
         return
-    if person != incident.person:
+    if (person.pk if person else None) != incident.person_id:
         whose = f"it is {PERSON}'s now" if person else "nobody here is known to hold it now"
         add_event(incident, "owner", whose, at=writing.now, person=person)
     incident.person = person

@@ -14,7 +14,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures.packed_spans import Ints
 from fleetwatch.figures.priced_columns import Columns, Price, summed_by
 from fleetwatch.figures.state_spans import Kind
-from fleetwatch.figures.totals import Totals
+from fleetwatch.figures.totals import HEADLINE_TIERS, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 # what totals have beside each state and each tier of waste
@@ -55,6 +55,30 @@ def summed(cells: Iterable[Cell]) -> Totals:
                 energy_j = (energy_j or 0.0) + joules
             has_example_rates |= bool(is_example and gpu_ms)
     return replace(_totals(ms, usd_ms), has_example_rates=has_example_rates, energy_j=energy_j)
+
+
+class Waste(NamedTuple):
+    """What Totals have of waste, in dollars x milliseconds, exactly: what was wasted, what nobody
+    saw, and whether some of the time has no rate.
+    """
+
+    wasted_usd_ms: Decimal
+    unseen_usd_ms: Decimal
+    is_unpriced: bool
+
+
+def waste(cells: Iterable[Cell]) -> Waste:
+    """Of cells, for who asks of ten thousand groups whether one is above a bound."""
+    wasted = unseen = Decimal(0)
+    is_unpriced = False
+    with localcontext(pricing.EXACT):
+        for kind, (rate, _), gpu_ms, _, _ in cells:
+            is_unpriced |= rate is None and gpu_ms > 0
+            if kind.tier in HEADLINE_TIERS:
+                wasted += gpu_ms * (rate or 0)
+            elif kind.state == "unobserved":
+                unseen += gpu_ms * (rate or 0)
+    return Waste(wasted, unseen, is_unpriced)
 
 
 def _totals(ms: defaultdict[str, int], usd_ms: Mapping[str, Decimal]) -> Totals:

@@ -23,6 +23,7 @@ from fleetwatch.inventory.models import GPU, ElasticRule, Node
 from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
 from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.memo import read_once
 from fleetwatch.notify.message import one_line
 
 HEARD = "it reports again"
@@ -95,6 +96,7 @@ def _live_nodes() -> QuerySet[Node]:
     return Node.objects.filter(Exists(living))
 
 
+@read_once  # for several rules of an evaluation
 def reporting_nodes() -> list[Node]:
     """Those of which the hub expects to hear: that were live once."""
     fields = ("name", "labels", "last_ms", "silent_ms", "last_received_at")

@@ -19,12 +19,11 @@ def mute(now: datetime, fences: Fences) -> set[int]:
     """Writes down of every incident that fires whether and why it is muted; the groups of those
     that are no longer, and were told before. Of whom that can't be known nobody is told.
     """
+    mutes = _mutes(now)
     # few rules have many incidents: each is read once
-    firing = Incident.objects.filter(state__in=FIRES).prefetch_related("rule")
-    incidents = list(firing.order_by("pk"))
-    if not incidents:
-        return set()
-    why = _reasons(incidents, now, fences)
+    firing = Incident.objects.filter(state__in=FIRES).prefetch_related("rule").order_by("pk")
+    incidents = list(firing if mutes.asks_labels else firing.defer("facts"))
+    why = _reasons(incidents, mutes, fences)
     returned = set()
     for incident in incidents:
         reason = why[incident.pk]
@@ -35,14 +34,18 @@ def mute(now: datetime, fences: Fences) -> set[int]:
 
 def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]:
     """By id of each of these why nobody is told of it at this moment; "" where people are."""
-    return _reasons(incidents, now, Fences())
+    return _reasons(incidents, _mutes(now), Fences())
 
 
-def _reasons(incidents: Iterable[Incident], now: datetime, fences: Fences) -> dict[int, str]:
+def _mutes(now: datetime) -> Mutes:
+    """What may hold an incident back at this moment."""
     speaking = [each.name for each in CONDITIONS if each.speaks_for]
     speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
     ordered = speakers.prefetch_related("rule").order_by("pk")
-    mutes = Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
+    return Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
+
+
+def _reasons(incidents: Iterable[Incident], mutes: Mutes, fences: Fences) -> dict[int, str]:
     return {
         incident.pk: fences.within(
             f"incident {incident.pk}", partial(_reason, mutes, incident), UNKNOWN
@@ -52,7 +55,8 @@ def _reasons(incidents: Iterable[Incident], now: datetime, fences: Fences) -> di
 
 
 def _reason(mutes: Mutes, incident: Incident) -> str:
-    return mutes.reason(_subject(incident))
+    labels = labels_of(incident) if mutes.asks_labels else {}
+    return mutes.reason(_subject(incident, labels))
 
 
 def read_mutes(start: datetime, end: datetime) -> list[Mute]:
@@ -84,10 +88,10 @@ def with_rule(labels: matchers.Labels, rule: Rule, subject: str) -> matchers.Lab
     return {**labels, **{name: (value,) for name, value in own.items()}}
 
 
-def _subject(incident: Incident) -> Subject:
+def _subject(incident: Incident, labels: matchers.Labels) -> Subject:
     return Subject(
         rule_id=incident.rule_id,
-        labels=labels_of(incident),
+        labels=labels,
         schedule=weekly_hours.stored(incident.rule.schedule),
         snoozed_until=incident.snoozed_until,
         is_late=incident.is_late,

@@ -82,6 +82,11 @@ class Mutes:
     mutes: Sequence[Mute] = ()
     speakers: Sequence[Speaker] = ()
 
+    @property
+    def asks_labels(self) -> bool:
+        """Whether something is set that is about some labels; else nobody needs to know them."""
+        return bool(self.mutes or self.speakers)
+
     def reason(self, subject: Subject) -> str:
         """Why nobody is told of it, in words; "" where people are."""
         return one_line(next(filter(None, self._reasons(subject)), ""), LONGEST)

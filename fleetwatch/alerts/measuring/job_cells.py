@@ -12,6 +12,8 @@ from fleetwatch.alerts.breach import MINUTE_MS, Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints, Mask
 from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs, of_judged_kind
+from fleetwatch.figures.packed_spans import numbered
+from fleetwatch.figures.packed_spans import sums as sums_at
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import hour_cells
@@ -26,6 +28,7 @@ SETTLED_MS = 3 * MINUTE_MS
 NODES_AT_ONCE = 125
 HOURS_AT_ONCE = 24
 MOSTLY = 0.5
+CELLS = HOUR_MS // CELL_MS  # of an hour
 
 # what is counted, as JobCells has it: the ledger's labels that it is made of
 _LABELS = (
@@ -130,14 +133,34 @@ def _portions(start_ms: int, end_ms: int) -> Iterator[JobCells]:
             node_ids = every[place : place + NODES_AT_ONCE]
             tables = list(hour_cells.by_hour(node_ids, first_ms, last_ms))
             jobs = [np.zeros(0, dtype=np.int64), *(table["job_id"] for table in tables)]
-            judged = of_judged_kind(np.unique(np.concatenate(jobs)))
+            judged = of_judged_kind(numbered(np.concatenate(jobs))[0])
             yield _joined([_of_hour(table, judged) for table in tables])
 
 
 def _of_hour(table: Table, judged: Ints) -> JobCells:
-    keep = np.isin(table["job_id"], judged)
-    key = _key(table["job_id"][keep], table["start_ms"][keep] // CELL_MS)
-    return _summed(key, [_sum_of(table, labels)[keep] for labels in _LABELS])
+    """By job and five minutes, which are counted and not sorted: an hour has few of both."""
+    if not len(judged) or not len(table["job_id"]):
+        return _joined([])
+    job, keep = _among(table["job_id"], judged)
+    first_ms = floor_hour_ms(int(table["start_ms"][0]))
+    place = _places(job, table["start_ms"][keep] - first_ms)
+    there = np.flatnonzero(np.bincount(place))
+    sums = (sums_at(place, _sum_of(table, each)[keep], len(judged) * CELLS) for each in _LABELS)
+    start_ms = first_ms + there % CELLS * CELL_MS
+    return JobCells(judged[there // CELLS], start_ms, *(each[there] for each in sums))
+
+
+def _among(job_id: Ints, judged: Ints) -> tuple[Ints, Ints]:
+    """The places among the judged jobs, and the rows that have one."""
+    place = np.minimum(np.searchsorted(judged, job_id), len(judged) - 1)
+    keep = np.flatnonzero(judged[place] == job_id)
+    return place[keep], keep
+
+
+def _places(job: Ints, since_ms: Ints) -> Ints:
+    """A number for each job and five minutes of an hour."""
+    places: Ints = job * CELLS + since_ms // CELL_MS
+    return places
 
 
 def _sum_of(table: Table, labels: Sequence[str]) -> Ints:
@@ -166,10 +189,7 @@ def _together(portions: Sequence[JobCells]) -> JobCells:
 def _summed(key: Ints, columns: Sequence[Ints]) -> JobCells:
     """By job and five minutes, both in the key, the sums of the columns."""
     keys, place = np.unique(key, return_inverse=True)
-    sums = (
-        np.bincount(place, weights=column, minlength=len(keys)).astype(np.int64)
-        for column in columns
-    )
+    sums = (sums_at(place, column, len(keys)) for column in columns)
     return JobCells(keys >> _CELL_BITS, (keys & _CELL_MASK) * CELL_MS, *sums)
 
 

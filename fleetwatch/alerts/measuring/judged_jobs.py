@@ -15,11 +15,11 @@ from fleetwatch.lib.rows import fetched
 
 # a service waits for requests, and who works by hand thinks: of these little work is no waste
 JUDGED_KIND = Job.Kind.BATCH
-_OF_KIND = "SELECT id FROM jobs_job WHERE id = ANY(%s) AND kind = %s"
+_OF_KIND = "SELECT id FROM jobs_job WHERE id = ANY(%s) AND kind = %s ORDER BY id"
 
 
 def of_judged_kind(job_ids: Ints) -> Ints:
-    """Those of these jobs that are of the kind that is judged."""
+    """Those of these jobs that are of the kind that is judged, ascending."""
     rows = fetched(_OF_KIND, [job_ids, JUDGED_KIND.value])
     return np.array(rows, dtype=np.int64).reshape(-1)
 

@@ -12,7 +12,8 @@ from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as figures
-from fleetwatch.figures.cells import Cell, summed
+from fleetwatch.figures.cells import Cell, Waste, summed
+from fleetwatch.figures.cells import waste as waste_of
 from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import posted_hours
@@ -98,17 +99,17 @@ def _spans(waste: HourlyWaste, key: str, posted: Sequence[datetime], usd: Decima
     spans: list[Span] = []
     for start_ms in map(to_ms, posted):
         cells = hours.get((start_ms - waste.start_ms) // HOUR_MS)
-        level = _level(summed(cells), usd) if cells else Level.CLEAR
+        level = _level(waste_of(cells), usd * HOUR_MS) if cells else Level.CLEAR
         if level is not None:
             extend(spans, Span(start_ms, start_ms + HOUR_MS, level))
     return spans
 
 
-def _level(totals: Totals, usd: Decimal) -> Level | None:
+def _level(waste: Waste, usd_ms: Decimal) -> Level | None:
     """None: nobody knows."""
-    if totals.wasted_usd >= usd:
+    if waste.wasted_usd_ms >= usd_ms:
         return Level.BREACH
-    if totals.wasted_usd_at_most >= usd or totals.unpriced_ms:
+    if waste.wasted_usd_ms + waste.unseen_usd_ms >= usd_ms or waste.is_unpriced:
         return None
     return Level.CLEAR
 

@@ -134,16 +134,23 @@ def _advance(news: GroupNews, book: AddressBook, now: datetime) -> Counter[str]:
     """What is due of the group, told."""
     if news.is_over:
         return _close(news, book, now)
+    # whose it is, and where they are told, is looked at where that may matter
+    if _due(news, now, has_next=True) == Due.NOTHING and news.incidents[-1].assignee_id is None:
+        return Counter(told=_change(news, book, now))
     matter = _matter(news, book)
     rung = rung_after(rungs(matter, book.routes), _step(news.group))
-    rule = news.group.rule
-    pace = Pace(rule.escalate_minutes, rule.remind_minutes)
-    what = due(news.standing, pace, has_next=rung is not None, now=now)
+    what = _due(news, now, has_next=rung is not None)
     if what in (Due.OPEN, Due.CLIMB):
         return Counter(told=_climb(news, rung, book, now) if rung else 0)
     if what == Due.REMIND:
         return Counter(told=_remind(news, book, now))
     return Counter(told=_hand_over(news, matter, book, now) + _change(news, book, now))
+
+
+def _due(news: GroupNews, now: datetime, *, has_next: bool) -> Due:
+    rule = news.group.rule
+    pace = Pace(rule.escalate_minutes, rule.remind_minutes)
+    return due(news.standing, pace, has_next=has_next, now=now)
 
 
 def _step(group: IncidentGroup) -> int:

@@ -26,6 +26,7 @@ from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.jobs.visible_jobs import own_ids
 from fleetwatch.ledger.selectors import closed_until
+from fleetwatch.lib.any_of import any_id, any_text
 from fleetwatch.lib.sql import execute, read_statement, wait_for_lock
 
 # Who changes rules and who applies them to jobs take turns; who stores jobs never waits.
@@ -94,8 +95,10 @@ def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
     its account. In memory alone.
     """
     owned = list(jobs)
+    if not owned:
+        return []
     held = Q(valid_from__lt=before) & (Q(valid_to__isnull=True) | Q(valid_to__gte=before))
-    rows = Attribution.objects.filter(held, job__in=[job.pk for job in owned])
+    rows = Attribution.objects.filter(held, job__in=any_id(job.pk for job in owned))
     team_ids = dict(rows.values_list("job_id", "team_id"))
     # of thousands of jobs there are a dozen teams
     teams = Team.objects.in_bulk({pk for pk in team_ids.values() if pk is not None})
@@ -121,7 +124,9 @@ def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
     pseudonym the key is that, and nothing else leads to whose it is.
     """
     asked = list(keys)
-    named = Q(key__in=asked) | Q(pk__in=keys_meant(asked))
+    if not asked:
+        return {}
+    named = Q(key__in=any_text(asked)) | Q(pk__in=keys_meant(asked))
     jobs = Job.objects.select_related("team").filter(named)
     return {job.key: job for job in jobs_shown(into_teams(jobs, before=before))}
 
