@@ -25,7 +25,7 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
     cut = {}
 
     for address in (
-        "/settings",
+        "/settings/agents",
         "/pricing",
         narrow.JOB,
         f"/gpus/{narrow.GPU_UUID}",
@@ -38,7 +38,7 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
             cut[address, width] = page.evaluate(CUT)
 
     context.close()
-    assert len(cut) == 10
+    assert len(cut) == 12
     assert {place: titles for place, titles in cut.items() if titles} == {}
 
 
@@ -90,7 +90,7 @@ def test_the_theme_switch_turns_dark_and_stays_dark(opened: Page, small_site):
 
 
 def test_the_install_command_is_copied_whole(opened: Page, small_site):
-    opened.goto(f"{small_site}/settings")
+    opened.goto(f"{small_site}/settings/agents")
     opened.click("text=Make an install command")
     opened.wait_for_selector("[data-copy]")
 
