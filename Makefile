@@ -38,7 +38,7 @@ test-channels: ## mail by a real Postfix, /metrics and its rules by a real Prome
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest tests/channels
 
-test-day: ## a day of 64 GPUs and five people: a hub whose clock is moved, Slack, a real Postfix, Alertmanager and OpenID Connect provider (needs root; says why where it can't)
+test-day: ## a day of 64 GPUs and five people: a hub whose clock is moved, Slack, a real Postfix, Alertmanager and OpenID Connect provider (OUT=folder keeps pictures of pages and messages; needs root; says why where it can't)
 	@$(PYTHON) -m tests.day.prepare
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(RUN) -m pytest tests/day
