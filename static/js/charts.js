@@ -184,23 +184,31 @@ async function draw(el) {
   if (el.isWired) return;
   el.isWired = true;
   if (isOfThePeriod(el)) el.on("plotly_relayout", (event) => zoom(el, event));
-  el.on("plotly_doubleclick", () => unzoom(el));
+  el.on("plotly_doubleclick", () => {
+    clearTimeout(drilling);
+    el.doubledAt = performance.now();
+    unzoom(el);
+  });
   el.on("plotly_click", (event) => {
     const cell = cellAt(event);
     if (cell) location.assign(`${cell.link}?${periodOf(cell)}`);
-    else drill(el, event);
+    else drill(el, partAt(el, event));
   });
   el.on("plotly_hover", (event) => point(el, event));
   el.on("plotly_unhover", () => point(el));
 }
 
-/** From a part of a bar to what it is made of, over the bar's time. */
-function drill(el, event) {
-  const part = partAt(el, event);
-  if (!part?.data.meta?.link) return;
+const DOUBLE_MS = 350; // a second click that comes within it makes a double one, which Plotly tells before that click
+let drilling = 0;
+
+/** From a part of a bar to what it is made of, over the bar's time; a double click is no click. */
+function drill(el, part) {
+  if (!part?.data.meta?.link || performance.now() - el.doubledAt < DOUBLE_MS) return;
   const [from, to] = stepsAround(el, at(part.x), at(part.x) + 1);
   const zone = new URLSearchParams(location.search).get("tz");
-  location.assign(`${part.data.meta.link}&${new URLSearchParams({ from, to, ...(zone ? { tz: zone } : {}) })}`);
+  const address = `${part.data.meta.link}&${new URLSearchParams({ from, to, ...(zone ? { tz: zone } : {}) })}`;
+  clearTimeout(drilling);
+  drilling = setTimeout(() => location.assign(address), DOUBLE_MS);
 }
 
 /** The part under the pointer, of those that stand on each other there: Plotly names them all. */

@@ -60,6 +60,16 @@ def test_a_drag_makes_whole_hours_the_range_and_reset_and_a_double_click_lead_ba
     opened.wait_for_url("**/overview?range=24h")
 
 
+def test_a_click_on_a_part_of_a_bar_opens_what_it_is_made_of(opened: Page):
+    plot = opened.locator(PLOT)
+    box = plot.bounding_box()
+    place = {"x": box["width"] / 2, "y": box["height"] - 4}
+    plot.hover(position=place)
+    plot.click(position=place)
+
+    opened.wait_for_url("**/costs?group_by=team&state=*&from=*&to=*")
+
+
 def test_no_two_ticks_of_days_read_the_same_and_none_names_an_hour(opened: Page):
     opened.goto(opened.url.replace("24h", "30d"))
     wait_for_charts(opened)
