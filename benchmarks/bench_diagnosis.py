@@ -7,7 +7,6 @@ Postgres: a day of a fleet from sealed columns, then its newest hour while batch
 ledger posted.
 """
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -419,9 +418,8 @@ def _tell_days_before() -> None:
 
 
 def _measured(hub: Hub, work: Callable[[], object], scale: float) -> tuple[float, float]:
-    python_s, postgres_s = time.process_time(), hub.postgres_s()
-    work()
-    return (time.process_time() - python_s) * scale, (hub.postgres_s() - postgres_s) * scale
+    python_s, postgres_s = hub.cost(work)
+    return python_s * scale, postgres_s * scale
 
 
 _NEWEST_HOUR = bench_posting.START + timedelta(hours=bench_posting.HOURS - 1)

@@ -6,20 +6,21 @@ two holders, outages of telemetry. Posted for the first time by a worker that ha
 then once more with nothing changed, then one hour of each node.
 """
 
-import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import django
 
-from benchmarks import profiled
+from benchmarks import profiled, reference
 from benchmarks.apart import say, side_by_side
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 
 NODES = {Size.QUICK: 8, Size.FULL: 125}
-GPUS, HOURS, HOUR_MS = 8, 24, 3_600_000
+GPUS, HOURS, HOUR_MS, MINUTE_MS = 8, 24, 3_600_000, 60_000
 START = datetime(2026, 11, 20, tzinfo=UTC)
 NOW = START + timedelta(hours=HOURS + 1)
 NO_LIMIT = 10**9
@@ -27,8 +28,8 @@ NODES_TOLD = 25  # between two lines on the terminal
 
 
 def run(size: Size) -> list[Table]:
-    """CPU seconds of posting 1,000 GPU-days from sealed columns: first, again, and an hour
-    of it.
+    """CPU seconds of posting 1,000 GPU-days from sealed columns: first, again, an hour of it;
+    of posting live; and what it leaves on disk.
     """
     nodes = NODES[size]
     with running_hub() as hub:
@@ -70,6 +71,9 @@ def _warm_up() -> None:
     from django.db import transaction
 
     from fleetwatch.ledger import services
+    from fleetwatch.lib import allocator
+
+    allocator.keep_freed()
 
     with transaction.atomic():
         services.post(NOW, HOURS)
@@ -92,65 +96,132 @@ def measure(hub: Hub, nodes: int) -> list[Table]:
         return post
 
     _warm_up()
+    kernels = [reference.kernel_s(hub)]
     rows: list[list[Cell]] = []
-    costs = []
     works = (
         ("first", lambda: services.post(NOW, NO_LIMIT)),
         ("again, nothing changed", again(0, HOURS)),
         ("one hour again", again(12, 13)),
     )
     for label, work in works:
-        python_s, postgres_s = time.process_time(), hub.postgres_s()
-        did = work()
-        python_s, postgres_s = (
-            (time.process_time() - python_s) * scale,
-            (hub.postgres_s() - postgres_s) * scale,
-        )
-        costs.append(python_s + postgres_s)
-        say(f"posted: {label}")
-        rows.append(
-            [
-                label,
-                python_s + postgres_s,
-                python_s,
-                postgres_s,
-                did["hours"],
-                did["entries"],
-                did["runs"],
-            ]
-        )
+        rows.append(_row(hub, label, work, scale))
+        kernels.append(reference.kernel_s(hub))
     with profiled.sampled() as modules:
         again(0, HOURS)()
     where = f"{nodes * GPUS:,} GPUs x {HOURS} h, all columns"
-    told = Table(
-        f"Posting from sealed columns: {where}",
-        [
-            "",
-            "CPU-s for 1,000 GPU-days",
-            "Python",
-            "Postgres",
-            "node-hours",
-            "entries",
-            "parts of runs",
-        ],
-        rows,
-        notes=(
-            (
-                "one process; reading and decoding the columns, judging, and writing what differs"
-                " are all in it"
-            ),
-        ),
-        goals=(
-            Goal(
-                "posting 1,000 GPU-days from sealed columns", costs[0], 10, 3, "CPU-s", where=where
-            ),
-        ),
-    )
+    live, gpu_days = _live(hub, 1000 / (nodes * GPUS)), nodes * GPUS * HOURS / 24
+    kernels.append(reference.kernel_s(hub))
+    kernel = sorted(kernels)[len(kernels) // 2]
+    rows.append(live)
     return [
-        told,
+        Table(
+            f"Posting from sealed columns: {where}",
+            COLUMNS,
+            rows,
+            notes=(
+                "one process; reading and decoding the columns, judging, and writing what differs"
+                " are all in it",
+                f"live: CPU-s a minute of 1,000 GPUs whose batches of a minute come in, the open"
+                f" hour posted each two minutes, in minutes {LIVE.start} to {LIVE.stop} of the"
+                " hour",
+                f"a reference kernel took {kernel:.2f} CPU-s, median of {len(kernels)} in turns"
+                " with the rest",
+            ),
+            goals=_goals(float(rows[0][1]), float(live[1]), kernel, where),
+        ),
         profiled.table(
             "Where posting's Python goes, once more with nothing changed",
             modules,
             python_s=float(rows[1][2]),
         ),
+        _bytes(gpu_days, where),
     ]
+
+
+COLUMNS = (
+    "", "CPU-s for 1,000 GPU-days", "Python", "Postgres", "node-hours", "entries", "parts of runs",
+)  # fmt: skip
+# Minutes of the newest hour that come in while they are measured: the hour is half over.
+LIVE = range(26, 34)
+
+
+def _row(hub: Hub, label: str, work: Callable[[], dict[str, int]], scale: float) -> list[Cell]:
+    did: Counter[str] = Counter()
+    python_s, postgres_s = (spent * scale for spent in hub.cost(lambda: did.update(work())))
+    say(f"posted: {label}")
+    counts = (did["hours"], did["entries"], did["runs"])
+    return [label, python_s + postgres_s, python_s, postgres_s, *counts]
+
+
+def _live(hub: Hub, scale: float) -> list[Cell]:
+    """The newest hour comes in minute by minute, and is posted as the workers post it."""
+    from benchmarks import hot_hour
+    from fleetwatch.ledger import services
+    from fleetwatch.ledger.tasks import OPEN_HOUR_EACH
+    from fleetwatch.lib.intervals import from_ms, to_ms
+    from fleetwatch.telemetry.services import touch_hours
+
+    start_ms = to_ms(START) + (HOURS - 1) * HOUR_MS
+    hour = hot_hour.cut(start_ms)
+    hot_hour.come_in(hour, start_ms, start_ms + LIVE.start * MINUTE_MS)
+    parts = []
+    for minute in LIVE:
+        end_ms = start_ms + (minute + 1) * MINUTE_MS
+        hot_hour.come_in(hour, end_ms - MINUTE_MS, end_ms)
+        for node_id in hour:
+            touch_hours(node_id, [(end_ms - MINUTE_MS, end_ms)])
+        post = partial(services.post, from_ms(end_ms), NO_LIMIT, open_hour_each=OPEN_HOUR_EACH)
+        parts.append(_row(hub, f"minute {minute}", post, scale / len(LIVE)))
+    return ["live, a minute", *(sum(column) for column in list(zip(*parts, strict=True))[1:])]
+
+
+def _goals(first: float, live: float, kernel: float, where: str) -> tuple[Goal, ...]:
+    return (
+        Goal(
+            "posting 1,000 GPU-days from sealed columns",
+            first,
+            6,
+            3,
+            "CPU-s",
+            where=where,
+            kernel_s=kernel,
+        ),
+        Goal(
+            "live posting, 1,000 GPUs, a minute",
+            live,
+            0.25,
+            0.1,
+            "CPU-s",
+            where=where,
+            kernel_s=kernel,
+        ),
+    )
+
+
+def _bytes(gpu_days: float, where: str) -> Table:
+    """What a GPU-day takes on disk, indexes included: of the ledger, and of the columns that it
+    was judged from.
+    """
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM FULL ledger_run, ledger_entry, ledger_hourcells, telemetry_chunk")
+        cursor.execute(
+            "SELECT name, pg_total_relation_size(name::regclass) FROM unnest(%s::text[]) AS name",
+            [list(LEDGER + RAW)],
+        )
+        kilobytes = {name: size / gpu_days / 1000 for name, size in cursor.fetchall()}
+    ledger, raw = (sum(kilobytes[name] for name in names) for names in (LEDGER, RAW))
+    return Table(
+        f"Bytes of a GPU-day: {where}",
+        ["table", "kB a GPU-day"],
+        [[name, kilobytes[name]] for name in LEDGER + RAW],
+        notes=("indexes included, rewritten whole first: what dead rows take is left out",),
+        goals=(
+            Goal("ledger, bytes of a GPU-day", ledger / raw, 1, 0.5, "x raw columns", where=where),
+        ),
+    )
+
+
+LEDGER = ("ledger_entry", "ledger_run", "ledger_hourcells")
+RAW = ("telemetry_chunk",)

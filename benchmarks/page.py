@@ -113,6 +113,8 @@ def _goals(goals: Iterable[Goal], level: str = "##") -> str:
         sign = "≥" if goal.is_more_better else "≤"
         moonshot = "–" if goal.moonshot is None else f"{sign} {goal.moonshot:g}"
         measured = shown(goal.measured if goal.measured is None else float(goal.measured))
+        if goal.kernel_s is not None:
+            measured += f" ({shown(goal.judged)} at the reference)"
         lines.append(
             f"| {goal.name} | {goal.where} | {measured} {goal.unit} | {sign} {goal.must:g} |"
             f" {moonshot} | {goal.verdict()} |"

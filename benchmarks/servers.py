@@ -6,7 +6,7 @@ import http.client
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,6 +37,12 @@ class Hub:
     def web_s(self) -> float:
         """CPU seconds of the web server so far; 0 without one."""
         return cpu.seconds(cpu.family(self.web.pid)) if self.web else 0.0
+
+    def cost(self, work: Callable[[], object]) -> tuple[float, float]:
+        """CPU seconds that the work takes of this process, and of Postgres."""
+        python_s, postgres_s = time.process_time(), self.postgres_s()
+        work()
+        return time.process_time() - python_s, self.postgres_s() - postgres_s
 
     def server_s(self) -> float:
         """CPU seconds of Postgres, the web server and this process, which does the workers'
