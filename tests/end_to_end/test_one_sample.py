@@ -111,7 +111,7 @@ def test_a_sample_becomes_the_same_dollars_on_a_page_in_a_csv_line_and_in_slack(
     ]
     assert '<b>1 GPU idle right now, <span title="$3.600000">$3.60</span>/h.</b>' in page
     assert (
-        '<dt>Wasted, 20 Nov 2026, 09:00 – 10:00</dt><dd><span title="$3.600000">$3.60</span></dd>'
+        '>Wasted, 20 Nov 2026, 09:00 – 10:00</a></dt><dd><span title="$3.600000">$3.60</span></dd>'
         in tight(page)
     )
     (line,) = csv.DictReader(io.StringIO(table))
