@@ -18,7 +18,7 @@ from fleetwatch.stack import folder, plan, postgres, redis
 from fleetwatch.stack.folder import StackError
 from fleetwatch.stack.plan import Listen
 from fleetwatch.stack.processes import Spec
-from fleetwatch.stack.supervisor import Supervisor, clean_up, say
+from fleetwatch.stack.supervisor import TICK_S, Supervisor, clean_up, say
 
 READY_TIMEOUT_S = 120
 
@@ -174,10 +174,35 @@ class Up:
             "--answer",
             str(answer),
         )
-        _run(spec)
+        self._run(spec)
         facts: dict[str, Any] = json.loads(answer.read_text())
         answer.unlink()
         return facts
+
+    def _run(self, spec: Spec) -> None:
+        """Raises StackError when it failed, and when it was ended because we are: a migration may
+        take half an hour, and a signal that came just before it was begun reached us alone.
+        """
+        process = subprocess.Popen(
+            spec.command,
+            env=spec.environment,
+            cwd=spec.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while True:
+            try:
+                stdout, stderr = process.communicate(timeout=TICK_S)
+                break
+            except subprocess.TimeoutExpired:
+                if self.supervisor.is_stopping:
+                    process.terminate()
+        for line in stdout.splitlines():
+            say("fleetwatch", line)
+        if process.returncode != 0:
+            reason = stderr.strip().splitlines()[-1:] or [str(process.returncode)]
+            raise StackError(f"preparing failed: {reason[0]}")
 
     def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[Spec]:
         """Specs of the agents beside the hub; `agents` as initialise answered."""
@@ -219,23 +244,6 @@ class Up:
                 " FLEETWATCH_PUBLIC_URL= let other hosts reach this one",
             )
         say("fleetwatch", "Ctrl-C stops all of it")
-
-
-def _run(spec: Spec) -> None:
-    """Raises StackError when it failed."""
-    done = subprocess.run(
-        spec.command,
-        check=False,
-        env=spec.environment,
-        cwd=spec.folder,
-        capture_output=True,
-        text=True,
-    )
-    for line in done.stdout.splitlines():
-        say("fleetwatch", line)
-    if done.returncode != 0:
-        reason = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
-        raise StackError(f"preparing failed: {reason[0]}")
 
 
 def _external() -> dict[str, str] | None:
