@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.figures import selectors as figures
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.lib.intervals import Interval
 from tests.dashboard import factories, fleet
 from tests.ingest import factories as ingest
@@ -105,7 +106,7 @@ FIGURES = {
     "totals by job": (lambda: figures.totals_by(DAY, "job"), 3),
     "totals": (lambda: figures.totals(DAY), 2),
     "dollars by hour": (lambda: figures.dollars_over_time(DAY, "hour"), 3),
-    "spending now": (lambda: figures.spending_now(factories.NOW), 1),
+    "spending now": (lambda: spending_now(factories.NOW), 1),
 }
 BATCH = 17  # the steady state of a node of eight GPUs
 

@@ -18,6 +18,7 @@ PAGES = {
     "overview-days": "/?range=30d",
     "fleet": "/fleet",
     "fleet-waste": "/fleet?metric=waste&sort=name",
+    "idle": "/fleet/idle",
     "fleet-grid": "/fleet?view=grid",
     "fleet-table": "/fleet?view=table&open=node-001",
     "capacity": "/capacity",

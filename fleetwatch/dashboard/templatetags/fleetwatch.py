@@ -200,6 +200,12 @@ def state_label(name: str) -> str:
 
 
 @register.filter
+def in_words(states: Sequence[str]) -> str:
+    """Several states: "Useful, underused"."""
+    return ", ".join(map(state_label, states)).capitalize()
+
+
+@register.filter
 def inside(label: str) -> str:
     """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", "GPU can't work"
     stays.
