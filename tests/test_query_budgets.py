@@ -31,7 +31,7 @@ PAGES = {
     "/nodes/node-001": 23,  # rates in force, silences
     "/gpus/GPU-node-001-0": 18,
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 22,
+    "/jobs/slurm/della/1000": 23,  # its links
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,
     "/waste": 8,
@@ -61,6 +61,7 @@ PAGES = {
     "/settings/channels": 10,
     "/settings/tokens": 10,
     "/settings/months": 10,
+    "/settings/links": 6,
     "/settings/retention": 5,
     "/settings/policy": 5,
     "/settings/mappings": 5,

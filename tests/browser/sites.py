@@ -49,6 +49,7 @@ PAGES = {
     "agents-tokens": "/settings/agents",
     "channels": "/settings/channels",
     "api-tokens": "/settings/tokens",
+    "job-links": "/settings/links",
     "months": "/settings/months",
     "retention": "/settings/retention",
     "policy-preview": "/settings/policy",

@@ -181,6 +181,12 @@ def thead(*columns: str) -> str:
 
 
 @register.filter
+def braced(name: str) -> str:
+    """A placeholder as a template of addresses has it: {name}."""
+    return f"{{{name}}}"
+
+
+@register.filter
 def process_trouble(state: str) -> str:
     """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
     return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
