@@ -37,7 +37,6 @@ KINDS = {
     "preference": "How people hear of things",
     "policy": "Policies",
     "mapping": "Teams and mapping",
-    "link": "Job links",
     "rate": "Rates",
     "commitment": "Commitments",
     "budget": "Budgets",

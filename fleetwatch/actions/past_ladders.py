@@ -100,7 +100,7 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
         settings_of(rule),
         stored(rule.matchers),
         interval,
-        partial(_is_lasting, limits=limits),
+        partial(_is_lasting, waits_ms=_ms(limits.first_wait + limits.second_wait)),
     )
     past = Past(
         rule=rule,
@@ -113,9 +113,9 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
     return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))
 
 
-def _is_lasting(episode: Episode, limits: Limits) -> bool:
+def _is_lasting(episode: Episode, waits_ms: int) -> bool:
     """Whether it lasted beyond both waits: of a month's thousands these alone are described."""
-    return _fired_ms(episode) + _ms(limits.first_wait + limits.second_wait) < episode.until_ms
+    return _fired_ms(episode) + waits_ms < episode.until_ms
 
 
 def _replayed(

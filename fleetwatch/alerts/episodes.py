@@ -8,6 +8,7 @@ of the period in one piece (a property test says so).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 FORGET_MS = 24 * 60 * 60_000  # what nobody saw for a day is over
 
@@ -25,9 +26,10 @@ class Level(IntEnum):
     BREACH = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What was measured over [start_ms, end_ms)."""
+class Span(NamedTuple):
+    """What was measured over [start_ms, end_ms). Of a month there are many, which a tuple is made
+    for.
+    """
 
     start_ms: int
     end_ms: int

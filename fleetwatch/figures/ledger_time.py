@@ -5,20 +5,26 @@ Sums of days are read where they are as new as their entries, entries elsewhere.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
-from fleetwatch.figures.packed_spans import Bools, Spans, unpacked
+from fleetwatch.figures.packed_spans import Bools, Ints, Spans, unpacked
 from fleetwatch.figures.scopes import Limits
-from fleetwatch.figures.state_spans import KINDS, RECORD, Kind
+from fleetwatch.figures.state_spans import CUT_RECORD, KINDS, RECORD, Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_NODES, _SPANS = (read_statement(f"figures/sql/{name}.sql") for name in ("nodes_of", "spans"))
+_NODES, _SPANS, _HOURS = (
+    read_statement(f"figures/sql/{name}.sql") for name in ("nodes_of", "spans", "hours")
+)
+
+_DATABASE_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,10 @@ class LedgerTime:
         return [pk for (pk,) in fetched(_NODES, wanted)]
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[Kind]:
-        # sums of days know no hour
-        wanted = asked.within(interval) | {
-            "use_sums": self.with_sums and asked.step != "hour",
-            "states": asked.limits["states"],
-        }
-        return unpacked(fetched(_SPANS, wanted), RECORD, KINDS)
+        wanted = asked.within(interval) | {"states": asked.limits["states"]}
+        if asked.step == "hour":  # of which sums of days know nothing
+            return _by_hour(unpacked(fetched(_HOURS, wanted), CUT_RECORD, KINDS), asked)
+        return unpacked(fetched(_SPANS, wanted | {"use_sums": self.with_sums}), RECORD, KINDS)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
         spans = edges.parts(ends, asked.node_ids)
@@ -54,3 +58,17 @@ class LedgerTime:
         if states is None:
             return []
         return [np.array([kind.state in states for kind in KINDS])[spans.label]]
+
+
+def _by_hour(spans: Spans[Kind], asked: Asked) -> Spans[Kind]:
+    """Spans that say in which cut they are: each in its step and era."""
+    figures = dict(spans.figures)
+    cut = figures.pop("cut")
+    step = _begun(asked.steps, cut) - 1
+    return replace(spans, step=step, era=_begun(asked.eras.starts[1:], cut), figures=figures)
+
+
+def _begun(starts: Sequence[datetime], cut: Ints) -> Ints:
+    """Of each cut how many of these began by its start."""
+    moments = [(start - _DATABASE_EPOCH) // _MICROSECOND for start in starts]
+    return np.searchsorted(np.array(moments, dtype=np.int64), cut, side="right")

@@ -29,3 +29,5 @@ KINDS = tuple(
 KINDS_OF_A_STATE = len(KINDS) // len(policy.STATES)
 # as costs_span() of the database packs it (costs/sql/packed_span.sql)
 RECORD = np.dtype([*HEAD, ("gpu_ms", ">i8"), ("energy_j", ">f8"), ("energy_ms", ">i8")])
+# the same of an hour cut, which begins so many microseconds after the database's epoch
+CUT_RECORD = np.dtype([("cut", ">i8"), *RECORD.descr])

@@ -118,7 +118,6 @@ SETTINGS_CHANGED_BY = {
     "channel": Right.FLEET,
     "agent": Right.FLEET,
     "elastic": Right.FLEET,
-    "link": Right.FLEET,
     "enrollment": Right.FLEET,
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,

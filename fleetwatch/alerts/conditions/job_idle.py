@@ -374,6 +374,7 @@ def breach(facts: Facts) -> Breach:
     """What is told of the idle job."""
     where = places(facts.gpus)
     how_many = _how_many(facts)
+    actions, command = _advice(facts)
     return Breach(
         subject=facts.job_key,
         kind="job",
@@ -393,8 +394,8 @@ def breach(facts: Facts) -> Breach:
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         memory_bytes=facts.memory_bytes,
         lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
-        actions=(_fix(facts), _alike(facts)),
-        command=_ending(facts) if _may_end(facts) else "",
+        actions=actions,
+        command=command,
         labels=facts.labels,
         facts=to_builtins(facts),
     )
@@ -410,6 +411,12 @@ def _how_many(facts: Facts) -> str:
     return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
 
 
+def _advice(facts: Facts) -> tuple[tuple[str, str], str]:
+    """What to do and what looks the same, and the command to copy; "" where none helps."""
+    ending = _ending(facts)
+    return (_fix(facts, ending), _alike(facts)), ending if _may_end(facts) else ""
+
+
 def _alike(facts: Facts) -> str:
     """What looks the same, and what would tell it apart; "" where nothing does."""
     memory = facts.memory_bytes
@@ -423,7 +430,7 @@ def _alike(facts: Facts) -> str:
     return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
 
 
-def _fix(facts: Facts) -> str:
+def _fix(facts: Facts, ending: str) -> str:
     """What to do, and what it costs: a job that works on other GPUs is not to be ended, nor a
     service that rests.
     """
@@ -444,10 +451,9 @@ def _fix(facts: Facts) -> str:
             "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
             " from then on."
         )
-    command = _ending(facts)
     lost = LOST.get(facts.kind, LOST_OF_ANY)
-    pods = f" {PODS.text}" if command.startswith(shell.DELETE_POD) else ""
-    return f"Fix: {command or 'end the job'}, or give the GPUs back. {lost}{pods}"
+    pods = f" {PODS.text}" if ending.startswith(shell.DELETE_POD) else ""
+    return f"Fix: {ending or 'end the job'}, or give the GPUs back. {lost}{pods}"
 
 
 def _may_end(facts: Facts) -> bool:

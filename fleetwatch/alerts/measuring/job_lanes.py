@@ -5,6 +5,7 @@ of jobs measure. A lane is one GPU that the job holds.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -168,7 +169,8 @@ def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
 
 
 def _parts(rows: Sequence[tuple[int, ...]]) -> Parts:
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
+    values = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=6 * len(rows))
+    columns = values.reshape(-1, 6).T
     none = np.zeros((2, columns.shape[1]), dtype=np.int64)
     return Parts(*columns, *none)
 

@@ -1,7 +1,7 @@
--- One row: GPU time of a node's day (or of an hour of it) between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind.
+-- One row: GPU time of a node's day between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind.
 -- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches); use_sums (whether
---      sums of days can answer: they know no hour); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
---      steps (starts of hours or days, or none: in which of them a row lies, from 0 on);
+--      sums of days can answer); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
+--      steps (starts of days, or none: in which of them a row lies, from 0 on);
 --      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id, states
 --      (of entries; sums of days are read with all of theirs).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
