@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.accounts.models import Organisation, OthersShown
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories, fleet
+from tests.dashboard.cells import cells_of
 from tests.diagnosis import told
 from tests.markup import tight
 
@@ -37,11 +38,11 @@ def measured():
 def drawn(client, name: str) -> list[tuple[str, float | None]]:
     """The points of one line: when, and what."""
     figure = client.get(CURVES).json()
-    [line] = [trace for trace in figure["data"] if trace["name"] == name]
+    [line] = [trace for trace in figure["data"] if trace.get("name") == name]
     return list(zip(line["x"], line["y"], strict=True))
 
 
-@pytest.mark.parametrize("name", ["utilisation", "SM active", "power, idle to limit"])
+@pytest.mark.parametrize("name", ["kernel running", "SM active", "board power"])
 def test_curves_are_of_the_time_in_which_the_job_held_the_gpu(client, measured, name):
     shown = [at for at, value in drawn(log_in(client), name) if value is not None]
 
@@ -51,11 +52,30 @@ def test_curves_are_of_the_time_in_which_the_job_held_the_gpu(client, measured, 
     assert len(shown) > 15
 
 
-def test_memory_is_a_share_of_the_gpus_own(client, measured):
-    values = [value for _, value in drawn(log_in(client), "memory used") if value is not None]
+def test_its_curves_lie_under_its_states_on_one_axis_of_time(client, measured):
+    job = measured.allocations.get().job
+    for hours_ago, state in ((5, "useful"), (3, "idle"), (2, "useful")):
+        held_by = job if hours_ago < 5 else factories.job("slurm/della/4710")
+        spent = {state: HOUR_MS}
+        of = {"hours_ago": hours_ago, "hours": 1, "held_by": held_by, "now": NOW}
+        factories.run(measured, states=spent, **of).save()
 
-    # of 85.5 GB, 60 to 66
-    assert 0.7015 < min(values) < max(values) < 0.7719
+    figure = log_in(client).get(CURVES).json()
+
+    titles = [each["text"] for each in figure["layout"]["annotations"]]
+    assert titles == ["State", "Utilisation", "Memory used", "Power"]
+    assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
+    # six hours in 288 cells; the job's own are the fourth and the fifth
+    names = figure["data"][0]["meta"]["steps"]
+    [cells] = cells_of(figure["data"][0])
+    drawn_states = [None if cell is None else names[cell] for cell in cells]
+    assert drawn_states == [None] * 144 + ["idle"] * 48 + ["useful"] * 48 + [None] * 48
+
+
+def test_memory_is_drawn_in_gibibytes(client, measured):
+    values = [value for _, value in drawn(log_in(client), "memory") if value is not None]
+
+    assert (min(values), max(values)) == pytest.approx((60e9 / 2**30, 66e9 / 2**30), abs=0.5)
 
 
 @pytest.mark.parametrize(

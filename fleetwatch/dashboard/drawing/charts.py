@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
-from fleetwatch.costs.mapping.attribution import seen_spans
-from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import (
     capacity_charts,
     figures,
@@ -33,27 +31,19 @@ from fleetwatch.dashboard.drawing.figures import SHARE, Expected, Figure, Line
 from fleetwatch.dashboard.drawing.machine_charts import METRICS, is_read
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.selectors import BAND_CELLS, states
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
-from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import held_spans
-from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
-from fleetwatch.lib.spans import Span
 from fleetwatch.planning.selectors import SUBJECTS as OF_CAPACITY
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
-
-USEFUL = "useful"
 
 
 def parameters(name: str) -> tuple[str, ...]:
@@ -90,67 +80,6 @@ def _of_lines(
 
 def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
     return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
-
-
-JOB_CURVES = ("util_mean", "sm_active", "tensor_active", "power_w", "memory_used_bytes")
-
-
-def _job(params: Params, period: Period) -> Chart:
-    """What was measured of a GPU while the job held it, before the states of these times."""
-    job, gpu, held = _held(params)
-    so_far = period.so_far
-    step_s = max(period.timeframe.step_s, gpu.node.window_s)
-    read = telemetry.series(gpu, so_far.start_ms, so_far.end_ms, columns=JOB_CURVES, step_s=step_s)
-    lines = curves(_only_within(held, read), JOB_CURVES, gpu)
-    where = f"{gpu.node.name} GPU {'?' if gpu.index is None else gpu.index}"
-    chart = _of_lines(where, _local(read.start_ms, period), lines, period)
-    return replace(chart, figure=figures.shaded(chart.figure, _state_spans(job, gpu, period)))
-
-
-def _only_within(spans: Sequence[Span], read: StepSeries) -> dict[str, list[float | None]]:
-    """The columns with what lies wholly in the spans; None elsewhere."""
-    is_within = [_is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
-    return {
-        column: [value if is_own else None for value, is_own in zip(values, is_within, strict=True)]
-        for column, values in read.columns.items()
-    }
-
-
-def _held(params: Params) -> tuple[Job, GPU, Sequence[Span]]:
-    """The job, one of its GPUs, and when it held that. Raises NoSuchChartError, also for a job of
-    whose time the reader sees a part alone.
-    """
-    job = job_of_key(params.get("job", ""))
-    gpu = inventory.gpu(params.get("gpu", ""))
-    if job is None or gpu is None or seen_spans(job) is not None:
-        raise NoSuchChartError(params.get("job", ""))
-    held = held_spans(job, gpu.pk)
-    if not held:
-        raise NoSuchChartError(gpu.uuid)
-    return job, gpu, held
-
-
-def _is_within(spans: Sequence[Span], start_ms: int, end_ms: int) -> bool:
-    return any(first_ms <= start_ms and end_ms <= last_ms for first_ms, last_ms in spans)
-
-
-def _state_spans(job: Job, gpu: GPU, period: Period) -> list[tuple[datetime, datetime, str]]:
-    """When the job's time on the GPU was in which state; what was useful needs no mark."""
-    interval = period.so_far
-    [cells] = states([gpu.pk], interval, BAND_CELLS, job=job).tolist()
-    cell_ms = (interval.end_ms - interval.start_ms) / len(cells)
-    spans = []
-    first = 0
-    for state, same in groupby(cells):
-        last = first + len(list(same))
-        if state >= 0 and words.NAMES[state] != USEFUL:
-            ends = (
-                period.local(from_ms(int(interval.start_ms + cell * cell_ms)))
-                for cell in (first, last)
-            )
-            spans.append((*ends, words.NAMES[state]))
-        first = last
-    return spans
 
 
 FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
@@ -433,7 +362,7 @@ CHARTS = {
     "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
     "capacity": Kind(capacity_charts.over_time, (*OF_CAPACITY, *PERIOD)),
     "capacity-week": Kind(capacity_charts.by_hour_of_week, (*OF_CAPACITY, *PERIOD)),
-    "job": Kind(_job, ("job", "gpu", *PERIOD)),
+    "job": Kind(machine_charts.of_job, ("job", "gpu", *PERIOD)),
     "finding": Kind(_finding, ("finding", *PERIOD)),
     **{
         name: Kind(partial(machine_charts.metric_of_gpu, metric), ("gpu", *PERIOD))

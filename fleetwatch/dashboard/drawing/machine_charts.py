@@ -1,12 +1,15 @@
-"""What was measured of a GPU, or of a node's GPUs and its host, under the states of that time."""
+"""What was measured of a GPU (of all its time, or of a job's), or of a node's GPUs and its host,
+under the states of that time.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isnan
 
 import numpy as np
 
+from fleetwatch.costs.mapping.attribution import seen_spans
 from fleetwatch.dashboard.drawing import figures, panels
 from fleetwatch.dashboard.drawing.chart import Chart, NoSuchChartError, Params, heads, text_of
 from fleetwatch.dashboard.drawing.figures import SHARE, Line
@@ -16,7 +19,11 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import held_spans
+from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames, matrices
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.heat_cells import CELL_MS
@@ -52,6 +59,10 @@ class Metric:
             for column, label, token in self.lines
             if is_read(read.columns[column])
         ]
+
+    def panel(self, read: StepSeries) -> Panel:
+        """The same as a panel among others."""
+        return Panel(self.title, self.drawn(read), self.y_format, self.unit)
 
 
 METRICS = {
@@ -94,10 +105,9 @@ METRICS = {
 def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
     """One metric alone. Raises NoSuchChartError where there is no such GPU."""
     read = _read(_gpu(params), [metric], period)
-    lines = metric.drawn(read)
+    panel = metric.panel(read)
     starts = _local(read.start_ms, period)
-    figure = figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit)
-    panel = Panel(metric.title, lines, metric.y_format, metric.unit)
+    figure = figures.series(starts, panel.lines, y_format=metric.y_format, unit=metric.unit)
     return _chart(metric.title, figure, starts, [panel], period)
 
 
@@ -108,11 +118,50 @@ def of_gpu(params: Params, period: Period) -> Chart:
     own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
     # -1, where it was elsewhere, is less than every state
     bands = _bands([""], own.max(axis=0, keepdims=True), period)
-    rows = [
-        Panel(metric.title, metric.drawn(read), metric.y_format, metric.unit)
-        for metric in METRICS.values()
-    ]
+    rows = [metric.panel(read) for metric in METRICS.values()]
     return _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
+
+
+OF_JOB = [METRICS[name] for name in ("gpu-util", "gpu-memory", "gpu-power")]
+
+
+def of_job(params: Params, period: Period) -> Chart:
+    """One of its GPUs while the job held it, under the states of that time. Raises NoSuchChartError
+    where it never did, also for a job of whose time the reader sees a part alone.
+    """
+    job, shown, held = _held(params)
+    read = _only_within(held, _read(shown, OF_JOB, period))
+    bands = _bands([""], states([shown.pk], period.so_far, BAND_CELLS, job=job), period)
+    index = "?" if shown.index is None else shown.index
+    rows = [metric.panel(read) for metric in OF_JOB]
+    starts = _local(read.start_ms, period)
+    return _stacked(f"{shown.node.name} GPU {index}", bands, starts, rows, period)
+
+
+def _held(params: Params) -> tuple[Job, GPU, Sequence[Span]]:
+    """The job, one of its GPUs, and when it held that. Raises NoSuchChartError."""
+    job = job_of_key(params.get("job", ""))
+    shown = _gpu(params)
+    if job is None or seen_spans(job) is not None:
+        raise NoSuchChartError(params.get("job", ""))
+    held = held_spans(job, shown.pk)
+    if not held:
+        raise NoSuchChartError(shown.uuid)
+    return job, shown, held
+
+
+def _only_within(spans: Sequence[Span], read: StepSeries) -> StepSeries:
+    """With what lies wholly in the spans; None elsewhere."""
+    is_within = [_is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
+    columns = {
+        column: [value if is_own else None for value, is_own in zip(values, is_within, strict=True)]
+        for column, values in read.columns.items()
+    }
+    return replace(read, columns=columns)
+
+
+def _is_within(spans: Sequence[Span], start_ms: int, end_ms: int) -> bool:
+    return any(first_ms <= start_ms and end_ms <= last_ms for first_ms, last_ms in spans)
 
 
 def _gpu(params: Params) -> GPU:
