@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.figures import selectors as figures
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.lib.intervals import Interval
 from tests.dashboard import factories, fleet
 from tests.ingest import factories as ingest
@@ -30,7 +31,7 @@ PAGES = {
     "/nodes/node-001": 23,  # rates in force, silences
     "/gpus/GPU-node-001-0": 18,
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 22,
+    "/jobs/slurm/della/1000": 23,  # its links
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,
     "/waste": 8,
@@ -60,6 +61,7 @@ PAGES = {
     "/settings/channels": 10,
     "/settings/tokens": 10,
     "/settings/months": 10,
+    "/settings/links": 6,
     "/settings/retention": 5,
     "/settings/policy": 5,
     "/settings/mappings": 5,
@@ -105,7 +107,7 @@ FIGURES = {
     "totals by job": (lambda: figures.totals_by(DAY, "job"), 3),
     "totals": (lambda: figures.totals(DAY), 2),
     "dollars by hour": (lambda: figures.dollars_over_time(DAY, "hour"), 3),
-    "spending now": (lambda: figures.spending_now(factories.NOW), 1),
+    "spending now": (lambda: spending_now(factories.NOW), 1),
 }
 BATCH = 17  # the steady state of a node of eight GPUs
 

@@ -37,6 +37,7 @@ KINDS = {
     "preference": "How people hear of things",
     "policy": "Policies",
     "mapping": "Teams and mapping",
+    "link": "Job links",
     "rate": "Rates",
     "commitment": "Commitments",
     "budget": "Budgets",

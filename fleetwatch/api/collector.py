@@ -20,6 +20,7 @@ from fleetwatch.api.alert_metrics import Metric
 from fleetwatch.api.readiness import WORKER, celery_queue_depth
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import Totals
 from fleetwatch.inventory.selectors import hosts
@@ -136,7 +137,7 @@ def _dollars(amount: Decimal) -> float:
 
 
 def _spending(now: datetime) -> Iterator[Metric]:
-    spending = costs.spending_now(now)
+    spending = spending_now(now)
     described = (
         "GPUs that are not retired; judged for the newest minutes, and of these unobserved,"
         " allocated and idle ones."

@@ -33,14 +33,16 @@ from fleetwatch.api.schemas import (
     Paging,
     Period,
     PeriodAsked,
+    SeveralStates,
     WasteRow,
+    states_of,
 )
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Term, Traced
 from fleetwatch.figures.pricing import lines, usd
-from fleetwatch.figures.totals import UNALLOCATED, ZERO, Scope
+from fleetwatch.figures.totals import UNALLOCATED, ZERO
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -110,7 +112,7 @@ class ExplainQuery(Schema):
 
     gpu: NameGiven
     job: Name = None
-    state: State | None = None
+    state: SeveralStates = None
     newest: bool = False
 
 
@@ -144,7 +146,7 @@ def explained(
     if wanted.interval.duration_ms > explain.MAX_SPAN_MS and not what.newest:
         raise RequestError(TOO_LONG, field="from")
     gpu = required(inventory.gpu(what.gpu), "GPU", field="gpu")
-    which: Answer = {"job_id": _job_id(what.job), "state": what.state}
+    which: Answer = {"job_id": _job_id(what.job), "states": states_of(what.state)}
     if what.newest:
         wanted = replace(wanted, interval=explain.newest(gpu, wanted.interval, **which))
     lines = priced(explain.rows(gpu, wanted.interval, **which))
@@ -235,17 +237,15 @@ def figure(
     period: PeriodAsked,
     where: Query[FigureScope],
     paging: Paging,
-    state: State | None = None,
 ) -> Joined:
     """What any figure of costs is made of: state by state under each rate, and the jobs in it (of
     one job: its GPUs), dearest first.
     """
     wanted = asked(request)
     named = where.dict(exclude_none=True)
-    scope = Scope(**named, states=state and (state,))
-    traced = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
-    if state is not None:
-        named["state"] = state
+    traced = costs.traced(
+        wanted.interval, scope=where.scope(), start=wanted.offset, size=paging.limit
+    )
     return Joined(
         traced,
         traced.totals,

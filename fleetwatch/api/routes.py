@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -13,7 +12,7 @@ from ninja import Query, Router
 
 from fleetwatch.api.answer_types import Answer, Joined, gpu_hours
 from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
-from fleetwatch.api.request_period import ALWAYS, asked, required
+from fleetwatch.api.request_period import ALWAYS, RequestError, asked, required
 from fleetwatch.api.schemas import (
     Filter,
     GPUDetail,
@@ -42,8 +41,9 @@ from fleetwatch.diagnosis.causes import UNDETERMINED
 from fleetwatch.diagnosis.findings import evidence
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.queues import Queue, waiting
-from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
+from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.selectors import Breakdown
@@ -84,7 +84,7 @@ def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     wanted = asked(request)
     return Joined(
         figures(costs.totals(wanted.interval)),
-        **wanted.answer(now=costs.spending_now(timezone.now())),
+        **wanted.answer(now=spending_now(timezone.now())),
     )
 
 
@@ -101,10 +101,13 @@ def waste(
     mapping rule.
 
     By cause the rows cover idle, stalled and underused time, and, as "orphaned", what no job holds.
-    Where nothing was diagnosed the cause is "undetermined"; it is never guessed.
+    Where nothing was diagnosed the cause is "undetermined"; it is never guessed. A cause is of all
+    of these states together: by cause no `state` is taken.
     """
     wanted = asked(request)
-    scope = Scope(**where.dict())
+    scope = where.scope()
+    if group_by == "cause" and scope.states is not None:
+        raise RequestError("a cause is of several states: none is told apart", field="state")
     if group_by == "job":
         jobs = costs.ranked(
             wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit
@@ -126,7 +129,7 @@ def waste(
 def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
     if group_by != "cause":
         return costs.breakdown(interval, group_by, scope=scope)
-    return diagnosis.waste_by_cause(interval, scope=replace(scope, states=CAUSED_STATES))
+    return diagnosis.waste_by_cause(interval, scope=scope)
 
 
 @router.get("/jobs", operation_id="listJobs", response=JobPage, tags=["jobs"])
@@ -135,7 +138,7 @@ def jobs(request: HttpRequest, period: PeriodAsked, where: Where, paging: Paging
     this moment, whatever the filter.
     """
     wanted = asked(request)
-    scope = Scope(**where.dict(), is_allocated=True)
+    scope = where.scope(is_allocated=True)
     seen = costs.look(wanted.interval, "job", scope=scope)
     page = seen.ranked("job", paging.limit, start=wanted.offset)
     now_ms = to_ms(timezone.now())

@@ -125,6 +125,24 @@ PeriodQuery: Any = create_model("PeriodQuery", __base__=Schema, **_PERIOD_QUERY)
 NameGiven = Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
 Name = NameGiven | None
 
+# as the pages' filter
+SeveralStates = (
+    Annotated[
+        str,
+        Field(
+            max_length=200,
+            pattern="^(?:{0})(?:,(?:{0}))*$".format("|".join(STATES)),
+            description="time in this state alone, or in several, with commas: idle,stalled",
+        ),
+    ]
+    | None
+)
+
+
+def states_of(named: str | None) -> tuple[str, ...] | None:
+    """The states that a parameter names; None = all."""
+    return None if named is None else tuple(named.split(","))
+
 
 class Filter(Schema):
     """What is looked at; all of it without.
@@ -142,6 +160,12 @@ class Filter(Schema):
     kind: JobKind | None = None
     cluster: Name = None
     label: Name = None
+    state: SeveralStates = None
+
+    def scope(self, **narrower: Any) -> totals.Scope:
+        """What figures are narrowed to."""
+        named = self.dict(exclude={"state"})
+        return totals.Scope(**named, states=states_of(self.state), **narrower)
 
 
 class Page(Schema):

@@ -20,6 +20,18 @@ def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default
     return default
 
 
+def chosen_several(request: HttpRequest, name: str, choices: Collection[str]) -> tuple[str, ...]:
+    """What the address asks for by that name, several with commas; where one is none of the
+    choices, that is said on the page, and nothing is chosen.
+    """
+    asked = tuple(filter(None, request.GET.get(name, "").split(",")))
+    for each in asked:
+        if each not in choices:
+            refuse(request, name, each, choices)
+            return ()
+    return asked
+
+
 def first_page(request: HttpRequest) -> None:
     """Says on a list's first page that the cursor which the address names leads nowhere."""
     after = request.GET.get("after")

@@ -10,40 +10,48 @@ from fleetwatch.ledger.policy import STATES
 
 OBSERVED = tuple(state for state in STATES if state != "unobserved")
 AVAILABLE = tuple(state for state in OBSERVED if state != "unavailable")
-WORKING = ("useful", "underused")
+USEFUL = ("useful",)
+STEPS = (
+    ("Capacity", "every GPU, all of the time", STATES),
+    ("Observed", "an agent saw it", OBSERVED),
+    ("Available", "it could work", AVAILABLE),
+    ("Allocated", "a job held it", ALLOCATED_STATES),
+    ("Active", "it worked", ("useful", "underused")),
+    ("Useful", "at its full efficiency", USEFUL),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is left of the step before."""
+    """What is left of the step before; `states` as an address names them, "" = all."""
 
     label: str
     meaning: str
+    states: str
     gpu_ms: int
     cost_usd: Decimal
     width: str  # of the first one's time, as SVG wants it
+
+    @property
+    def narrowing(self) -> str:
+        """Its states as a further parameter of an address; "" for all."""
+        return f"&state={self.states}" if self.states else ""
 
 
 def funnel(totals: Totals) -> list[Step]:
     """Capacity, what of it was observed, could work, was held by jobs, worked, was useful; [] of a
     period without GPU time.
     """
-    if not totals.capacity_ms:
-        return []
-    useful_ms = totals.states["useful"] - totals.busy_only_ms
-    useful_usd = totals.cost_by_state["useful"] - totals.busy_only_usd
-    steps = (
-        ("Capacity", "every GPU, all of the time", *_of(totals, STATES)),
-        ("Observed", "an agent saw it", *_of(totals, OBSERVED)),
-        ("Available", "it could work", *_of(totals, AVAILABLE)),
-        ("Allocated", "a job held it", *_of(totals, ALLOCATED_STATES)),
-        ("Active", "it worked", *_of(totals, WORKING)),
-        ("Useful", "at its full efficiency", useful_ms, useful_usd),
-    )
-    return [Step(*step, f"{100 * step[2] / totals.capacity_ms:.2f}%") for step in steps]
+    return [_step(totals, *step) for step in STEPS] if totals.capacity_ms else []
 
 
-def _of(totals: Totals, states: Collection[str]) -> tuple[int, Decimal]:
-    """Time and dollars of these states together."""
+def _step(totals: Totals, label: str, meaning: str, states: Collection[str]) -> Step:
     gpu_ms = sum(totals.states[state] for state in states)
-    return gpu_ms, exact_sum(totals.cost_by_state[state] for state in states)
+    cost_usd = exact_sum(totals.cost_by_state[state] for state in states)
+    if states == USEFUL:
+        gpu_ms -= totals.busy_only_ms
+        cost_usd -= totals.busy_only_usd
+    named = "" if states == STATES else ",".join(states)
+    return Step(
+        label, meaning, named, gpu_ms, cost_usd, f"{100 * gpu_ms / totals.capacity_ms:.2f}%"
+    )

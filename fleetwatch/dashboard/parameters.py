@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.choices import chosen, chosen_several
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES
@@ -103,7 +103,7 @@ def filters_of(request: HttpRequest) -> dict[str, str]:
 def scope_of(filters: Mapping[str, str]) -> Scope:
     """The figures that these filters ask for."""
     named = {name: value for name, value in filters.items() if name != "state"}
-    states = (filters["state"],) if filters.get("state") else None
+    states = tuple(filters["state"].split(",")) if filters.get("state") else None
     return Scope(**named, states=states)  # type: ignore[arg-type]
 
 
@@ -112,9 +112,10 @@ def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
     not is said on the page, and narrows nothing.
     """
     filters = filters_of(request)
-    for name, choices in (("state", STATES), ("kind", Job.Kind.values)):
-        if not chosen(request, name, choices):
-            filters.pop(name, None)
+    if not chosen_several(request, "state", STATES):
+        filters.pop("state", None)
+    if not chosen(request, "kind", Job.Kind.values):
+        filters.pop("kind", None)
     return scope_of(filters), filters
 
 

@@ -99,6 +99,7 @@ PLACES = (
     Place("settings_channels", "Channels", "slack mail teams webhook pagerduty"),
     Place("settings_tokens", "API tokens"),
     Place("settings_policy", "Ledger policy", "thresholds what would change idle"),
+    Place("settings_links", "Job links", "logs experiments W&B MLflow TensorBoard Grafana Loki"),
     Place("settings_retention", "Retention", "kept days"),
     Place("people", "People", "accounts roles invite", Right.PEOPLE),
     Place("audit", "Audit log", "", Right.PEOPLE),

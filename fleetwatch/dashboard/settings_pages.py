@@ -25,6 +25,8 @@ from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.address_templates import PLACEHOLDERS
+from fleetwatch.jobs.job_links import job_links
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.reports import statement_choices
@@ -124,6 +126,11 @@ def _months(_: HttpRequest, __: datetime) -> Context:
     }
 
 
+def _links(_: HttpRequest, __: datetime) -> Context:
+    """Ways from a job's page to its logs and its experiment."""
+    return {"links": job_links(), "placeholders": PLACEHOLDERS.items()}
+
+
 def _retention(_: HttpRequest, __: datetime) -> Context:
     """How long what is kept."""
     return {
@@ -152,6 +159,7 @@ PAGES = {
         SettingsPage(
             "policy", Right.FLEET, (), policy_pages.content, parameters=policy_pages.PARAMETERS
         ),
+        SettingsPage("links", Right.FLEET, ("link",), _links),
         SettingsPage("retention", Right.FLEET, (), _retention),
     )
 }

@@ -22,7 +22,9 @@ Thing = TypeVar("Thing")
 
 CSV = "text/csv; charset=utf-8"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-LIVE = {f"dashboard/{name}.html" for name in ("overview", "fleet", "jobs", "alerts", "status")}
+LIVE = {
+    f"dashboard/{name}.html" for name in ("overview", "fleet", "idle", "jobs", "alerts", "status")
+}
 LONGEST_ASKED = 500  # of what is kept of an address
 
 Context = dict[str, Any]

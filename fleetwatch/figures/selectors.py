@@ -33,15 +33,12 @@ from fleetwatch.figures.totals import (
     Line,
     Scope,
     Series,
-    SpendingNow,
     Totals,
     without,
 )
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
-from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.lib.sql import execute, read_statement
 
 __all__ = [
     "NOBODY",
@@ -58,7 +55,6 @@ __all__ = [
     "Ranked",
     "Scope",
     "Series",
-    "SpendingNow",
     "Totals",
     "Traced",
     "Wasters",
@@ -73,7 +69,6 @@ __all__ = [
     "over_time_by",
     "ranked",
     "some_gpus",
-    "spending_now",
     "totals",
     "totals_by",
     "traced",
@@ -84,12 +79,6 @@ __all__ = [
 GROUPS = (*OWNERS, "user", "job", "node", "gpu", "gpu_model")
 RANKED = ("job", "gpu")  # of which there are so many that a page shows a few
 STEPS = ("hour", "day")
-
-# posting follows the agents by their flush and its own minute; a run that ended earlier is over
-IDLE_PLACE = STATES.index("idle") + 1  # the database counts from 1
-CURRENT_RUN_MS = 600_000
-
-_SPENDING_NOW = read_statement("figures/sql/spending_now.sql")
 
 
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
@@ -410,26 +399,3 @@ def _starts(interval: Interval, step: str) -> list[datetime]:
 
 def _buckets(parts: dict[int, list[Cell]], starts: Sequence[datetime]) -> list[Bucket]:
     return [Bucket(start, summed(parts.get(place, ()))) for place, start in enumerate(starts)]
-
-
-def spending_now(now: datetime) -> SpendingNow:
-    """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the
-    last 10 minutes.
-    """
-    since_ms = to_ms(now) - CURRENT_RUN_MS
-    wanted = {"now": now, "now_ms": to_ms(now), "since_ms": since_ms, "idle": IDLE_PLACE}
-    rows = execute(_SPENDING_NOW, wanted)
-    gpus, judged, unobserved, allocated, idle = (
-        sum(row[place] for row in rows) for place in range(3, 8)
-    )
-    return SpendingNow(
-        usd_per_hour=pricing.price((row[3] * pricing.HOUR_MS, row[0]) for row in rows),
-        gpus=gpus,
-        judged_gpus=judged,
-        unobserved_gpus=unobserved,
-        allocated_gpus=allocated,
-        idle_gpus=idle,
-        idle_usd_per_hour=pricing.price((row[2], row[0]) for row in rows),
-        unpriced_gpus=sum(row[3] for row in rows if row[0] is None),
-        has_example_rates=any(row[1] for row in rows),
-    )

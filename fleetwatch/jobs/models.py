@@ -275,3 +275,10 @@ class GPUProcess(models.Model):
     state = text(8)
     memory_bytes = models.BigIntegerField(null=True)
     seen_ms = models.BigIntegerField()
+
+
+class JobLink(models.Model):
+    """A way from each job's page to where its logs or its experiment are (job_links.py)."""
+
+    title = models.CharField(max_length=40, unique=True)
+    template = models.CharField(max_length=1000, help_text="address_templates.py")

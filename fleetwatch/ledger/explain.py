@@ -3,7 +3,7 @@ the judgement itself.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,11 +14,12 @@ from django.db.models import Max, Q, QuerySet
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, judgement_inputs
-from fleetwatch.ledger.judgement import rule_words, states
+from fleetwatch.ledger.judgement import rule_words
 from fleetwatch.ledger.judgement.columns import Judged, Owner
 from fleetwatch.ledger.judgement.labels import named
 from fleetwatch.ledger.judgement.observations import COLUMNS, Question, Windows
 from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
+from fleetwatch.ledger.judgement.states import judged_places
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import policy_plan
@@ -37,6 +38,7 @@ from fleetwatch.telemetry import retention
 
 HOUR = timedelta(hours=1)
 MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
+States = Collection[str] | None  # None is all
 NOBODY = 0  # as a job's id: what no job held; None is everything
 
 
@@ -75,7 +77,7 @@ class Stretch:
 
 
 def rows(
-    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, states: States = None
 ) -> list[Entry | Adjustment]:
     """The entries and adjustments of the GPU and its instances in the cuts that the interval
     touches, by time and state.
@@ -84,7 +86,7 @@ def rows(
     rows = [
         row
         for model in (Entry, Adjustment)
-        for row in _of(model, gpu, (start, interval.end), job_id, state).select_related(
+        for row in _of(model, gpu, (start, interval.end), job_id, states).select_related(
             "gpu", "job", "policy"
         )
     ]
@@ -98,13 +100,13 @@ def _of(
     gpu: GPU,
     within: tuple[datetime, datetime],
     job_id: int | None,
-    state: str | None,
+    states: States,
 ) -> QuerySet[Any]:
     start, end = within
     rows = model._default_manager.filter(gpu_id__in=_family(gpu), start__gte=start, start__lt=end)
     if job_id is not None:
         rows = rows.filter(job=None if job_id == NOBODY else job_id)
-    return rows if state is None else rows.filter(state=state)
+    return rows if states is None else rows.filter(state__in=states)
 
 
 def is_final(interval: Interval, now: datetime) -> bool:
@@ -113,7 +115,7 @@ def is_final(interval: Interval, now: datetime) -> bool:
 
 
 def stretches(
-    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, states: States = None
 ) -> list[Stretch]:
     """The windows behind the posted time of the GPU and its instances in the interval, judged once
     more by their own policies.
@@ -130,7 +132,7 @@ def stretches(
         for stretch in _with_node(node, family, (interval.start_ms, interval.end_ms))
         if stretch.gpu_id in family
         and job_id in (None, stretch.job_id or NOBODY)
-        and (state is None or any(part.state == state for part in stretch.parts))
+        and (states is None or any(part.state in states for part in stretch.parts))
     ]
     return sorted(wanted, key=lambda row: (row.start_ms, row.gpu_id, row.job_id or 0))
 
@@ -150,7 +152,7 @@ def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:
         policy = Policy.from_json(row.thresholds)
         facts = _only(judgement_inputs.node_facts(node, policy, zone()), family)
         question = judgement_inputs.question([facts], *piece.hours, policy)
-        judged = states.judged_places(question)
+        judged = judged_places(question)
         if judged is not None:
             within = (max(low, piece.start_ms), min(high, piece.end_ms))
             yield from _stretches(judged, within, row.version)
@@ -304,14 +306,14 @@ def _estimated_energy(question: Question, row: int) -> str:
 
 
 def newest(
-    gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, states: States = None
 ) -> Interval:
     """The newest part of the interval that can be explained at once and has something to explain,
     from a clock hour on.
     """
     if interval.duration_ms <= MAX_SPAN_MS:
         return interval
-    entries = _of(Entry, gpu, (floor_hour(interval.start), interval.end), job_id, state)
+    entries = _of(Entry, gpu, (floor_hour(interval.start), interval.end), job_id, states)
     last = entries.aggregate(last=Max("start"))["last"]
     end = interval.end if last is None else min(interval.end, floor_hour(last) + HOUR)
     earliest = from_ms(ceil_hour_ms(to_ms(end) - MAX_SPAN_MS))

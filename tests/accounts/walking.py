@@ -118,6 +118,7 @@ SETTINGS_CHANGED_BY = {
     "channel": Right.FLEET,
     "agent": Right.FLEET,
     "elastic": Right.FLEET,
+    "link": Right.FLEET,
     "enrollment": Right.FLEET,
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,

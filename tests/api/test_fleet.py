@@ -264,6 +264,22 @@ def test_waste_can_be_narrowed(api):
     assert [row["key"] for row in rows] == ["slurm/della/1"]
 
 
+def test_waste_and_jobs_are_narrowed_to_time_in_states(api):
+    a_small_fleet()
+    whole = api.get("/api/v1/waste").json()["totals"]["states"]
+    idle, stalled = whole["idle"], whole["stalled"]
+
+    for path in ("waste?group_by=team", "waste?group_by=job", "jobs?"):
+        for states, ms in (("idle", idle), ("idle,stalled", idle + stalled)):
+            answer = api.get(f"/api/v1/{path}&state={states}").json()
+            assert answer["totals"]["capacity_ms"] == ms > 0
+            assert sum(row["capacity_ms"] for row in answer["rows"]) == ms
+    # a cause is of several states
+    for query in ("waste?group_by=cause&state=idle", "waste?state=lazy", "jobs?state=idle,"):
+        answer = api.get(f"/api/v1/{query}")
+        assert (answer.status_code, answer.json()["field"]) == (422, "state")
+
+
 def test_jobs_are_narrowed_by_kind_and_cluster_and_gpus_by_model(api):
     big, small = a_gpu(model="H100", uuid="GPU-A"), a_gpu(model="L4", uuid="GPU-B")
     an_entry(big, job=a_job(key="slurm/della/1", kind="batch", cluster="della"))

@@ -300,7 +300,9 @@ def test_parameters_have_their_bounds_words_and_forms():
         "gpu_model",
         "cause",
     ]
-    assert parameter("/explain", "state")["enum"][:2] == ["useful", "underused"]
+    for path in ("/explain", "/explain/figure", "/waste", "/jobs"):
+        assert parameter(path, "state")["pattern"].startswith("^(?:useful|underused|")
+    assert parameter("/findings", "state")["enum"][:2] == ["idle", "stalled"]
     assert parameter("/anomalies", "kind")["enum"] == ["fleet", "team", "gpu_model", "node"]
     assert parameter("/reports", "kind")["enum"] == [
         "weekly_digest",

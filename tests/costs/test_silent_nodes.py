@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.figures.selectors import spending_now, totals
+from fleetwatch.figures.fleet_now import spending_now
+from fleetwatch.figures.selectors import totals
 from fleetwatch.ingest.services import bill_silent_nodes
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval

@@ -107,7 +107,7 @@ def test_of_what_no_job_held_only_that_is_told(reader, gpu):
     assert "nothing of it in this time" in page
 
 
-@pytest.mark.parametrize("query", ["team=nowhere", "state=lazy&user="])
+@pytest.mark.parametrize("query", ["team=nowhere", "state=lazy&user=", "state=idle,lazy"])
 def test_a_period_without_gpu_time_says_so(reader, gpu, query):
     page = reader.get(
         f"/explain?{query}&from=2026-11-19T00:00Z&to=2026-11-19T01:00Z"

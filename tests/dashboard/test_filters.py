@@ -119,6 +119,14 @@ def test_a_hostile_name_in_a_field_is_text(two):
         assert "<script>alert" not in two.get(page).content.decode()
 
 
+def test_by_cause_no_state_narrows_and_that_is_said(two):
+    shown = two.get(f"/waste?{WEEK}&group_by=cause&state=idle")
+
+    assert "A cause is of several states" in main(shown)
+    assert "state idle ×" not in main(shown)
+    assert two.get(f"/waste.csv?{WEEK}&group_by=cause&state=idle").status_code == 422
+
+
 def test_a_stranger_is_led_to_the_log_in(client, two):
     client.logout()
 

@@ -1,6 +1,7 @@
 """Each card of the overview opens what it counts: the list behind it has as many."""
 
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -171,3 +172,59 @@ def test_dollars_and_gpus_lead_to_pages_with_the_same(fleet):
     narrowed = fleet.get("/?range=24h&node=node-1").context["totals"].cost_usd
     costs = fleet.get(f"/costs?{period}&node=node-1").context["seen"].whole.totals.cost_usd
     assert costs == narrowed == 4
+
+
+def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
+    fleet.post("/budgets/set", {"team": "", "month": "2026-11", "amount": "1600"})
+
+    overview = fleet.get("/?range=1h")
+    month = fleet.get("/budgets/fleet").context["line"]
+
+    # four GPUs, two hours each at $2, whatever the page's period
+    assert overview.context["month"].spent_usd == month.spent_usd == 16
+    assert overview.context["month"].share == month.share == Decimal("0.01")
+    card = tight(overview.content.decode()).partition(">Month to date<")[2].partition("</div>")[0]
+    assert "<small>1 % of budget</small>" in card
+    assert "$1,600" in card
+
+
+def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
+    job = factories.job(name="<b>sweep</b>")
+    lasted = HOUR_MS // 2
+    for number, state in enumerate(("idle", "idle", "useful"), start=1):
+        gpu = GPU.objects.get(node__name=f"node-{number}")
+        run = factories.run(gpu, hours_ago=0.5, hours=0.5, states={state: lasted}, held_by=job)
+        run.save()
+
+    overview = fleet.get("/")
+    idle = fleet.get("/fleet/idle")
+
+    text = tight(overview.content.decode())
+    assert '<b>2 GPUs idle right now,<span title="$4.000000">$4.00</span>/h.</b>' in text
+    assert '<a href="/fleet/idle">Show all 2</a>' in text
+    assert [line.gpu.node.name for line in idle.context["lines"]] == ["node-1", "node-2"]
+    assert idle.context["usd_per_hour"] == overview.context["spending"].idle_usd_per_hour == 4
+    assert [(line.since_ms, line.cost_usd) for line in idle.context["lines"]] == [
+        (NOW_MS - lasted, 1)
+    ] * 2
+    assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
+
+
+def test_a_fleet_where_nothing_idles_says_so_and_a_stranger_is_told_nothing(fleet):
+    assert "No GPU is idle right now" in fleet.get("/fleet/idle").content.decode()
+    fleet.logout()
+    assert fleet.get("/fleet/idle").status_code == 302
+
+
+def test_each_step_of_the_funnel_leads_to_its_hours_and_dollars(fleet):
+    gpu = GPU.objects.get(node__name="node-1")
+    for place, state in enumerate(("free", "unavailable", "unobserved", "underused", "idle")):
+        factories.entry(gpu, hours_ago=4 + place, state=state).save()
+    overview = fleet.get("/?range=24h")
+    text = tight(overview.content.decode())
+
+    for step in overview.context["funnel"]:
+        address = f"/explain?from=now-24h&to=now{step.narrowing}"
+        assert f'<a href="{address.replace("&", "&amp;")}">{step.label}</a>' in text
+        totals = fleet.get(address).context["figure"].totals
+        assert (totals.capacity_ms, totals.cost_usd) == (step.gpu_ms, step.cost_usd)

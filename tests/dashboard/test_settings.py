@@ -5,12 +5,13 @@ from decimal import Decimal
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import ApiToken, Organisation
+from fleetwatch.accounts.models import ApiToken, AuditEntry, Organisation
 from fleetwatch.accounts.services import authenticate_api_token
 from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.dashboard.forms import changes
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
+from fleetwatch.jobs.models import JobLink
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.channel_settings import config_of
 from fleetwatch.notify.models import Channel
@@ -542,3 +543,23 @@ def test_a_time_that_no_rate_can_begin_at_is_said(admin, since, sentence):
 
     assert answer.status_code == 422
     assert sentence in text_of(answer)
+
+
+def test_a_link_stands_on_the_page_of_a_job_and_its_template_in_the_audit_log(admin):
+    factories.job(name='"><b>')
+    sent = {"title": "Logs", "template": "https://logs.example/{name}"}
+
+    refused = admin.post("/settings/link", sent | {"template": "javascript:alert(1)"})
+    admin.post("/settings/link", sent)
+    page = tight(text_of(admin.get("/jobs/slurm/della/4711")))
+
+    assert refused.status_code == 422
+    assert "A whole address, please" in text_of(refused)
+    link = '<a href="https://logs.example/%22%3E%3Cb%3E" target="_blank" rel="noopener noreferrer">'
+    assert f"{link}Logs" in page
+    set_link = AuditEntry.objects.get(action="link.set")
+    assert (set_link.subject, set_link.detail) == ("Logs", {"template": sent["template"]})
+
+    admin.post("/settings/link-remove", {"id": JobLink.objects.get().pk})
+
+    assert "logs.example" not in text_of(admin.get("/jobs/slurm/della/4711"))

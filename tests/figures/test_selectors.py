@@ -9,13 +9,13 @@ import pytest
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.figures import group_names, selectors
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.selectors import (
     NOBODY,
     Scope,
     capacity_at_most,
     dollars_over_time,
-    spending_now,
     totals,
     totals_by,
 )

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.job_links import add_link
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.actions.factories import a_policy
@@ -52,6 +53,7 @@ def addresses(site) -> dict[str, str]:
     rule = Rule.objects.get(condition="job_idle")
     policy = a_policy(rule)
     people.route("operators", email_channel(25))
+    add_link("Logs", "https://logs.example/{job_id}")
     return PAGES | {
         "report-print": f"/reports/{reports.newest('nlp-research').pk}/print",
         "rule": f"/alerts/rules/{rule.pk}?days=30",

@@ -215,11 +215,11 @@ def test_a_job_a_state_and_a_time_narrow_it():
 
     assert len(told()) == 60
     assert len(told(job_id=job_id)) == 30
-    assert len(told(state="free")) == 30
+    assert len(told(states=["free"])) == 30
     assert len(told(Interval(START + timedelta(minutes=10), START + timedelta(minutes=12)))) == 2
     assert [row.state for row in explain.rows(gpu, ALL)] == ["free", "useful"]
     assert [row.state for row in explain.rows(gpu, ALL, job_id=job_id)] == ["useful"]
-    assert explain.rows(gpu, ALL, state="idle") == []
+    assert explain.rows(gpu, ALL, states=["idle"]) == []
 
 
 def test_six_hours_at_once_and_no_millisecond_more():
@@ -249,7 +249,7 @@ def test_the_newest_hours_are_those_with_something_to_explain():
     assert explain.newest(gpu, week, job_id=job_id) == Interval(
         START - timedelta(hours=5), START + timedelta(hours=1)
     )
-    assert explain.newest(gpu, week, state="idle") == Interval(
+    assert explain.newest(gpu, week, states=["idle"]) == Interval(
         week.end - timedelta(hours=6), week.end
     )
 

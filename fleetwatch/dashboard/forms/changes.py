@@ -25,6 +25,8 @@ from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import MAX_USES, AgentToken, EnrollmentToken, Rights
 from fleetwatch.inventory import silence
+from fleetwatch.jobs import job_links as jobs
+from fleetwatch.jobs.models import JobLink
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_until
@@ -188,6 +190,18 @@ def remove_elastic_rule(asked: Asked) -> Done:
     return Done("The rule was removed. Nodes that are gone by it stay so until they report again.")
 
 
+def add_link(asked: Asked) -> Done:
+    title = asked.text("title", needed="What is it called?")
+    link = jobs.add_link(title, asked.text("template", needed="Where does it lead?"))
+    return Done(f"{link.title} stands on the page of each job of which all is known that it names.")
+
+
+def remove_link(asked: Asked) -> Done:
+    link = asked.row(JobLink)
+    jobs.remove_link(link)
+    return Done(f"{link.title} was removed.")
+
+
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": prices.set_rate,
     "rate-withdraw": prices.withdrawal(
@@ -224,6 +238,8 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     ),
     "elastic": add_elastic_rule,
     "elastic-remove": remove_elastic_rule,
+    "link": add_link,
+    "link-remove": remove_link,
     "enrollment": create_enrollment_token,
     "enrollment-revoke": revocation(
         EnrollmentToken,

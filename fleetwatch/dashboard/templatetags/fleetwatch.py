@@ -181,6 +181,12 @@ def thead(*columns: str) -> str:
 
 
 @register.filter
+def braced(name: str) -> str:
+    """A placeholder as a template of addresses has it: {name}."""
+    return f"{{{name}}}"
+
+
+@register.filter
 def process_trouble(state: str) -> str:
     """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
     return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
@@ -197,6 +203,12 @@ def shown_state(entry: Entry | Adjustment) -> str:
 def state_label(name: str) -> str:
     """Useful, Underused, …; an unknown name as it is."""
     return words.BY_NAME[name].label if name in words.BY_NAME else name
+
+
+@register.filter
+def in_words(states: Sequence[str]) -> str:
+    """Several states: "Useful, underused"."""
+    return ", ".join(map(state_label, states)).capitalize()
 
 
 @register.filter

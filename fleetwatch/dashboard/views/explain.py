@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.choices import chosen_several
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -60,14 +60,14 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     """Of what no job held with an empty job; `state` narrows it too."""
     period = read_period(request)
     named: dict[str, Any] = {name: request.GET[name] for name in SUBJECTS if name in request.GET}
-    state = _state(request)
-    scope = Scope(**named, states=None if state is None else (state,))
+    states = _states(request)
+    scope = Scope(**named, states=states)
     figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
     context = {
         "figure": figure,
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
-        "state": state,
-        **_parts(figure, named | ({"state": state} if state else {}), period.interval),
+        "states": states,
+        **_parts(figure, named | _named_states(states), period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
 
@@ -84,8 +84,14 @@ def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context
     return {"owners": {}, "further": urlencode(kept), "leads_on": _is_explained(job)}
 
 
-def _state(request: HttpRequest) -> str | None:
-    return chosen(request, "state", STATES) or None
+def _states(request: HttpRequest) -> tuple[str, ...] | None:
+    """Those that are asked for; None = all."""
+    return chosen_several(request, "state", STATES) or None
+
+
+def _named_states(states: tuple[str, ...] | None) -> dict[str, str]:
+    """As an address names them."""
+    return {"state": ",".join(states)} if states else {}
 
 
 def _shown(request: HttpRequest, period: Period, shown: Interval) -> Context:
@@ -113,17 +119,17 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     what no job held. Who does not see everything names a job, all of whose time is his to see.
     """
     gpu = existing(inventory.gpu(request.GET["gpu"]))
-    state = _state(request)
+    states = _states(request)
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
-    which: dict[str, Any] = {"job_id": holder, "state": state}
+    which: dict[str, Any] = {"job_id": holder, "states": states}
     interval = explain.newest(gpu, period.interval, **which)
     context = {
         "gpu": gpu,
         "job": job,
         "is_nobody": holder == explain.NOBODY,
-        "state": state or "",
-        "states": STATES,
+        "states": states,
+        "every_state": STATES,
         **_shown(request, period, interval),
         **_behind(gpu, interval, which),
     }

@@ -35,6 +35,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Look, Scope
+from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import running_ids, with_outcomes
 from fleetwatch.jobs.selectors import (
@@ -120,6 +121,11 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     return page(request, period, "dashboard/job.html", "jobs", context)
 
 
+def _first_node(gpus: Sequence[GPULine]) -> str:
+    """By name, of those that it held GPUs of; "" = none."""
+    return min((line.gpu.node.name for line in gpus), default="")
+
+
 def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
     """The GPU whose curves are shown: the one asked for, or else the one that wasted most; None
     where it held none, and where the reader sees a part of its time alone.
@@ -137,8 +143,11 @@ def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
 
 
 def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Period) -> Context:
-    """What it held and what of it is drawn, what it asked for beside that, and its processes."""
+    """What it held and what of it is drawn, what it asked for beside that, its processes, and where
+    else something of it is.
+    """
     return {
+        "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
         **_curves(request, job, gpus),
         "requested": request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now)),

@@ -29,6 +29,7 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
 from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -180,7 +181,7 @@ def _now(now: datetime) -> Context:
     """What the fleet costs now and what stands idle; the job that idles longest with its cost so
     far; the silent nodes.
     """
-    spending = costs.spending_now(now)
+    spending = spending_now(now)
     return {
         "spending": spending,
         "longest": longest_idle(now) if spending.idle_gpus else None,

@@ -49,13 +49,14 @@ GROUPS = {
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
+NO_STATE = "A cause is of several states: `state` narrows no report by cause."
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
 
 @shows("dashboard/waste.html", "waste", "group_by", *SUBJECTS, "free", *PERIOD, needs_gpus=True)
 def waste(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
-    scope, filters = filtered(request)
+    scope, filters = _filtered(request, group_by)
     seen = costs.look(period.interval, *({group_by, "node"} - {"cause"}), scope=scope)
     lines, rest = _lines(seen, group_by, scope, period.interval)
     return {
@@ -71,6 +72,15 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
     }
+
+
+def _filtered(request: HttpRequest, group_by: str) -> tuple[Scope, dict[str, str]]:
+    """What the address narrows the report to; by cause no state does."""
+    scope, filters = filtered(request)
+    if group_by == "cause" and filters.pop("state", ""):
+        messages.error(request, f"{NO_STATE} What you see is not narrowed by it.")
+        return replace(scope, states=None), filters
+    return scope, filters
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:
@@ -157,7 +167,9 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
     if group_by not in GROUPS:
         there = ", ".join(GROUPS)
         return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
-    scope, _ = filtered(request)
+    scope, filters = filtered(request)
+    if group_by == "cause" and "state" in filters:
+        return refused(NO_STATE)
     report = waste_rows(period.so_far, group_by, scope=scope)
     name = f"fleetwatch-waste-by-{group_by}.csv"
     return file(request, to_csv(report), name, of=period.so_far)

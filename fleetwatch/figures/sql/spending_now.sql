@@ -1,4 +1,5 @@
--- One row: how many GPUs there are at this moment at one price (NULL = no rate holds), and what of an hour of them is idle, in milliseconds.
+-- One row: how many GPUs there are at this moment at one price (NULL = no rate holds), and what of an hour of them is idle, in milliseconds;
+--      which GPUs that is, and what of an hour of each (NULL = none).
 -- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current, nodes whose capacity ended before it are gone;
 --      idle: the place of that state in state_ms.
 -- Again: safe, it only reads.
@@ -73,7 +74,9 @@ SELECT
     count(judged_gpu.gpu_id) AS judged_gpus,
     count(*) FILTER (WHERE judged_gpu.is_unobserved) AS unobserved_gpus,
     count(*) FILTER (WHERE held_gpu.gpu_id IS NOT NULL) AS allocated_gpus,
-    count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus
+    count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus,
+    array_agg(capacity.gpu_id ORDER BY capacity.gpu_id) FILTER (WHERE held_gpu.is_idle) AS idle_gpu_ids,
+    array_agg(held_gpu.idle_weight * 3600000 ORDER BY capacity.gpu_id) FILTER (WHERE held_gpu.is_idle) AS idle_gpu_ms
 FROM capacity
 LEFT JOIN judged_gpu USING (gpu_id)
 LEFT JOIN held_gpu USING (gpu_id)
