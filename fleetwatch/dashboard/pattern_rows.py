@@ -1,10 +1,12 @@
 """Findings by pattern as lists show them, and the findings before and after one of a list."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
+from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import finding_rows, pages
 from fleetwatch.dashboard.asked_findings import asked_findings
 from fleetwatch.dashboard.choices import chosen
@@ -43,11 +45,8 @@ def lines(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     when = chosen(request, "when", WHEN)
     of_kind_asked = every.of(when) if when else every
     wanted, pager = pages.page_of(of_kind_asked, after=request.GET.get("after", ""), size=PAGE_SIZE)
-    several = of_kind_asked[wanted]
-    context = finding_rows.context([each.line for each in several], request.user, period.now)
     return {
-        "patterns": _rows(context["lines"], several, of_kind_asked, wanted),
-        "decidable": context["decidable"],
+        **rows_of(of_kind_asked, wanted, request.user, period.now),
         "pager": pager,
         "when": when,
         "whens": [
@@ -57,11 +56,18 @@ def lines(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     }
 
 
-def _rows(
-    rows: Sequence[Row], several: Sequence[Pattern], every: Patterns, wanted: slice
-) -> list[PatternRow]:
+def rows_of(every: Patterns, wanted: slice, reader: User | AnonymousUser, now: datetime) -> Context:
+    """The wanted patterns with their words, and which of their findings the reader decides
+    about.
+    """
+    several = every[wanted]
+    context = finding_rows.context([each.line for each in several], reader, now)
     drawn = patterns.sparks(every, wanted) if several else []
-    return [PatternRow(*each) for each in zip(rows, several, drawn, strict=True)]
+    rows = zip(context["lines"], several, drawn, strict=True)
+    return {
+        "patterns": [PatternRow(*each) for each in rows],
+        "decidable": context["decidable"],
+    }
 
 
 def around(request: HttpRequest, finding: Finding, period: Period) -> Context:

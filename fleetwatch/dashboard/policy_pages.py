@@ -1,7 +1,7 @@
 """The ledger's policy: its thresholds, and what would change if some of them were others."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +23,16 @@ HOURS = ("1", "6", "24", "168")  # that are judged twice
 HOUR_CHOICES = [(each, f"the last {each} h") for each in HOURS]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
+# the policy in parts, each with the words that its thresholds' names begin with
+PARTS = {
+    "When a job is idle": ("idle", "grace"),
+    "Quiet windows and work": ("observed", "quiet", "blip", "bridge", "active"),
+    "What contradicts a counter": ("contradiction", "work"),
+    "Memory that is no job's": ("phantom", "empty"),
+    "Busy-waiting": ("spin",),
+    "Efficiency, power, energy": ("ceiling", "power", "rest", "energy"),
+    "Outages": ("revival",),
+}
 _UNIT = re.compile("_(s|w|bytes|bytes_s)$")
 
 
@@ -44,6 +54,19 @@ class Threshold:
         return f"{self.value:,.10g}"
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyPart:
+    """Thresholds about one thing."""
+
+    title: str
+    thresholds: list[Threshold]
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether the address names another value of one of them."""
+        return any(each.tried for each in self.thresholds)
+
+
 def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()
@@ -61,7 +84,14 @@ def content(request: HttpRequest, now: datetime) -> Context:
         context |= _outcome(in_force, asked, period, now)
     errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
-    return context | {"thresholds": shown}
+    return context | {"parts": _parts(shown)}
+
+
+def _parts(shown: Sequence[Threshold]) -> list[PolicyPart]:
+    return [
+        PolicyPart(title, [each for each in shown if each.name.partition("_")[0] in words])
+        for title, words in PARTS.items()
+    ]
 
 
 def _outcome(

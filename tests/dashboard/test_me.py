@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -11,7 +12,7 @@ from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
-from tests.diagnosis.told import NOW, cause, finding, job, rate
+from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +78,21 @@ def test_jobs_findings_and_dollars_of_the_own_names_are_there(client, vera, foun
     assert f'href="/findings/{found.pk}' in seen
     assert "1 open finding<" in seen
     assert "formaction" in seen
+
+
+def test_runs_of_one_name_with_one_cause_are_one_line_as_in_the_inbox(client, vera, found):
+    named(vera)
+    again = job("slurm/della/2", name="mine", user="vera")
+    cause(of=again, on=gpu(2), start=NOW - timedelta(hours=2))
+    finding(again, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+    shown = client.get("/me").context["patterns"]
+    seen = page(client)
+
+    assert [(each.pattern.job_name, each.pattern.runs) for each in shown] == [("mine", 2)]
+    assert "2 open findings<" in seen
+    [runs] = re.findall(r'href="(/findings\?[^"]*)">2 runs<', seen)
+    assert len(client.get(unescape(runs)).context["lines"]) == 2
 
 
 @pytest.mark.parametrize(("name", "cluster"), [("bo", ""), ("vera", "elsewhere")])

@@ -1,10 +1,13 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
+from dataclasses import fields
+
 import pytest
 from django.test import Client
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.ledger.policy import Policy
 from fleetwatch.notify.models import Delivery
 from fleetwatch.reports.models import StatementApproval, StatementRecipient
 from tests.dashboard import factories
@@ -113,7 +116,10 @@ def test_a_running_computation_shows_how_far_it_is_and_is_stopped(october):
 def test_a_policy_is_tried_beside_the_one_in_force(october):
     finance = client_of("finance")
 
-    assert "Policy 1, in force" in text(finance.get("/settings/policy"))
+    policy = finance.get("/settings/policy")
+    assert "Policy 1, in force" in text(policy)
+    shown = [each.name for part in policy.context["parts"] for each in part.thresholds]
+    assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
     refused = finance.get("/settings/policy?idle_batch_s=soon")
     assert refused.status_code == 422
     assert b"A number, please." in refused.content

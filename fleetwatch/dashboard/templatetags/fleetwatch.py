@@ -67,9 +67,21 @@ for text_of in (
     register.filter(text_of)
 
 
-def number_tag(text_of: Callable[[Any], str], exact_of: Callable[[Any], str]) -> Callable[..., Any]:
-    """What shows a value as text, with the exact one on hover."""
-    return lambda value: {"text": text_of(value), "exact": exact_of(value)}
+_NUMBER = '<span title="{}">{}</span>'
+_LONG_NUMBER = '<span class="long" title="{}">{}</span>'  # smaller in a card of figures
+MANY_CHARACTERS = 11
+
+
+def number(text: str, exact: str) -> SafeString:
+    """A value as text, with the exact one on hover."""
+    return format_html(_LONG_NUMBER if len(text) >= MANY_CHARACTERS else _NUMBER, exact, text)
+
+
+def number_tag(
+    text_of: Callable[[Any], str], exact_of: Callable[[Any], str]
+) -> Callable[[Any], SafeString]:
+    """What shows a value by these."""
+    return lambda value: number(text_of(value), exact_of(value))
 
 
 # tag -> how it shows a value: dollars, dollars of a statement, GPU-hours, a cell of a chart's table
@@ -80,21 +92,21 @@ for tag, texts in {
     "gpus": (numbers.gpus, "{:,.2f} GPUs".format),
     "figure": (numbers.short, numbers.short_exact),
 }.items():
-    register.inclusion_tag("dashboard/_number.html", name=tag)(number_tag(*texts))
+    register.simple_tag(number_tag(*texts), name=tag)
 
 
-@register.inclusion_tag("dashboard/_number.html")
-def saving(value: Saving) -> dict[str, str]:
+@register.simple_tag
+def saving(value: Saving) -> SafeString:
     """A saving in dollars to two digits, the exact range on hover."""
     exact = f"{numbers.usd_exact(value.low_usd)} to {numbers.usd_exact(value.high_usd)}"
-    return {"text": numbers.roughly(value.low_usd, value.high_usd), "exact": exact}
+    return number(numbers.roughly(value.low_usd, value.high_usd), exact)
 
 
-@register.inclusion_tag("dashboard/_number.html")
-def saved_hours(value: Saving) -> dict[str, str]:
+@register.simple_tag
+def saved_hours(value: Saving) -> SafeString:
     """The same in GPU-hours, without the unit's name. Takes a Projection too."""
     exact = f"{numbers.gpu_hours_exact(value.low_ms)} to {numbers.gpu_hours_exact(value.high_ms)}"
-    return {"text": numbers.roughly_hours(value.low_ms, value.high_ms), "exact": exact}
+    return number(numbers.roughly_hours(value.low_ms, value.high_ms), exact)
 
 
 @register.simple_tag

@@ -19,7 +19,7 @@ from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.services import revoke_api_token
-from fleetwatch.dashboard import finding_rows, words
+from fleetwatch.dashboard import pattern_rows, words
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.install import cli_command
@@ -30,7 +30,7 @@ from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import fixes, inbox
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Which
-from fleetwatch.diagnosis.selectors import with_jobs
+from fleetwatch.diagnosis.findings.patterns import patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
@@ -38,7 +38,7 @@ from fleetwatch.jobs.selectors import held_by
 from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_JOBS = 20
-MAX_FINDINGS = 10
+MAX_PATTERNS = 10
 MAX_FIXES = 10
 CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLACK)
 
@@ -189,15 +189,18 @@ def _of_jobs(reader: User, names: Sequence[Identity], period: Period) -> Context
 def _to_do(
     reader: User, names: Sequence[Identity], period: Period, held: Collection[int]
 ) -> Context:
-    """The open findings about the jobs, and what those that nobody decided about could save."""
+    """The open findings about the jobs by pattern, and what those that nobody decided about could
+    save.
+    """
     of_all = inbox.inbox(period.interval, now=period.now, scope=_scope(names))
     every = of_all.of_jobs.only(held)
     undecided = every.of_status(*RECOVERABLE)
-    shown = with_jobs(every.of_status("open")[:MAX_FINDINGS], before=period.interval.end)
+    still_open = patterns(every.of_status("open"), period.so_far, now=period.now)
     return {
         "recoverable": undecided.lines.whole().saving,
         "open_count": every.counts()["open"],
-        **finding_rows.context(shown, reader, period.now),
+        "pattern_count": len(still_open),
+        **pattern_rows.rows_of(still_open, slice(MAX_PATTERNS), reader, period.now),
     }
 
 
