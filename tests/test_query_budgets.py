@@ -31,7 +31,7 @@ PAGES = {
     "/nodes/node-001": 23,  # rates in force, silences
     "/gpus/GPU-node-001-0": 18,
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 23,  # its links
+    "/jobs/slurm/della/1000": 23,  # its links; one more where it ran before
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,
     "/waste": 8,

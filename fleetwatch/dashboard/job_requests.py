@@ -25,7 +25,7 @@ class RequestLine:
 def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
     """GPUs, time, CPUs and memory; `gpus`: on how many it was seen."""
     asked_gpus = granted_gpus(job.labels)
-    limit_ms = _minutes(job.labels)
+    limit_ms = time_limit_ms(job.labels)
     lasted_ms = None if job.start_ms is None else (job.end_ms or now_ms) - job.start_ms
     return [
         _line("GPUs", str(asked_gpus or UNKNOWN), str(gpus)),
@@ -42,8 +42,8 @@ def _line(name: str, requested: str, used: str) -> RequestLine:
     )
 
 
-def _minutes(labels: Mapping[str, str]) -> int | None:
-    """Milliseconds of the time limit; None where none was said."""
+def time_limit_ms(labels: Mapping[str, str]) -> int | None:
+    """The time limit in milliseconds; None where none was said."""
     text = str(labels.get("time_limit_minutes", ""))
     is_number = text.isascii() and text.isdecimal() and len(text) < 9
     return int(text) * MINUTE_MS if is_number else None

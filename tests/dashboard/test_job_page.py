@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import Organisation, OthersShown
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories, fleet
 from tests.dashboard.cells import cells_of
@@ -143,6 +144,23 @@ def test_earlier_runs_are_those_of_its_name_and_owner_before_it_the_newest_first
     ]
     assert runs.index("della/2") < runs.index("della/1")
     assert "Earlier runs" not in client.get("/jobs/slurm/della/1").content.decode()
+
+
+def test_what_differs_from_earlier_runs_is_marked(client):
+    factories.rate()
+    for key, days_ago, limit in (("slurm/della/1", 3, "60"), ("slurm/della/2", 2, "120")):
+        ran(key, days_ago=days_ago, labels={"time_limit_minutes": limit}, state="RUNNING")
+    other = Job.objects.get(key="slurm/della/1")
+    factories.hold(factories.gpu(factories.node(now=NOW)), other, hours_ago=72, hours=1, now=NOW)
+    page = tight(log_in(client).get("/jobs/slurm/della/2").content.decode())
+    _, this, earlier = page.partition("Earlier runs")[2].partition("</table>")[0].rsplit("<tr>", 2)
+
+    assert "This run" in this
+    assert "tag" not in this
+    assert '1 h<b class="tag stall-c">−50 %</b>' in earlier
+    assert '2<b class="tag stall-c">+1</b>' in earlier
+    assert "H100 SXM<div" in earlier
+    assert "node-001 and 1 more" in earlier
 
 
 def test_a_job_without_a_name_has_no_earlier_runs(client):

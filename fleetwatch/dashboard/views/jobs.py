@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 from urllib.parse import quote
 
@@ -16,8 +17,8 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
-from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.job_requests import request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
@@ -44,16 +45,12 @@ from fleetwatch.jobs.selectors import (
     job_ids,
     namesakes,
     processes_of,
-    runs_like,
     wait_ms,
 )
 from fleetwatch.jobs.selectors import job as job_of_key
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 
 PAGE_SIZE = 50
-MAX_RUNS = 8  # earlier ones of the same name and owner
-EARLIER_DAYS = 60  # of which they are looked for
-DAY_MS = 24 * HOUR_MS
 MAX_CHOICES = 200  # of people that a finding may be given to
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
@@ -115,7 +112,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "totals": by_gpu.totals,
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
-        **_said_of(job),
+        **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
     return page(request, period, "dashboard/job.html", "jobs", context)
@@ -155,26 +152,10 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
     }
 
 
-def _earlier_runs(job: Job) -> list[JobLine]:
-    """Jobs of its name and owner before it, the newest first, each with its figures over all of its
-    time as far as they are within EARLIER_DAYS.
-    """
-    runs = runs_like(job, limit=MAX_RUNS)
-    starts_ms = [run.start_ms for run in runs if run.start_ms is not None]
-    if not starts_ms or job.start_ms is None:
-        return []
-    first_ms = max(min(starts_ms), job.start_ms - EARLIER_DAYS * DAY_MS)
-    interval = Interval(from_ms(first_ms), from_ms(job.start_ms + DAY_MS))
-    held = costs.totals_by(interval, "job", scope=Scope(user=job.user, is_allocated=True))
-    keys = [run.key for run in runs]
-    groups = {group.key: group for group in held if group.key in keys}
-    return job_lines.lines_of([groups[key] for key in keys if key in groups], interval)
-
-
-def _said_of(job: Job) -> Context:
+def _said_of(job: Job, now: datetime) -> Context:
     """Who said what of it: its sources and its history, and its earlier runs."""
     return {
-        "runs": _earlier_runs(job),
+        "runs": earlier_runs(job, now),
         "wait_ms": wait_ms(job),
         "namesakes": namesakes(job),
         "otherwise": otherwise_lines(contradictions(job)),

@@ -1,0 +1,110 @@
+"""A job among the earlier ones of its name and owner, and what differs from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Q
+
+from fleetwatch.dashboard import job_lines
+from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_requests import time_limit_ms
+from fleetwatch.dashboard.run_differences import Cell, Run, cells, names
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope
+from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs.outcomes import RUNNING
+from fleetwatch.jobs.selectors import runs_like
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+
+MAX_RUNS = 8  # earlier ones
+DAY_MS = 24 * HOUR_MS
+REACH_MS = 60 * DAY_MS  # before the job's start and after it: of other time nothing is read
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run with its figures, as far as they lie within the time that was read."""
+
+    line: JobLine
+    cells: tuple[Cell, ...]
+    is_this: bool
+
+
+def earlier_runs(job: Job, now: datetime) -> list[RunLine]:
+    """The job and, the newest first, those of its name and owner before it; [] without any."""
+    earlier = runs_like(job, limit=MAX_RUNS)
+    if not earlier or job.start_ms is None:
+        return []
+    runs = _runs([job, *earlier], _interval(job.start_ms, [job, *earlier], to_ms(now)), to_ms(now))
+    if not runs.keys() - {job.pk}:
+        return []
+    than = runs[job.pk][1] if job.pk in runs else None
+    return [
+        RunLine(line, cells(run, than), is_this=pk == job.pk) for pk, (line, run) in runs.items()
+    ]
+
+
+def _interval(start_ms: int, jobs: Sequence[Job], now_ms: int) -> Interval:
+    """From the first of them to the end of the job itself, which is the first of the list."""
+    first_ms = min(job.start_ms for job in jobs if job.start_ms is not None)
+    last_ms = max(jobs[0].end_ms or now_ms, start_ms + DAY_MS)
+    return Interval(
+        from_ms(max(first_ms, start_ms - REACH_MS)), from_ms(min(last_ms, start_ms + REACH_MS))
+    )
+
+
+def _runs(jobs: Sequence[Job], interval: Interval, now_ms: int) -> dict[int, tuple[JobLine, Run]]:
+    """By id, in their order, those of which there are figures; all are of one owner."""
+    held = costs.look(interval, "job", scope=Scope(user=jobs[0].user, is_allocated=True))
+    groups = {group.key: group for group in held.of("job", [job.pk for job in jobs]).by("job")}
+    wanted = [groups[job.key] for job in jobs if job.key in groups]
+    machines = _machines(jobs)
+    return {
+        line.job.pk: (line, _run(line, line.job, machines.get(line.job.pk, {}), interval, now_ms))
+        for line in job_lines.lines_of(wanted, interval)
+        if line.job is not None
+    }
+
+
+def _machines(jobs: Sequence[Job]) -> dict[int, dict[str, Any]]:
+    """On how many GPUs each was, of which models, on which nodes; by its id."""
+    models = ArrayAgg("gpu__model__name", distinct=True, filter=Q(gpu__model__isnull=False))
+    nodes = ArrayAgg("gpu__node__name", distinct=True)
+    gpus = Count("gpu", distinct=True)
+    held = Allocation.objects.filter(job__in=jobs).values("job_id")
+    return {
+        row["job_id"]: dict(row) for row in held.annotate(gpus=gpus, models=models, nodes=nodes)
+    }
+
+
+def _run(
+    line: JobLine, job: Job, machines: Mapping[str, Any], interval: Interval, now_ms: int
+) -> Run:
+    totals = line.group.totals
+    return Run(
+        gpus=machines.get("gpus", 0),
+        models=", ".join(machines.get("models") or ()),
+        nodes=names(machines.get("nodes") or ()),
+        limit_ms=time_limit_ms(job.labels),
+        lasted_ms=_lasted_ms(job, now_ms),
+        is_whole=_is_whole(job, interval),
+        wasted_share=totals.wasted_share_of_observed,
+        cause=line.cause_title,
+        cost_usd=totals.cost_usd,
+    )
+
+
+def _lasted_ms(job: Job, now_ms: int) -> int | None:
+    """None where it is over and nobody said when."""
+    end_ms = now_ms if job.end_ms is None and job.state == RUNNING else job.end_ms
+    return None if end_ms is None or job.start_ms is None else end_ms - job.start_ms
+
+
+def _is_whole(job: Job, interval: Interval) -> bool:
+    """Whether the job is over and all of it was read."""
+    if job.start_ms is None or job.end_ms is None:
+        return False
+    return interval.start_ms <= job.start_ms and job.end_ms <= interval.end_ms
