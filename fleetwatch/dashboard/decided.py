@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from fleetwatch.ledger.explain import Stretch
 
 # a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
-_VALUE = re.compile(r"\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+_VALUE = re.compile(r"(\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w))")
 MAX_STRETCHES = 50  # shown of one rule
 
 
@@ -65,17 +66,36 @@ def by_rule(stretches: Iterable[Stretch]) -> list[Decided]:
     )
 
 
-def _lines(lane: Sequence[Stretch]) -> list[Decided]:
+@dataclass(frozen=True, slots=True)
+class _Worded:
+    """A stretch, and each sentence of its rule in parts: words and values in turn."""
+
+    stretch: Stretch
+    sentences: Sequence[Sequence[str]]
+
+    @property
+    def decided_by(self) -> tuple[object, ...]:
+        """What is the same of stretches that one rule decided."""
+        words = tuple(tuple(parts[::2]) for parts in self.sentences)
+        states = frozenset(part.state for part in self.stretch.parts)
+        return words, states, self.stretch.values is None
+
+
+def _worded(stretch: Stretch) -> _Worded:
+    return _Worded(stretch, [_VALUE.split(words) for words in stretch.rule])
+
+
+def _lines(lane: Iterable[Stretch]) -> list[Decided]:
     """The lines of one GPU and holder, whose stretches come in order of time."""
-    by_words: dict[tuple[object, ...], list[list[Stretch]]] = defaultdict(list)
-    for words, neighbours in groupby(lane, key=_decided_by):
+    by_words: dict[tuple[object, ...], list[list[_Worded]]] = defaultdict(list)
+    for words, neighbours in groupby(map(_worded, lane), key=attrgetter("decided_by")):
         by_words[words].append(list(neighbours))
     return [_line(rows) for rows in by_words.values()]
 
 
-def _line(rows: Sequence[Sequence[Stretch]]) -> Decided:
-    whole = [stretch for row in rows for stretch in row]
-    rules = zip(*(stretch.rule for stretch in whole), strict=True)
+def _line(rows: Sequence[Sequence[_Worded]]) -> Decided:
+    whole = [each.stretch for row in rows for each in row]
+    rules = zip(*(each.sentences for row in rows for each in row), strict=True)
     parts: dict[str, int] = defaultdict(int)
     for stretch in whole:
         for part in stretch.parts:
@@ -88,26 +108,28 @@ def _line(rows: Sequence[Sequence[Stretch]]) -> Decided:
         rule=[_ranged(sentences) for sentences in rules],
         parts=dict(parts),
         values=_ranges(whole),
-        times=[Time(row[0].start_ms, row[-1].end_ms, len(row)) for row in rows],
+        times=[_time(row) for row in rows],
     )
 
 
-def _decided_by(stretch: Stretch) -> tuple[object, ...]:
-    """What is the same of stretches that one rule decided."""
-    template = tuple(_VALUE.sub("#", words) for words in stretch.rule)
-    return template, frozenset(part.state for part in stretch.parts), stretch.values is None
+def _time(row: Sequence[_Worded]) -> Time:
+    return Time(row[0].stretch.start_ms, row[-1].stretch.end_ms, len(row))
 
 
-def _ranged(sentences: Sequence[str]) -> str:
-    """One sentence for all: where their numbers or times differ, the smallest to the largest."""
-    values = zip(*(_VALUE.findall(words) for words in sentences), strict=True)
-    texts = iter([_range(several) for several in values])
-    return _VALUE.sub(lambda _: next(texts), sentences[0])
+def _ranged(sentences: Sequence[Sequence[str]]) -> str:
+    """One sentence for all, each in parts: where their numbers or times differ, the smallest to the
+    largest.
+    """
+    values = zip(*(parts[1::2] for parts in sentences), strict=True)
+    whole = list(sentences[0])
+    whole[1::2] = map(_range, values)
+    return "".join(whole)
 
 
-def _range(several: Sequence[str]) -> str:
-    low = min(several, key=_size)
-    high = max(several, key=_size)
+def _range(several: Iterable[str]) -> str:
+    distinct = dict.fromkeys(several)
+    low = min(distinct, key=_size)
+    high = max(distinct, key=_size)
     return low if _size(low) == _size(high) else f"{low} to {high}"
 
 

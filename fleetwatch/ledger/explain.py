@@ -3,9 +3,10 @@ the judgement itself.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -204,14 +205,15 @@ class _Place:
 
 def _stretches(judged: Judged, within: Span, version: int) -> Iterator[Stretch]:
     """One per place with time."""
+    read = _read(judged.question.windows)
     for number, parts in sorted(_parts(judged).items()):
         place = _Place(judged, number, parts)
         start_ms, end_ms = place.span
         if start_ms < within[1] and end_ms > within[0]:
-            yield _stretch(place, version)
+            yield _stretch(place, read, version)
 
 
-def _stretch(place: _Place, version: int) -> Stretch:
+def _stretch(place: _Place, read: Mapping[str, list[float]], version: int) -> Stretch:
     windows = place.judged.question.windows
     start_ms, end_ms = place.span
     job_id = place.owner.job_id
@@ -221,7 +223,7 @@ def _stretch(place: _Place, version: int) -> Stretch:
         job_id=None if job_id == NO_JOB else job_id,
         start_ms=start_ms,
         end_ms=end_ms,
-        values=_values(windows, place.row) if has_window else None,
+        values=_values(read, place.row) if has_window else None,
         observed_ms=int(windows.observed_ms[place.row]) if has_window else None,
         policy_version=version,
         rule=_rule(place),
@@ -241,13 +243,15 @@ def _parts(judged: Judged) -> dict[int, list[Part]]:
     return parts
 
 
-def _values(windows: Windows, row: int) -> dict[str, float]:
-    """What judging reads of the window, where it was read."""
-    return {
-        name: float(windows.columns[name][row])
-        for name in COLUMNS
-        if name in windows.columns and not np.isnan(windows.columns[name][row])
-    }
+def _read(windows: Windows) -> dict[str, list[float]]:
+    """What judging reads, of each window; NaN where it was not read."""
+    columns = windows.columns
+    return {name: columns[name].tolist() for name in COLUMNS if name in columns}
+
+
+def _values(read: Mapping[str, list[float]], row: int) -> dict[str, float]:
+    """Of one window, where it was read."""
+    return {name: values[row] for name, values in read.items() if not isnan(values[row])}
 
 
 def _rule(place: _Place) -> list[str]:
