@@ -20,6 +20,7 @@ from fleetwatch.figures.packed_spans import Floats, Ints, Spans, joined, numbere
 from fleetwatch.figures.state_spans import KINDS, KINDS_OF_A_STATE, RECORD, Kind
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -76,13 +77,18 @@ def parts(edges: Sequence[Edge], node_ids: Sequence[int] | None) -> Spans[Kind]:
     """What the edges take of their cuts, on these nodes (None: on all): the step is the place of
     the edge; `whole_ms` is a span's time in the whole cut, the other figures are of the part.
     """
+    return _parts(tuple(edges), None if node_ids is None else tuple(node_ids))
+
+
+@read_once  # of a page's period several vocabularies ask
+def _parts(edges: tuple[Edge, ...], node_ids: tuple[int, ...] | None) -> Spans[Kind]:
     wanted = {
         "cuts": [edge.cut.start for edge in edges],
         "start_ms": [edge.cut.start_ms for edge in edges],
         "end_ms": [edge.cut.end_ms for edge in edges],
         "part_start_ms": [edge.part.start_ms for edge in edges],
         "part_end_ms": [edge.part.end_ms for edge in edges],
-        "node_ids": node_ids,
+        "node_ids": None if node_ids is None else list(node_ids),
     }
     rows = fetched(_EDGES, wanted)
     # all nodes of an edge at once: a large fleet has a thousand of them

@@ -16,6 +16,7 @@ from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
 from fleetwatch.figures.scopes import HELD, OWNED, Limits, Seen
 from fleetwatch.figures.totals import NOBODY, OWNERS, Line, without
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -161,12 +162,13 @@ _TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
 }
 
 
-def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
-    """Spans beside what is known of them and `asked` for."""
+def priced(spans: Spans[Any], *, eras: Eras, asked: set[str], is_of_fleet: bool) -> PricedSpans:
+    """Spans beside what is known of them and `asked` for. Of the fleet's everybody's prices are
+    read, as of all that one page reads of it.
+    """
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
-    wanted = {"gpu_ids": gpus, "start": eras.whole.start, "end": eras.whole.end}
-    prices = fetched(_PRICES, wanted)
+    prices = _every_price() if is_of_fleet else fetched(_PRICES, {"gpu_ids": gpus})
     holders = _holders(jobs, asked)
     return PricedSpans(
         spans,
@@ -180,13 +182,20 @@ def priced(spans: Spans[Any], *, eras: Eras, asked: set[str]) -> PricedSpans:
     )
 
 
+@read_once
+def _every_price() -> Sequence[Row]:
+    return fetched(_PRICES, {"gpu_ids": None})
+
+
 def _places(rows: Sequence[Row], every: Ints, eras: Eras, era: Ints, at: Ints) -> Ints:
     """Of each span the place (from 1 on) of the row that holds for its id, one of `every`, in its
-    era; 0 = none does. A row ends with valid from, valid to and its ids, packed.
+    era; 0 = none does. A row ends with valid from, valid to and its ids, packed; others may be
+    among them.
     """
     places = np.zeros((len(eras.starts), len(every)), dtype=np.int64)
     for place, (*_, valid_from, valid_to, packed) in enumerate(rows, 1):
-        of_row = np.searchsorted(every, np.frombuffer(packed, dtype=">i8"))
+        ids = np.frombuffer(packed, dtype=">i8")
+        of_row = np.searchsorted(every, ids[np.isin(ids, every)])
         places[eras.during(valid_from, valid_to), of_row] = place
     return places[0][at] if len(places) == 1 else places[era, at]
 

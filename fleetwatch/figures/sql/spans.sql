@@ -12,12 +12,14 @@ WITH calendar AS (
 summed AS MATERIALIZED (
     SELECT current_sum.node_id, current_sum.start, current_sum.until
     FROM costs_current_sum AS current_sum
-    JOIN calendar ON calendar.start = current_sum.start
+    -- its day in the calendar, by its place: to join them compares each sum with each day
+    CROSS JOIN LATERAL (SELECT width_bucket(current_sum.start, %(day_starts)s::timestamptz[]) AS place) AS day
     WHERE %(use_sums)s::boolean
       AND (%(node_ids)s::bigint[] IS NULL OR current_sum.node_id = ANY(%(node_ids)s::bigint[]))
       AND current_sum.start >= %(start)s::timestamptz
       AND current_sum.start < %(end)s::timestamptz
-      AND current_sum.until <= LEAST(calendar."end", %(end)s::timestamptz)
+      AND current_sum.start = (%(day_starts)s::timestamptz[])[day.place]
+      AND current_sum.until <= LEAST((%(day_ends)s::timestamptz[])[day.place], %(end)s::timestamptz)
       AND NOT EXISTS (
           SELECT FROM unnest(%(moments)s::timestamptz[], %(moved)s::bigint[]) AS change (moment, node_id)
           WHERE change.moment > current_sum.start AND change.moment < current_sum.until
