@@ -34,6 +34,11 @@ class Asked:
     node_ids: list[int] | None  # on which it may lie; None = any
     zone: ZoneInfo
 
+    @property
+    def is_of_fleet(self) -> bool:
+        """Whether it may lie on any node."""
+        return self.node_ids is None
+
     def within(self, interval: Interval) -> dict[str, Any]:
         """The parameters of a statement that reads whole cuts."""
         days = boundaries.days(self.eras.whole, self.zone)

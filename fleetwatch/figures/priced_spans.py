@@ -162,7 +162,7 @@ _TESTS: dict[str, Callable[[PricedSpans, Any], Bools]] = {
 }
 
 
-def priced(spans: Spans[Any], *, eras: Eras, asked: set[str], is_of_fleet: bool) -> PricedSpans:
+def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool) -> PricedSpans:
     """Spans beside what is known of them and `asked` for. Of the fleet's everybody's prices are
     read, as of all that one page reads of it.
     """
