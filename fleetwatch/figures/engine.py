@@ -102,7 +102,7 @@ def read(
         node_ids = _node_ids(vocabulary, whole, limits)
         asked = Asked(eras(whole, facts), step, steps, limits, node_ids, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
-        at_prices = priced(spans, eras=asked.eras, asked=facts, is_of_fleet=asked.node_ids is None)
+        at_prices = priced(spans, asked.eras, facts, is_of_fleet=asked.is_of_fleet)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]
     return at_prices.columns([*by, "step"] if step else by, tests)
 
