@@ -104,7 +104,11 @@ def read(
         spans = _spans(vocabulary, interval, asked)
         at_prices = priced(spans, asked.eras, facts, is_of_fleet=asked.is_of_fleet)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]
-    return at_prices.columns([*by, "step"] if step else by, tests)
+    return at_prices.columns(_groups(by, step), tests)
+
+
+def _groups(by: Collection[str], step: str | None) -> Collection[str]:
+    return [*by, "step"] if step else by
 
 
 def _facts(limits: Limits, by: Collection[str]) -> set[str]:
