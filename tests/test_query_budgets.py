@@ -28,8 +28,9 @@ PAGES = {
     "/worst": 5,
     "/changes": 8,
     "/fleet": 9,
-    "/nodes/node-001": 23,  # rates in force, silences
-    "/gpus/GPU-node-001-0": 18,
+    "/fleet/idle": 13,
+    "/nodes/node-001": 24,  # rates in force, silences; its version
+    "/gpus/GPU-node-001-0": 19,  # its version
     "/jobs": 11,
     "/jobs/slurm/della/1000": 23,  # its links; one more where it ran before
     "/capacity": 14,
@@ -38,7 +39,7 @@ PAGES = {
     "/waste.csv?group_by=job": 5,
     "/costs": 10,
     "/costs.csv?group_by=user": 6,
-    "/findings": 8,
+    "/findings": 9,  # its version
     "/alerts": 11,
     "/alerts/rules": 5,
     "/alerts/silences": 6,
@@ -53,7 +54,7 @@ PAGES = {
     "/search?q=node": 14,
     "/status": 18,
     "/agents": 7,
-    "/agents/node-001": 14,
+    "/agents/node-001": 15,  # its version
     "/settings": 5,
     "/settings/general": 5,
     "/pricing": 21,

@@ -23,7 +23,11 @@ Thing = TypeVar("Thing")
 CSV = "text/csv; charset=utf-8"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 LIVE = {
-    f"dashboard/{name}.html" for name in ("overview", "fleet", "idle", "jobs", "alerts", "status")
+    f"dashboard/{name}.html"
+    for name in (
+        *("overview", "fleet", "idle", "node", "gpu", "jobs", "job", "findings"),
+        *("alerts", "incident", "agents", "agent", "status"),
+    )
 }
 LONGEST_ASKED = 500  # of what is kept of an address
 
@@ -83,6 +87,14 @@ def _shared(names: Collection[str], version: str) -> Context:
 def is_empty() -> bool:
     """Whether there is no GPU yet, as far as the reader may know."""
     return not selectors.has_data() and sight() is None
+
+
+def live(request: HttpRequest, template: str, made: Callable[[str], HttpResponse]) -> HttpResponse:
+    """304 for a browser that shows the live page as it is; else the page as it is `made` with its
+    version, which its template is given as `page_version`.
+    """
+    version = _version(request, template)
+    return freshness.unchanged(request, version) or made(version)
 
 
 def _version(request: HttpRequest, template: str) -> str:

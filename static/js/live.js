@@ -1,5 +1,6 @@
 // A page that somebody looks at stays as it would be if it were opened now. The server says whether it changed; only what differs is
-// put in, so that focus, ticks, open details and places scrolled to stay. Without this file the page is of when it was opened.
+// put in, so that focus, ticks, open details and places scrolled to stay; nothing is while somebody fills in a form. Without this file the
+// page is of when it was opened.
 const EVERY_MS = 20_000;
 const main = document.querySelector("[data-version]");
 const asOf = document.querySelector("[data-as-of]");
@@ -12,8 +13,26 @@ function say(isFresh) {
   asOf.querySelector("time").textContent = new Date().toLocaleTimeString("en-GB", { timeZone: asOf.dataset.asOf });
 }
 
+const FIELDS = "input:not([type=checkbox], [type=radio], [type=hidden]), select, textarea";
+
+const touched = new Set();
+main.addEventListener("input", ({ target }) => { if (target.matches(FIELDS)) touched.add(target); });
+
+/** Whether the field says another thing than the page did when it was made. */
+function isChanged(field) {
+  if (!field.options) return field.value !== field.defaultValue;
+  const first = [...field.options].findIndex((option) => option.defaultSelected);
+  return field.selectedIndex !== Math.max(first, 0);
+}
+
+/** Whether somebody fills in a form of the page. */
+function isEditing() {
+  const isTyping = main.contains(document.activeElement) && document.activeElement.matches(FIELDS);
+  return isTyping || [...touched].some((field) => field.isConnected && isChanged(field));
+}
+
 async function refresh() {
-  if (document.hidden || isAsking || !getSelection().isCollapsed) return;
+  if (document.hidden || isAsking || isEditing() || !getSelection().isCollapsed) return;
   isAsking = true;
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html", "If-None-Match": `W/"${version}"` } });
@@ -66,7 +85,7 @@ function adopt(old, fresh) {
     return;
   }
   if (old.matches(APART) || old === document.activeElement) return;
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name, value } of fresh.attributes) if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !KEPT.includes(name)) old.removeAttribute(name);
   become(old, fresh);
 }

@@ -54,6 +54,27 @@ def test_what_changed_is_put_in_and_what_the_reader_did_stays(opened: Page):
     assert opened.evaluate("scrollY") == scrolled
 
 
+def test_while_a_form_is_filled_in_nothing_is_put_in_and_then_it_goes_on(opened: Page):
+    incident = f"/incidents/{Incident.objects.get().pk}"
+    opened.goto(opened.url.replace("/alerts", incident))
+    asked = []
+    opened.on("request", lambda request: asked.append(request.url))
+    reason = opened.locator("#why-not")
+
+    reason.fill("a demo for a customer")
+    opened.evaluate(LOOK_AGAIN)
+    opened.evaluate("document.activeElement.blur()")
+    opened.evaluate(LOOK_AGAIN)
+    opened.wait_for_timeout(300)
+    assert [url for url in asked if url.endswith(incident)] == []
+
+    reason.fill("")
+    opened.evaluate("document.activeElement.blur()")
+    with opened.expect_response(lambda response: response.url.endswith(incident)) as answered:
+        opened.evaluate(LOOK_AGAIN)
+    assert answered.value.status in (200, 304)
+
+
 def test_a_page_without_news_is_not_sent_again_and_says_that_it_is_fresh(opened: Page):
     opened.evaluate("document.querySelector('[data-as-of] time').textContent = 'long ago'")
 

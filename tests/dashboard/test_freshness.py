@@ -13,7 +13,11 @@ from tests.dashboard import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 
-LIVE = ("/", "/fleet", "/jobs", "/alerts", "/status")
+LIVE = (
+    *("/", "/fleet", "/fleet/idle", "/nodes/node-001", "/gpus/GPU-node-001-0"),
+    *("/jobs", "/jobs/slurm/della/4711", "/findings", "/alerts", "/status"),
+    *("/agents", "/agents/node-001"),
+)
 
 
 @pytest.fixture
@@ -30,6 +34,7 @@ def reader(clock, client, small):
 
 @pytest.fixture
 def small():
+    factories.job("slurm/della/4711")
     return factories.gpu(factories.node("node-001"))
 
 

@@ -39,7 +39,7 @@ from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticke
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.dashboard.showing import Context, existing, live, page
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -64,6 +64,7 @@ DONE = {
 # what can be done to several at once, as it is called once it is done
 BULK = {"ack": "acknowledged", "snooze": "snoozed", "resolve": "resolved"}
 MAX_LABELS = 40
+PAGE = "dashboard/incident.html"
 
 
 def _incident(pk: int) -> Incident:
@@ -75,7 +76,7 @@ def _incident(pk: int) -> Incident:
 @never_cache
 @takes()
 def incident(request: HttpRequest, pk: int) -> HttpResponse:
-    return _page(request, _incident(pk))
+    return live(request, PAGE, lambda version: _page(request, _incident(pk), page_version=version))
 
 
 @require_POST
@@ -198,7 +199,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "sent": {},
         **outcome,
     }
-    return page(request, period, "dashboard/incident.html", "alerts", context)
+    return page(request, period, PAGE, "alerts", context)
 
 
 def _of_actions(user: User, incident: Incident, now: datetime) -> Context:

@@ -24,7 +24,7 @@ from fleetwatch.dashboard.job_requests import request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
-from fleetwatch.dashboard.showing import Context, existing, page, shows
+from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind, title
@@ -50,6 +50,7 @@ from fleetwatch.jobs.selectors import (
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, to_ms
 
+JOB_PAGE = "dashboard/job.html"
 PAGE_SIZE = 50
 MAX_CHOICES = 200  # of people that a finding may be given to
 MAX_SAID = 20  # decisions about a job's findings, the newest
@@ -97,6 +98,10 @@ def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> L
 @login_required
 @takes("gpu", *PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
+    return live(request, JOB_PAGE, lambda version: _job(request, key, version))
+
+
+def _job(request: HttpRequest, key: str, version: str) -> HttpResponse:
     job = existing(job_of_key(key))
     held = held_interval(job)
     period = read_period(request, whole=held)
@@ -106,6 +111,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
     gpus = _gpu_lines(job, by_gpu.lines, drawn.interval)
     context = {
+        "page_version": version,
         "job": job,
         **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
@@ -115,7 +121,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
-    return page(request, period, "dashboard/job.html", "jobs", context)
+    return page(request, period, JOB_PAGE, "jobs", context)
 
 
 def _first_node(gpus: Sequence[GPULine]) -> str:
