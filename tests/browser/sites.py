@@ -144,10 +144,10 @@ def log_in(page: Page, site: str) -> None:
     page.wait_for_url(f"{site}/")
 
 
-def let_in(context: BrowserContext, site: str) -> None:
-    """Ann's session, without the way through the log-in form."""
+def let_in(context: BrowserContext, site: str, username: str = "ann") -> None:
+    """The user's session, without the way through the log-in form."""
     client = Client()
-    client.force_login(User.objects.get(username="ann"))
+    client.force_login(User.objects.get(username=username))
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
     context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
 
