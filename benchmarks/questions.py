@@ -4,6 +4,7 @@ answers are brought to one shape.
 
 import statistics
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,15 +19,16 @@ from benchmarks.fleet import COLUMNS, HOLDS
 from benchmarks.peers import Answer, Peer
 from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
+from fleetwatch.dashboard.drawing.grid import SHADES, UNKNOWN
 
 IDLE_BELOW = 0.05
 WINDOW_S = 10
 GPU_APART = 2**43  # milliseconds: more than any moment has
 NODES_AT_ONCE = 32  # whose windows are in memory at once
 MS = 1000
-# A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of
+# A cell is a byte of 250 steps, shown to a hundredth; means of means are compared with means of
 # the same cells.
-HEAT_TOLERANCE = 0.5 / 250 + 0.0006
+HEAT_TOLERANCE = 0.5 / 250 + 0.5 / SHADES + 0.0006
 # relative: a mean of one window is that window, but for a float's last bits
 SERIES_TOLERANCE = 1e-6
 WASTE_TOLERANCE_H = 0.01
@@ -86,9 +88,18 @@ def ask_heat_map(reader: Reader, day: Day, took: Took) -> tuple[list[str], NDArr
     page = reader.get(f"/charts/fleet?{day.query(metric='util')}")
     took.add(page.clock_s, page.cpu_s, len(page.body))
     trace = page.json()["data"][0]
-    return [link.rsplit("/", 1)[1] for link in trace["meta"]["links"]], np.array(
-        trace["z"], dtype=np.float64
-    )
+    links = np.array(trace["meta"]["links"])
+    is_gpu = links != ""  # of a line between groups there is none
+    uuids = [link.rsplit("/", 1)[1] for link in links[is_gpu].tolist()]
+    return uuids, _unpacked(trace["z"])[is_gpu]
+
+
+def _unpacked(cells: Mapping[str, str]) -> NDArray[np.float64]:
+    """Rows x columns of shares, as charts.js reads them."""
+    numbers = np.frombuffer(b64decode(cells["bdata"]), dtype=np.uint8)
+    rows, columns = map(int, cells["shape"].split(","))
+    shares = np.where(numbers == UNKNOWN, np.nan, numbers / SHADES)
+    return shares.reshape(rows, columns)
 
 
 def ask_peer_heat_map(
