@@ -85,7 +85,7 @@ class Day:
 
 def ask_heat_map(reader: Reader, day: Day, took: Took) -> tuple[list[str], NDArray[np.float64]]:
     """(GPU UUIDs, utilisation of GPUs x steps, NaN = a gap), as the page's chart gets it."""
-    page = reader.get(f"/charts/fleet?{day.query(metric='util')}")
+    page = reader.get(f"/charts/fleet?{day.query(metric='util', sort='name')}")
     took.add(page.clock_s, page.cpu_s, len(page.body))
     trace = page.json()["data"][0]
     links = np.array(trace["meta"]["links"])

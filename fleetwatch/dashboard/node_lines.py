@@ -33,8 +33,12 @@ class FleetFigures:
     totals: Totals
 
     @property
+    def nodes(self) -> list[Any]:
+        return [line.node for line in self.lines]
+
+    @property
     def gpu_count(self) -> int:
-        return sum(line.node.gpu_count for line in self.lines)
+        return sum(node.gpu_count for node in self.nodes)
 
 
 def fleet_figures(interval: Interval, scope: Scope, sort: str) -> FleetFigures:
@@ -51,15 +55,20 @@ def fleet_figures(interval: Interval, scope: Scope, sort: str) -> FleetFigures:
     return FleetFigures(lines, seen.totals())
 
 
-def page_of(
-    lines: Sequence[NodeFigures], *, after: str, gpus: int
-) -> tuple[list[NodeFigures], Pager]:
-    """The nodes after the one of that name ("" = from the first on) with so many GPUs at most, one
-    node at least; `after` of the pager names the last of them.
+def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:
+    """The nodes of fleet_figures(): of the whole fleet by name nothing is priced for that."""
+    if sort == "name" and scope == EVERYTHING:
+        return selectors.machines()
+    return fleet_figures(interval, scope, sort).nodes
+
+
+def page_of(nodes: Sequence[Any], *, after: str, gpus: int) -> tuple[slice, Pager]:
+    """Where those stand that come after the node of that name ("" = from the first on) with so many
+    GPUs at most, one node at least; `after` of the pager names the last of them.
     """
-    names = [line.node.name for line in lines]
+    names = [node.name for node in nodes]
     start = names.index(after) + 1 if after in names else 0
-    counts = accumulate(line.node.gpu_count for line in lines[start:])
+    counts = accumulate(node.gpu_count for node in nodes[start:])
     end = start + max(1, sum(count <= gpus for count in counts))
-    more = names[end - 1] if end < len(lines) else ""
-    return list(lines[start:end]), Pager(more, len(lines), start == 0)
+    more = names[end - 1] if end < len(nodes) else ""
+    return slice(start, end), Pager(more, len(nodes), start == 0)

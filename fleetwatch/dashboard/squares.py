@@ -44,7 +44,7 @@ def of_page(
     metric: str, lines: Sequence[NodeFigures], interval: Interval, scope: Scope
 ) -> list[NodeSquares]:
     """Of the nodes of a page that have GPUs in the scope."""
-    shown = gpus_of(lines, interval, scope)
+    shown = gpus_of([line.node for line in lines], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
     values = maps.in_one(metric, gpus, interval, scope)
     most = maps.most(metric, values)

@@ -71,11 +71,11 @@ def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):
 
 @pytest.mark.parametrize(("room", "shown"), [(1, "a"), (2, "a"), (3, "a"), (4, "ab"), (6, "abc")])
 def test_a_page_has_one_node_at_least_and_no_part_of_one(three, room, shown):
-    nodes = [node_lines.NodeFigures(node, None) for node in selectors.machines()]
+    nodes = selectors.machines()
 
-    lines, pager = node_lines.page_of(nodes, after="", gpus=room)
+    part, pager = node_lines.page_of(nodes, after="", gpus=room)
 
-    assert "".join(line.node.name for line in lines) == shown
+    assert "".join(node.name for node in nodes[part]) == shown
     assert pager.after == ("" if shown == "abc" else shown[-1])
 
 

@@ -26,8 +26,7 @@ from fleetwatch.dashboard.drawing.heat_map import Rows
 from fleetwatch.dashboard.node_lines import (
     DEFAULT_SORT,
     SORTS,
-    NodeFigures,
-    fleet_figures,
+    nodes_in_order,
     page_of,
 )
 from fleetwatch.dashboard.period import Period
@@ -48,16 +47,16 @@ class NodeGPUs:
     gpus: Sequence[Any]  # of selectors.physical_gpu_names()
 
 
-def gpus_of(lines: Sequence[NodeFigures], interval: Interval, scope: Scope) -> list[NodeGPUs]:
+def gpus_of(nodes: Sequence[Any], interval: Interval, scope: Scope) -> list[NodeGPUs]:
     """The physical GPUs of these nodes in their order; narrowed, those with time in the scope."""
-    by_node: dict[int, list[Any]] = {line.node.pk: [] for line in lines}
+    by_node: dict[int, list[Any]] = {node.pk: [] for node in nodes}
     in_scope = None
     if scope != EVERYTHING:
         in_scope = {group.key for group in costs.totals_by(interval, "gpu", scope=scope)}
     for gpu in physical_gpu_names(by_node):
         if in_scope is None or gpu.uuid in in_scope:
             by_node[gpu.node_id].append(gpu)
-    names = {line.node.pk: line.node.name for line in lines}
+    names = {node.pk: node.name for node in nodes}
     return [NodeGPUs(names[pk], gpus) for pk, gpus in by_node.items() if gpus]
 
 
@@ -71,13 +70,13 @@ def draw(params: Params, period: Period) -> Chart:
     metric = _one_of(params, "metric", maps.METRICS, "state")
     interval = period.so_far
     scope = scope_asked(params)
-    fleet = fleet_figures(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
-    gpu_count = min(fleet.gpu_count, MAX_GPUS)
+    nodes = nodes_in_order(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
+    gpu_count = min(sum(node.gpu_count for node in nodes), MAX_GPUS)
     room = MAX_GPUS
     if params.get("as") == "table":
         room = TABLE_CELLS // maps.columns_of(metric, interval, gpu_count)
-    lines, pager = page_of(fleet.lines, after=params.get("after", ""), gpus=room)
-    shown = gpus_of(lines, interval, scope)
+    part, pager = page_of(nodes, after=params.get("after", ""), gpus=room)
+    shown = gpus_of(nodes[part], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
     cells = maps.cells_of(metric, gpus, interval, scope, gpu_count=gpu_count)
     return _chart(metric, shown, cells, period, pager.after)

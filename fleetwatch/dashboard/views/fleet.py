@@ -81,7 +81,8 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     asked = _asked(request)
     figures = fleet_figures(period.interval, scope, asked.sort)
     gpus = TABLE_GPUS if asked.view == "table" else MAX_GPUS
-    lines, pager = page_of(figures.lines, after=asked.after, gpus=gpus)
+    part, pager = page_of(figures.nodes, after=asked.after, gpus=gpus)
+    lines = figures.lines[part]
     if pager.is_first:
         first_page(request)
     return {
