@@ -2,14 +2,14 @@
 
 import pytest
 
-from fleetwatch.dashboard.drawing.charts import curves
+from fleetwatch.dashboard.drawing.finding_charts import curves_of
 from fleetwatch.inventory.models import GPU, GPUModel
 
 H100 = GPUModel(name="H100 SXM", idle_w=100, limit_w=700)
 
 
 def drawn(column: str, told: dict[str, list[float | None]], gpu: GPU) -> list[list[float | None]]:
-    return [list(line.values) for line in curves(told, [column], gpu)]
+    return [list(line.values) for line in curves_of(told, [column], gpu).values()]
 
 
 @pytest.mark.django_db

@@ -39,3 +39,15 @@ def test_bands_and_panels_share_the_time_and_each_has_an_axis_of_its_own():
 
 def test_without_anything_there_is_nothing_to_draw():
     assert panels.stacked(None, HOURS[:2], [Panel("Clock", [])], period=PERIOD)["data"] == []
+
+
+def test_a_band_lies_between_its_edges_and_many_names_have_a_row_of_their_own():
+    lines = [Line("mean", [0.5, 0.2]), Line("when well", [0.9, 0.9])]
+    edges = Line("lowest", [0.0, None]), Line("lowest to highest", [1.0, None])
+
+    figure = panels.stacked(None, HOURS[:2], [Panel("Use", lines, band=edges)], period=PERIOD)
+
+    low, high = figure["data"][2:]
+    assert (low["y"], high["y"], high["fill"]) == ([0.0, None], [1.0, None], "tonexty")
+    assert [trace["showlegend"] for trace in figure["data"]] == [True, True, False, True]
+    assert figure["layout"]["height"] == 116 + 26 + 20 + 26

@@ -234,25 +234,14 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
     return figure | {"layout": figure["layout"] | {"shapes": shapes}}
 
 
-def banded(figure: Figure, low: Line, high: Line) -> Figure:
-    """The figure of a series with a band between two more lines of its steps."""
-    x = figure["data"][0]["x"] if figure["data"] else []
-    edges = [
-        LINES
-        | {
-            "name": line.name,
-            "x": x,
-            "y": list(line.values),
-            "connectgaps": False,
-            "line": {"width": 0, "shape": "hv"},
-            "meta": {"token": line.colour},
-            "hovertemplate": f"%{{y:{SHARE}}}",
-            "showlegend": line is high,
-        }
-        for line in (low, high)
+def band(starts: Sequence[datetime], low: Line, high: Line) -> list[Figure]:
+    """What lies between two lines, named by the upper one."""
+    lower, upper = curves(starts, (low, high), y_format=SHARE)
+    edge = {"line": lower["line"] | {"width": 0}}
+    return [
+        lower | edge | {"showlegend": False},
+        upper | edge | {"showlegend": True, "fill": "tonexty"},
     ]
-    band = [edges[0], edges[1] | {"fill": "tonexty"}]
-    return figure | {"data": [*figure["data"], *band]}
 
 
 def with_days(figure: Figure) -> Figure:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fleetwatch.dashboard.drawing import heat_map
-from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, curves, iso, layout_over
+from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, band, curves, iso, layout_over
 from fleetwatch.dashboard.drawing.grid import Ints
 
 TITLE_PX = 26  # above each panel: what it is, and the names of its lines
+NAMES_PX = 20  # more where there are so many names that they have a row of their own
 PANEL_PX = 116
 AXIS_PX = 26
 
@@ -22,6 +23,7 @@ class Panel:
     y_format: str = SHARE
     unit: str = ""
     is_named: bool = True  # its lines have their names above it
+    band: tuple[Line, Line] | None = None  # what lies between them is shaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class _Slot:
     axis: Figure
     title: str
     height: int
+    above: int = TITLE_PX
 
 
 def stacked(
@@ -54,12 +57,12 @@ def stacked(
     Without anything the figure has no data.
     """
     slots = _slots(bands, starts, panels)
-    plot_px = sum(TITLE_PX + slot.height for slot in slots)
+    plot_px = sum(slot.above + slot.height for slot in slots)
     figure: Figure = {"data": [], "layout": _layout(period, plot_px)}
     axis = figure["layout"].pop("yaxis")
     bottom_px = plot_px
     for slot, name in zip(slots, _names(len(slots)), strict=True):
-        bottom_px -= TITLE_PX + slot.height
+        bottom_px -= slot.above + slot.height
         _add(figure, slot, name, axis, (bottom_px / plot_px, (bottom_px + slot.height) / plot_px))
     return figure
 
@@ -69,7 +72,8 @@ def _add(figure: Figure, slot: _Slot, name: str, axis: Figure, span: tuple[float
     layout = figure["layout"]
     layout[f"yaxis{name}"] = axis | slot.axis | {"domain": span}
     layout[f"legend{name}"] = _LEGEND | {"y": span[1]}
-    layout["annotations"].append(_TITLE | {"text": slot.title, "y": span[1]})
+    title = {"text": slot.title, "y": span[1], "yshift": slot.above - TITLE_PX}
+    layout["annotations"].append(_TITLE | title)
     layout["xaxis"]["anchor"] = f"y{name}"  # the last one: time is written below it
     own = {"yaxis": f"y{name}", "legend": f"legend{name}"}
     figure["data"] += [trace | own for trace in slot.traces]
@@ -103,9 +107,11 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
         trace | {"showlegend": panel.is_named}
         for trace in curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
     ]
+    traces += band(starts, *panel.band) if panel.band else []
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
-    return _Slot(traces, axis, panel.title, PANEL_PX)
+    named = sum(trace["showlegend"] for trace in traces)
+    return _Slot(traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * (named > 2))
 
 
 def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:

@@ -43,6 +43,7 @@ from fleetwatch.diagnosis.findings import (
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
+from fleetwatch.diagnosis.findings.excerpts import excerpt
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement import demand
@@ -243,6 +244,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "evidence": seen.evidence,
+        "excerpt": excerpt(seen.evidence) if seen.evidence else None,
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
         "ahead": recurrence.projection(job, finding.cause, now=period.now),

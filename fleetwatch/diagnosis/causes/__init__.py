@@ -79,6 +79,7 @@ def _codes(holds: Callable[[Cause], object]) -> tuple[str, ...]:
 # What nobody is asked to act on, of a job.
 UNFIT = _codes(lambda cause: cause.verdict != WASTED)
 BLIND = _codes(lambda cause: cause.verdict == UNSEEN)
+WELL_CODES = _codes(lambda cause: cause.verdict == WELL)
 SAYS_NO_WASTE = _codes(lambda cause: cause.verdict in (WELL, UNSEEN))
 (UNDETERMINED,) = _codes(lambda cause: cause.verdict == UNKNOWN)
 OF_IDLE_JOBS = {cause.idle: cause.code for cause in CATALOGUE if cause.idle}

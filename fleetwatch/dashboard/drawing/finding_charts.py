@@ -1,0 +1,292 @@
+"""What a finding rests on: a job's on the GPU that it affects most, a machine's or queue's hour by
+hour.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
+
+from fleetwatch.dashboard.drawing import figures, panels
+from fleetwatch.dashboard.drawing.chart import (
+    Chart,
+    NoPeriodError,
+    NoSuchChartError,
+    Params,
+    heads,
+    text_of,
+)
+from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line
+from fleetwatch.dashboard.drawing.machine_charts import is_read
+from fleetwatch.dashboard.drawing.panels import Panel
+from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis.cause import Cause
+from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
+from fleetwatch.diagnosis.findings.well_hours import WellHour, well_hour
+from fleetwatch.diagnosis.judgement import marks
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.selectors import idle_w_of
+from fleetwatch.lib import timeframes
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.steps import StepSeries
+
+
+def _of_lines(
+    title: str,
+    starts: Sequence[datetime],
+    lines: Sequence[Line],
+    period: Period,
+    y_format: str = SHARE,
+    unit: str = "",
+) -> Chart:
+    """Lines over time, and a row for each start with what each line has there."""
+    return Chart(
+        title,
+        figures.series(starts, lines, y_format=y_format, unit=unit),
+        heads(period, [line.name for line in lines]),
+        lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
+    )
+
+
+def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
+    return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
+
+
+Lines = Mapping[str, Line]  # by column
+
+FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
+AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
+MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
+UTIL = "util_mean"
+ZEROS = "util_zero_fraction"
+CURVES = {
+    UTIL: ("utilisation", "accent"),
+    "power_w": ("power, idle to limit", "ink"),
+    "sm_active": ("SM active", "ink-3"),
+    "tensor_active": ("tensor active", "ink-3"),
+    "memory_used_bytes": ("memory used", "accent"),
+    "sm_clock_hz": ("clock of its maximum", "good"),
+    ZEROS: ("readings at zero", "stalled"),
+}
+WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
+BAND = ("util_min", "util_max")  # of the readings in a window
+OF_A_WINDOW = (*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND)
+DASHED = ("tensor_active", "memory_used_bytes")
+
+
+def of_finding(params: Params, period: Period) -> Chart:
+    """Of a job's finding its newest window, on the GPU that it affects most; of a node's or
+    cluster's the period.
+    """
+    finding = _find(params.get("finding", ""))
+    if finding.job_id is None:
+        return _place(finding, period)
+    if any(name in params for name in timeframes.NAMES):
+        names = ", ".join(timeframes.NAMES)
+        raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
+    seen = evidence.evidence(finding.its_job, finding.cause)
+    if seen is None:
+        raise NoSuchChartError(str(finding.pk))
+    return _window(BY_CODE[finding.cause], seen, finding.its_job, period)
+
+
+def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> Chart:
+    """What was measured of the GPU, and what of it is marked."""
+    series_of = _series_of(seen, job.start_ms or 0)
+    read = series_of(seen.gpu, columns=OF_A_WINDOW)
+    other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
+    rows = _panels(curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu), other, read)
+    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    chart = _of_panels(f"{cause.title}, as it was measured", rows, read, period)
+    return _with_kinds(replace(chart, figure=_shaded(chart.figure, marked, period)), read, marked)
+
+
+def _panels(drawn: Lines, other: Lines, read: StepSeries) -> list[Panel]:
+    """Utilisation in the band of its readings, how many of these were zero, and all else; each with
+    the line of another GPU or hour to compare with.
+    """
+    rest = [column for column in drawn if column not in (UTIL, ZEROS)]
+    return [
+        Panel("Utilisation", _lines([UTIL], drawn, other), band=_band(read)),
+        Panel("Readings at zero", _lines([ZEROS], drawn), is_named=False),
+        Panel("Other readings", _lines(rest, drawn, other)),
+    ]
+
+
+def _lines(columns: Iterable[str], *several: Lines) -> list[Line]:
+    return [lines[column] for column in columns for lines in several if column in lines]
+
+
+def _band(read: StepSeries) -> tuple[Line, Line] | None:
+    """From the lowest to the highest reading of each step: a mean of 28 % is then seen as bursts.
+    None where these were not read.
+    """
+    low, high = (read.columns[name] for name in BAND)
+    if not is_read(low) or not is_read(high):
+        return None
+    return Line("lowest reading", low), Line("lowest to highest", high)
+
+
+def _of_panels(title: str, rows: Sequence[Panel], read: StepSeries, period: Period) -> Chart:
+    """Under each other, and a row for each start with what each line has there."""
+    starts = _local(read.start_ms, period)
+    lines = [line for panel in rows for line in panel.lines]
+    ends = starts[0], period.local(from_ms(read.start_ms[-1] + read.step_ms))
+    figure = panels.stacked(None, starts, rows, period=ends)
+    return replace(_of_lines(title, starts, lines, period), figure=figure)
+
+
+def _with_kinds(chart: Chart, read: StepSeries, marked: Sequence[marks.Mark]) -> Chart:
+    """With what each row is marked as."""
+    kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
+    return replace(
+        chart,
+        columns=[*chart.columns, "Marked"],
+        rows=lambda: [[*row, kind] for row, kind in zip(chart.rows(), kinds, strict=True)],
+    )
+
+
+def _when_well(hour: WellHour | None, read: StepSeries, period: Period) -> Lines:
+    """Utilisation in an hour in which the job worked well, from the first step on."""
+    if hour is None:
+        return {}
+    ends = {"start_ms": hour.start_ms, "end_ms": hour.start_ms + HOUR_MS}
+    well = telemetry.series(hour.gpu, **ends, columns=[UTIL], step_s=read.step_ms // 1000)
+    values = _shares(well.columns[UTIL][: len(read.start_ms)], 0, 1)
+    if not is_read(values):
+        return {}
+    rest = [None] * (len(read.start_ms) - len(values))
+    at = period.local(from_ms(hour.start_ms))
+    return {UTIL: Line(f"when well, {at:%-d %b %H:%M}", [*values, *rest], "good", is_dashed=True)}
+
+
+def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:
+    spans = [
+        (
+            period.local(from_ms(mark.start_ms)),
+            period.local(from_ms(mark.end_ms)),
+            MARKED[mark.kind],
+        )
+        for mark in marked
+    ]
+    return figures.with_days(figures.shaded(figure, spans))
+
+
+def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
+    """What reads columns of a GPU over the window, drawn an hour long at least."""
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
+    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+
+
+def _find(number: str) -> Finding:
+    """The finding of that number. Raises NoSuchChartError."""
+    is_number = number.isdecimal() and len(number) < 19
+    finding = inbox.finding(int(number)) if is_number else None
+    if finding is None:
+        raise NoSuchChartError(number)
+    return finding
+
+
+def _kind(at_ms: int, marked: Sequence[marks.Mark]) -> str:
+    """What the moment is marked as; "" where it is not."""
+    return next((mark.kind for mark in marked if mark.start_ms <= at_ms < mark.end_ms), "")
+
+
+def _beside(seen: evidence.Evidence, cause: Cause, series_of: Callable[..., StepSeries]) -> Lines:
+    """The line of another GPU to compare with, if any, named by its node where that is another."""
+    gpu = seen.beside
+    if gpu is None or cause.beside is None:
+        return {}
+    columns = cause.beside.curves
+    is_near = gpu.node_id == seen.gpu.node_id
+    name = f"GPU {gpu.index}" if is_near else f"{gpu.node.name} GPU {gpu.index}"
+    read = series_of(gpu, columns=[*columns, *WHOLE_OF.values()])
+    lines = curves_of(read.columns, columns, gpu)
+    return {
+        column: replace(line, name=f"{line.name}, {name}", is_dashed=True)
+        for column, line in islice(lines.items(), 1)
+    }
+
+
+def _place(finding: Finding, period: Period) -> Chart:
+    """A node's or cluster's finding hour by hour: GPUs on the mean of each hour; of a queue also
+    what jobs could have used of it.
+    """
+    cause = BY_CODE[finding.cause]
+    hours = {to_ms(hour.start): hour for hour in machine_findings.hours(finding, period.interval)}
+    starts_ms = _every_hour(hours)
+
+    def gpus(name: str) -> list[float]:
+        return [round(getattr(hours.get(at_ms), name, 0) / HOUR_MS, 3) for at_ms in starts_ms]
+
+    lines = [Line(cause.machine.curve, gpus("gpu_ms"))]
+    if finding.cluster:
+        lines = [
+            replace(lines[0], colour="ink-3"),
+            Line("jobs could have used at most", gpus("high_ms")),
+            Line("at least", gpus("low_ms"), is_dashed=True),
+        ]
+    starts = _local(starts_ms, period)
+    return _of_lines(f"{cause.title}: {finding.subject}", starts, lines, period, ".3~g")
+
+
+def _every_hour(hours: Collection[int]) -> range:
+    """From the first to the last, and the one after, so that the last has its length."""
+    return range(min(hours), max(hours) + 2 * HOUR_MS, HOUR_MS) if hours else range(0)
+
+
+def _waiting_w(gpu: GPU) -> float | None:
+    """What a GPU takes at most that waits in a kernel; None where its board is not known."""
+    ends = _power_w(gpu)
+    if ends is None:
+        return None
+    idle_w, limit_w = ends
+    return idle_w + marks.POLICY.spin_power_max * (limit_w - idle_w)
+
+
+def _power_w(gpu: GPU) -> tuple[float, float] | None:
+    """What its board draws at idle and at its limit; None where one is not known."""
+    idle_w = idle_w_of(gpu)
+    limit_w = gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None)
+    return None if idle_w is None or limit_w is None else (idle_w, limit_w)
+
+
+def curves_of(
+    read: Mapping[str, Sequence[float | None]], columns: Iterable[str], gpu: GPU
+) -> dict[str, Line]:
+    """By column what was read of the GPU, each as a share of its range."""
+    lines = {}
+    for column in columns:
+        between = _range(column, gpu, read)
+        if between is not None and is_read(read[column]):
+            name, token = CURVES[column]
+            values = _shares(read[column], *between)
+            lines[column] = Line(name, values, token, is_dashed=column in DASHED)
+    return lines
+
+
+def _shares(values: Sequence[float | None], low: float, high: float) -> list[float | None]:
+    return [None if value is None else round((value - low) / (high - low), 5) for value in values]
+
+
+def _range(
+    column: str, gpu: GPU, read: Mapping[str, Sequence[float | None]]
+) -> tuple[float, float] | None:
+    """Between which values the column is drawn, of power as the rules read it; None where that is
+    not known.
+    """
+    if column in WHOLE_OF:
+        whole = max((value or 0.0 for value in read[WHOLE_OF[column]]), default=0.0)
+        return (0.0, whole) if whole else None
+    if column == "memory_used_bytes":
+        return (0.0, float(gpu.memory_total_bytes)) if gpu.memory_total_bytes else None
+    if column != "power_w":
+        return (0.0, 1.0)
+    ends = _power_w(gpu)
+    return ends if ends and ends[0] < ends[1] else None

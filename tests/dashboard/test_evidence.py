@@ -1,0 +1,109 @@
+"""A finding beside what was measured: pauses, readings at zero, a healthy hour."""
+
+import pytest
+import time_machine
+
+from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.findings.excerpts import most_pauses
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from tests.dashboard import factories
+from tests.diagnosis import told
+from tests.ledger.fleet import NOW, QUIET, T0, Sender, a_job, held, post
+from tests.markup import tight
+
+pytestmark = [pytest.mark.django_db]
+# a sawtooth of seconds: the mean says 50 %, the readings say 0 or 100 %
+SAWTOOTH = QUIET | {
+    "util_mean": 0.5, "util_min": 0.0, "util_p50": 0.4, "util_max": 1.0, "util_zero_fraction": 0.45,
+    "util_low_fraction": 0.48, "util_high_fraction": 0.5, "util_dips": 3, "util_longest_low_s": 1.7,
+    "util_cycle_s": 3.3, "util_cycle_cv": 0.1, "power_w": 300.0,
+}  # fmt: skip
+BUSIEST = SAWTOOTH | {"util_dips": 5}
+WINDOWS = 720  # of ten seconds: two hours
+
+
+@pytest.fixture
+def starved(client):
+    """A job that waits for its input for two hours; its 96th minute has the most pauses."""
+    says = [BUSIEST if 570 <= number < 576 else SAWTOOTH for number in range(WINDOWS)]
+    holds = [held(end=T0 + 2 * HOUR_MS)]
+    job = a_job(name="train", start_ms=T0, submit_ms=T0)
+    post(Sender().batch(T0, *says, window_s=10, jobs=[job], allocations=holds))
+    services.diagnose(NOW, 1000)
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        yield Finding.objects.get(cause="data_starved")
+
+
+def traces(client, finding: Finding) -> dict[str, dict]:
+    figure = client.get(f"/charts/finding?finding={finding.pk}").json()
+    return {trace["name"]: trace for trace in figure["data"]}
+
+
+def test_its_chart_has_the_share_of_readings_at_zero_and_the_band_of_all(client, starved):
+    drawn = traces(client, starved)
+
+    assert set(drawn["readings at zero"]["y"]) == {0.45}
+    assert set(drawn["lowest to highest"]["y"]) == {1.0}
+    assert set(drawn["utilisation"]["y"]) == {0.5}
+
+
+def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):
+    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
+    table = page.partition("The minute in which it paused most")[2].partition("</table>")[0]
+    rows = table.partition("<tbody>")[2].split("<tr>")[1:]
+
+    assert "of each 10 s its agent sends what they were" in table
+    assert len(rows) == 6
+    assert '<td class="nowrap">07:35:00</td>' in rows[0]
+    cells = '<td class="num">0 %</td><td class="num">40 %</td><td class="num">100 %</td>'
+    assert f'{cells}<td class="num"><b>45 %</b></td><td class="num">5</td>' in rows[0]
+    assert '<td class="num">1.7 s</td>' in rows[5]
+
+
+@pytest.mark.parametrize("whose", ["own", "earlier run's", "another job's"])
+def test_beside_it_stands_the_newest_hour_in_which_the_job_or_an_earlier_run_worked_well(
+    client, starved, whose
+):
+    job = Job.objects.get()
+    name = "train" if whose == "earlier run's" else "test"
+    other = factories.job("slurm/della/6", name=name, team="", start_ms=T0 - HOUR_MS)
+    on = GPU.objects.get()
+    well = Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60)
+    post(well)
+    told.cause("healthy", of=job if whose == "own" else other, on=on, start=from_ms(T0 - HOUR_MS))
+
+    drawn = traces(client, starved)
+
+    beside = [trace for name, trace in drawn.items() if name.startswith("when well")]
+    assert len(beside) == (whose != "another job's")
+    for trace in beside:
+        assert trace["name"] == "when well, 20 Nov 05:00"
+        assert {value for value in trace["y"] if value is not None} == {0.97}
+        assert len(trace["y"]) == len(drawn["utilisation"]["y"])
+
+
+@pytest.mark.parametrize(
+    ("dips", "zeros", "first"),
+    [
+        ([0, 1, 4, 1, 0], [0, 0, 0, 0, 0], 1),
+        ([0, 0, 0, 0, 0], [0, 0, 0.2, 0.9, 0], 2),
+        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0], 0),
+        ([None, 9, None, 1, 1], [None, 0, None, 0, 0], 3),
+    ],
+)
+def test_of_minutes_that_were_read_the_one_with_the_most_pauses_is_shown(dips, zeros, first):
+    lowest = [None if value is None else 0.0 for value in dips]
+
+    columns = {"util_min": lowest, "util_dips": dips, "util_zero_fraction": zeros}
+    assert most_pauses(columns, 2) == first
+
+
+def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():
+    one = {"util_min": [0.1], "util_dips": [None], "util_zero_fraction": [None]}
+    none = {name: [None, None] for name in one}
+
+    assert (most_pauses(one, 6), most_pauses(none, 6)) == (0, None)
