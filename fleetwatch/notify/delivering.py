@@ -262,11 +262,16 @@ def _attempt(delivery: Delivery, moment: Callable[[], datetime], *, jitter: floa
 
 
 def _envelope(delivery: Delivery) -> Envelope:
+    """Raises MessageRefusedError where another version wrote what this one can't read."""
+    try:
+        message = msgspec.convert(delivery.message, Message)
+    except msgspec.ValidationError as error:
+        raise MessageRefusedError(f"this version can't read the message: {error}") from error
     standing = RemoteMessage.objects.filter(
         channel=delivery.channel_id, address=delivery.address, thread=delivery.thread
     )
     return Envelope(
-        message=msgspec.convert(delivery.message, Message),
+        message=message,
         identity=identity(delivery.channel, delivery.address, delivery.key),
         thread=delivery.thread,
         address=delivery.address,

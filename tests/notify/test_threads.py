@@ -115,6 +115,20 @@ def test_one_stuck_message_holds_none_of_its_channel(board):
 
 
 @pytest.mark.django_db
+def test_a_message_that_another_version_wrote_fails_alone(board):
+    channel = board_channel()
+    queue(channel, key="1", title="newer")
+    Delivery.objects.update(message={"title": "newer", "summary": "", "severity": "fatal"})
+    queue(channel, key="2", title="other")
+
+    did = deliver()
+
+    assert (did["failed"], did["sent"], board.notes) == (1, 1, ["other"])
+    assert states() == ["failed", "sent"]
+    assert "can't read the message" in Delivery.objects.get(key="1").last_answer
+
+
+@pytest.mark.django_db
 def test_a_channel_that_fails_twice_is_left_for_the_next_call(board):
     channel = board_channel()
     board.failures += [TransportError("no answer") for _ in range(5)]
