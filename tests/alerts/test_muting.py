@@ -54,6 +54,21 @@ def test_a_weekly_window_holds_in_its_hours_only(start, end, is_muted):
     assert bool(reason(SUBJECT, a_mute(hours=hours))) is is_muted
 
 
+@pytest.mark.parametrize(
+    ("hours", "until"),
+    [
+        (Hours(time(8), time(10)), "2026-11-20 10:00"),
+        (Hours(time(22), time(9, 30)), "2026-11-20 09:30"),
+        (Hours(time(0), time(0), days=(4, 5)), "2026-11-22 00:00"),  # Friday and Saturday
+        (Hours(time(0), time(0)), "2026-12-20 09:00"),  # always: until the window itself ends
+    ],
+)
+def test_a_weekly_window_says_when_its_hours_end(hours, until):
+    of_a_month = a_mute("maintenance", end=30 * 24 * 60, hours=hours)
+
+    assert reason(SUBJECT, of_a_month) == f"maintenance window until {until} UTC: GPU repair"
+
+
 def test_a_rule_with_a_schedule_tells_within_it_only():
     office = Hours(time(8), time(18), "Europe/Berlin", (0, 1, 2, 3, 4))
     subject = replace(SUBJECT, schedule=office)

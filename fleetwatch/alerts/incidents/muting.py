@@ -45,6 +45,15 @@ class Mute:
         )
         return is_time and matched(self.matchers, labels)
 
+    def until(self, now: datetime) -> datetime:
+        """When what holds now ends: with its hours of the week, where it has some."""
+        if self.hours is None:
+            return self.ends_at
+        end = self.hours.end_after(now)
+        while end < self.ends_at and self.hours.hold(end):  # whole days that follow each other
+            end = self.hours.end_after(end)
+        return min(end, self.ends_at)
+
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
@@ -110,8 +119,9 @@ class Mutes:
         ]
         if not holding:
             return ""
-        last = max(holding, key=lambda each: each.ends_at)
-        return f"{KINDS[last.kind]} until {moment(last.ends_at, self.zone)}: {last.reason}"
+        last = max(holding, key=lambda each: each.until(self.now))
+        until = moment(last.until(self.now), self.zone)
+        return f"{KINDS[last.kind]} until {until}: {last.reason}"
 
 
 def moment(at: datetime, zone: ZoneInfo) -> str:
