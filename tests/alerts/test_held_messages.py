@@ -16,6 +16,7 @@ from fleetwatch.notify.models import Delivery
 from tests.alerts import people
 from tests.alerts.factories import a_rule, at, longer, ran
 from tests.alerts.test_announcing import run
+from tests.alerts.test_muted_incidents import a_silence
 
 pytestmark = pytest.mark.django_db
 ONE = Decimal(1)
@@ -95,6 +96,29 @@ def test_what_is_critical_is_told_in_the_night(ana):
     assert run(31) == [("app", "U0ANA", "opened")]
 
 
+def test_what_is_muted_in_the_morning_is_told_when_that_ends(ana):
+    a_rule(escalate_minutes=0)
+    longer(people.idle_job(), 300)
+    run(31)
+    a_silence(100, 150)
+
+    assert (run(110), run(120), run(149)) == ([], [], [])
+    assert run(150) == [("app", "U0ANA", "opened")]
+
+
+def test_a_reminder_that_the_night_held_back_is_a_reminder_in_the_morning(ana):
+    people.prefers(ana, quiet_from=time(9, 45), quiet_until=time(11))
+    a_rule(escalate_minutes=30, remind_minutes=0)
+    longer(people.idle_job(), 300)
+    run(31)
+
+    assert (run(61), len(run(120))) == ([], 1)
+    message = Delivery.objects.last().message
+    # an edit of the message above it nobody would hear
+    assert message["is_reply"]
+    assert message["title"].startswith("still idle")
+
+
 def test_the_ladder_waits_for_the_morning(ana):
     a_rule(escalate_minutes=30, remind_minutes=0)
     longer(people.idle_job(), 300)
@@ -127,6 +151,30 @@ def test_beyond_the_days_cap_the_rest_comes_the_next_morning(ana):
     assert run(eight + 1) == []
     states = sorted(Notification.objects.values_list("state", flat=True))
     assert states == ["digested", "digested", "sent"]
+
+
+def test_what_was_kept_and_is_told_at_once_is_one_of_the_days_messages(ana):
+    people.prefers(ana, daily_cap=1)
+    a_rule(escalate_minutes=0, remind_minutes=0)
+    for index in range(2):
+        run_ = people.idle_job(key=f"slurm/della/{index}", index=index, node=f"node-{index}")
+        longer(run_, 300)
+    run(31)
+
+    assert len(run(120)) == 1
+    longer(people.idle_job(key="slurm/della/9", index=9, node="node-9"), 300)
+    assert run(121) == []
+
+
+def test_beyond_the_days_cap_what_was_sent_still_changes(ana):
+    people.prefers(ana, quiet_from=None, quiet_until=None, daily_cap=1)
+    a_rule()
+    longer(people.idle_job(), 200)
+    run(31)
+    act(Incident.objects.get().pk, Action("ack"), by=ana, now=at(32))
+
+    assert run(33) == [("app", "U0ANA", "changed/2")]
+    assert run(34) == []
 
 
 def tell(minute: float, *, finding: int, by) -> str:

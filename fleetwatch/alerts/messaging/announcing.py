@@ -71,7 +71,7 @@ def _tell(
     """What is due of the group, told; of what was muted until now that it goes on. Nothing is due
     of most: whatever writes is a savepoint of its own.
     """
-    if news.group.pk in returned and news.is_pressing:
+    if news.group.pk in returned and news.is_pressing and news.reached:
         return Counter(told=_return(news, book, now))
     return _advance(news, book, now)
 
@@ -138,7 +138,7 @@ def _advance(news: GroupNews, book: AddressBook, now: datetime) -> Counter[str]:
     if _due(news, now, has_next=True) == Due.NOTHING and news.incidents[-1].assignee_id is None:
         return Counter(told=_change(news, book, now))
     matter = _matter(news, book)
-    rung = rung_after(rungs(matter, book.routes), _step(news.group))
+    rung = rung_after(rungs(matter, book.routes), _step(news))
     what = _due(news, now, has_next=rung is not None)
     if what in (Due.OPEN, Due.CLIMB):
         return Counter(told=_climb(news, rung, book, now) if rung else 0)
@@ -153,9 +153,9 @@ def _due(news: GroupNews, now: datetime, *, has_next: bool) -> Due:
     return due(news.standing, pace, has_next=has_next, now=now)
 
 
-def _step(group: IncidentGroup) -> int:
+def _step(news: GroupNews) -> int:
     """The one that was told last; before the first where none was."""
-    return -1 if group.stepped_at is None else group.step
+    return -1 if news.stepped_at is None else news.group.step
 
 
 def _matter(news: GroupNews, book: AddressBook) -> Matter:
@@ -188,7 +188,7 @@ def _person(incident: Incident, holder: str, book: AddressBook) -> Destination |
 @transaction.atomic
 def _climb(news: GroupNews, rung: Rung, book: AddressBook, now: datetime) -> int:
     """Tells the next step; whom it was told before hears it as a reminder."""
-    is_first = news.group.stepped_at is None
+    is_first = news.stepped_at is None
     news.group.step = rung.step
     news.group.stepped_at = now
     _save(news.group, "step", "stepped_at")
@@ -203,7 +203,7 @@ def _climb(news: GroupNews, rung: Rung, book: AddressBook, now: datetime) -> int
 def _hand_over(news: GroupNews, matter: Matter, book: AddressBook, now: datetime) -> int:
     """Tells who it was given to since."""
     is_given = news.incidents[-1].assignee_id is not None
-    if not is_given or matter.person is None or news.group.stepped_at is None:
+    if not is_given or matter.person is None or news.stepped_at is None:
         return 0
     if matter.person.place in news.reached:
         return 0

@@ -58,10 +58,17 @@ class GroupNews:
         return any(each.state == State.FIRING and not each.note for each in self.going_on)
 
     @property
+    def stepped_at(self) -> datetime | None:
+        """When the ladder took its last step; None where nobody heard of it, or will: not yet, or
+        what was kept for somebody was dropped.
+        """
+        return self.group.stepped_at if self.reached or self.kept else None
+
+    @property
     def standing(self) -> Standing:
         """How far it was told; what is kept for somebody is waited for."""
         presses = self.is_pressing and not self.kept
-        return Standing(presses, self.group.stepped_at, self.group.reminded_at)
+        return Standing(presses, self.stepped_at, self.group.reminded_at)
 
     @property
     def shown(self) -> list[int]:

@@ -10,17 +10,25 @@ from fleetwatch.notify.transports import transport
 
 # of these an editing channel makes no new message: nobody hears it
 EDITS = ("changed", "resolved")
+State = Notification.State
 BY_HAND = "finding/"  # so begin the threads and keys of what somebody told the owner of a job
 
 
 def heard_today(person: Person, habits: Habits, now: datetime) -> int:
-    """How many were told him since his midnight, by rules and by other people."""
+    """How many were told him since his midnight, by rules and by other people; what was kept and
+    told in one message is one.
+    """
     since = day_start(habits, now)
-    rows = Notification.objects.filter(
-        person=person.user, state=Notification.State.SENT, created_at__gte=since
-    ).select_related("channel")
-    by_rules = sum(not (row.kind in EDITS and can_edit(row.channel)) for row in rows)
-    return by_rules + _by_hand(person, since)
+    today = Notification.objects.filter(person=person.user, created_at__gte=since)
+    rows = today.filter(state=State.SENT).select_related("channel")
+    by_rules = sum(not is_edit(row.kind, row.channel) for row in rows)
+    of_several = today.filter(state=State.DIGESTED).values("created_at").distinct().count()
+    return by_rules + of_several + _by_hand(person, since)
+
+
+def is_edit(kind: str, channel: Channel) -> bool:
+    """Whether it changes what was sent there, which nobody hears."""
+    return kind in EDITS and can_edit(channel)
 
 
 def can_edit(channel: Channel) -> bool:

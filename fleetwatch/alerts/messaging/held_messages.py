@@ -22,6 +22,7 @@ from fleetwatch.lib.fences import Fences
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import Recipient, enqueue
 
+REMINDER = "reminder"
 State = Notification.State
 
 
@@ -95,7 +96,7 @@ def _queue(
     first = rows[0]
     key = f"kept/{first.pk}"
     first.shown = groups[0].shown
-    message = for_person(_message(person, groups, now), person.user, first)
+    message = for_person(_message(person, rows, groups, now), person.user, first)
     thread = groups[0].thread if len(groups) == 1 else key
     recipient = Recipient(first.channel, first.address)
     enqueue([recipient], message, key=f"{thread}/{key}", now=now, thread=thread)
@@ -113,18 +114,23 @@ def _readdress(rows: Iterable[Notification], book: AddressBook) -> None:
         row.save(update_fields=["channel", "address"])
 
 
-def _message(person: Person, groups: Sequence[GroupNews], now: datetime) -> Message:
+def _message(
+    person: Person, rows: Sequence[Notification], groups: Sequence[GroupNews], now: datetime
+) -> Message:
     what = sight_of(person.user)
     with seeing(lambda: what):
         if len(groups) == 1:
-            return groups[0].message(person.zone, now)
+            # said by an edit of the message above it nobody would hear it
+            again = rows[0].kind == REMINDER and not groups[0].is_over
+            return groups[0].message(person.zone, now, again=again)
         return several_groups([each.cases for each in groups], _setting(person, now))
 
 
 def _note(row: Notification, news: GroupNews, person: Person, now: datetime) -> None:
     """What was told, and when; from now on the group's ladder waits for an answer."""
     row.shown = news.shown
-    row.digest = news.digest
+    if row.kind != REMINDER:  # it leaves the message above it as it was: that is edited next
+        row.digest = news.digest
     row.created_at = now
     row.save(update_fields=["shown", "digest", "created_at"])
     news.group.stepped_at = now

@@ -12,7 +12,7 @@ from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, PERSON
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.messaging.group_news import REACHED, GroupNews, Place
-from fleetwatch.alerts.messaging.heard_today import heard_today
+from fleetwatch.alerts.messaging.heard_today import heard_today, is_edit
 from fleetwatch.alerts.messaging.mail_links import for_person
 from fleetwatch.alerts.messaging.quiet_hours import Gate, Habits, Passage, passage
 from fleetwatch.alerts.messaging.routing import Destination
@@ -73,12 +73,20 @@ def _passage(
     if person is None:
         return Passage(Gate.SEND, now)
     habits = habits_of(person)
+    is_counted = not _is_edit(telling, destination, book)
     return passage(
         habits,
         now,
         is_critical=telling.news.group.rule.severity == Severity.CRITICAL,
-        had_today=heard_today(person, habits, now),
+        had_today=heard_today(person, habits, now) if is_counted else None,
     )
+
+
+def _is_edit(telling: Telling, destination: Destination, book: AddressBook) -> bool:
+    """Whether it changes a message of the group's own, which nobody hears."""
+    last = telling.news.reached.get(destination.place)
+    has_message = last is not None and last.state == Notification.State.SENT
+    return has_message and is_edit(telling.kind, book.channels[destination.channel_id])
 
 
 def _note(

@@ -35,13 +35,15 @@ class Passage:
     due_at: datetime
 
 
-def passage(habits: Habits, now: datetime, *, is_critical: bool, had_today: int) -> Passage:
-    """What becomes of a message of this moment; what is critical is always told at once."""
+def passage(habits: Habits, now: datetime, *, is_critical: bool, had_today: int | None) -> Passage:
+    """What becomes of a message of this moment; what is critical is always told at once.
+    `had_today` None: it is none of those that are counted.
+    """
     if is_critical:
         return Passage(Gate.SEND, now)
     if habits.quiet is not None and habits.quiet.hold(now):
         return Passage(Gate.HOLD, habits.quiet.end_after(now))
-    if had_today >= habits.daily_cap:
+    if had_today is not None and had_today >= habits.daily_cap:
         return Passage(Gate.CAP, next_morning(habits, now))
     return Passage(Gate.SEND, now)
 
