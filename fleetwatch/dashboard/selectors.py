@@ -172,13 +172,6 @@ def states(
     )
 
 
-def band_of_life(gpu_ids: Sequence[int], interval: Interval) -> list[Segment]:
-    """The states of one GPU, of which these are the rows with each node that it was with."""
-    shown = states(gpu_ids, interval, BAND_CELLS)
-    # -1, where it was elsewhere, is less than every state
-    return bars.band(shown.max(axis=0).tolist())
-
-
 def bands(
     gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None
 ) -> dict[int, list[Segment]]:

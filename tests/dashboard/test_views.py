@@ -192,12 +192,13 @@ def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_fo
     assert "<dt>Exit code</dt><dd>1:0</dd>" in page
 
 
-def test_the_gpu_page_shows_its_states_in_order_of_time(small):
-    page = text_of(small.get("/gpus/GPU-node-001-0?from=now-4h&to=now"))
+def test_without_javascript_a_gpus_states_are_drawn_in_order_of_time(small):
+    picture = text_of(small.get("/charts/gpu?gpu=GPU-node-001-0&from=now-4h&to=now&as=svg"))
 
-    useful = page.index('class="useful" x="0.000%" width="50.000%"')
-    idle = page.index('class="idle" x="50.000%" width="25.000%"')
-    free = page.index('class="free" x="75.000%" width="25.000%"')
+    # 832 px wide from 60 on: half of it, then two quarters
+    useful = picture.index('"--c:var(--useful)" x="60.0"')
+    idle = picture.index('"--c:var(--idle)" x="476.0"')
+    free = picture.index('"--c:var(--free)" x="684.0"')
     assert useful < idle < free
 
 

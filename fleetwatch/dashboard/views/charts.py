@@ -1,6 +1,10 @@
-"""A chart's figure as JSON, its rows as a table or as CSV."""
+"""A chart's figure as JSON or as a picture, its rows as a table or as CSV."""
+
+import re
+from functools import cache
 
 import msgspec
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -10,6 +14,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts
 from fleetwatch.dashboard.drawing.chart import Chart, NoPeriodError, NoSuchChartError
+from fleetwatch.dashboard.drawing.svg import is_of_panels, svg
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import Period, read_period
@@ -17,6 +22,8 @@ from fleetwatch.dashboard.showing import file
 from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.exports.files import to_csv
+
+THEMES = ("light", "dark")
 
 
 @require_GET
@@ -50,10 +57,25 @@ def _answer(
             pager = Pager(chart.after, 0, is_first=not request.GET.get("after"))
             context = period.context("", chart=chart, rows=chart.rows(), pager=pager)
             return render(request, "dashboard/chart_table.html", context)
+        case "svg" if is_of_panels(chart.figure):
+            content = svg(chart.figure, _colours(request.COOKIES.get("theme", "")))
+            return HttpResponse(content, content_type="image/svg+xml")
         case "json":
             return freshness.marked(_json(chart), version)
         case form:
             raise Http404(f"as={form}")
+
+
+@cache
+def _tokens() -> str:
+    """The colours of the style sheet."""
+    sheet = (settings.BASE_DIR / "static/css/app.css").read_text()
+    return "".join(re.findall(r"--[a-z0-9-]+: light-dark\([^)]*\);", sheet))
+
+
+def _colours(theme: str) -> str:
+    """As of the theme that somebody chose; of another one as the browser has it."""
+    return f"color-scheme:{theme if theme in THEMES else 'light dark'};{_tokens()}"
 
 
 def _with_next(answer: HttpResponse, request: HttpRequest, after: str) -> HttpResponse:

@@ -180,7 +180,6 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "gpu": gpu,
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
-        "segments": selectors.band_of_life(inventory.gpus_of(gpu.uuid), period.interval),
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),

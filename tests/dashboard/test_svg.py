@@ -1,0 +1,94 @@
+"""fleetwatch/dashboard/drawing/svg.py: panels as a picture."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from fleetwatch.dashboard.drawing import figures, panels
+from fleetwatch.dashboard.drawing.figures import Line
+from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from fleetwatch.dashboard.drawing.svg import svg
+from tests.dashboard import fleet
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+HOURS = [START + timedelta(hours=number) for number in range(5)]
+PERIOD = HOURS[0], HOURS[4]  # an hour is 208 px wide, from 60 to 892
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(*rows: Panel, bands: Bands | None = None, marks=()) -> ElementTree.Element:
+    figure = panels.stacked(bands, HOURS[:4], rows, period=PERIOD)
+    return ElementTree.fromstring(svg(figures.shaded(figure, marks), "--ink:#000;"))
+
+
+def paths(picture: ElementTree.Element) -> list[str]:
+    """Of lines and what lies between them, without the grid."""
+    return [path.get("d") for path in picture.iter(f"{SVG}path") if path.get("class") != "grid"]
+
+
+def texts(picture: ElementTree.Element) -> list[str]:
+    return ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
+
+
+def test_a_value_holds_until_the_next_start_and_what_is_not_known_is_a_gap():
+    picture = drawn(Panel("Use", [Line("kernel", [0.5, 1.0, None, 0.0])]))
+
+    # a panel of 116 px below a title of 26
+    assert paths(picture) == [
+        "M60.0 84.0L268.0 84.0L268.0 26.0L476.0 26.0M684.0 142.0L892 142.0",
+    ]
+    assert texts(picture)[:5] == ["Use", "0%", "50%", "100%", "■ kernel"]
+
+
+def test_a_band_is_closed_where_its_readings_end():
+    edges = Line("lowest", [0.0, 0.5, None, None]), Line("highest", [1.0, 1.0, None, None])
+    picture = drawn(Panel("Use", [Line("mean", [None] * 4)], band=edges))
+
+    _, between = paths(picture)
+    there = "M60.0 26.0L268.0 26.0L268.0 26.0L476.0 26.0"
+    assert between == f"{there}L476.0 84.0L268.0 84.0L268.0 142.0L60.0 142.0"
+
+
+def test_states_and_marks_are_where_they_were_in_their_colours():
+    bands = Bands(["<GPU 0>"], HOURS[:3], np.array([[0, -1]]))
+    use = Panel("Use", [Line("kernel", [0.5] * 4)])
+    picture = drawn(use, bands=bands, marks=[(HOURS[1], HOURS[2], "stalled")])
+
+    state, mark = picture.iter(f"{SVG}rect")
+    assert (state.get("style"), state.get("x"), state.get("width")) == (
+        "--c:var(--useful)", "60.0", "208.0",
+    )  # fmt: skip
+    assert (mark.get("style"), mark.get("x"), mark.get("width"), mark.get("height")) == (
+        "--c:var(--stalled)", "268.0", "208.0", "116.0",
+    )  # fmt: skip
+    assert "<GPU 0>" in texts(picture)
+
+
+def test_an_axis_ends_with_its_highest_value_in_its_unit():
+    picture = drawn(Panel("Power", [Line('"<b>&', [700.0, 350.0, 0, 0])], ".0f", " W"))
+
+    assert texts(picture)[1:5] == ["0 W", "350 W", "700 W", '■ "<b>&']
+    assert drawn() is not None
+
+
+@pytest.mark.django_db
+def test_a_chart_of_panels_is_a_picture_in_the_theme_that_was_chosen(admin, client):
+    fleet.make(nodes=1, gpus=1, hours=6)
+    address = "/charts/gpu?gpu=GPU-node-001-0&from=now-6h&to=now&as=svg"
+
+    as_the_browser_has_it = admin.get(address)
+    client.cookies["theme"] = "dark"
+    dark = client.get(address).content.decode()
+
+    assert as_the_browser_has_it["Content-Type"] == "image/svg+xml"
+    assert ":root{color-scheme:light dark;--paper:" in as_the_browser_has_it.content.decode()
+    assert ":root{color-scheme:dark;--paper:" in dark
+    assert re.search(r"--useful: light-dark\(#\w+, #\w+\);", dark)
+    page = client.get("/gpus/GPU-node-001-0").content.decode()
+    assert re.search(r'<img[^>]*src="/charts/gpu\?[^"]*&amp;as=svg"', page)
+    assert client.get("/charts/spend?as=svg").status_code == 404
+    client.logout()
+    assert client.get(address).status_code == 302
