@@ -60,6 +60,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "reports.ask_for_last_month": (3600, None),
     "reports.send_statements": (900, None),
     "reports.compute": (15, 60),
+    "demo.keep_going": (15, 60),
 }
 # Several may run at once, for minutes while history comes in: what else is due goes first, or would
 # expire before its turn.

@@ -27,6 +27,9 @@ class Organisation(models.Model):
     needs_second_factor = models.BooleanField(
         default=False, help_text="whether everybody logs in with a second factor"
     )
+    demo_since = models.DateTimeField(
+        null=True, help_text="since when the simulated fleet is loaded; None = what is here is real"
+    )
 
     class Meta:
         constraints = [

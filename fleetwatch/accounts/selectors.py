@@ -18,6 +18,11 @@ def organisation() -> Organisation:
     return Organisation.objects.get_or_create(pk=1)[0]
 
 
+def locked_organisation() -> Organisation:
+    """The same as it is now, and as it stays until the transaction ends."""
+    return Organisation.objects.select_for_update().get(pk=organisation().pk)
+
+
 def zone() -> ZoneInfo:
     """The organisation's time zone: days and weeks begin at its midnight."""
     return ZoneInfo(organisation().time_zone)

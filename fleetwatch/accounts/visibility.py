@@ -170,9 +170,15 @@ def set_others_shown(choice: str) -> None:
         row.save(update_fields=["others_shown"])
 
 
-def for_templates(_: HttpRequest) -> dict[str, Callable[[], bool]]:
-    """`sees_all`, and `sees_sums`, of everybody: only a template that uses one asks."""
-    return {"sees_all": lambda: sight() is None, "sees_sums": lambda: narrowed() is None}
+def for_templates(_: HttpRequest) -> dict[str, Callable[[], Any]]:
+    """`sees_all`, and `sees_sums`, of everybody, and since when the hub shows a demo (None: it does
+    not): only a template that uses one asks.
+    """
+    return {
+        "sees_all": lambda: sight() is None,
+        "sees_sums": lambda: narrowed() is None,
+        "demo_since": lambda: organisation().demo_since,
+    }
 
 
 class NarrowToReader:

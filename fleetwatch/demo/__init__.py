@@ -2,5 +2,5 @@
 
 In:   agent.sources.simulated.
 Out:  batches, through the real ingest service.
-Rule: nothing above the windows is seeded.
+Rule: nothing above the windows is seeded; on a hub it is alone, loaded and removed as a whole.
 """

@@ -20,6 +20,10 @@ from fleetwatch.telemetry.models import ReceivedSequence
 
 # Level 1: a third of the time of level 6, and the rows live only until they are sealed.
 GZIP_LEVEL = 1
+# what a hub is loaded with by its button: small enough for any machine, and all there in minutes
+LOADED_GPUS = 32
+LOADED_DAYS = 3
+MAX_CHAPTERS = 12  # of a run: some seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,15 @@ def store(
     for day, of_day in groupby(chapters, key=lambda chapter: chapter.day):
         delivered = as_delivered(list(of_day), seed=str(day))
         yield day, sum(_store(chapter, received_at=clock()) for chapter in delivered)
+
+
+def keep_going(now: datetime, *, gpus: int = LOADED_GPUS) -> dict[str, int]:
+    """Draws what is missing of the loaded demo up to now, some of it at a time: how many batches,
+    and windows in them, were new.
+    """
+    chapters = missing_chapters(gpus=gpus, days=LOADED_DAYS, until=now)[:MAX_CHAPTERS]
+    windows = sum(count for _, count in store(chapters, clock=lambda: now))
+    return {"batches": len(chapters), "windows": windows}
 
 
 def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:

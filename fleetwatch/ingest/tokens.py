@@ -13,6 +13,7 @@ from django.db.models.functions import Greatest
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.clients import network_of
+from fleetwatch.accounts.selectors import locked_organisation
 from fleetwatch.accounts.services import digest, hint, new_secret
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken, Rights
 from fleetwatch.inventory.services import lock_node, node_by_name
@@ -42,8 +43,12 @@ def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS
     """A new token for the node, shown only here; the node is made when it is new. Older tokens
     stay.
 
-    Raises RefusedFieldError for a name that no node or cluster can have.
+    Raises RefusedFieldError for a name that no node or cluster can have, and while the demo is
+    loaded: what it would tell is not to be mixed with that.
     """
+    # locked: who loads the demo meanwhile waits, and then finds the node
+    if locked_organisation().demo_since is not None:
+        raise RefusedFieldError("this hub shows the demo: remove it first, then nodes come in")
     _check(rights)
     text = new_secret()
     AgentToken.objects.create(

@@ -101,6 +101,8 @@ CHANGED_BY = {
     "move-gpu": Right.FLEET,
     "set-idle-power": Right.FLEET,
     "welcome": Right.FLEET,
+    "demo_load": Right.FLEET,
+    "demo_remove": Right.FLEET,
     "people_import": Right.PEOPLE,
     "name_rules": Right.PEOPLE,
     "drop_name_rule": Right.PEOPLE,

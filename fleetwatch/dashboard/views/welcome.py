@@ -17,6 +17,7 @@ from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.demo.loading import may_load
 from fleetwatch.ingest import tokens
 
 TTL = timedelta(hours=24)
@@ -35,6 +36,7 @@ def _show(request: HttpRequest, command: str = "") -> HttpResponse:
     context: Context = {
         "command": command,
         "uses": USES,
+        "may_load": may_load(),
         **_arrived(),
     }
     return render(request, "dashboard/welcome.html", read_period(request).context("", **context))

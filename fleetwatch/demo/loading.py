@@ -1,0 +1,127 @@
+"""The demo on a hub of its own: loaded on an empty one, and taken away as a whole.
+
+While it is there no real node gets in (ingest.tokens) and no message goes out (notify), so that
+whatever there is of nodes, jobs and teams is the demo's.
+"""
+
+from datetime import datetime
+
+from django.apps import apps
+from django.db import transaction
+from django.db.models import ForeignKey, Model
+from psycopg.sql import SQL, Identifier
+
+from fleetwatch.accounts.audit import record
+from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.accounts.selectors import locked_organisation
+from fleetwatch.ingest.models import AgentToken
+from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.sql import advisory_lock, execute
+
+LOCK = "demo.keep_going"  # of who draws it
+# what is the demo's where it is loaded; all else is the organisation's and stays, but rows that
+# belong to one of these
+ITS_OWN = {
+    "accounts": {"Team", "Membership"},
+    "inventory": {"Node", "Departure", "Intake", "GPU", "Stay"},
+    "jobs": {
+        *("Job", "JobRecord", "JobChange", "ChangedJob", "Allocation", "RunEnd"),
+        *("SourceReport", "GPUProcess"),
+    },
+    "telemetry": {
+        *("ReceivedSequence", "Batch", "SealMark", "TouchedHour", "LastPosting", "LateHour"),
+        *("Chunk", "DayMatrix", "HealthEvent"),
+    },
+    "ingest": {"AgentToken", "Enrollment", "NodeOrder"},
+    "ledger": {
+        *("Entry", "ClosedMonth", "Adjustment", "Run", "IdlePower", "NodeDay", "StateDay"),
+        *("HourCells", "Posted"),
+    },
+    "costs": {"Commitment", "NodePlace", "SummedDay", "DayHours", "Attribution"},
+    "budgets": {"Budget", "SpendDay", "Outlook", "Anomaly"},
+    "diagnosis": {
+        *("NodeCells", "DiagnosedDay", "CauseEntry", "CapacityEntry", "Finding", "Said", "Fix"),
+    },
+    "notify": {"Delivery", "RemoteMessage"},
+    "alerts": {"IncidentGroup", "Incident", "IncidentEvent", "Notification", "Silence"},
+    "actions": {"Action"},
+    "reports": {
+        *("Report", "StatementApproval", "StatementRecipient", "MonthRun", "StatementChoice"),
+        *("ReportPart", "Invoice", "InvoiceLine", "InvoiceSKU", "InvoiceAdjustment"),
+    },
+}
+
+
+class DemoError(ValueError):
+    """Why the demo is not loaded, or not removed, now."""
+
+
+def may_load() -> bool:
+    """Whether the hub is empty: nobody has sent anything, and no team was set up."""
+    return not any(model._default_manager.exists() for model in (Node, Job, Team))
+
+
+@transaction.atomic
+def load(now: datetime) -> None:
+    """From now on the demo's fleet is drawn (services.keep_going). Raises DemoError on a hub that
+    is not empty.
+    """
+    row = locked_organisation()
+    if row.demo_since is not None:
+        raise DemoError("The demo is loaded already.")
+    if not may_load():
+        raise DemoError("The demo is for an empty hub: this one has nodes, jobs or teams.")
+    _set_since(row, now)
+    record("demo.load")
+
+
+def remove() -> None:
+    """Takes away all nodes, jobs and teams, and whatever is of them. Raises DemoError where no demo
+    is loaded, while some of it is being drawn, and where anything speaks for a real node.
+    """
+    with advisory_lock(LOCK) as held:
+        if not held:
+            raise DemoError("The demo is being drawn at this moment: try again in some seconds.")
+        with transaction.atomic():
+            row = locked_organisation()
+            if row.demo_since is None:
+                raise DemoError("No demo is loaded.")
+            if AgentToken.objects.exists():  # none can have been made: a demo's nodes have none
+                raise DemoError("There are tokens of real nodes: nothing is removed.")
+            _take_away()
+            _set_since(row, None)
+            record("demo.remove")
+
+
+def _set_since(row: Organisation, moment: datetime | None) -> None:
+    row.demo_since = moment
+    row.save(update_fields=["demo_since"])
+
+
+def _take_away() -> None:
+    """Foreign keys are looked at when the transaction ends: what of the organisation still named
+    one of these rows would keep all of them.
+    """
+    models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
+    for model in models:
+        table = Identifier(model._meta.db_table)
+        if _is_its_own(model):
+            execute(SQL("DELETE FROM {}").format(table))
+            continue
+        for column in _columns_of_its_own(model):
+            named = Identifier(column)
+            execute(SQL("DELETE FROM {} WHERE {} IS NOT NULL").format(table, named))
+
+
+def _columns_of_its_own(model: type[Model]) -> list[str]:
+    """Of a table that stays, where it names rows that go."""
+    return [
+        field.column
+        for field in model._meta.concrete_fields
+        if isinstance(field, ForeignKey) and _is_its_own(field.related_model)
+    ]
+
+
+def _is_its_own(model: type[Model]) -> bool:
+    return model.__name__ in ITS_OWN.get(model._meta.app_label, ())

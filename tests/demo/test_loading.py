@@ -1,0 +1,154 @@
+"""The demo on an empty hub: loaded by an operator, gone without a trace."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.apps import apps
+from django.test import Client
+
+from fleetwatch.accounts.models import AuditEntry, Organisation, Team
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.models import Incident
+from fleetwatch.costs.models import Rate
+from fleetwatch.costs.tasks import attribute_changed
+from fleetwatch.demo import loading, services
+from fleetwatch.demo.loading import DemoError
+from fleetwatch.diagnosis.services import diagnose
+from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import services as ledger
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify import tasks as notify
+from tests.alerts.factories import a_rule
+from tests.costs.factories import a_rate
+from tests.dashboard import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
+
+NOW = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+LOGS = {"accounts.AuditEntry", "operations.JobRun", "operations.Heartbeat", "sessions.Session"}
+KNOWN = {"inventory.GPUModel", "ledger.Policy"}  # facts of hardware, and how time is judged
+
+
+@pytest.fixture(autouse=True)
+def _at_now():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+@pytest.fixture
+def operator(client) -> Client:
+    organisation()  # its row is made on first use
+    client.force_login(factories.user(role="operator"))
+    return client
+
+
+def a_team() -> Team:
+    return Team.objects.create(slug="nlp", name="NLP")
+
+
+def rows() -> dict[str, int]:
+    """How many rows each table has, but logs and what is known of the world."""
+    models = [each for each in apps.get_models(include_auto_created=True) if each._meta.managed]
+    counts = {each._meta.label: each._default_manager.count() for each in models}
+    return {label: count for label, count in counts.items() if label not in LOGS | KNOWN}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_is_loaded_lives_on_and_goes_without_a_trace(operator):
+    a_rule(threshold=0)
+    before = rows()
+
+    assert operator.post("/demo/load").headers["Location"] == "/welcome"
+    services.keep_going(NOW, gpus=8)
+    attribute_changed()
+    ledger.post(NOW, 1000)
+    diagnose(NOW, 1000)
+    announcing.run(NOW)
+    later = NOW + timedelta(minutes=2)
+    services.keep_going(later, gpus=8)
+    node = Node.objects.get()
+    a_rate("3.00", node=node.name)
+
+    assert GPU.objects.count() == 8
+    assert node.last_ms == later.timestamp() * 1000
+    assert Entry.objects.exists()
+    assert Team.objects.exists()
+    assert b"Demo: a simulated fleet" in operator.get("/overview").content
+
+    assert operator.post("/demo/remove").headers["Location"] == "/welcome"
+    assert rows() == before
+    assert b"Demo: a simulated fleet" not in operator.get("/welcome").content
+    actions = AuditEntry.objects.filter(action__startswith="demo.").order_by("pk")
+    assert [each.action for each in actions] == ["demo.load", "demo.remove"]
+
+
+def test_what_goes_with_it_are_tables_that_there_are():
+    for app, names in loading.ITS_OWN.items():
+        assert all(apps.get_model(app, name) for name in names)
+
+
+@pytest.mark.parametrize("make", [factories.node, factories.job, a_team])
+def test_a_hub_that_is_in_use_loads_none_and_has_none_to_remove(operator, make):
+    make()
+    before = rows()
+
+    for action in ("load", "remove"):
+        operator.post(f"/demo/{action}", follow=True)
+
+    assert rows() == before
+    assert Organisation.objects.get().demo_since is None
+    assert b"Load the demo" not in operator.get("/welcome").content
+    with pytest.raises(DemoError, match="No demo is loaded"):
+        loading.remove()
+
+
+def test_no_real_node_gets_in_and_no_message_goes_out_while_it_is_loaded(operator, monkeypatch):
+    operator.post("/demo/load")
+    sent = []
+    monkeypatch.setattr("fleetwatch.notify.delivering.deliver_due", lambda *_: sent.append(1))
+
+    with pytest.raises(RefusedFieldError, match="remove it first"):
+        create_agent_token("gpu-01", NOW)
+    notify.deliver_due()
+
+    assert sent == []
+    assert not Node.objects.exists()
+
+
+def test_where_anything_speaks_for_a_real_node_nothing_is_removed(operator):
+    create_agent_token("gpu-01", NOW)
+    Organisation.objects.update(demo_since=NOW)
+
+    page = operator.post("/demo/remove", follow=True)
+
+    assert b"There are tokens of real nodes" in page.content
+    assert Node.objects.exists()
+
+
+def test_it_is_not_removed_while_some_of_it_is_drawn(operator):
+    operator.post("/demo/load")
+
+    with loading.advisory_lock(loading.LOCK):
+        page = operator.post("/demo/remove", follow=True)
+
+    assert b"is being drawn at this moment" in page.content
+    assert Organisation.objects.get().demo_since is not None
+
+
+@pytest.mark.parametrize(("role", "status"), [("engineer", 403), ("finance", 403), (None, 302)])
+def test_only_operators_load_and_remove_it(client, role, status):
+    if role:
+        client.force_login(factories.user(role=role))
+
+    for action in ("load", "remove"):
+        assert client.post(f"/demo/{action}").status_code == status
+    assert client.get("/demo/load").status_code in (405, 302)
+    assert not Organisation.objects.filter(demo_since__isnull=False).exists()
+    assert not Job.objects.exists()
+    assert not Incident.objects.exists()
+    assert not Rate.objects.filter(node__isnull=False).exists()
