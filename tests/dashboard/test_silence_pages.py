@@ -48,6 +48,15 @@ def lead(client, _frozen, db):
 
 
 class TestSilences:
+    def test_nobody_else_approves_of_an_exemption_than_who_is_named(self, admin):
+        wanted = {"kind": "exemption", "reason": "a demo", "approved_by": "left-meanwhile"}
+
+        answer = admin.post("/alerts/silences/add", wanted | OF_NODE)
+
+        assert answer.status_code == 422
+        assert "Nobody is called that any more." in answer.content.decode()
+        assert not Silence.objects.exists()
+
     def test_each_says_what_it_mutes_until_when_and_why(self, admin):
         silence()
 

@@ -100,7 +100,6 @@ def end(request: HttpRequest, pk: int) -> HttpResponse:
 def _terms(asked: Asked) -> SilenceTerms:
     """What the form says. Raises RefusedFieldError."""
     here = zone()
-    name = asked.text("approved_by")
     return SilenceTerms(
         kind=asked.text("kind"),
         matchers=read_scope(asked.post),
@@ -108,8 +107,17 @@ def _terms(asked: Asked) -> SilenceTerms:
         ends_at=_moment(asked, "ends_at", here) or asked.now + USUAL,
         reason=asked.text("reason"),
         hours=read_hours(asked.post, zone=str(here)),
-        approved_by=User.objects.filter(username=name, is_active=True).first() if name else None,
+        approved_by=_approver(asked),
     )
+
+
+def _approver(asked: Asked) -> User | None:
+    """None where none was chosen. Raises RefusedFieldError."""
+    name = asked.text("approved_by")
+    approver = User.objects.filter(username=name, is_active=True).first()
+    if name and approver is None:
+        raise RefusedFieldError("Nobody is called that any more.", field="approved_by")
+    return approver
 
 
 def _moment(asked: Asked, name: str, here: ZoneInfo) -> datetime | None:
