@@ -15,6 +15,8 @@ from fleetwatch.notify.message import one_line
 
 Line = tuple[str, str]  # a label and its value
 
+BELOW = "below"  # the threshold, where a breach is over
+ABOVE = "above"
 MINUTE_MS = 60_000
 # agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
 STALE_MS = 10 * MINUTE_MS
@@ -108,6 +110,11 @@ class Settings:
     clear_minutes: float = 0
 
     @property
+    def clear_at(self) -> float:
+        """The value at which a breach is over."""
+        return self.threshold if self.clear is None else self.clear
+
+    @property
     def timing(self) -> Timing:
         """The same in milliseconds."""
         return Timing(
@@ -143,10 +150,11 @@ class Condition:
     thousands of them what describe() would, without the words, and of labels these alone; None:
     describe() is as quick.
     `sentence` says what the rule does, its settings filled in ({threshold}, {minutes}). `unit` is
-    its threshold's, which is from `low` to `high`; "": it has none. `usual` is how it ships, and
-    `is_on` whether it is switched on. `no_history`: why it can't be tried on history. `speaks_for`:
-    labels; while
-    an incident of it fires other rules tell nobody of what has of such a label only values of its.
+    its threshold's, which is from `low` to `high`; "": it has none. `clears`: on which side of that
+    the value may lie at which a breach is over, BELOW or ABOVE; "": it has no such value. `usual`
+    is how it ships, and `is_on` whether it is switched on. `no_history`: why it can't be tried on
+    history. `speaks_for`: labels; while an incident of it fires other rules tell nobody of what has
+    of such a label only values of its.
     """
 
     name: str
@@ -160,6 +168,7 @@ class Condition:
     measure: Callable[[Watch], Measured]
     describe: Callable[[Sequence[Episode], Watch], list[Breach | None]]
     weigh: Weigh | None = None
+    clears: str = ""
     is_on: bool = False
     severity: str = "warning"
     every_minutes: int = 1

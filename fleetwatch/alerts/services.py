@@ -18,6 +18,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import evaluation, matchers, weekly_hours
 from fleetwatch.alerts.breach import (
+    BELOW,
     MINUTE_MS,
     STALE_MS,
     Breach,
@@ -226,6 +227,23 @@ def check_settings(watched: Condition, settings: Settings) -> None:
             raise RefusedFieldError(
                 f"{watched.label}: {low:g} to {high:g} {unit}".strip(), field=name
             )
+    _check_clear(watched, settings)
+
+
+def _check_clear(watched: Condition, settings: Settings) -> None:
+    """Raises RefusedFieldError."""
+    if settings.clear is None:
+        return
+    if not watched.clears:
+        raise RefusedFieldError(
+            f"{watched.label} is over as soon as it is not at the threshold: leave it empty",
+            field="clear",
+        )
+    beyond = settings.clear - settings.threshold
+    if beyond > 0 if watched.clears == BELOW else beyond < 0:
+        raise RefusedFieldError(
+            f"{watched.label} is over at its threshold or {watched.clears} it", field="clear"
+        )
 
 
 def _check_waits(terms: RuleTerms) -> None:

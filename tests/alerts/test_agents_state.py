@@ -4,7 +4,7 @@ import pytest
 
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.messaging import announcing
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.ingest import agent_package
 from fleetwatch.inventory.models import Node
 from tests.alerts.factories import a_rule, at, ms
@@ -55,6 +55,17 @@ def test_a_clock_that_is_right_again_ends_it():
     Node.objects.update(clock_offset_ms=10, last_received_at=at(7))
 
     assert states(8) == [("node-1", "resolved")]
+
+
+@pytest.mark.parametrize(("offset_ms", "state"), [(10_000, "firing"), (9_999, "resolved")])
+def test_a_clock_is_right_again_below_the_clear_value(clock_rule, offset_ms, state):
+    Rule.objects.filter(pk=clock_rule.pk).update(clear=10)
+    a_node("node-1", clock_offset_ms=60_000)
+    states(0.5)
+
+    Node.objects.update(clock_offset_ms=offset_ms, last_received_at=at(7))
+
+    assert states(8) == [("node-1", state)]
 
 
 @pytest.mark.usefixtures("clock_rule")

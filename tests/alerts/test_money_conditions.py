@@ -12,7 +12,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.waste_rates import wasted_in
 from fleetwatch.alerts.messaging import announcing
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.budgets.models import Anomaly, Outlook
 from fleetwatch.costs.models import Rate
@@ -137,6 +137,20 @@ def test_a_forecast_within_the_budget_ends_it_and_it_says_what_is_expected():
     assert states(48.5) == [("teams/nlp", "resolved")]
 
 
+# expected are 576 of 900: 64 %
+@pytest.mark.parametrize(("clear", "state"), [(63, "firing"), (65, "resolved")])
+def test_a_forecast_is_within_the_budget_again_below_the_clear_value(clear, state):
+    Rule.objects.filter(pk=a_money_rule("budget_forecast", 100).pk).update(clear=clear)
+    a_budget("900")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+    states(25.2)
+
+    an_outlook(0.5, made=48)
+
+    assert states(48.5) == [("teams/nlp", state)]
+
+
 def test_a_forecast_has_no_history():
     rule = a_money_rule("budget_forecast", 100)
 
@@ -200,7 +214,7 @@ def test_what_was_evaluated_each_quarter_is_what_the_back_test_says_of_anomalies
     assert live.count() == 2
 
 
-def wasted(user, *hours, usd="10", state="idle", cluster="della", **fields) -> None:
+def wasted(user, *hours, usd="10", state="idle", cluster="della", ms=HOUR_MS, **fields) -> None:
     """The user's GPU was idle in these hours, at such a price."""
     gpu = a_gpu(model=f"model of {user}", node=f"node-{user}")
     if usd and not Rate.objects.filter(gpu_model=gpu.model).exists():
@@ -208,7 +222,7 @@ def wasted(user, *hours, usd="10", state="idle", cluster="della", **fields) -> N
     job = a_job(user=user, team="nlp", scheduler="slurm", cluster=cluster, start_ms=to_ms(hour(0)))
     for number in hours:
         tier = {"idle": "certain"}.get(state, "")
-        an_entry(gpu, state, HOUR_MS, start=hour(number), job=job, tier=tier, **fields)
+        an_entry(gpu, state, ms, start=hour(number), job=job, tier=tier, **fields)
 
 
 @pytest.mark.parametrize(("usd", "fires"), [("9.99", False), ("10", True), ("11", True)])
@@ -285,6 +299,20 @@ def test_who_wastes_less_ends_it():
     wasted("ben", 3, state="useful")
 
     assert states(4.2) == [("ana", "resolved")]
+
+
+# an hour at $10 is $6
+@pytest.mark.parametrize(
+    ("clear", "state"), [(None, "resolved"), (6, "firing"), (6.01, "resolved")]
+)
+def test_who_wastes_less_goes_on_down_to_the_clear_value(clear, state):
+    Rule.objects.filter(pk=a_money_rule("waste_of_person", 10).pk).update(clear=clear)
+    wasted("ana", 1, 2)
+    states(3.2)
+
+    wasted("ana", 3, ms=HOUR_MS * 6 // 10)
+
+    assert states(4.2) == [("ana", state)]
 
 
 def test_an_hour_that_is_not_posted_says_nothing():

@@ -194,6 +194,27 @@ def test_a_term_that_makes_no_sense_is_refused_by_name_and_nothing_is_set(operat
     assert not AuditEntry.objects.filter(action="rule.set").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "threshold", "clear", "status"),
+    [
+        ("gpu_idle", 2, 1, 200),
+        ("gpu_idle", 2, 2, 200),
+        ("gpu_idle", 2, 3, 422),
+        ("low_utilisation", 15, 20, 200),
+        ("low_utilisation", 15, 14, 422),
+        ("unusual_spending", 100, 50, 422),  # has none
+        ("job_idle", 0, 0, 422),
+    ],
+)
+def test_it_is_over_on_the_other_side_of_the_threshold(operator, name, threshold, clear, status):
+    a_rule(condition=name, threshold=threshold)
+
+    answer = put(operator, only(operator), clear=clear)
+
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["field"] == "clear"
+
+
 def test_a_term_that_is_left_out_is_asked_for_and_not_made_up(operator):
     a_rule()
     row = only(operator)

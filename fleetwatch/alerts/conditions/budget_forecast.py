@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.budget_months import (
     BudgetMonth,
@@ -19,7 +19,7 @@ from fleetwatch.budgets.models import Outlook
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.notify import wording
 
-BELOW = "the forecast is within the budget again"
+WITHIN = "the forecast is within the budget again"
 NO_BUDGET = "there is no budget any more"
 # a forecast is made each day: an older one is none
 FRESH_MS = timedelta(days=2) // timedelta(milliseconds=1)
@@ -41,7 +41,7 @@ def measure(watch: Watch) -> Measured:
     }
     spans = {subject: own for subject, own in every.items() if own}
     ends = {name: End(watch.end_ms, NO_BUDGET) for name in watch.firing if name not in months}
-    return Measured(spans, ends, cleared=BELOW)
+    return Measured(spans, ends, cleared=WITHIN)
 
 
 def _spans(month: BudgetMonth, outlook: Outlook | None, watch: Watch) -> list[Span]:
@@ -52,8 +52,13 @@ def _spans(month: BudgetMonth, outlook: Outlook | None, watch: Watch) -> list[Sp
     since_ms = max(made_ms, month.interval.start_ms, month.set_ms)
     if made_ms <= watch.end_ms - FRESH_MS or since_ms >= watch.end_ms:
         return []
-    level = Level.BREACH if share * 100 >= watch.settings.threshold else Level.CLEAR
-    return [Span(since_ms, watch.end_ms, level)]
+    return [Span(since_ms, watch.end_ms, _level(share * 100, watch.settings))]
+
+
+def _level(percent: float, settings: Settings) -> Level:
+    if percent >= settings.threshold:
+        return Level.BREACH
+    return Level.CLEAR if percent < settings.clear_at else Level.BETWEEN
 
 
 def _running(watch: Watch) -> dict[str, BudgetMonth]:
@@ -143,6 +148,7 @@ CONDITION = Condition(
     unit="% of the budget",
     low=1,
     high=1000,
+    clears=BELOW,
     usual=Settings(threshold=100, minutes=60),
     measure=measure,
     describe=describe,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.db.models import QuerySet
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.conditions.node_silent import MANY
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span
 from fleetwatch.inventory.models import Node
@@ -18,17 +18,24 @@ def measure(watch: Watch) -> Measured:
     """How far off each node's clock is, as its newest batch said; where most of many are off, it is
     the hub's own clock.
     """
-    limit_ms = watch.settings.threshold * 1000
     nodes = list(_heard(watch))
-    off = {node.name for node in nodes if abs(node.clock_offset_ms or 0) >= limit_ms}
+    levels = {node.name: _level(node, watch.settings) for node in nodes}
+    off = {name for name, level in levels.items() if level == Level.BREACH}
     if len(off) >= MANY and 2 * len(off) > len(nodes):
         return Measured({})
     spans = {
-        node.name: [_span(node, watch, Level.BREACH if node.name in off else Level.CLEAR)]
+        node.name: [_span(node, watch, levels[node.name])]
         for node in nodes
         if node.name in off or node.name in watch.firing
     }
     return Measured(spans, cleared=RIGHT)
+
+
+def _level(node: Node, settings: Settings) -> Level:
+    off_s = abs(node.clock_offset_ms or 0) / 1000
+    if off_s >= settings.threshold:
+        return Level.BREACH
+    return Level.CLEAR if off_s < settings.clear_at else Level.BETWEEN
 
 
 def _heard(watch: Watch) -> QuerySet[Node]:
@@ -84,6 +91,7 @@ CONDITION = Condition(
     unit="seconds",
     low=1,
     high=86_400,
+    clears=BELOW,
     usual=Settings(threshold=30, minutes=1),
     measure=measure,
     describe=describe,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Condition, Line, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, MINUTE_MS, Breach, Condition, Line, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints
 from fleetwatch.diagnosis.causes import BY_CODE, OF_CLUSTERS
@@ -48,12 +48,11 @@ def _cells(start_ms: int, end_ms: int) -> Iterable[QueueCells]:
 
 def _levels(cells: QueueCells, settings: Settings) -> Ints:
     breach = settings.threshold
-    clear = breach if settings.clear is None else settings.clear
     levels: Ints = np.select(
         [
             np.isnan(cells.pending),
             cells.least >= breach,
-            cells.most < clear,
+            cells.most < settings.clear_at,
             cells.most < breach,
         ],
         [UNKNOWN, Level.BREACH, Level.CLEAR, Level.BETWEEN],
@@ -147,6 +146,7 @@ CONDITION = Condition(
     unit="GPUs",
     low=1,
     high=100_000,
+    clears=BELOW,
     usual=Settings(threshold=8, minutes=60, min_coverage=0.8, clear_minutes=10),
     measure=measure,
     describe=describe,

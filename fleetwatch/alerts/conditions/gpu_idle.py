@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from fleetwatch.alerts.breach import Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Condition, Settings, Watch
 from fleetwatch.alerts.conditions.job_idle import describe, measure, some_idle, weigh
 from fleetwatch.alerts.episodes import Measured
 
 
 def measured(watch: Watch) -> Measured:
     """How each job with an idle GPU stood to the rule; one that is idle whole is job_idle's."""
-    return measure(watch, partial(some_idle, least=watch.settings.threshold))
+    return measure(watch, partial(some_idle, settings=watch.settings))
 
 
 CONDITION = Condition(
@@ -23,6 +23,7 @@ CONDITION = Condition(
     unit="GPUs",
     low=1,
     high=10_000,
+    clears=BELOW,
     usual=Settings(threshold=1, minutes=30),
     measure=measured,
     describe=describe,

@@ -156,15 +156,15 @@ def all_idle(counts: Counts) -> Ints:
     )
 
 
-def some_idle(counts: Counts, *, least: float) -> Ints:
-    """In breach where at least so many GPUs are idle and another one is not known to be; clear
-    where too many are active.
+def some_idle(counts: Counts, *, settings: Settings) -> Ints:
+    """In breach where at least as many GPUs as the threshold are idle and another one is not known
+    to be; clear where too many are active.
     """
     return np.select(
         [
-            counts.held - counts.clear < least,
+            counts.held - counts.clear < settings.clear_at,
             counts.breaching == counts.held,
-            counts.breaching >= least,
+            counts.breaching >= settings.threshold,
             counts.unseen > 0,
         ],
         [Level.CLEAR, Level.BETWEEN, Level.BREACH, job_lanes.UNKNOWN],

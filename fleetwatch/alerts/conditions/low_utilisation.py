@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from fleetwatch.alerts.breach import Condition, Settings, Watch
+from fleetwatch.alerts.breach import ABOVE, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured
 from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 from fleetwatch.alerts.measuring.job_cells import JobCells, Share, job_cells, measured
@@ -48,6 +48,7 @@ CONDITION = Condition(
     unit="%",
     low=1,
     high=90,
+    clears=ABOVE,
     usual=Settings(threshold=15, minutes=120, clear=20, min_coverage=0.8, grace_minutes=30),
     measure=measure,
     describe=partial(describe, telling=TELLING),

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from fleetwatch.alerts.breach import Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Condition, Settings, Watch
 from fleetwatch.alerts.conditions import low_utilisation
 from fleetwatch.alerts.episodes import Level, Measured
 from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
@@ -67,6 +67,7 @@ CONDITION = Condition(
     unit="%",
     low=5,
     high=85,
+    clears=BELOW,
     usual=Settings(threshold=50, minutes=60, clear=40, min_coverage=0.8, grace_minutes=30),
     measure=partial(measure, state="stalled", cleared="its GPUs wait less"),
     describe=partial(describe, telling=TELLING),

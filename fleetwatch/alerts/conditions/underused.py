@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fleetwatch.alerts.breach import Condition, Settings
+from fleetwatch.alerts.breach import BELOW, Condition, Settings
 from fleetwatch.alerts.conditions.stalled import measure
 from fleetwatch.alerts.measuring.job_breaches import Telling, describe, weigh
 
@@ -26,6 +26,7 @@ CONDITION = Condition(
     unit="%",
     low=5,
     high=100,
+    clears=BELOW,
     usual=Settings(threshold=70, minutes=360, clear=60, min_coverage=0.8, grace_minutes=30),
     measure=partial(measure, state="underused", cleared="its GPUs are used better"),
     describe=partial(describe, telling=TELLING),

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 
 from fleetwatch.accounts.names.holders import Holder, people
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.measuring.waste_rates import Waster
@@ -83,6 +83,7 @@ CONDITION = Condition(
     unit="dollars an hour",
     low=0.01,
     high=100_000,
+    clears=BELOW,
     usual=Settings(threshold=20, minutes=120),
     measure=measured,
     describe=describe,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from urllib.parse import urlencode
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.measuring.waste_rates import Waster
@@ -42,6 +42,7 @@ CONDITION = Condition(
     unit="dollars an hour",
     low=0.01,
     high=100_000,
+    clears=BELOW,
     usual=Settings(threshold=100, minutes=120),
     measure=partial(waste_rates.measured, group_by="team"),
     describe=describe,

@@ -225,8 +225,7 @@ class Share:
 
 
 def _bounds(settings: Settings) -> tuple[float, float]:
-    clear = settings.threshold if settings.clear is None else settings.clear
-    return settings.threshold / 100, clear / 100
+    return settings.threshold / 100, settings.clear_at / 100
 
 
 def measured(cells: JobCells, levels: Ints, watch: Watch, *, cleared: str) -> Measured:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import chain
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.alerts.breach import Breach, Watch
+from fleetwatch.alerts.breach import Breach, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.figures import pricing
@@ -45,6 +45,23 @@ class Waster:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """From how much of an hour's waste on a rule is breached, and below how much that is over, in
+    dollars × milliseconds.
+    """
+
+    breach_usd_ms: Decimal
+    clear_usd_ms: Decimal
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Limits":
+        """Those of a rule that is set so, in dollars an hour."""
+        breach = Decimal(repr(settings.threshold))
+        clear = Decimal(repr(settings.clear_at))
+        return cls(breach * HOUR_MS, clear * HOUR_MS)
+
+
+@dataclass(frozen=True, slots=True)
 class HourlyWaste:
     """What is wasted or may be, by user or team, hour by hour from `start_ms` on: cells by key and
     number of the hour.
@@ -71,9 +88,9 @@ def measured(watch: Watch, group_by: str) -> Measured:
         return Measured({}, cleared=LESS)
     waste = hourly_waste(interval, group_by)
     posted = posted_hours(interval)
-    usd = Decimal(repr(watch.settings.threshold))
+    limits = Limits.of(watch.settings)
     subjects = (waste.cells.keys() | watch.firing.keys()) - {*NOBODY}
-    spans = {name: _spans(waste, name, posted, usd) for name in subjects}
+    spans = {name: _spans(waste, name, posted, limits) for name in subjects}
     return Measured(spans, cleared=LESS)
 
 
@@ -93,25 +110,26 @@ def hours_of(start_ms: int, end_ms: int, *, now_ms: int) -> Interval | None:
     return Interval(from_ms(start_ms), from_ms(end_ms)) if start_ms < end_ms else None
 
 
-def _spans(waste: HourlyWaste, key: str, posted: Sequence[datetime], usd: Decimal) -> list[Span]:
+def _spans(waste: HourlyWaste, key: str, posted: Sequence[datetime], limits: Limits) -> list[Span]:
     """Of the hours that the ledger has."""
     hours = waste.cells.get(key, {})
     spans: list[Span] = []
     for start_ms in map(to_ms, posted):
         cells = hours.get((start_ms - waste.start_ms) // HOUR_MS)
-        level = _level(waste_of(cells), usd * HOUR_MS) if cells else Level.CLEAR
+        level = _level(waste_of(cells), limits) if cells else Level.CLEAR
         if level is not None:
             extend(spans, Span(start_ms, start_ms + HOUR_MS, level))
     return spans
 
 
-def _level(waste: Waste, usd_ms: Decimal) -> Level | None:
+def _level(waste: Waste, limits: Limits) -> Level | None:
     """None: nobody knows."""
-    if waste.wasted_usd_ms >= usd_ms:
+    if waste.wasted_usd_ms >= limits.breach_usd_ms:
         return Level.BREACH
-    if waste.wasted_usd_ms + waste.unseen_usd_ms >= usd_ms or waste.is_unpriced:
+    most = waste.wasted_usd_ms + waste.unseen_usd_ms
+    if most >= limits.breach_usd_ms or waste.is_unpriced:
         return None
-    return Level.CLEAR
+    return Level.CLEAR if most < limits.clear_usd_ms else Level.BETWEEN
 
 
 def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Totals | None]:

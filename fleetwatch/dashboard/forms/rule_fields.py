@@ -117,13 +117,20 @@ def _values(settings: Settings) -> dict[str, str]:
 
 def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
     """By name what the field is called, and what is said of it."""
-    of_unit = {
-        "threshold": (f"Threshold, {watched.unit}", f"{watched.low:g} to {watched.high:g}"),
-        "clear": (f"Over again at, {watched.unit}", "empty: as soon as it is not at the threshold"),
-    }
-    return (of_unit if watched.unit else {}) | {
-        "minutes": ("For minutes", "how long it must be so"),
-        "coverage": ("Of that time seen, %", "less is missing telemetry, which never fires"),
-        "grace_minutes": ("Not judged at the start, minutes", "of a job, or whatever it watches"),
-        "clear_minutes": ("Over after minutes", "for so long it must no longer be so"),
-    }
+    bounds = f"{watched.low:g} to {watched.high:g}"
+    threshold = {"threshold": (f"Threshold, {watched.unit}", bounds)}
+    until = f"{watched.clears} the threshold; empty: as soon as it is not at it"
+    clear = {"clear": (f"Over again at, {watched.unit}", until)}
+    return (
+        (threshold if watched.unit else {})
+        | (clear if watched.clears else {})
+        | {
+            "minutes": ("For minutes", "how long it must be so"),
+            "coverage": ("Of that time seen, %", "less is missing telemetry, which never fires"),
+            "grace_minutes": (
+                "Not judged at the start, minutes",
+                "of a job, or whatever it watches",
+            ),
+            "clear_minutes": ("Over after minutes", "for so long it must no longer be so"),
+        }
+    )
