@@ -74,7 +74,7 @@ def test_without_a_gpu_an_engineer_is_at_home_on_the_own_page(admin):
 
     assert admin.get("/")["Location"] == "/me"
     assert "Which jobs are yours?" in admin.get("/me").content.decode()
-    for step in ("Set your prices", "make demo", "Show the install command"):
+    for step in ("Set your prices", "Load the demo", "Show the install command"):
         assert (step in admins, step in engineers) == (True, False)
     assert "Say which jobs are yours" in engineers
 
