@@ -8,14 +8,15 @@ from typing import Any
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q
 
-from fleetwatch.dashboard import job_lines
 from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_orders import Signals
 from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.run_differences import Cell, Run, cells, names
+from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.jobs.models import Allocation, Job
-from fleetwatch.jobs.outcomes import RUNNING
+from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.jobs.selectors import runs_like
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 
@@ -58,15 +59,24 @@ def _interval(start_ms: int, jobs: Sequence[Job], now_ms: int) -> Interval:
 
 def _runs(jobs: Sequence[Job], interval: Interval, now_ms: int) -> dict[int, tuple[JobLine, Run]]:
     """By id, in their order, those of which there are figures; all are of one owner."""
-    held = costs.look(interval, "job", scope=Scope(user=jobs[0].user, is_allocated=True))
-    groups = {group.key: group for group in held.of("job", [job.pk for job in jobs]).by("job")}
-    wanted = [groups[job.key] for job in jobs if job.key in groups]
     machines = _machines(jobs)
     return {
-        line.job.pk: (line, _run(line, line.job, machines.get(line.job.pk, {}), interval, now_ms))
-        for line in job_lines.lines_of(wanted, interval)
-        if line.job is not None
+        job.pk: (line, _run(line, job, machines.get(job.pk, {}), interval, now_ms))
+        for job, line in _lines(jobs, interval)
     }
+
+
+def _lines(jobs: Sequence[Job], interval: Interval) -> list[tuple[Job, JobLine]]:
+    """As job_lines has them, of jobs that were read already."""
+    ids = [job.pk for job in jobs]
+    held = costs.look(interval, "job", scope=Scope(user=jobs[0].user, is_allocated=True))
+    groups = {group.key: group for group in held.of("job", ids).by("job")}
+    causes = diagnosis.causes_of(ids, interval)
+    return [
+        (job, JobLine(groups[job.key], job, causes.get(job.pk), None, Signals(), None))
+        for job in with_outcomes(jobs)
+        if job.key in groups
+    ]
 
 
 def _machines(jobs: Sequence[Job]) -> dict[int, dict[str, Any]]:
