@@ -34,9 +34,6 @@ MAX_BYTES = 28 * 1000  # "about 28 KB": the less of both readings
 VERSION = "1.4"
 FRAME = 1024  # of it: what stands around the card's body
 MAX_TEXT = 2000
-MAX_ACTIONS = (
-    6  # more are not shown: https://learn.microsoft.com/adaptive-cards/sdk/rendering-cards
-)
 MAX_SPARK = 60
 HEAD = {"weight": "Bolder"}
 STYLES = {"": {}, "primary": {"style": "positive"}, "danger": {"style": "destructive"}}
