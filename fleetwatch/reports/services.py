@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 
 import structlog
 from django.conf import settings
 from django.db import transaction
 
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.memo import remembering
 from fleetwatch.notify.services import enqueue
@@ -30,15 +32,23 @@ def compute_weekly_digests(now: datetime, limit: int = A_RUN) -> dict[str, int]:
     A week without any capacity has none, and one like the week before is kept and not sent. Row and
     deliveries are one transaction, so that a digest is neither lost nor sent twice; a channel that
     wants digests later starts with the next.
+
+    Raises PartlyDoneError once all others were computed.
     """
+    fences = Fences()
     did = Counter(computed=0, queued=0)
     for audience in _due(now)[:limit]:
-        week = digest.last_week(now, audience.zone)
-        with remembering():
-            made = digest_figures.read(audience, week, now)
-        if made is not None:
-            did.update(_kept_and_sent(audience, made, week, now))
+        part = f"{audience.kind} {audience.subject}"
+        did.update(fences.within(part, partial(_compute, audience, now), dict[str, int]()))
+    fences.check()
     return dict(did)
+
+
+def _compute(audience: Audience, now: datetime) -> dict[str, int]:
+    week = digest.last_week(now, audience.zone)
+    with remembering():
+        made = digest_figures.read(audience, week, now)
+    return {} if made is None else _kept_and_sent(audience, made, week, now)
 
 
 def _due(now: datetime) -> list[Audience]:

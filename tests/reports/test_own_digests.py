@@ -17,6 +17,7 @@ from fleetwatch.diagnosis.models import Fix
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.fences import PartlyDoneError
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.reports import digest, services
@@ -156,6 +157,21 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
         .content["message"]["text"]
         .startswith(f"Begin with sweep-7: {step}\nscancel 48213\nCompared")
     )
+
+
+def test_a_digest_that_can_not_be_made_keeps_no_other_from_being_sent(gpu):
+    ann = person("ann")
+    bob = person("bob")
+    job = Job.objects.get(key="slurm/della/1")
+    newer = "of_a_newer_version"
+    told.cause(newer, of=job, on=gpu, start=WEEK_47 + HOUR)
+    told.finding(job, newer, first_ms=to_ms(WEEK_47 + HOUR), last_ms=to_ms(WEEK_47 + 2 * HOUR))
+
+    with pytest.raises(PartlyDoneError, match=f"person_digest {ann.pk}: "):
+        compute()
+
+    assert of(digest.PERSON, bob).content["week"] == "2026-W47"
+    assert of(digest.TEAM, "vision").content["week"] == "2026-W47"
 
 
 def test_a_step_that_helps_several_is_said_once():
