@@ -14,16 +14,16 @@ from fleetwatch.lib.spans import Span, clip
 
 
 def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
-    """The cuts in [start_ms, end_ms], both being whole clock hours, ascending."""
+    """The cuts between the two, and these, ascending."""
     midnights = []
     day = from_ms(start_ms).astimezone(zone).date()
     while (midnight := to_ms(datetime.combine(day, time(), tzinfo=zone))) < end_ms:
         if midnight > start_ms:
             midnights.append(midnight)
         day += timedelta(days=1)
-    return np.union1d(
-        np.arange(start_ms, end_ms + 1, HOUR_MS, dtype=np.int64),
-        np.array(midnights, dtype=np.int64),
+    hours = np.arange(floor_hour_ms(start_ms) + HOUR_MS, end_ms, HOUR_MS, dtype=np.int64)
+    return np.unique(
+        np.concatenate([[start_ms, end_ms], hours, np.array(midnights, dtype=np.int64)])
     )
 
 

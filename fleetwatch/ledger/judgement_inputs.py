@@ -29,10 +29,12 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
-from fleetwatch.lib.intervals import ceil_hour_ms, floor_hour_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
+
+# What nearly all time rests on of what lies before it: a quiet run of a batch job is idle by then.
+CONTEXT_MS = 20 * 60_000
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
@@ -43,7 +45,8 @@ class NodeFacts:
     """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans
     of capacity.
 
-    `silent_ms`: from when on the node gave no sign of life; `zone`: whose midnight cuts hours.
+    `silent_ms`: from when on the node gave no sign of life; `zone`: whose midnight cuts hours;
+    `changed_ms`: before it all is as it was when the node was posted last.
     """
 
     node_id: int
@@ -51,6 +54,7 @@ class NodeFacts:
     capacities: list[Capacity]
     outages: dict[int, list[Outage]]
     silent_ms: int = FOREVER_MS
+    changed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,17 @@ def judge_nodes(
     return dict(zip((facts.node_id for facts in several), judged, strict=True))
 
 
+def judge_alone(
+    several: Sequence[NodeFacts], start_ms: int, end_ms: int, policy: Policy
+) -> dict[int, Judgement]:
+    """The same, with little context, of those nodes of which it is enough: all but the target is as
+    it was posted last.
+    """
+    asked = question(several, start_ms, end_ms, policy, context_ms=CONTEXT_MS)
+    judged = zip(several, states.judge_alone(asked), strict=True)
+    return {facts.node_id: of_node for facts, of_node in judged if of_node is not None}
+
+
 def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
     """The same as if nobody had observed anything: who held what, and what could not work."""
     return states.judge(question([facts], start_ms, end_ms, policy, columns=()))
@@ -280,12 +295,13 @@ def question(
     policy: Policy,
     *,
     columns: Sequence[str] = COLUMNS,
+    context_ms: int | None = None,
 ) -> Question:
-    """What is judged for the nodes' clock hours [start_ms, end_ms); without columns no windows are
-    read.
+    """What is judged for the nodes' clock hours [start_ms, end_ms), with so much of what lies
+    before them (None: with all that they may rest on); without columns no windows are read.
     """
-    low = floor_hour_ms(start_ms - policy.reach_ms)
-    high = ceil_hour_ms(end_ms + policy.reach_ms)
+    low = start_ms - (policy.reach_ms if context_ms is None else context_ms)
+    high = end_ms + policy.reach_ms
     node_ids = [facts.node_id for facts in several]
     # from one ms earlier: a hold that began before the context is seen to
     held = holdings_of(node_ids, low - 1, high)
@@ -299,6 +315,7 @@ def question(
                 sources[facts.node_id],
                 facts.outages,
                 facts.silent_ms,
+                facts.changed_ms,
             )
             for facts in several
         ],

@@ -69,11 +69,17 @@ def current_policy() -> tuple[int, Policy]:
     """The id and the thresholds of the newest policy; version 1 with the defaults is made where
     there is none.
     """
+    row = newest_policy()
+    return row.pk, Policy.from_json(row.thresholds)
+
+
+def newest_policy() -> PolicyRow:
+    """The row of the policy in force; version 1 with the defaults is made where there is none."""
     row = PolicyRow.objects.order_by("-version").first()
     if row is None:
         first = {"thresholds": Policy().to_json(), "created_at": timezone.now()}
         row, _ = PolicyRow.objects.get_or_create(version=1, defaults=first)
-    return row.pk, Policy.from_json(row.thresholds)
+    return row
 
 
 def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:

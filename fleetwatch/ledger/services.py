@@ -1,8 +1,8 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, partial
 from zoneinfo import ZoneInfo
@@ -17,7 +17,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
-from fleetwatch.ledger.judgement.observations import FOREVER_MS, spans_by_gpu
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, Judgement, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import FactRows, NodeFacts, posted_outages
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
@@ -25,12 +25,20 @@ from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
 from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
-from fleetwatch.lib.intervals import EPOCH, HOUR_MS, ceil_hour_ms, floor_hour, from_ms, to_ms
+from fleetwatch.ledger.selectors import longest_reach_ms, newest_policy
+from fleetwatch.lib.intervals import (
+    EPOCH,
+    HOUR_MS,
+    ceil_hour_ms,
+    floor_hour,
+    floor_hour_ms,
+    from_ms,
+    to_ms,
+)
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
-from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
+from fleetwatch.telemetry.services import Claim, claim_touched, release_touched, touch_hours
 
 # Nodes posted in one transaction: they share statements, and what little a kill undoes.
 NODES_AT_ONCE = 32
@@ -42,6 +50,8 @@ AT_ONCE = timedelta()
 # What a posting says of itself; `alone`: nodes that were posted one by one, after several failed
 # together.
 DONE = ("hours", "nodes", "changed", "entries", "runs", "late", "adjustments", "alone")
+
+JudgeNodes = Callable[[Sequence[NodeFacts], int, int, Policy], dict[int, Judgement]]
 
 log = structlog.get_logger(__name__)
 
@@ -62,12 +72,13 @@ class _Context:
     posted: dict[int, dict[int, Posted]]
     policy_id: int
     policy: Policy
+    policy_ms: int  # since when; the first one: always
     closed: Frontier
     reach_ms: int
     zone: ZoneInfo
 
-    def facts(self, node: Node, hours: Iterable[int]) -> NodeFacts:
-        """What is known of the node's GPUs, of whose windows none before these hours changed since
+    def facts(self, node: Node, touched: Iterable[Span]) -> NodeFacts:
+        """What is known of the node's GPUs, of whose windows none changed before these spans since
         the last posting.
         """
         return judgement_inputs.node_facts(
@@ -76,7 +87,7 @@ class _Context:
             self.zone,
             self.rows,
             posted=self.posted[node.pk].values(),
-            unchanged_ms=min(hours) - 2 * HOUR_MS,
+            unchanged_ms=min(start_ms for start_ms, _ in touched) - 2 * HOUR_MS,
         )
 
 
@@ -121,15 +132,20 @@ def _post_next(
     if claims.keys() <= failures.keys():
         return Counter()
     context = _read_context(claims)
-    hours = {node: [*map(to_ms, claims[node.pk])] for node in context.nodes}
+    touched = {node: _touched(claims[node.pk]) for node in context.nodes}
     did = Counter(hours=sum(map(len, claims.values())), nodes=len(claims))
-    did.update(_post_nodes(hours, context, now=now, failures=failures))
+    did.update(_post_nodes(touched, context, now=now, failures=failures))
     release_touched(claims, posted_at=now)
     return did
 
 
+def _touched(hours: Mapping[datetime, Claim]) -> list[Span]:
+    """What of each claimed hour may have changed: to its end, or beyond."""
+    return [(claim.from_ms, to_ms(hour) + HOUR_MS) for hour, claim in hours.items()]
+
+
 def _post_nodes(
-    hours: Mapping[Node, Sequence[int]],
+    touched: Mapping[Node, Sequence[Span]],
     context: _Context,
     *,
     now: datetime,
@@ -140,18 +156,18 @@ def _post_nodes(
     """
     try:
         with transaction.atomic():
-            return _post_group(hours, context, now=now)
+            return _post_group(touched, context, now=now)
     except Exception as error:
-        if len(hours) > 1:
-            log.warning("nodes are posted one by one", nodes=len(hours), error=str(error))
-            did = Counter(alone=len(hours))
-            for node, of_node in hours.items():
+        if len(touched) > 1:
+            log.warning("nodes are posted one by one", nodes=len(touched), error=str(error))
+            did = Counter(alone=len(touched))
+            for node, of_node in touched.items():
                 did.update(_post_nodes({node: of_node}, context, now=now, failures=failures))
             return did
-        ((node, of_node),) = hours.items()
+        ((node, of_node),) = touched.items()
         log.exception("node not posted", node_id=node.pk, hours=len(of_node))
         failures[node.pk] = error
-        touch_hours(node.pk, [(hour, hour + HOUR_MS) for hour in of_node])
+        touch_hours(node.pk, of_node)
         return Counter()
 
 
@@ -163,14 +179,16 @@ def _read_context(node_ids: Iterable[int]) -> _Context:
     posted: dict[int, dict[int, Posted]] = defaultdict(dict)
     for row in Posted.objects.filter(gpu__node__in=wanted).select_related("gpu"):
         posted[row.gpu.node_id][row.gpu_id] = row
-    policy_id, policy = current_policy()
+    in_force = newest_policy()
+    policy = Policy.from_json(in_force.thresholds)
     closed = policy_plan.frontier()
     return _Context(
         nodes,
         judgement_inputs.fact_rows(nodes),
         posted,
-        policy_id,
+        in_force.pk,
         policy,
+        0 if in_force.version == 1 else to_ms(in_force.created_at),
         closed,
         # closed hours are judged by their own policies, which may reach farther
         reach_ms=longest_reach_ms() if closed.months else policy.reach_ms,
@@ -181,26 +199,30 @@ def _read_context(node_ids: Iterable[int]) -> _Context:
 @dataclass(frozen=True, slots=True)
 class _Post:
     """What is posted of a node: the pieces, by what is known of it; and what it is then taken
-    for.
+    for. `newest`: the piece that it is enough to post, where it can be judged alone.
     """
 
     node: Node
     facts: NodeFacts
     granted: list[Posted]
     pieces: list[Piece]
+    newest: Piece | None
     books: Books
 
 
 def _post_group(
-    hours: Mapping[Node, Sequence[int]], context: _Context, *, now: datetime
+    touched: Mapping[Node, Sequence[Span]], context: _Context, *, now: datetime
 ) -> Counter[str]:
     """Posts the nodes' hours, and those that what changed in them reaches; how much changed."""
     oldest_ms = _oldest_ms(now, context.reach_ms)
     posts = [
-        _planned(node, of_node, context, oldest_ms, now=now) for node, of_node in hours.items()
+        _planned(node, of_node, context, oldest_ms, now=now) for node, of_node in touched.items()
     ]
-    did = Counter(late=sum(hour < oldest_ms for of_node in hours.values() for hour in of_node))
-    did.update(_post_open(posts, context))
+    starts = [start_ms for of_node in touched.values() for start_ms, _ in of_node]
+    did = Counter(late=sum(floor_hour_ms(start_ms) < oldest_ms for start_ms in starts))
+    posted, did_newest = _post_newest(posts, context)
+    did.update(did_newest)
+    did.update(_post_open([each for each in posts if each.node.pk not in posted], context))
     for each in posts:
         did.update(_post_closed(each, context))
         posted = context.posted[each.node.pk]
@@ -210,16 +232,18 @@ def _post_group(
 
 
 def _planned(
-    node: Node, hours: Sequence[int], context: _Context, oldest_ms: int, *, now: datetime
+    node: Node, touched: Sequence[Span], context: _Context, oldest_ms: int, *, now: datetime
 ) -> _Post:
     posted = context.posted[node.pk]
-    facts = context.facts(node, hours)
+    facts = context.facts(node, touched)
     granted = _granted(facts)
-    changed = _changed_since(posted, granted)
+    changed = [*touched, *_changed_since(posted, granted)]
+    changed_ms = min(start_ms for start_ms, _ in changed)
     bounds = _bounds([*posted.values(), *granted], oldest_ms)
-    pieces = _pieces(node.pk, hours, changed, context, within=bounds)
+    pieces = _pieces(node.pk, changed, context, within=bounds)
+    newest = _newest(pieces, changed_ms, context, end_ms=ceil_hour_ms(bounds[1]))
     books = adjustments.books(node.pk, context.policy_id, context.closed, now=now)
-    return _Post(node, facts, granted, pieces, books)
+    return _Post(node, replace(facts, changed_ms=changed_ms), granted, pieces, newest, books)
 
 
 def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
@@ -230,11 +254,10 @@ def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
 
 
 def _pieces(
-    node_id: int, hours: Iterable[int], changed: Iterable[Span], context: _Context, *, within: Span
+    node_id: int, changed: Iterable[Span], context: _Context, *, within: Span
 ) -> list[Piece]:
-    """What is judged differently within reach of these hours and of what else changed."""
-    spans = [*changed, *((hour, hour + HOUR_MS) for hour in hours)]
-    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in spans]
+    """What may be judged differently: all within reach of what changed."""
+    reached = [(start - context.reach_ms, end + context.reach_ms) for start, end in changed]
     return policy_plan.to_post(
         node_id,
         hour_cuts.hours_touching(reached, within=within),
@@ -244,20 +267,58 @@ def _pieces(
     )
 
 
+def _newest(
+    pieces: Sequence[Piece], changed_ms: int, context: _Context, *, end_ms: int
+) -> Piece | None:
+    """The hours from what changed to the end of the node's capacity; None where these are not less
+    than all that it reaches, or where some of that was not judged by the policy in force.
+    """
+    start_ms = floor_hour_ms(changed_ms)
+    hours_ms = sum(piece.end_ms - piece.start_ms for piece in pieces)
+    is_less = start_ms < end_ms and end_ms - start_ms < hours_ms
+    is_of_policy = context.policy_ms <= changed_ms - context.reach_ms - HOUR_MS
+    if not is_less or not is_of_policy or start_ms < context.closed.until_ms:
+        return None
+    return Piece(start_ms, end_ms, context.policy_id, is_closed=False)
+
+
+def _post_newest(posts: Iterable[_Post], context: _Context) -> tuple[set[int], Counter[str]]:
+    """The ids of the nodes of which it was enough to judge the newest hours alone, and how much of
+    these changed.
+    """
+    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
+    for each in posts:
+        if each.newest is not None:
+            alike[each.newest].append(each.facts)
+    return _post_alike(alike, context, judgement_inputs.judge_alone)
+
+
 def _post_open(posts: Iterable[_Post], context: _Context) -> Counter[str]:
-    """How much of the open pieces changed; nodes with the same piece are judged in one pass."""
+    """How much of the open pieces changed."""
     alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
     for each in posts:
         for piece in each.pieces:
             if not piece.is_closed:
                 alike[piece].append(each.facts)
+    _, did = _post_alike(alike, context, judgement_inputs.judge_nodes)
+    return did
+
+
+def _post_alike(
+    alike: Mapping[Piece, Sequence[NodeFacts]], context: _Context, judge: JudgeNodes
+) -> tuple[set[int], Counter[str]]:
+    """The ids of the nodes that were judged, and how much changed; nodes with the same piece are
+    judged in one pass.
+    """
     did: Counter[str] = Counter()
+    posted: set[int] = set()
     for piece, facts in alike.items():
         for some in _passes(facts, piece):
-            judged = judgement_inputs.judge_nodes(some, *piece.hours, context.policy)
+            judged = judge(some, *piece.hours, context.policy)
             span = (piece.start_ms, piece.end_ms)
             did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
-    return did
+            posted |= judged.keys()
+    return posted, did
 
 
 def _passes(facts: Sequence[NodeFacts], piece: Piece) -> Iterator[Sequence[NodeFacts]]:

@@ -75,6 +75,9 @@ class TouchedHour(models.Model):
 
     node_id = models.BigIntegerField()
     hour = models.DateTimeField()
+    from_ms = models.BigIntegerField(
+        default=0, db_default=0, help_text="nothing of the hour changed before; 0 = all of it may"
+    )
 
     class Meta:
         # read by: ledger posting, which claims whole (node, hour) groups

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 
@@ -38,8 +39,16 @@ INSERT INTO telemetry_lastposting (node_id, at) SELECT unnest(%s::bigint[]), %s
 ON CONFLICT (node_id) DO UPDATE SET at = excluded.at
 """
 
-# Node id -> hour -> ids of the marks that say that it is to be posted.
-Claims = dict[int, dict[datetime, list[int]]]
+
+class Claim(NamedTuple):
+    """The ids of the marks that say that an hour is to be posted, and from when on it changed."""
+
+    mark_ids: list[int]
+    from_ms: int
+
+
+# Node id -> hour -> what is claimed of it.
+Claims = dict[int, dict[datetime, Claim]]
 
 log = structlog.get_logger()
 
@@ -160,30 +169,37 @@ def touch_hours(
 
     With `received_at`, hours whose columns retention has deleted are left out.
     """
-    hours = _hours_of(spans_ms)
+    since = _touched_since(spans_ms)
+    hours = set(since)
     if received_at is not None:
         hours = _not_final(hours, received_at)
     TouchedHour.objects.bulk_create(
-        [TouchedHour(node_id=node_id, hour=hour) for hour in _moments(hours)]
+        [
+            TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS), from_ms=since[hour])
+            for hour in sorted(hours)
+        ]
     )
     return len(hours)
 
 
-def _hours_of(spans_ms: Iterable[Span]) -> set[int]:
-    """The hours that the spans touch, counted from the epoch."""
-    return {
-        hour
-        for start_ms, end_ms in spans_ms
-        if start_ms < end_ms
-        for hour in range(start_ms // HOUR_MS, (end_ms - 1) // HOUR_MS + 1)
-    }
+def _touched_since(spans_ms: Iterable[Span]) -> dict[int, int]:
+    """The hours that the spans touch, counted from the epoch -> the first millisecond of each that
+    they do.
+    """
+    since: dict[int, int] = {}
+    for start_ms, end_ms in spans_ms:
+        if start_ms < end_ms:
+            for hour in range(start_ms // HOUR_MS, (end_ms - 1) // HOUR_MS + 1):
+                first_ms = max(start_ms, hour * HOUR_MS)
+                since[hour] = min(first_ms, since.get(hour, first_ms))
+    return since
 
 
 def claim_touched(
     limit: int, *, nodes: int, this_hour: datetime, posted_before: datetime
 ) -> Claims:
-    """Of at most so many nodes the hours to post, with the ids of their marks; at most `limit`
-    hours, the longest waiting nodes first, of the last one the newest hours.
+    """Of at most so many nodes the hours to post; at most `limit` hours, the longest waiting nodes
+    first, of the last one the newest hours.
 
     A node waits when an hour before `this_hour` is marked, or when it was not posted since
     `posted_before`: then all its marks are claimed, those of the hour that goes on too. Call it
@@ -195,8 +211,8 @@ def claim_touched(
     for some in _shares(waiting, nodes=nodes, hours=limit):
         mine = try_node_locks(POSTING, some)
         wanted = {"nodes": [node_id for node_id in some if node_id in mine], "limit": limit}
-        for node_id, hour, mark_ids in execute(CLAIM, wanted) if mine else ():
-            claims.setdefault(node_id, {})[hour] = mark_ids
+        for node_id, hour, *claim in execute(CLAIM, wanted) if mine else ():
+            claims.setdefault(node_id, {})[hour] = Claim(*claim)
         if claims:
             break
     return claims
@@ -221,7 +237,9 @@ def _shares(waiting: Iterable[tuple[int, int]], *, nodes: int, hours: int) -> It
 
 def release_touched(claims: Claims, *, posted_at: datetime) -> None:
     """Deletes exactly the claimed marks, in the transaction that posted them, and notes when."""
-    marks = [mark for hours in claims.values() for ids in hours.values() for mark in ids]
+    marks = [
+        mark for hours in claims.values() for claim in hours.values() for mark in claim.mark_ids
+    ]
     execute("DELETE FROM telemetry_touchedhour WHERE id = ANY(%s::bigint[])", [integers(marks)])
     execute(NOTE_POSTED, [integers(sorted(claims)), posted_at])
 
@@ -235,15 +253,20 @@ def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span
     for received_at in {batch.received_at for batch in batches}:
         _ensure_partition(received_at)
     marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
-    posted = [(node_id, hour) for node_id, spans in touched.items() for hour in _hours_of(spans)]
+    posted = [
+        (node_id, hour, since_ms)
+        for node_id, spans in touched.items()
+        for hour, since_ms in _touched_since(spans).items()
+    ]
     new = run(
         APPEND_STEADY,
         {
             **columns(batches),
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
-            "touched_nodes": integers(node_id for node_id, _ in posted),
-            "touched_hours": integers(hour * HOUR_MS for _, hour in posted),
+            "touched_nodes": integers(node_id for node_id, _, _ in posted),
+            "touched_hours": integers(hour * HOUR_MS for _, hour, _ in posted),
+            "touched_since": integers(since_ms for _, _, since_ms in posted),
         },
     )
     return {node_id for (node_id,) in new}

@@ -200,9 +200,9 @@ def test_a_mark_made_after_the_claim_survives_the_release():
         services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
         services.release_touched(claims, posted_at=HOUR)
 
-    ((hour, ids),) = claims.pop(node.pk).items()
+    ((hour, claimed),) = claims.pop(node.pk).items()
     assert (hour, claims) == (HOUR, {})
-    assert TouchedHour.objects.exclude(pk__in=ids).count() == 1
+    assert TouchedHour.objects.exclude(pk__in=claimed.mark_ids).count() == 1
     assert TouchedHour.objects.count() == 1
 
 
@@ -214,6 +214,20 @@ def test_a_claim_is_bounded_and_takes_the_newest_hours_of_a_node_first():
         claims = claim(2)
 
     assert [*claims[node.pk]] == [HOUR + timedelta(hours=3), HOUR + timedelta(hours=4)]
+
+
+def test_a_claim_says_from_when_on_each_hour_changed():
+    node = make_node()
+    for first_ms in (HOUR_START_MS + 7, HOUR_START_MS + 5, HOUR_START_MS + 6):
+        services.touch_hours(node.pk, [(first_ms, HOUR_START_MS + HOUR_MS + 1)])
+    TouchedHour.objects.create(node_id=node.pk, hour=HOUR + timedelta(hours=2))
+
+    with transaction.atomic():
+        claims = claim(10)
+
+    assert [claimed.from_ms - HOUR_START_MS for claimed in claims[node.pk].values()] == [
+        5, HOUR_MS, 2 * HOUR_MS,
+    ]  # fmt: skip
 
 
 def test_a_claim_has_so_many_nodes_at_most_those_that_wait_longest():

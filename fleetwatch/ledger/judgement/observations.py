@@ -144,7 +144,7 @@ class Outage:
 @dataclass(frozen=True, slots=True)
 class NodeContext:
     """What is known of one node's GPUs beside their windows; from `silent_ms` on it gave no sign of
-    life.
+    life; before `changed_ms` all is as it was when they were judged last.
     """
 
     capacities: Sequence[Capacity]
@@ -152,6 +152,7 @@ class NodeContext:
     sources: Sequence[SourceReport]
     outages: Mapping[int, Sequence[Outage]]
     silent_ms: int = FOREVER_MS
+    changed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

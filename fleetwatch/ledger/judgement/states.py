@@ -17,6 +17,7 @@ from fleetwatch.ledger.judgement import (
     cell_states,
     conditions,
     mig_members,
+    partings,
     segments,
     state_sums,
     stretches,
@@ -28,21 +29,41 @@ from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, MISSING, NUMBER, SIL
 from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NO_PARTS, Ints, Judgement, Question
 
 Tables = tuple[Activity, Segments, Timelines, Stretches]
+NOTHING = Judgement(NO_ENTRIES, NO_PARTS, cell_states.joined([]))
 
 
 def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its
     capacity exactly.
     """
-    judged = judged_places(question)
-    if judged is None:
-        return Judgement(NO_ENTRIES, NO_PARTS, cell_states.joined([]))
-    return state_sums.judgement(judged)
+    return _summed(judged_places(question))
 
 
 def judge_nodes(question: Question) -> list[Judgement]:
     """The same of each of its nodes."""
-    judged = judge(question)
+    return _by_node(judge(question), question)
+
+
+def judge_alone(question: Question) -> list[Judgement | None]:
+    """The same; None of a node whose target rests on more of the past than is asked with, or where
+    time before the target rests on what changed since (`changed_ms`).
+    """
+    tables = _tables(question)
+    if tables is None:
+        return [NOTHING for _ in question.nodes]
+    judged = _summed(_places(question, *tables))
+    dependent = partings.dependent_gpus(question, *tables[2:])
+    return [
+        of_node if dependent.isdisjoint(gpu.gpu_id for gpu in node.capacities) else None
+        for node, of_node in zip(question.nodes, _by_node(judged, question), strict=True)
+    ]
+
+
+def _summed(judged: Judged | None) -> Judgement:
+    return NOTHING if judged is None else state_sums.judgement(judged)
+
+
+def _by_node(judged: Judgement, question: Question) -> list[Judgement]:
     if len(question.nodes) == 1:
         return [judged]
     return [judged.of_gpus({gpu.gpu_id for gpu in node.capacities}) for node in question.nodes]
@@ -52,6 +73,12 @@ def judged_places(question: Question) -> Judged | None:
     """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement
     rests on; None without capacity.
     """
+    tables = _tables(question)
+    return None if tables is None else _places(question, *tables)
+
+
+def _tables(question: Question) -> Tables | None:
+    """All up to the places; None without capacity."""
     policy = question.policy
     idle_w, limit_w = activity.boards(question.windows, question.capacities)
     window_activity = activity.read(question.windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
@@ -63,7 +90,7 @@ def judged_places(question: Question) -> Judged | None:
     label = unallocated.labels(question, window_activity, node_segments, beside)
     node_timelines = timelines.of_owners(question, window_activity, node_segments, beside, label)
     node_stretches = stretches.of_timelines(node_timelines, policy)
-    return _places(question, window_activity, node_segments, node_timelines, node_stretches)
+    return window_activity, node_segments, node_timelines, node_stretches
 
 
 def _places(

@@ -1,4 +1,5 @@
--- One row per hour of these nodes that is to be posted, with the ids of its marks, which are locked; one that is locked already is left out.
+-- One row per hour of these nodes that is to be posted, with the ids of its marks, which are locked (one that is locked already is left out),
+-- and from when on (ms) it changed.
 -- In:  nodes (bigint[], the longest waiting first), limit (at most so many hours; of the last node the newest).
 -- Again: the same rows, in the transaction that has the nodes' locks.
 WITH wanted AS (
@@ -18,6 +19,7 @@ claimed AS (
         mark.id,
         mark.node_id,
         mark.hour,
+        greatest(mark.from_ms, extract(epoch FROM mark.hour)::bigint * 1000) AS from_ms,
         wanted.place
     FROM wanted
     JOIN telemetry_touchedhour AS mark USING (node_id, hour)
@@ -26,7 +28,8 @@ claimed AS (
 SELECT
     node_id,
     hour,
-    array_agg(id)
+    array_agg(id),
+    min(from_ms)
 FROM claimed
 GROUP BY
     node_id,
