@@ -31,10 +31,13 @@ from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.kept_windows import KeptWindows
 from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
 
 # What nearly all time rests on of what lies before it: a quiet run of a batch job is idle by then.
 CONTEXT_MS = 20 * 60_000
+# Of the hour that goes on, by each process that posts: some 1,500 GPUs with all columns.
+_KEPT = KeptWindows(most_bytes=128 * 2**20)
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
@@ -278,7 +281,7 @@ def judge_alone(
     """The same, with little context, of those nodes of which it is enough: all but the target is as
     it was posted last.
     """
-    asked = question(several, start_ms, end_ms, policy, context_ms=CONTEXT_MS)
+    asked = question(several, start_ms, end_ms, policy, kept=_KEPT)
     judged = zip(several, states.judge_alone(asked), strict=True)
     return {facts.node_id: of_node for facts, of_node in judged if of_node is not None}
 
@@ -295,19 +298,20 @@ def question(
     policy: Policy,
     *,
     columns: Sequence[str] = COLUMNS,
-    context_ms: int | None = None,
+    kept: KeptWindows | None = None,
 ) -> Question:
-    """What is judged for the nodes' clock hours [start_ms, end_ms), with so much of what lies
-    before them (None: with all that they may rest on); without columns no windows are read.
+    """What is judged for the nodes' clock hours [start_ms, end_ms), with all that they may rest on;
+    with `kept` only with CONTEXT_MS of what lies before them, and only windows that are not kept
+    are read. Without columns none are.
     """
-    low = start_ms - (policy.reach_ms if context_ms is None else context_ms)
+    low = start_ms - (policy.reach_ms if kept is None else CONTEXT_MS)
     high = end_ms + policy.reach_ms
     node_ids = [facts.node_id for facts in several]
     # from one ms earlier: a hold that began before the context is seen to
     held = holdings_of(node_ids, low - 1, high)
     sources = source_status_of(node_ids, low, high)
     return Question(
-        windows=_windows(node_ids, low, high, columns),
+        windows=_windows(node_ids, low, high, columns, kept),
         nodes=[
             NodeContext(
                 facts.capacities,
@@ -325,9 +329,18 @@ def question(
     )
 
 
-def _windows(node_ids: Sequence[int], low: int, high: int, columns: Sequence[str]) -> frames.Frame:
+def _windows(
+    node_ids: Sequence[int],
+    low: int,
+    high: int,
+    columns: Sequence[str],
+    kept: KeptWindows | None,
+) -> frames.Frame:
     """The nodes' windows, one node after the other."""
     if not columns:
         return _NO_WINDOWS
+    if kept is not None:
+        again = frames.of_nodes_again(node_ids, low, high, columns, kept)
+        return frames.together([windows for _, windows in again])
     every = frames.of_nodes(node_ids, low, high, columns, ())
     return frames.together([windows for _, windows, _ in every])

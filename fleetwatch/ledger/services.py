@@ -220,9 +220,9 @@ def _post_group(
     ]
     starts = [start_ms for of_node in touched.values() for start_ms, _ in of_node]
     did = Counter(late=sum(floor_hour_ms(start_ms) < oldest_ms for start_ms in starts))
-    posted, did_newest = _post_newest(posts, context)
-    did.update(did_newest)
-    did.update(_post_open([each for each in posts if each.node.pk not in posted], context))
+    alone, did_alone = _post_newest(posts, context)
+    did.update(did_alone)
+    did.update(_post_open([each for each in posts if each.node.pk not in alone], context))
     for each in posts:
         did.update(_post_closed(each, context))
         posted = context.posted[each.node.pk]

@@ -5,14 +5,17 @@ counted once; the other way round it could be missed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from agent import wire
 from fleetwatch.lib.array_types import Floats, Ints, Mask
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import codec, hot, sealed
+from fleetwatch.telemetry.batch_columns import BatchRow
+from fleetwatch.telemetry.kept_windows import Asked, BatchKey, Kept, KeptWindows
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
     HOST_INTS,
@@ -27,6 +30,7 @@ from fleetwatch.telemetry.window_tables import (
 
 LIVE_PROCESSES = "live_process_count"
 MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
+_FOREVER_MS = 2**53
 _INTS = ("gpu_id", "start_ms", "end_ms", "observed_ms", "boot_start_ms", "sequence")
 
 
@@ -141,6 +145,83 @@ def of_nodes(
         samples = joined([*_unpacked_host(own, host_columns), unsealed.host])
         frame = _frame(overlapping(windows, start_ms, end_ms), columns)
         yield node_id, frame, _host_frame(overlapping(samples, start_ms, end_ms))
+
+
+def of_nodes_again(
+    node_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    columns: Sequence[str],
+    kept: KeptWindows,
+) -> Iterator[tuple[int, Frame]]:
+    """Of each node what `read_windows` gives, in few statements; what is kept of the same beginning
+    and columns is not read again, and what is read is kept.
+    """
+    asked = start_ms, (*WINDOW_INTS, *_stored_names(columns))
+    starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
+    known = kept.of_nodes(node_ids, asked)
+    for node_id, read in _read_again(known, starts_ms).items():
+        kept.keep(node_id, read)
+        known[node_id] = read
+    if missing := [node_id for node_id in node_ids if node_id not in known]:
+        for node_id, read in _read_whole(missing, asked, starts_ms).items():
+            kept.keep(node_id, read)
+            known[node_id] = read
+    for node_id in node_ids:
+        yield node_id, _frame(overlapping(known[node_id].table, start_ms, end_ms), columns)
+
+
+def _read_again(known: dict[int, Kept], starts_ms: Span) -> dict[int, Kept]:
+    """Of the nodes what is kept with the batches that came since, where any did; one of which
+    anything else changed is no longer `known`.
+    """
+    if not known:
+        return {}
+    (start_ms, names), *_ = {kept.asked for kept in known.values()}
+    ids = [batch_id for kept in known.values() for batch_id, *_ in kept.batches]
+    nodes = list(known)
+    # before the chunks: what is sealed in between is in a chunk that is not kept
+    marked = hot.marked(nodes, hot.hours_of(starts_ms), ends_after_ms=start_ms, known=ids)
+    keys = sealed.chunk_keys(nodes, starts_ms)
+    came: dict[int, list[BatchRow]] = {}
+    for node_id, kept in list(known.items()):
+        batches = {_key(row): row for row in marked[node_id]}
+        if kept.chunks == keys[node_id] and kept.batches <= batches.keys():
+            came[node_id] = [row for key, row in batches.items() if key not in kept.batches]
+        else:
+            del known[node_id]
+    decoded = zip(came, hot.decode_each(came.values(), names, ()), strict=True)
+    return {
+        node_id: replace(
+            known[node_id],
+            batches=known[node_id].batches | set(map(_key, came[node_id])),
+            table=joined([known[node_id].table, new.windows]),
+        )
+        for node_id, new in decoded
+        if came[node_id]
+    }
+
+
+def _read_whole(node_ids: Sequence[int], asked: Asked, starts_ms: Span) -> dict[int, Kept]:
+    start_ms, names = asked
+    marked = hot.marked(node_ids, hot.hours_of(starts_ms), ends_after_ms=start_ms)
+    chunks = sealed.read_chunks(node_ids, starts_ms, names)
+    return {
+        node_id: Kept(
+            asked,
+            frozenset(map(_key, marked[node_id])),
+            tuple(chunk.key for chunk in chunks[node_id]),
+            # not cut at its end: that moves on
+            overlapping(
+                joined([*_unpacked(chunks[node_id], names), fresh.windows]), start_ms, _FOREVER_MS
+            ),
+        )
+        for node_id, fresh in zip(marked, hot.decode_each(marked.values(), names, ()), strict=True)
+    }
+
+
+def _key(row: BatchRow) -> BatchKey:
+    return row.batch_id, row.boot_start_ms, row.sequence
 
 
 def _unpacked(chunks: Iterable[sealed.Sealed], names: Sequence[str]) -> Iterator[Table]:

@@ -28,16 +28,21 @@ class Decoded:
 
 
 def marked(
-    node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_after_ms: int = 0
+    node_ids: Sequence[int],
+    hour_starts_ms: Iterable[int],
+    *,
+    ends_after_ms: int = 0,
+    known: Iterable[int] = (),
 ) -> dict[int, list[BatchRow]]:
     """Of each node the batches that still have windows to seal in these hours and end after that
-    moment.
+    moment; those with known ids without their payload.
     """
     batches: dict[int, list[BatchRow]] = {node_id: [] for node_id in node_ids}
     asked = {
         "nodes": list(node_ids),
         "hours": [from_ms(start) for start in hour_starts_ms],
         "ends_after_ms": ends_after_ms,
+        "known": np.array(list(known), dtype=np.int64),
     }
     for batch in itertools.starmap(BatchRow, rows.fetched(MARKED, asked)):
         batches[batch.node_id].append(batch)
@@ -55,7 +60,7 @@ def unsealed(
     """Of each node what is not sealed yet of the hours that the time touches, with those of the
     named columns that a batch has.
     """
-    batches = marked(node_ids, _hours(within_ms), ends_after_ms=ends_after_ms)
+    batches = marked(node_ids, hours_of(within_ms), ends_after_ms=ends_after_ms)
     return dict(zip(batches, decode_each(batches.values(), columns, host_columns), strict=True))
 
 
@@ -63,12 +68,13 @@ def unsealed_host(
     node_ids: Sequence[int], within_ms: Span, columns: Sequence[str], *, ends_after_ms: int
 ) -> dict[int, Table]:
     """The host samples of `unsealed` alone: no window is decoded."""
-    batches = marked(node_ids, _hours(within_ms), ends_after_ms=ends_after_ms)
+    batches = marked(node_ids, hours_of(within_ms), ends_after_ms=ends_after_ms)
     opened = _opened(batches.values())
     return dict(zip(batches, _hosts(opened, columns), strict=True))
 
 
-def _hours(within_ms: Span) -> range:
+def hours_of(within_ms: Span) -> range:
+    """The starts of the hours that the time touches."""
     return range(floor_hour_ms(within_ms[0]), within_ms[1], HOUR_MS)
 
 

@@ -2,6 +2,7 @@
 leave the database.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import directory
 from fleetwatch.telemetry.chunks import SPAN
 from fleetwatch.telemetry.directory import Bytes, Directory
+from fleetwatch.telemetry.kept_windows import ChunkKey
 
 FIND = read_statement("telemetry/sql/sealed_columns.sql")
 PARTS = read_statement("telemetry/sql/parts_of_payloads.sql")
@@ -32,8 +34,11 @@ Piece = tuple[int, bytes]  # of a payload: where it begins, its bytes
 
 
 class Sealed(NamedTuple):
-    """A chunk: its columns of windows, not decoded yet, and its host samples as bytes."""
+    """A chunk (its id and version): its columns of windows, not decoded yet, and its host samples
+    as bytes.
+    """
 
+    key: ChunkKey
     host: bytes | None  # None: not asked for
     directory: Directory | None  # None: it has no windows, or none of their columns is asked for
     bodies: dict[str, Bytes]
@@ -76,8 +81,18 @@ def read_chunks(
         return read_chunks(node_ids, within_ms, None, with_host=with_host)
     chunks: dict[int, list[Sealed]] = {node_id: [] for node_id in node_ids}
     for row, head, places, pieces in opened:
-        chunks[row.node_id].append(Sealed(row.host, head, _cut(pieces, places)))
+        key = row.id, row.version
+        chunks[row.node_id].append(Sealed(key, row.host, head, _cut(pieces, places)))
     return chunks
+
+
+def chunk_keys(node_ids: Sequence[int], within_ms: Span) -> dict[int, tuple[ChunkKey, ...]]:
+    """Per node which chunks `read_chunks` would read."""
+    asked = _asked(node_ids, within_ms) | _parts_asked(()) | {"with_host": False}
+    keys: dict[int, tuple[ChunkKey, ...]] = dict.fromkeys(node_ids, ())
+    for row in itertools.starmap(_Row, rows.fetched(FIND, asked)):
+        keys[row.node_id] += ((row.id, row.version),)
+    return keys
 
 
 def _asked(node_ids: Sequence[int], within_ms: Span) -> dict[str, Any]:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.telemetry import batch_columns, frames, join, seal, sealed
+from fleetwatch.telemetry import batch_columns, frames, join, kept_windows, seal, sealed
+from fleetwatch.telemetry.kept_windows import KeptWindows
+from fleetwatch.telemetry.window_tables import WINDOW_INTS
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
 pytestmark = pytest.mark.django_db
@@ -345,3 +347,56 @@ def test_a_chunk_that_is_written_between_its_parts_is_read_anew(monkeypatch):
         0.5,
         *numbers[1:],
     ]
+
+
+def test_what_is_kept_is_read_again_as_if_it_were_not():
+    nodes = [make_node("a"), make_node("b")]
+    kept = KeptWindows(most_bytes=10**6)
+    span = (HOUR_START_MS, HOUR_START_MS + HOUR_MS)
+    ids = [node.pk for node in nodes]
+
+    def is_as_read():
+        again = frames.of_nodes_again(ids, *span, ("util_mean", "live_process_count"), kept)
+        whole = of_nodes(nodes, *span, ("util_mean", "live_process_count"))
+        for (node_id, windows), (other_id, read, _) in zip(again, whole, strict=True):
+            assert node_id == other_id
+            for name, values in read.table.items():
+                np.testing.assert_array_equal(windows.table[name], values)
+        return len(read)
+
+    def tell(sequence, at_ms):
+        store(nodes[1], sequence=sequence, starts=[at_ms], columns={"util_mean": [sequence / 10]})
+
+    assert is_as_read() == 0
+    tell(1, HOUR_START_MS + 20_000)
+    store(nodes[0], starts=[HOUR_START_MS - 10_000, HOUR_START_MS - 5_000])
+    assert is_as_read() == 1
+    tell(2, HOUR_START_MS + 10_000)  # late
+    tell(3, HOUR_START_MS + HOUR_MS)  # beyond
+    assert is_as_read() == 2
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), 100)
+    assert is_as_read() == 2
+    tell(4, HOUR_START_MS + 50_000)
+    assert is_as_read() == 3
+    # and with another end
+    span = (HOUR_START_MS, HOUR_START_MS + 2 * HOUR_MS)
+    assert is_as_read() == 4
+
+
+def test_no_more_is_kept_than_there_is_room_for(monkeypatch):
+    nodes = [make_node(name) for name in "abc"]
+    for node in nodes:
+        store(node, starts=[HOUR_START_MS])
+    asked = (HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",))
+    kept = KeptWindows(most_bytes=150)  # two windows: seven whole numbers, a float
+
+    def keep(*several):
+        list(frames.of_nodes_again([node.pk for node in several], *asked, kept))
+        names = (*WINDOW_INTS, "util_mean")
+        return list(kept.of_nodes([node.pk for node in nodes], (HOUR_START_MS, names)))
+
+    assert keep(*nodes) == [nodes[0].pk, nodes[1].pk]
+    assert keep(nodes[2]) == [nodes[0].pk, nodes[1].pk]
+    # who was not asked for in ten minutes makes way
+    monkeypatch.setattr(kept_windows, "STALE_S", -1.0)
+    assert keep(nodes[2]) == [nodes[2].pk]
