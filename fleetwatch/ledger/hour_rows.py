@@ -1,22 +1,21 @@
-"""Rows of judged hours: what is stored is compared with what is judged, and replaced whole by the
-hour where it differs.
+"""Rows of judged hours: what is stored is compared with what is judged, whole hours first; of an
+hour that differs the rows that do are written.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from datetime import date
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from django.db import connection
 
 from fleetwatch.ledger import hour_cells, run_rows
-from fleetwatch.ledger.hour_cuts import spans_of_hours
 from fleetwatch.ledger.judgement.observations import NOBODY, Judgement
 from fleetwatch.ledger.models import HOURS
-from fleetwatch.lib.batched import integers
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import floor_hour_ms, from_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute
@@ -26,11 +25,10 @@ ENTRY_COLUMNS = (
     "policy_id", "gpu_ms", "energy_j",
 )  # fmt: skip
 
-HOURS_PER_DELETE = 24
 NULL = "\\N"  # as COPY writes it
 
-# What is stored, as the lines that COPY writes, an hour in one row: a line is compared as it is,
-# and nothing is parsed.
+# What is stored, as the lines that COPY writes, an hour in one row, with the ids in their order: a
+# line is compared as it is, and nothing is parsed.
 _STORED_ENTRIES = """
 SELECT node_id, (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::bigint,
        string_agg(concat_ws(E'\\t',
@@ -38,23 +36,13 @@ SELECT node_id, (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::b
            || '+00', coalesce(job_id::text, '\\N'),
            state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms,
            coalesce(energy_j::text, '\\N')
-       ), E'\\n')
+       ), E'\\n'), string_agg(id::text, ',')
 FROM ledger_entry
 WHERE node_id = ANY(%s::bigint[]) AND start >= %s AND start < %s
 GROUP BY 1, 2
 """
-_DELETE_ENTRIES = """
-DELETE FROM ledger_entry AS entry
-USING unnest(%s::bigint[], %s::timestamptz[], %s::timestamptz[]) AS gone (node_id, low, high)
-WHERE entry.node_id = gone.node_id AND entry.start >= gone.low AND entry.start < gone.high
-"""
-# a part lies within one hour: the lower bound on its end only lets the index be used
-_DELETE_RUNS = """
-DELETE FROM ledger_run AS run
-USING unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS gone (node_id, low, high)
-WHERE run.node_id = gone.node_id
-  AND run.end_ms > gone.low AND run.end_ms <= gone.high AND run.start_ms >= gone.low
-"""
+_DELETE_ENTRIES = "DELETE FROM ledger_entry WHERE id = ANY(%(ids)s::bigint[]) RETURNING id"
+_DELETE_RUNS = "DELETE FROM ledger_run WHERE id = ANY(%(ids)s::bigint[]) RETURNING id"
 
 _COUNT_VERSIONS = """
 INSERT INTO ledger_nodeday AS kept (node_id, day, versions)
@@ -70,6 +58,23 @@ Row = tuple[Any, ...]
 # lines of COPY without the node, and parts of runs, by clock hour
 Lines = dict[int, list[str]]
 Parts = dict[int, run_rows.Rows]
+
+
+class _Stored(NamedTuple):
+    """The stored entries of an hour, and their ids."""
+
+    lines: list[str]
+    ids: list[int]
+
+
+_NONE_STORED = _Stored([], [])
+
+
+class _Difference(NamedTuple):
+    """What is to be done to an hour's entries: lines that are new, ids of those that go."""
+
+    new: list[str]
+    gone: list[int]
 
 
 def entry_rows(judged: Judgement, policy_id: int, *, within: Span) -> list[Row]:
@@ -107,13 +112,12 @@ def _joules(energy_j: float) -> str:
 def replace(
     judged: Mapping[int, Judgement], start_ms: int, end_ms: int, *, policy_id: int
 ) -> Counter[str]:
-    """How many hours, entries and parts of runs of [start_ms, end_ms), both cuts, changed and were
-    written anew, by what is judged of each node.
+    """How many hours, entries and parts of runs of [start_ms, end_ms), both cuts, changed, by what
+    is judged of each node.
     """
     stored = _stored_lines(judged, start_ms, end_ms)
     entries = _changed_lines(stored, judged, (start_ms, end_ms), policy_id)
-    _delete(_DELETE_ENTRIES, _gone(entries, stored, (start_ms, end_ms)), from_ms)
-    copy_entries(entries)
+    written = _write_entries(entries, stored)
     hour_cells.write(
         {node_id: (judged[node_id].cells, hours) for node_id, hours in entries.items()},
         start_ms=start_ms,
@@ -122,18 +126,29 @@ def replace(
     parts = replace_runs(judged, start_ms, end_ms)
     return Counter(
         changed=sum(len(entries[node_id].keys() | parts[node_id].keys()) for node_id in judged),
-        entries=sum(map(count, entries.values())),
+        entries=written,
         runs=sum(map(count, parts.values())),
     )
 
 
 def replace_runs(judged: Mapping[int, Judgement], start_ms: int, end_ms: int) -> dict[int, Parts]:
-    """The parts of runs of [start_ms, end_ms), both cuts, that were written anew, by node and clock
-    hour.
+    """The parts of runs of [start_ms, end_ms), both cuts, that are new or other ones, by node and
+    clock hour: all hours in which any differs.
     """
     stored = _stored_parts(judged, start_ms, end_ms)
-    parts = _changed_parts(stored, judged, (start_ms, end_ms))
-    _delete(_DELETE_RUNS, _gone(parts, stored, (start_ms, end_ms)), int)
+    differences = {
+        node_id: {
+            hour: run_rows.difference(stored[node_id].get(hour, run_rows.NONE_STORED), rows)
+            for hour, rows in hours.items()
+        }
+        for node_id, hours in _changed_parts(stored, judged, (start_ms, end_ms)).items()
+    }
+    every = [each for of_node in differences.values() for each in of_node.values()]
+    _delete_rows(_DELETE_RUNS, [run_id for each in every for run_id in each.gone])
+    parts = {
+        node_id: {hour: each.new for hour, each in of_node.items()}
+        for node_id, of_node in differences.items()
+    }
     run_rows.copy(parts)
     return parts
 
@@ -154,24 +169,72 @@ def changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) ->
     return _changed_parts(stored, {node_id: judged}, (start_ms, end_ms))[node_id]
 
 
-def _stored_lines(node_ids: Iterable[int], start_ms: int, end_ms: int) -> dict[int, Lines]:
-    """By node its stored entries."""
-    stored: dict[int, Lines] = {node_id: {} for node_id in node_ids}
+def _stored_lines(
+    node_ids: Iterable[int], start_ms: int, end_ms: int
+) -> dict[int, dict[int, _Stored]]:
+    """By node and clock hour its stored entries."""
+    stored: dict[int, dict[int, _Stored]] = {node_id: {} for node_id in node_ids}
     rows = execute(_STORED_ENTRIES, [list(stored), from_ms(start_ms), from_ms(end_ms)])
-    for node_id, hour, text in rows:
-        stored[node_id][hour] = text.split("\n")
+    for node_id, hour, text, ids in rows:
+        stored[node_id][hour] = _Stored(text.split("\n"), [*map(int, ids.split(","))])
     return stored
 
 
 def _changed_lines(
-    stored: Mapping[int, Lines], judged: Mapping[int, Judgement], within: Span, policy_id: int
+    stored: Mapping[int, Mapping[int, _Stored]],
+    judged: Mapping[int, Judgement],
+    within: Span,
+    policy_id: int,
 ) -> dict[int, Lines]:
     return {
         node_id: run_rows.differing(
-            stored[node_id], entry_lines(of_node, policy_id, within=within), [], sorted
+            {hour: was.lines for hour, was in stored[node_id].items()},
+            entry_lines(of_node, policy_id, within=within),
+            [],
+            sorted,
         )
         for node_id, of_node in judged.items()
     }
+
+
+def _write_entries(
+    entries: Mapping[int, Lines], stored: Mapping[int, Mapping[int, _Stored]]
+) -> int:
+    """How many were written, of the hours that differ."""
+    differences = {
+        node_id: {
+            hour: _difference(stored[node_id].get(hour, _NONE_STORED), lines)
+            for hour, lines in hours.items()
+        }
+        for node_id, hours in entries.items()
+    }
+    every = [each for of_node in differences.values() for each in of_node.values()]
+    _delete_rows(_DELETE_ENTRIES, [entry_id for each in every for entry_id in each.gone])
+    copy_entries(
+        {
+            node_id: {hour: each.new for hour, each in of_node.items()}
+            for node_id, of_node in differences.items()
+        }
+    )
+    return sum(len(each.new) for each in every)
+
+
+def _delete_rows(statement: str, ids: Sequence[int]) -> None:
+    if ids:
+        run(statement, {"ids": integers(ids)})
+
+
+def _difference(stored: _Stored, judged: Sequence[str]) -> _Difference:
+    """What makes the judged lines of the stored ones."""
+    was = set(stored.lines)
+    now = set(judged)
+    if len(was) < len(stored.lines) or len(now) < len(judged):
+        return _Difference([*judged], stored.ids)  # some are there twice
+    ids = zip(stored.lines, stored.ids, strict=True)
+    return _Difference(
+        [line for line in judged if line not in was],
+        [entry_id for line, entry_id in ids if line not in now],
+    )
 
 
 def _stored_parts(node_ids: Iterable[int], start_ms: int, end_ms: int) -> dict[int, Parts]:
@@ -188,35 +251,10 @@ def _changed_parts(
             stored[node_id],
             run_rows.by_hour(run_rows.judged_rows(of_node, within=within)),
             run_rows.NO_ROWS,
-            np.ndarray.tobytes,
+            run_rows.as_bytes,
         )
         for node_id, of_node in judged.items()
     }
-
-
-def _gone(
-    changed: Mapping[int, Mapping[int, Sized]],
-    stored: Mapping[int, Mapping[int, Sized]],
-    within: Span,
-) -> list[tuple[int, int, int]]:
-    """(node, from when, to when) of what is stored of the clock hours that changed, as far as they
-    lie within: a month may end in the middle of an hour.
-    """
-    return [
-        (node_id, max(start, within[0]), min(end, within[1]))
-        for node_id, hours in changed.items()
-        for start, end in spans_of_hours(
-            hours.keys() & stored[node_id].keys(), at_most=HOURS_PER_DELETE
-        )
-    ]
-
-
-def _delete(
-    statement: str, gone: Sequence[tuple[int, int, int]], moment: Callable[[int], Any]
-) -> None:
-    if gone:
-        node_ids, low, high = zip(*gone, strict=True)
-        execute(statement, [list(node_ids), list(map(moment, low)), list(map(moment, high))])
 
 
 def count(hours: Mapping[int, Sized]) -> int:

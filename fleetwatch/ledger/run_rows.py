@@ -5,7 +5,7 @@ written as text or parsed.
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from django.db import connection
@@ -26,8 +26,12 @@ _COLUMNS = [
     ("state_ms", array_of(">i4", len(STATES))), ("figures", array_of(">f8", len(FIGURES))),
 ]  # fmt: skip
 # A row of the table without its node: what is compared.
-_ROW = np.dtype([*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")])
+_KEYED = [*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")]
+_ROW = np.dtype(_KEYED)
 NO_ROWS: Rows = np.zeros(0, dtype=_ROW)
+# A row as it is stored: with its id, which no comparison looks at.
+_STORED_ROW = np.dtype([*_KEYED, ("id", ">i8")])
+NONE_STORED: Rows = np.zeros(0, dtype=_STORED_ROW)
 _COPIED_NAMES = ("node_id", *(name for name, _ in _COLUMNS), "job_id", "condition")
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -41,7 +45,8 @@ SELECT node_id, string_agg(
     int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues)
     || array_send(state_ms) || array_send(figures)
     || int8send(coalesce(job_id, %(nobody)s))
-    || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint), ''
+    || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint)
+    || int8send(id), ''
 )
 FROM ledger_run
 WHERE node_id = ANY(%(node_ids)s) AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s
@@ -72,10 +77,42 @@ def stored_rows(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int
         "nobody": NOBODY,
         "conditions": list(CONDITIONS),
     }
-    stored = dict.fromkeys(node_ids, NO_ROWS)
+    stored = dict.fromkeys(node_ids, NONE_STORED)
     for node_id, packed in fetched(_STORED, wanted):
-        stored[node_id] = _ordered(np.frombuffer(packed, dtype=_ROW))
+        stored[node_id] = _ordered(np.frombuffer(packed, dtype=_STORED_ROW))
     return stored
+
+
+def as_bytes(rows: Rows) -> bytes:
+    """The rows one after the other, without ids."""
+    if rows.dtype == _ROW:
+        return rows.tobytes()
+    every = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
+    return every[:, : _ROW.itemsize].tobytes()
+
+
+class Difference(NamedTuple):
+    """What is to be done to an hour's rows: those that are new, and the ids of those that go."""
+
+    new: Rows
+    gone: list[int]
+
+
+def difference(stored: Rows, judged: Rows) -> Difference:
+    """What makes the judged rows, no two of which are alike, of the stored ones."""
+    was = _each(stored)
+    now = _each(judged)
+    kept = set(was) & set(now)
+    if len(set(was)) < len(was):
+        kept = set()  # one that is there twice goes, whichever it is
+    is_new = np.array([row not in kept for row in now], dtype=bool)
+    ids = zip(was, stored["id"].tolist(), strict=True)
+    return Difference(judged[is_new], [run_id for row, run_id in ids if row not in kept])
+
+
+def _each(rows: Rows) -> list[bytes]:
+    data = as_bytes(rows)
+    return [data[at : at + _ROW.itemsize] for at in range(0, len(data), _ROW.itemsize)]
 
 
 def by_hour(rows: Rows) -> dict[int, Rows]:

@@ -48,7 +48,7 @@ def of(judged: Judgement) -> dict[int, run_rows.Rows]:
 
 
 def differing(stored: dict[int, run_rows.Rows], judged: dict[int, run_rows.Rows]):
-    return run_rows.differing(stored, judged, run_rows.NO_ROWS, np.ndarray.tobytes)
+    return run_rows.differing(stored, judged, run_rows.NO_ROWS, run_rows.as_bytes)
 
 
 def stored() -> dict[int, run_rows.Rows]:
