@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import departures_of_nodes, stays_of_nodes
 from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.inventory.stays import capacity as capacity_spans
@@ -27,15 +27,15 @@ from fleetwatch.ledger.judgement.observations import (
 )
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
-from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
+from fleetwatch.ledger.policy import JOB_KINDS, LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.kept_windows import KeptWindows
 from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
 
-# What nearly all time rests on of what lies before it: a quiet run of a batch job is idle by then.
-CONTEXT_MS = 20 * 60_000
+# Beside what makes a quiet run idle, of which a window may lack as much.
+MARGIN_MS = LONGEST_WINDOW_MS
 # Of the hour that goes on, by each process that posts: some 1,500 GPUs with all columns.
 _KEPT = KeptWindows(most_bytes=128 * 2**20)
 
@@ -76,12 +76,16 @@ def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
     """The rows of the nodes' GPUs as they are now."""
     by_id = {node.pk: node for node in nodes}
     node_ids = list(by_id)
+    rows = GPU.objects.filter(node__in=node_ids).defer("unread").in_bulk()
+    # each model is one object, of however many GPUs
+    models = GPUModel.objects.in_bulk({gpu.model_id for gpu in rows.values()})
     gpus: dict[int, list[GPU]] = defaultdict(list)
-    rows = GPU.objects.filter(node__in=node_ids).select_related("model", "parent")
-    for gpu in rows.order_by("pk"):
+    for _, gpu in sorted(rows.items()):
         gpu.node = by_id[gpu.node_id]
+        gpu.model = models.get(gpu.model_id or 0)
+        gpu.parent = rows.get(gpu.parent_id or 0)
         gpus[gpu.node_id].append(gpu)
-    steps = idle_steps(gpu.pk for of_node in gpus.values() for gpu in of_node)
+    steps = idle_steps(rows)
     return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
 
 
@@ -179,17 +183,18 @@ def node_facts(
     windows.
 
     `posted`: what the last posting took for granted; no window before `unchanged_ms` changed since
-    then, and none is read again.
+    then, and none is read again but what activity that ends an outage may have begun in.
     """
     rows = rows or fact_rows([node])
     gpus = capacities(node, rows.capacity)
     if node.last_ms is None:
         return NodeFacts(node.pk, own_zone, gpus, outages={})
     before = {row.gpu_id: posted_outages(row) for row in posted}
+    settled_ms = unchanged_ms - _overlap_ms(policy)
     # of a GPU that came back the last span of its capacity: an outage ends where that does
     effective = {
         gpu_id: [
-            _effective(node.pk, outage, gpu, policy, before.get(gpu_id, []), unchanged_ms)
+            _effective(node.pk, outage, gpu, policy, before.get(gpu_id, []), settled_ms)
             for outage in rows.outages_until(node.pk, gpu_id, node.last_ms)
         ]
         for gpu_id, gpu in {gpu.gpu_id: gpu for gpu in gpus}.items()
@@ -249,15 +254,19 @@ def _revived_ms(
 ) -> int | None:
     """Since when the GPU's windows show that it works; None where they do not."""
     # a stretch may cross the edge of a pass
-    overlap_ms = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
     for low, high in hour_cuts.passes(*within, hours=6):
-        until_ms = min(high + overlap_ms, within[1])
+        until_ms = min(high + _overlap_ms(policy), within[1])
         windows = frames.read_windows(node_id, low, until_ms, outages.ACTIVITY_COLUMNS)
         rest = replace(outage, start_ms=low)
         ended = outages.ended_by_activity(rest, gpu=gpu, windows=windows, policy=policy)
         if ended.is_revived:
             return ended.end_ms
     return None
+
+
+def _overlap_ms(policy: Policy) -> int:
+    """No activity that ends an outage begins so long before it is known to."""
+    return round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS
 
 
 def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
@@ -278,12 +287,19 @@ def judge_nodes(
 def judge_alone(
     several: Sequence[NodeFacts], start_ms: int, end_ms: int, policy: Policy
 ) -> dict[int, Judgement]:
-    """The same, with little context, of those nodes of which it is enough: all but the target is as
-    it was posted last.
+    """The same of those nodes of which all but these hours is as it was posted last, with as little
+    of the time before them as is enough: by then a quiet run of a batch job is idle, or one of any
+    job.
     """
-    asked = question(several, start_ms, end_ms, policy, kept=_KEPT)
-    judged = zip(several, states.judge_alone(asked), strict=True)
-    return {facts.node_id: of_node for facts, of_node in judged if of_node is not None}
+    judged: dict[int, Judgement] = {}
+    idle_ms = [policy.idle_ms("batch"), max(map(policy.idle_ms, JOB_KINDS))]
+    for context_ms in sorted({each + MARGIN_MS for each in idle_ms}):
+        rest = [facts for facts in several if facts.node_id not in judged]
+        if rest:
+            asked = question(rest, start_ms, end_ms, policy, context_ms=context_ms)
+            of_rest = zip(rest, states.judge_alone(asked), strict=True)
+            judged |= {facts.node_id: each for facts, each in of_rest if each is not None}
+    return judged
 
 
 def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
@@ -298,14 +314,15 @@ def question(
     policy: Policy,
     *,
     columns: Sequence[str] = COLUMNS,
-    kept: KeptWindows | None = None,
+    context_ms: int | None = None,
 ) -> Question:
-    """What is judged for the nodes' clock hours [start_ms, end_ms), with all that they may rest on;
-    with `kept` only with CONTEXT_MS of what lies before them, and only windows that are not kept
-    are read. Without columns none are.
+    """What is judged for the nodes' clock hours [start_ms, end_ms), with so much of what lies
+    before them, of which this process keeps the windows for the next time (None: with all that they
+    may rest on); without columns no windows are read.
     """
-    low = start_ms - (policy.reach_ms if kept is None else CONTEXT_MS)
+    low = start_ms - (policy.reach_ms if context_ms is None else context_ms)
     high = end_ms + policy.reach_ms
+    kept = None if context_ms is None else _KEPT
     node_ids = [facts.node_id for facts in several]
     # from one ms earlier: a hold that began before the context is seen to
     held = holdings_of(node_ids, low - 1, high)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 from django.db import transaction
-from django.db.models import Max, Min
+from django.db.models import F, Max, Min
 from django.db.models.functions import Greatest
 
 from fleetwatch.accounts.audit import record
@@ -44,8 +44,10 @@ from fleetwatch.telemetry.services import Claim, claim_touched, release_touched,
 NODES_AT_ONCE = 32
 # Hours claimed in it: a day of each, some seconds of work.
 HOURS_AT_ONCE = NODES_AT_ONCE * 24
-# Hours judged in one pass, of all its nodes: bounds memory (8 GPUs x 24 h are 69,000 windows).
-HOURS_PER_PASS = 24
+# Hours of one node judged at once, and of all nodes of a pass: both bound memory (8 GPUs x 24 h are
+# 69,000 windows).
+HOURS_PER_PIECE = 24
+HOURS_PER_PASS = NODES_AT_ONCE
 AT_ONCE = timedelta()
 # What a posting says of itself; `alone`: nodes that were posted one by one, after several failed
 # together.
@@ -87,7 +89,7 @@ class _Context:
             self.zone,
             self.rows,
             posted=self.posted[node.pk].values(),
-            unchanged_ms=min(start_ms for start_ms, _ in touched) - 2 * HOUR_MS,
+            unchanged_ms=min(start_ms for start_ms, _ in touched),
         )
 
 
@@ -174,11 +176,12 @@ def _post_nodes(
 def _read_context(node_ids: Iterable[int]) -> _Context:
     """Read after the claim: what changes later marks its hours anew."""
     wanted = list(node_ids)
-    rows = Node.objects.in_bulk(wanted)
+    rows = Node.objects.defer("labels", "agent").in_bulk(wanted)
     nodes = [rows[node_id] for node_id in wanted if node_id in rows]
     posted: dict[int, dict[int, Posted]] = defaultdict(dict)
-    for row in Posted.objects.filter(gpu__node__in=wanted).select_related("gpu"):
-        posted[row.gpu.node_id][row.gpu_id] = row
+    of_nodes = Posted.objects.filter(gpu__node__in=wanted).annotate(node_id=F("gpu__node_id"))
+    for row in of_nodes:
+        posted[row.node_id][row.gpu_id] = row
     in_force = newest_policy()
     policy = Policy.from_json(in_force.thresholds)
     closed = policy_plan.frontier()
@@ -218,11 +221,9 @@ def _post_group(
     posts = [
         _planned(node, of_node, context, oldest_ms, now=now) for node, of_node in touched.items()
     ]
-    starts = [start_ms for of_node in touched.values() for start_ms, _ in of_node]
-    did = Counter(late=sum(floor_hour_ms(start_ms) < oldest_ms for start_ms in starts))
-    alone, did_alone = _post_newest(posts, context)
-    did.update(did_alone)
-    did.update(_post_open([each for each in posts if each.node.pk not in alone], context))
+    hours = [floor_hour_ms(start_ms) for of_node in touched.values() for start_ms, _ in of_node]
+    did = Counter(late=sum(hour < oldest_ms for hour in hours))
+    did.update(_post_open(posts, context))
     for each in posts:
         did.update(_post_closed(each, context))
         posted = context.posted[each.node.pk]
@@ -263,7 +264,7 @@ def _pieces(
         hour_cuts.hours_touching(reached, within=within),
         policy_id=context.policy_id,
         closed=context.closed,
-        at_most=HOURS_PER_PASS,
+        at_most=HOURS_PER_PIECE,
     )
 
 
@@ -282,38 +283,34 @@ def _newest(
     return Piece(start_ms, end_ms, context.policy_id, is_closed=False)
 
 
-def _post_newest(posts: Iterable[_Post], context: _Context) -> tuple[set[int], Counter[str]]:
-    """The ids of the nodes of which it was enough to judge the newest hours alone, and how much of
-    these changed.
-    """
-    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
-    for each in posts:
-        if each.newest is not None:
-            alike[each.newest].append(each.facts)
-    return _post_alike(alike, context, judgement_inputs.judge_alone)
-
-
-def _post_open(posts: Iterable[_Post], context: _Context) -> Counter[str]:
-    """How much of the open pieces changed."""
-    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
-    for each in posts:
-        for piece in each.pieces:
-            if not piece.is_closed:
-                alike[piece].append(each.facts)
-    _, did = _post_alike(alike, context, judgement_inputs.judge_nodes)
-    return did
+def _post_open(posts: Sequence[_Post], context: _Context) -> Counter[str]:
+    """How much of the open pieces changed: of the newest alone, where it is enough to judge it."""
+    newest = [(each.newest, each.facts) for each in posts if each.newest is not None]
+    posted, did = _post_alike(newest, context, judgement_inputs.judge_alone)
+    rest = [
+        (piece, each.facts)
+        for each in posts
+        if each.node.pk not in posted
+        for piece in each.pieces
+        if not piece.is_closed
+    ]
+    _, of_rest = _post_alike(rest, context, judgement_inputs.judge_nodes)
+    return did + of_rest
 
 
 def _post_alike(
-    alike: Mapping[Piece, Sequence[NodeFacts]], context: _Context, judge: JudgeNodes
+    pieces: Iterable[tuple[Piece, NodeFacts]], context: _Context, judge: JudgeNodes
 ) -> tuple[set[int], Counter[str]]:
     """The ids of the nodes that were judged, and how much changed; nodes with the same piece are
     judged in one pass.
     """
     did: Counter[str] = Counter()
     posted: set[int] = set()
-    for piece, facts in alike.items():
-        for some in _passes(facts, piece):
+    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
+    for piece, facts in pieces:
+        alike[piece].append(facts)
+    for piece, several in alike.items():
+        for some in _passes(several, piece):
             judged = judge(some, *piece.hours, context.policy)
             span = (piece.start_ms, piece.end_ms)
             did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))

@@ -7,8 +7,11 @@ Span = tuple[int, int]
 
 def union(spans: Iterable[Span]) -> list[Span]:
     """The spans merged where they overlap or touch; empty ones are dropped."""
+    filled = [span for span in spans if span[0] < span[1]]
+    if len(filled) < 2:
+        return filled
     merged: list[Span] = []
-    for lower, upper in sorted(span for span in spans if span[0] < span[1]):
+    for lower, upper in sorted(filled):
         if merged and lower <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], upper))
         else:

@@ -4,8 +4,8 @@ Hot batches are read before chunks: what is sealed in between is read twice and
 counted once; the other way round it could be missed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -159,46 +159,38 @@ def of_nodes_again(
     """
     asked = start_ms, (*WINDOW_INTS, *_stored_names(columns))
     starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
-    known = kept.of_nodes(node_ids, asked)
-    for node_id, read in _read_again(known, starts_ms).items():
-        kept.keep(node_id, read)
-        known[node_id] = read
-    if missing := [node_id for node_id in node_ids if node_id not in known]:
-        for node_id, read in _read_whole(missing, asked, starts_ms).items():
-            kept.keep(node_id, read)
-            known[node_id] = read
+    read = _read_since(kept.of_nodes(node_ids, asked), asked, starts_ms)
+    if missing := [node_id for node_id in node_ids if node_id not in read]:
+        read |= _read_whole(missing, asked, starts_ms)
     for node_id in node_ids:
-        yield node_id, _frame(overlapping(known[node_id].table, start_ms, end_ms), columns)
+        kept.keep(node_id, read[node_id])
+        yield node_id, _frame(overlapping(read[node_id].table, start_ms, end_ms), columns)
 
 
-def _read_again(known: dict[int, Kept], starts_ms: Span) -> dict[int, Kept]:
-    """Of the nodes what is kept with the batches that came since, where any did; one of which
-    anything else changed is no longer `known`.
+def _read_since(before: Mapping[int, Kept], asked: Asked, starts_ms: Span) -> dict[int, Kept]:
+    """Of the nodes what was read before and the batches that came since; one of which anything else
+    changed is left out.
     """
-    if not known:
-        return {}
-    (start_ms, names), *_ = {kept.asked for kept in known.values()}
-    ids = [batch_id for kept in known.values() for batch_id, *_ in kept.batches]
-    nodes = list(known)
-    # before the chunks: what is sealed in between is in a chunk that is not kept
-    marked = hot.marked(nodes, hot.hours_of(starts_ms), ends_after_ms=start_ms, known=ids)
-    keys = sealed.chunk_keys(nodes, starts_ms)
-    came: dict[int, list[BatchRow]] = {}
-    for node_id, kept in list(known.items()):
-        batches = {_key(row): row for row in marked[node_id]}
-        if kept.chunks == keys[node_id] and kept.batches <= batches.keys():
-            came[node_id] = [row for key, row in batches.items() if key not in kept.batches]
-        else:
-            del known[node_id]
-    decoded = zip(came, hot.decode_each(came.values(), names, ()), strict=True)
+    came = _came_since(before, asked, starts_ms) if before else {}
+    decoded = hot.decode_each(came.values(), asked[1], ())
     return {
-        node_id: replace(
-            known[node_id],
-            batches=known[node_id].batches | set(map(_key, came[node_id])),
-            table=joined([known[node_id].table, new.windows]),
-        )
-        for node_id, new in decoded
-        if came[node_id]
+        node_id: before[node_id].grown(map(_key, rows), new.windows)
+        for (node_id, rows), new in zip(came.items(), decoded, strict=True)
+    }
+
+
+def _came_since(
+    before: Mapping[int, Kept], asked: Asked, starts_ms: Span
+) -> dict[int, list[BatchRow]]:
+    nodes = list(before)
+    ids = [batch_id for kept in before.values() for batch_id, *_ in kept.batches]
+    marked = hot.marked(nodes, hot.hours_of(starts_ms), ends_after_ms=asked[0], without_payload=ids)
+    # after the batches: what is sealed in between is in a chunk that was not there before
+    chunks = sealed.chunk_keys(nodes, starts_ms)
+    return {
+        node_id: [row for row in marked[node_id] if _key(row) not in kept.batches]
+        for node_id, kept in before.items()
+        if kept.is_part_of(map(_key, marked[node_id]), chunks[node_id])
     }
 
 

@@ -32,17 +32,17 @@ def marked(
     hour_starts_ms: Iterable[int],
     *,
     ends_after_ms: int = 0,
-    known: Iterable[int] = (),
+    without_payload: Iterable[int] = (),
 ) -> dict[int, list[BatchRow]]:
     """Of each node the batches that still have windows to seal in these hours and end after that
-    moment; those with known ids without their payload.
+    moment; the payload of some of them, by id, is not wanted.
     """
     batches: dict[int, list[BatchRow]] = {node_id: [] for node_id in node_ids}
     asked = {
         "nodes": list(node_ids),
         "hours": [from_ms(start) for start in hour_starts_ms],
         "ends_after_ms": ends_after_ms,
-        "known": np.array(list(known), dtype=np.int64),
+        "without_payload": np.array(list(without_payload), dtype=np.int64),
     }
     for batch in itertools.starmap(BatchRow, rows.fetched(MARKED, asked)):
         batches[batch.node_id].append(batch)

@@ -4,9 +4,9 @@ what came since is fetched and decoded. What is kept is used as long as it is wh
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fleetwatch.telemetry.window_tables import Table
+from fleetwatch.telemetry.window_tables import Table, joined
 
 # One that nobody asked for since has made way when room is wanted: the hour turned, or another
 # process has the node.
@@ -28,6 +28,17 @@ class Kept:
     chunks: tuple[ChunkKey, ...]
     table: Table
 
+    def is_part_of(self, batches: Iterable[BatchKey], chunks: tuple[ChunkKey, ...]) -> bool:
+        """Whether it would be read of these batches, maybe with more of them, and these chunks."""
+        return self.chunks == chunks and self.batches.issubset(batches)
+
+    def grown(self, batches: Iterable[BatchKey], table: Table) -> "Kept":
+        """With the windows of these batches too."""
+        if not len(table["start_ms"]):
+            return self
+        whole = joined([self.table, table])
+        return replace(self, batches=self.batches.union(batches), table=whole)
+
     @property
     def size(self) -> int:
         """Bytes of its arrays; one value all over takes none."""
@@ -42,25 +53,25 @@ class KeptWindows:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._nodes: dict[int, tuple[float, Kept]] = {}
+        self._kept: dict[tuple[int, Asked], tuple[float, Kept]] = {}
 
     def of_nodes(self, node_ids: Iterable[int], asked: Asked) -> dict[int, Kept]:
         """What is kept of them for that."""
-        kept = {node_id: self._nodes[node_id][1] for node_id in node_ids if node_id in self._nodes}
-        return {node_id: each for node_id, each in kept.items() if each.asked == asked}
+        places = [(node_id, asked) for node_id in node_ids]
+        return {place[0]: self._kept[place][1] for place in places if place in self._kept}
 
     def keep(self, node_id: int, kept: Kept) -> None:
-        """Instead of what is kept of the node; where there is no room nothing is."""
-        self._forget(node_id)
+        """Instead of what is kept of the node for the same; where there is no room nothing is."""
+        self._forget((node_id, kept.asked))
         if self._bytes + kept.size > self._most_bytes:
             stale_s = time.monotonic() - STALE_S
-            for other, (used_s, _) in list(self._nodes.items()):
+            for place, (used_s, _) in list(self._kept.items()):
                 if used_s < stale_s:
-                    self._forget(other)
+                    self._forget(place)
         if self._bytes + kept.size <= self._most_bytes:
-            self._nodes[node_id] = time.monotonic(), kept
+            self._kept[node_id, kept.asked] = time.monotonic(), kept
             self._bytes += kept.size
 
-    def _forget(self, node_id: int) -> None:
-        if node_id in self._nodes:
-            self._bytes -= self._nodes.pop(node_id)[1].size
+    def _forget(self, place: tuple[int, Asked]) -> None:
+        if place in self._kept:
+            self._bytes -= self._kept.pop(place)[1].size

@@ -254,9 +254,9 @@ def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span
         _ensure_partition(received_at)
     marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
     posted = [
-        (node_id, hour, since_ms)
+        (node_id, since_ms)
         for node_id, spans in touched.items()
-        for hour, since_ms in _touched_since(spans).items()
+        for since_ms in _touched_since(spans).values()
     ]
     new = run(
         APPEND_STEADY,
@@ -264,9 +264,8 @@ def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span
             **columns(batches),
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
-            "touched_nodes": integers(node_id for node_id, _, _ in posted),
-            "touched_hours": integers(hour * HOUR_MS for _, hour, _ in posted),
-            "touched_since": integers(since_ms for _, _, since_ms in posted),
+            "touched_nodes": integers(node_id for node_id, _ in posted),
+            "touched_since": integers(since_ms for _, since_ms in posted),
         },
     )
     return {node_id for (node_id,) in new}

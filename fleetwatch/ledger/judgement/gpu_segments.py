@@ -2,6 +2,7 @@
 speaks for which millisecond, where several cover it. Pure numpy.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from fleetwatch.ledger.judgement.observations import (
     Windows,
 )
 from fleetwatch.lib.spans import Span, difference, union
+
+TIME_BITS = 46  # milliseconds up to the year 4199
+TIME_MASK = (1 << TIME_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,44 +91,95 @@ def edges_of(spans: Iterable[Span]) -> Ints:
     return np.array([edge for span in spans for edge in span], dtype=np.int64)
 
 
-def build(
-    *, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]
-) -> GPUSegments:
-    """Segments over [start_ms, end_ms), broken at every cut, edge and end of a piece in it."""
-    bounds = np.array([start_ms, end_ms], dtype=np.int64)
-    more = np.unique(np.clip(np.concatenate([bounds, cuts, *edges]), start_ms, end_ms))
-    own, row = _broken_at(more, pieces)
-    low, high = np.searchsorted(own, [start_ms, end_ms]).tolist()
-    start = own[low:high]
-    of_cut = np.diff(np.searchsorted(start, cuts), append=len(start))
-    cut = np.repeat(np.arange(len(cuts)), of_cut)
-    return GPUSegments(start, own[low + 1 : high + 1], cut, row[low:high])
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A GPU's capacity, the pieces of its windows, and what else breaks its time."""
+
+    start_ms: int
+    end_ms: int
+    pieces: Pieces
+    edges: Sequence[Ints]
 
 
-def _broken_at(more: Ints, pieces: Pieces) -> tuple[Ints, Ints]:
-    """The edges of the pieces and more of them (ascending), and the row that speaks from each on;
-    -1 where none does.
+def build(lanes: Sequence[Lane], cuts: Ints) -> list[GPUSegments]:
+    """The segments over each lane's capacity, broken at every cut, edge and end of a piece in it.
+
+    All lanes at once: a moment of a lane is one number, the lane's before the time.
     """
-    own, row = _broken(pieces)
+    if not lanes:
+        return []
+    edges, row = _broken_at(*_broken_lanes(lanes), _edges_of_lanes(lanes, cuts))
+    place = np.flatnonzero(_are_inside(edges, lanes))
+    bounds = np.searchsorted(edges[place] >> TIME_BITS, np.arange(len(lanes) + 1)).tolist()
+    start_ms = edges[place] & TIME_MASK
+    # what follows a start is of the same lane: its end, if nothing else
+    end_ms = edges[place + 1] & TIME_MASK
+    cut = np.searchsorted(cuts, start_ms, side="right") - 1
+    columns = (start_ms, end_ms, cut, row[place])
+    return [
+        GPUSegments(*(values[low:high] for values in columns))
+        for low, high in itertools.pairwise(bounds)
+    ]
+
+
+def _are_inside(edges: Ints, lanes: Sequence[Lane]) -> Mask:
+    """Which of all lanes' edges begin a segment within its capacity."""
+    lane = edges >> TIME_BITS
+    at_ms = edges & TIME_MASK
+    first_ms = np.array([each.start_ms for each in lanes])
+    end_ms = np.array([each.end_ms for each in lanes])
+    return np.asarray((at_ms >= first_ms[lane]) & (at_ms < end_ms[lane]))
+
+
+def _broken_lanes(lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
+    """The edges of all lanes' pieces, ascending, and the row that speaks from each on; -1 where
+    none does.
+    """
+    start_ms, end_ms, row = (
+        np.concatenate([getattr(lane.pieces, name) for lane in lanes])
+        for name in ("start_ms", "end_ms", "row")
+    )
+    number = np.repeat(np.arange(len(lanes)), [len(lane.pieces.row) for lane in lanes])
+    begins = number << TIME_BITS | start_ms
+    ends = number << TIME_BITS | end_ms
+    # after the last one of all, too
+    last = np.flatnonzero(np.append(ends[:-1] != begins[1:], True)[: len(ends)])
+    return np.insert(begins, last + 1, ends[last]), np.insert(row, last + 1, -1)
+
+
+def _edges_of_lanes(lanes: Sequence[Lane], cuts: Ints) -> Ints:
+    """Of each lane the cuts and its other edges within its capacity, ascending."""
+    every = []
+    for number, lane in enumerate(lanes):
+        bounds = np.array([lane.start_ms, lane.end_ms], dtype=np.int64)
+        edges = np.concatenate([bounds, cuts, *lane.edges])
+        every.append(number << TIME_BITS | np.minimum(np.maximum(edges, bounds[0]), bounds[1]))
+    return np.unique(np.concatenate(every))
+
+
+def _broken_at(own: Ints, row: Ints, more: Ints) -> tuple[Ints, Ints]:
+    """The edges and more of them (both ascending), and the row that speaks from each on; -1 where
+    none does.
+    """
     # the windows' edges are sorted already: what else breaks the time is little, and put between
     # them
     place = np.searchsorted(own, more)
     is_new = np.append(own, -1)[place] != more
     place = place[is_new]
-    if len(place) == 0:
-        return own, row
-    return np.insert(own, place, more[is_new]), np.insert(row, place, np.append(row, -1)[place - 1])
+    before = np.append(row, -1)[place - 1]
+    return np.insert(own, place, more[is_new]), np.insert(row, place, before)
 
 
 def _broken(pieces: Pieces) -> tuple[Ints, Ints]:
     """The edges of the pieces, and the row that speaks from each on; -1 where none does."""
-    is_end = np.append(pieces.end_ms[:-1] != pieces.start_ms[1:], len(pieces.row) > 0)[
-        : len(pieces.row)
-    ]
-    after = np.flatnonzero(is_end) + 1
-    return np.insert(pieces.start_ms, after, pieces.end_ms[is_end]), np.insert(
-        pieces.row, after, -1
-    )
+    gaps = np.flatnonzero(pieces.end_ms[:-1] != pieces.start_ms[1:])
+    start_ms = pieces.start_ms
+    row = pieces.row
+    if len(gaps):
+        start_ms = np.insert(start_ms, gaps + 1, pieces.end_ms[gaps])
+        row = np.insert(row, gaps + 1, -1)
+    # after the last one, where there is one
+    return np.append(start_ms, pieces.end_ms[-1:]), np.append(row, np.full_like(row[-1:], -1))
 
 
 def rows_at(start_ms: Ints, pieces: Pieces) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fleetwatch.ledger.judgement import gpu_segments
 from fleetwatch.ledger.judgement.columns import Activity, Holder, Member, Schedulers
-from fleetwatch.ledger.judgement.gpu_segments import GPUSegments, Pieces
+from fleetwatch.ledger.judgement.gpu_segments import GPUSegments, Lane, Pieces
 from fleetwatch.ledger.judgement.labels import NO_SIGNAL
 from fleetwatch.ledger.judgement.observations import (
     Capacity,
@@ -39,16 +39,19 @@ def members(question: Question, activity: Activity) -> list[Member]:
     # a window says that the GPU is there, be its activity readable or not (a MIG parent's never
     # is); one more, for no window (-1)
     speaks = np.append((activity.unseen == 0) | (activity.unseen == NO_SIGNAL), False)
-    return [
-        member
+    bounds = question.cuts[[0, -1]].tolist()
+    boards = [
+        (board, span)
         for node in question.nodes
-        for member in _of_node(node, question.cuts, pieces, speaks)
+        for board in _boards(node, pieces, speaks)
+        for span in clip([(board.gpu.start_ms, board.gpu.end_ms)], *bounds)
     ]
+    lanes = [board.lane(*span) for board, span in boards]
+    every = zip(boards, gpu_segments.build(lanes, question.cuts), strict=True)
+    return [member for (board, _), segments in every for member in board.members(segments)]
 
 
-def _of_node(
-    node: NodeContext, cuts: Ints, pieces: Mapping[int, Pieces], speaks: Mask
-) -> Iterator[Member]:
+def _boards(node: NodeContext, pieces: Mapping[int, Pieces], speaks: Mask) -> Iterator["_Board"]:
     schedulers = gpu_segments.scheduler_status(node.sources)
     edges = list(map(gpu_segments.edges_of, schedulers))
     edges.append(np.array([node.silent_ms], dtype=np.int64))
@@ -56,11 +59,9 @@ def _of_node(
     for gpu in node.capacities:
         if gpu.parent_id is not None:
             continue
-        board = _Board(
-            node, gpu, instances[gpu.gpu_id], cuts, pieces, speaks, edges, Schedulers(*schedulers)
+        yield _Board(
+            node, gpu, instances[gpu.gpu_id], pieces, speaks, edges, Schedulers(*schedulers)
         )
-        for span in clip([(gpu.start_ms, gpu.end_ms)], *cuts[[0, -1]].tolist()):
-            yield from board.members(*span)
 
 
 def _instances(capacities: Iterable[Capacity]) -> Mapping[int, list[Capacity]]:
@@ -88,15 +89,13 @@ class _Board:
     node: NodeContext
     gpu: Capacity
     instances: Sequence[Capacity]
-    cuts: Ints
     pieces: Mapping[int, Pieces]
     speaks: Mask  # per window
     edges: Sequence[Ints]  # of the node
     schedulers: Schedulers
 
-    def members(self, start_ms: int, end_ms: int) -> Iterator[Member]:
+    def members(self, segments: GPUSegments) -> Iterator[Member]:
         """The instances, then the GPU itself with what they leave of it."""
-        segments = self._segments(start_ms, end_ms)
         length_ms = segments.end_ms - segments.start_ms
         parts = self._parts(segments, length_ms) if self.instances else length_ms[:, None]
         covered = self.speaks[segments.row]
@@ -112,19 +111,18 @@ class _Board:
             covered=covered & (parts[:, -1] < length_ms),
         )
 
-    def _segments(self, start_ms: int, end_ms: int) -> GPUSegments:
-        edges = list(self.edges)
+    def lane(self, start_ms: int, end_ms: int) -> Lane:
+        """What its segments over this time are built of."""
+        spans: list[Span] = []
         for gpu in (self.gpu, *self.instances):
-            outages = [(outage.start_ms, outage.end_ms) for outage in self._outages(gpu)]
-            held = [span for _, spans in self._holdings(gpu) for span in spans]
-            edges.append(gpu_segments.edges_of([(gpu.start_ms, gpu.end_ms), *outages, *held]))
+            spans.append((gpu.start_ms, gpu.end_ms))
+            spans += [(outage.start_ms, outage.end_ms) for outage in self._outages(gpu)]
+            spans += [span for _, held in self._holdings(gpu) for span in held]
+        edges = [*self.edges, gpu_segments.edges_of(spans)]
         for instance in self.instances:
             pieces = self.pieces[instance.gpu_id]
             edges += [pieces.start_ms, pieces.end_ms]
-        own = self.pieces[self.gpu.gpu_id]
-        return gpu_segments.build(
-            start_ms=start_ms, end_ms=end_ms, cuts=self.cuts, pieces=own, edges=edges
-        )
+        return Lane(start_ms, end_ms, self.pieces[self.gpu.gpu_id], edges)
 
     def _parts(self, segments: GPUSegments, length_ms: Ints) -> Ints:
         """Segments x (instances + the rest): whole milliseconds by weight."""
@@ -232,8 +230,11 @@ def _parts(
 ) -> tuple[list[Ints], Ints]:
     """Each job's milliseconds of each segment, where it held it; and those that none holds."""
     rest_ms = own_ms * (count == 0)
-    is_partly = np.any([job.mask for job in jobs if job.is_partial], axis=0)
-    shared = np.flatnonzero((count > 1) | is_partly)
+    is_shared = count > 1
+    for job in jobs:
+        if job.is_partial:
+            is_shared |= job.mask
+    shared = np.flatnonzero(is_shared)
     if len(shared) == 0:
         return [own_ms] * len(jobs), rest_ms
     parts = [own_ms.copy() for _ in jobs]

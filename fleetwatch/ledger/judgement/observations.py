@@ -214,7 +214,7 @@ class Entries:
         columns = (self.gpu_id, self.cut_ms, self.job_id, self.words, self.gpu_ms, self.energy_j)
         return zip(*(column[places].tolist() for column in columns), strict=True)
 
-    def where(self, keep: Mask) -> "Entries":
+    def where(self, keep: Mask | Ints) -> "Entries":
         """These entries alone."""
         names = [column.name for column in fields(self) if column.name != "texts"]
         return replace(self, **{name: getattr(self, name)[keep] for name in names})
@@ -249,7 +249,7 @@ class RunParts:
     state_ms: Ints  # parts x STATES
     figures: Floats  # parts x FIGURES
 
-    def where(self, keep: Mask) -> "RunParts":
+    def where(self, keep: Mask | Ints) -> "RunParts":
         """These parts alone."""
         return RunParts(*(getattr(self, column.name)[keep] for column in fields(self)))
 
@@ -274,15 +274,29 @@ class Judgement:
     parts: RunParts
     cells: dict[str, Ints]  # rows of cell_states
 
-    def of_gpus(self, gpu_ids: Collection[int]) -> "Judgement":
-        """What it says of these GPUs alone."""
-        wanted = np.array(sorted(gpu_ids), dtype=np.int64)
-        is_theirs = np.isin(self.cells["gpu_id"], wanted)
-        return Judgement(
-            self.entries.where(np.isin(self.entries.gpu_id, wanted)),
-            self.parts.where(np.isin(self.parts.gpu_id, wanted)),
-            {name: values[is_theirs] for name, values in self.cells.items()},
-        )
+    def parted(self, groups: Sequence[Collection[int]]) -> list["Judgement"]:
+        """What it says of each group of GPUs; it says nothing of others."""
+        of_gpu = {gpu_id: number for number, group in enumerate(groups) for gpu_id in group}
+        entries = _by_group(self.entries.gpu_id, of_gpu, len(groups))
+        parts = _by_group(self.parts.gpu_id, of_gpu, len(groups))
+        cells = _by_group(self.cells["gpu_id"], of_gpu, len(groups))
+        return [
+            Judgement(
+                self.entries.where(entries[number]),
+                self.parts.where(parts[number]),
+                {name: values[cells[number]] for name, values in self.cells.items()},
+            )
+            for number in range(len(groups))
+        ]
+
+
+def _by_group(gpu_id: Ints, of_gpu: Mapping[int, int], groups: int) -> list[Ints]:
+    """The rows of each group, in order."""
+    gpu_ids = np.array(sorted(of_gpu), dtype=np.int64)
+    group = np.array([of_gpu[each] for each in gpu_ids.tolist()], dtype=np.int64)
+    number = group[np.searchsorted(gpu_ids, gpu_id)]
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.searchsorted(number[order], np.arange(1, groups)))
 
 
 class Columns(dict[str, Floats]):

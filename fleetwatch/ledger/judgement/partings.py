@@ -15,19 +15,29 @@ def dependent_gpus(question: Question, timelines: Timelines, stretches: Stretche
     """The GPUs of which the target may rest on what lies before the first cut, or what was judged
     before the target on what changed since (`changed_ms` of each node).
     """
-    target_ms = question.target[0]
+    is_dependent = _rests_on_more(question, timelines, stretches)
+    owners = [timelines.owners[number] for number in np.flatnonzero(is_dependent).tolist()]
+    return {owner.member.gpu_id for owner in owners}
+
+
+def _rests_on_more(question: Question, timelines: Timelines, stretches: Stretches) -> Mask:
+    """The same of timelines."""
     position = np.arange(len(timelines.code))
     start_ms = timelines.start_ms(position)
     end_ms = timelines.end_ms(position)
     parts = _parts(question, timelines, stretches, end_ms)
     first = timelines.first[:-1]
-    is_open = start_ms[first] <= question.cuts[0]
-    is_open &= ~np.logical_or.reduceat(parts & (end_ms <= target_ms), first)
-    is_kept = parts & (end_ms <= _changed_ms(question, timelines))
-    last_kept = np.maximum.reduceat(np.where(is_kept, position, -1), first)
-    last_judged = np.maximum.reduceat(np.where(start_ms < target_ms, position, -1), first)
-    is_open |= last_judged > last_kept
-    return {timelines.owners[number].member.gpu_id for number in np.flatnonzero(is_open).tolist()}
+    is_begun = start_ms[first] <= question.cuts[0]
+    is_parted = np.logical_or.reduceat(parts & (end_ms <= question.target[0]), first)
+    # up to the last parting that was there before all stays as it was judged
+    stays = _last(parts & (end_ms <= _changed_ms(question, timelines)), first)
+    judged = _last(start_ms < question.target[0], first)
+    return np.asarray((is_begun & ~is_parted) | (judged > stays))
+
+
+def _last(is_it: Mask, first: Ints) -> Ints:
+    """The last such position of each timeline, -1: none; `first` are their first ones."""
+    return np.maximum.reduceat(np.where(is_it, np.arange(len(is_it)), -1), first)
 
 
 def _parts(question: Question, timelines: Timelines, stretches: Stretches, end_ms: Ints) -> Mask:

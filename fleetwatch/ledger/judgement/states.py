@@ -66,7 +66,7 @@ def _summed(judged: Judged | None) -> Judgement:
 def _by_node(judged: Judgement, question: Question) -> list[Judgement]:
     if len(question.nodes) == 1:
         return [judged]
-    return [judged.of_gpus({gpu.gpu_id for gpu in node.capacities}) for node in question.nodes]
+    return judged.parted([{gpu.gpu_id for gpu in node.capacities} for node in question.nodes])
 
 
 def judged_places(question: Question) -> Judged | None:

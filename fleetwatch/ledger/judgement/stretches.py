@@ -20,11 +20,10 @@ from fleetwatch.ledger.judgement.columns import (
     Timelines,
     changes,
 )
+from fleetwatch.ledger.judgement.gpu_segments import TIME_BITS
 from fleetwatch.ledger.judgement.labels import Codes
 from fleetwatch.ledger.judgement.observations import Ints, Mask
 from fleetwatch.ledger.policy import Policy
-
-TIME_BITS = 46  # milliseconds up to the year 4199
 
 
 def of_timelines(timelines: Timelines, policy: Policy) -> Stretches:

@@ -6,7 +6,7 @@ the time is written as a judgement without windows has it. A GPU that did not co
 is retired as of when it was last seen: the time is taken away again.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from fleetwatch.ledger.judgement_inputs import NodeFacts
 from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.months import adjustments
 from fleetwatch.ledger.months.adjustments import Books
+from fleetwatch.ledger.months.policy_plan import NEVER_MS
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
@@ -38,7 +39,7 @@ def write(
     capacity did since it was last posted.
     """
     did: Counter[str] = Counter()
-    families = list(_families(facts.capacities, posted))
+    families = list(_families(facts.capacities, posted, until_ms))
     grown = [
         gpu
         for family, now, before in families
@@ -55,13 +56,18 @@ def write(
 
 
 def _families(
-    capacities: Sequence[Capacity], posted: Mapping[int, Posted]
+    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
 ) -> Iterator[tuple[list[Capacity], list[Span], list[Span]]]:
-    """Each physical GPU with its instances, and its capacity: now, and as it was last posted."""
-    whole = spans_by_gpu(gpu for gpu in capacities if gpu.parent_id is None)
-    for gpu_id, spans in whole.items():
-        family = [gpu for gpu in capacities if gpu.whole_id == gpu_id]
-        yield family, spans, posted_spans(posted.get(gpu_id, Posted(spans=[])))
+    """Each physical GPU with its instances, and its capacity: now, and as it was last posted; where
+    these differ before `until_ms`.
+    """
+    families: dict[int, list[Capacity]] = defaultdict(list)
+    for gpu in capacities:
+        families[gpu.whole_id].append(gpu)
+    for gpu_id, now in spans_by_gpu(gpu for gpu in capacities if gpu.parent_id is None).items():
+        before = posted_spans(posted[gpu_id]) if gpu_id in posted else []
+        if clip(now, NEVER_MS, until_ms) != clip(before, NEVER_MS, until_ms):
+            yield families[gpu_id], now, before
 
 
 def _add(books: Books, unseen: NodeFacts, policy: Policy) -> Counter[str]:

@@ -1,6 +1,6 @@
 -- One row per given batch that was received for the first time; the caller undoes everything unless that is all of them.
 -- In:  node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload (one batch per node, by position; corrected by nothing);
---      mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in); touched_nodes, touched_hours, touched_since (ms; to be posted again, from when on it changed).
+--      mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in); touched_nodes, touched_since (ms; its hour is to be posted again, from when on it changed).
 -- Again: a sequence that is known counts as not received. Rows as telemetry.services writes them one by one.
 WITH given AS (
     SELECT *
@@ -33,7 +33,7 @@ WITH given AS (
 ), touched AS (
     INSERT INTO telemetry_touchedhour (node_id, hour, from_ms)
     SELECT
-        node_id, to_timestamp(hour_ms / 1000), since_ms
-    FROM unnest(%(touched_nodes)s::bigint[], %(touched_hours)s::bigint[], %(touched_since)s::bigint[]) AS mark (node_id, hour_ms, since_ms)
+        node_id, to_timestamp(since_ms / 3600000 * 3600), since_ms
+    FROM unnest(%(touched_nodes)s::bigint[], %(touched_since)s::bigint[]) AS mark (node_id, since_ms)
 )
 SELECT node_id FROM recorded

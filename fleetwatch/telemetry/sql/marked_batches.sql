@@ -1,9 +1,9 @@
 -- One row per batch that still has windows to seal in one of these hours of one of these nodes, and that ends after a moment.
--- In:  nodes, hours, ends_after_ms; known (bigint[]: ids of batches whose payload is not wanted).
+-- In:  nodes, hours, ends_after_ms; without_payload (bigint[]: ids of batches of which it is not wanted).
 -- Again: reads only. By id, so that of two windows with one key the one received first stays, here as after sealing.
 SELECT
     batch.id,
-    CASE WHEN batch.id = ANY(%(known)s) THEN ''::bytea ELSE batch.payload END AS payload,
+    CASE WHEN batch.id = ANY(%(without_payload)s) THEN ''::bytea ELSE batch.payload END AS payload,
     batch.offset_ms,
     batch.boot_start_ms,
     batch.sequence,
