@@ -19,7 +19,8 @@ from benchmarks.apart import say, side_by_side
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import BenchError, Cell, Goal, Size, Table
 
-NODES = {Size.QUICK: 8, Size.FULL: 125}
+# a group of nodes that is posted at once, and more
+NODES = {Size.QUICK: 32, Size.FULL: 125}
 GPUS, HOURS, HOUR_MS, MINUTE_MS = 8, 24, 3_600_000, 60_000
 START = datetime(2026, 11, 20, tzinfo=UTC)
 NOW = START + timedelta(hours=HOURS + 1)
