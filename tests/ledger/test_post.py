@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import services
+from fleetwatch.ledger import judgement_inputs, services
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
@@ -67,6 +67,28 @@ def test_posting_again_what_did_not_change_writes_nothing():
     assert rows == list(Entry.objects.values_list("pk", flat=True)) + list(
         Run.objects.values_list("pk", flat=True)
     )
+
+
+def test_an_hour_that_activity_parts_from_the_ones_before_is_judged_alone(monkeypatch):
+    sender = Sender()
+    judged = []
+    whole = judgement_inputs.judge_nodes
+    monkeypatch.setattr(
+        judgement_inputs, "judge_nodes", lambda *asked: judged.append(asked[1:3]) or whole(*asked)
+    )
+    post(sender.batch(T0, *[BUSY] * 60, **JOB))
+    first = judged.copy()
+
+    post(sender.batch(T0 + HOUR_MS, *[QUIET] * 3, **JOB))
+    alone = judged.copy()
+    # hours before that were judged by another policy are judged by the one in force
+    services.set_policy(Policy(idle_batch_s=600), now=from_ms(T0 + HOUR_MS))
+    post(sender.batch(T0 + HOUR_MS + 3 * MINUTE, BUSY, **JOB))
+
+    assert (first, alone) == ([(T0, T0 + HOUR_MS)], [(T0, T0 + HOUR_MS)])
+    assert judged == [(T0, T0 + HOUR_MS), (T0, T0 + 2 * HOUR_MS)]
+    assert states() == {"useful": HOUR_MS + MINUTE, "stalled": 3 * MINUTE}
+    assert balanced()
 
 
 def test_the_earlier_hour_is_posted_again_when_a_run_passes_t_idle():
