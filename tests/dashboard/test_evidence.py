@@ -29,6 +29,7 @@ WINDOWS = 720  # of ten seconds: two hours
 def starved(client):
     """A job that waits for its input for two hours; its 96th minute has the most pauses."""
     says = [BUSIEST if 570 <= number < 576 else SAWTOOTH for number in range(WINDOWS)]
+    says[-1] = {name: value for name, value in SAWTOOTH.items() if name != "util_max"}
     holds = [held(end=T0 + 2 * HOUR_MS)]
     job = a_job(name="train", start_ms=T0, submit_ms=T0)
     post(Sender().batch(T0, *says, window_s=10, jobs=[job], allocations=holds))
@@ -47,8 +48,17 @@ def test_its_chart_has_the_share_of_readings_at_zero_and_the_band_of_all(client,
     drawn = traces(client, starved)
 
     assert set(drawn["readings at zero"]["y"]) == {0.45}
-    assert set(drawn["lowest to highest"]["y"]) == {1.0}
+    assert set(drawn["lowest to highest"]["y"][:-1]) == {1.0}
     assert set(drawn["utilisation"]["y"]) == {0.5}
+
+
+def test_its_band_is_where_both_ends_were_read_and_its_picture_too(client, starved):
+    drawn = traces(client, starved)
+    picture = client.get(f"/charts/finding?finding={starved.pk}&as=svg")
+
+    assert drawn["lowest to highest"]["y"][-3:] == [1.0, 1.0, None]
+    assert drawn["lowest reading"]["y"][-3:] == [0.0, 0.0, None]
+    assert picture.status_code == 200
 
 
 def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):

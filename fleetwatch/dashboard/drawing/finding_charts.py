@@ -110,7 +110,7 @@ def _panels(drawn: Lines, other: Lines, read: StepSeries) -> list[Panel]:
     """Utilisation in the band of its readings, how many of these were zero, and all else; each with
     the line of another GPU or hour to compare with.
     """
-    rest = [column for column in drawn if column not in (UTIL, ZEROS)]
+    rest = [column for column in {**drawn, **other} if column not in (UTIL, ZEROS)]
     return [
         Panel("Utilisation", _lines([UTIL], drawn, other), band=_band(read)),
         Panel("Readings at zero", _lines([ZEROS], drawn), is_named=False),
@@ -124,10 +124,11 @@ def _lines(columns: Iterable[str], *several: Lines) -> list[Line]:
 
 def _band(read: StepSeries) -> tuple[Line, Line] | None:
     """From the lowest to the highest reading of each step: a mean of 28 % is then seen as bursts.
-    None where these were not read.
+    None where these were not read; known are both or none.
     """
-    low, high = (read.columns[name] for name in BAND)
-    if not is_read(low) or not is_read(high):
+    ends = list(zip(*(read.columns[name] for name in BAND), strict=True))
+    low, high = ([None if None in pair else pair[at] for pair in ends] for at in (0, 1))
+    if not is_read(low):
         return None
     return Line("lowest reading", low), Line("lowest to highest", high)
 
