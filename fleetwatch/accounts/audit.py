@@ -46,6 +46,7 @@ KINDS = {
     "finding": "Findings",
     "view": "Saved views",
     "export": "Exports",
+    "demo": "The demo",
 }
 COLUMNS = ("id", "at", "who", "via", "address", "action", "subject", "detail")
 
