@@ -326,6 +326,22 @@ def test_who_holds_the_job_now_is_told_next_and_whom_it_was_told_stays():
 
 
 @pytest.mark.django_db
+def test_an_owner_who_is_known_only_later_is_told_with_the_next_step():
+    a_rule(escalate_minutes=60, remind_minutes=0)
+    people.app()
+    people.route("unowned", people.webhook("unowned"))
+    people.route("operators", people.webhook("ops"))
+    longer(people.idle_job(), 400)
+    assert run(31) == [("unowned", "", "opened")]
+
+    people.person()
+
+    assert run(90) == []
+    assert run(91) == [("app", "U0ANA", "opened"), ("ops", "", "opened")]
+    assert run(151) == []
+
+
+@pytest.mark.django_db
 def test_what_was_resolved_by_hand_stays_whose_it_was():
     a_rule()
     people.app()

@@ -141,7 +141,7 @@ def _advance(news: GroupNews, book: AddressBook, now: datetime) -> Counter[str]:
     rung = rung_after(rungs(matter, book.routes), _step(news))
     what = _due(news, now, has_next=rung is not None)
     if what in (Due.OPEN, Due.CLIMB):
-        return Counter(told=_climb(news, rung, book, now) if rung else 0)
+        return Counter(told=_climb(news, rung, matter, book, now) if rung else 0)
     if what == Due.REMIND:
         return Counter(told=_remind(news, book, now))
     return Counter(told=_hand_over(news, matter, book, now) + _change(news, book, now))
@@ -186,18 +186,29 @@ def _person(incident: Incident, holder: str, book: AddressBook) -> Destination |
 
 
 @transaction.atomic
-def _climb(news: GroupNews, rung: Rung, book: AddressBook, now: datetime) -> int:
-    """Tells the next step; whom it was told before hears it as a reminder."""
+def _climb(news: GroupNews, rung: Rung, matter: Matter, book: AddressBook, now: datetime) -> int:
+    """Tells the next step, and an owner who is known only since the last one; whom it was told
+    before hears it as a reminder.
+    """
+    everybody = _whom(news, rung, matter)
     is_first = news.stepped_at is None
     news.group.step = rung.step
     news.group.stepped_at = now
     _save(news.group, "step", "stepped_at")
-    fresh = [each for each in rung.destinations if each.place not in news.reached]
-    again = [each for each in rung.destinations if each.place in news.reached]
+    fresh = [each for each in everybody if each.place not in news.reached]
+    again = [each for each in everybody if each.place in news.reached]
     opened = Telling(news, "opened", "opened")
     reminding = Telling(news, "reminder", f"step/{int(rung.step)}", again=True)
     count = notify(opened, fresh, book, now)
     return count if is_first else count + notify(reminding, again, book, now)
+
+
+def _whom(news: GroupNews, rung: Rung, matter: Matter) -> list[Destination]:
+    """Those of the step, after an owner who was not told yet."""
+    owner = matter.person
+    reached = {row.person_id for row in news.reached.values()}
+    late = () if owner is None or owner.person_id in reached else (owner,)
+    return list({each.place: each for each in (*late, *rung.destinations)}.values())
 
 
 def _hand_over(news: GroupNews, matter: Matter, book: AddressBook, now: datetime) -> int:
