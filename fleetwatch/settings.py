@@ -315,7 +315,6 @@ ANOMALY_FLOOR_USD_PER_DAY = env.integer(
 )
 # Who may read /metrics without a token: addresses and networks, by the connection's own address.
 METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
-IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
 
 CELERY_BROKER_URL = _redis.broker_url
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 1200, **_redis.broker_options}

@@ -50,16 +50,13 @@ class Listen:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
-def environment(
-    data: Path, *, is_demo: bool, public_url: str, extra: Mapping[str, str]
-) -> dict[str, str]:
+def environment(data: Path, *, public_url: str, extra: Mapping[str, str]) -> dict[str, str]:
     """What every Python child gets: the data folder tells it the rest (runtime.json)."""
     return {
         **os.environ,
         "FLEETWATCH_DATA": str(data),
         "FLEETWATCH_PUBLIC_URL": public_url,
         "FLEETWATCH_STATIC_ROOT": str(data / "static"),
-        "FLEETWATCH_DEMO": "true" if is_demo else "false",
         "PYTHONUNBUFFERED": "1",
         **extra,
     }

@@ -84,6 +84,8 @@ def test_a_chart_of_panels_is_a_picture_in_the_theme_that_was_chosen(admin, clie
     dark = client.get(address).content.decode()
 
     assert as_the_browser_has_it["Content-Type"] == "image/svg+xml"
+    assert "'unsafe-inline'" in as_the_browser_has_it["Content-Security-Policy"]  # of its style
+    assert "unsafe-inline" not in admin.get(f"{address[:-3]}table")["Content-Security-Policy"]
     assert ":root{color-scheme:light dark;--paper:" in as_the_browser_has_it.content.decode()
     assert ":root{color-scheme:dark;--paper:" in dark
     assert re.search(r"--useful: light-dark\(#\w+, #\w+\);", dark)

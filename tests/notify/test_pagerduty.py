@@ -34,7 +34,7 @@ def test_an_incident_triggers_with_what_it_is_about(events_api):
     [event] = events_api.events
     payload = event["payload"]
     assert said.startswith("202 ")
-    assert (event["event_action"], event["dedup_key"]) == ("trigger", "group/7")
+    assert (event["event_action"], event["dedup_key"]) == ("trigger", "fleet.example/group/7")
     assert (event["client"], event["client_url"]) == ("FleetWatch", "http://fleet.example/jobs/1")
     assert event["links"] == [{"href": "http://fleet.example/jobs/1", "text": "Open in FleetWatch"}]
     assert payload == {
@@ -60,10 +60,10 @@ def test_it_is_acknowledged_and_resolved_by_its_thread(events_api):
     for status in ("firing", "acknowledged", "firing", "resolved"):
         severity = "resolved" if status == "resolved" else "critical"
         send(events_api, replace(FIRING, status=status, severity=severity))
-        states.append(events_api.alerts["group/7"])
+        states.append(events_api.alerts["fleet.example/group/7"])
 
     assert states == ["triggered", "acknowledged", "acknowledged", "resolved"]
-    assert events_api.pages == ["group/7"]
+    assert events_api.pages == ["fleet.example/group/7"]
 
 
 @pytest.mark.parametrize("severity", ["info", "warning", "critical"])
@@ -109,7 +109,7 @@ def test_a_lost_answer_pages_nobody_twice(events_api):
     deliver(NOON + timedelta(minutes=5))
 
     assert len(events_api.events) == 2
-    assert events_api.pages == ["group/7"]
+    assert events_api.pages == ["fleet.example/group/7"]
 
 
 def channel_to(api: FakeEventsAPI) -> Channel:

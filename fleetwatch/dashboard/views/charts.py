@@ -25,6 +25,9 @@ from fleetwatch.reports.exports.files import to_csv
 
 THEMES = ("light", "dark")
 
+# opened by itself it is a page, which brings its own style and nothing else
+OF_PICTURE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
 
 @require_GET
 @login_required
@@ -59,7 +62,7 @@ def _answer(
             return render(request, "dashboard/chart_table.html", context)
         case "svg" if is_of_panels(chart.figure):
             content = svg(chart.figure, _colours(request.COOKIES.get("theme", "")))
-            return HttpResponse(content, content_type="image/svg+xml")
+            return HttpResponse(content, content_type="image/svg+xml", headers=OF_PICTURE)
         case "json":
             return freshness.marked(_json(chart), version)
         case form:

@@ -9,6 +9,7 @@ https://developer.pagerduty.com/docs/events-api-v2/send-change-events/
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from fleetwatch.lib import outbound
 from fleetwatch.lib.intervals import from_ms
@@ -26,6 +27,7 @@ from fleetwatch.notify.transports.posting import Service
 
 ROUTING_KEY = re.compile(r"[A-Za-z0-9]{32}")
 MAX_SUMMARY = 1024
+MAX_KEY = 255
 MAX_ROWS = 50
 ACTIONS = {"firing": "trigger", "acknowledged": "acknowledge", "resolved": "resolve"}
 OURS = "FleetWatch"
@@ -88,7 +90,7 @@ def _key_error(values: Config) -> dict[str, str]:
 def _event(message: Message, thread: str) -> dict[str, Any]:
     """The incident's event; all of a thread are about one alert there."""
     action = ACTIONS[message.status]
-    event: dict[str, Any] = {"event_action": action, "dedup_key": thread}
+    event: dict[str, Any] = {"event_action": action, "dedup_key": _alert_key(message, thread)}
     if action != "trigger":
         return event
     labels = dict(message.labels)
@@ -100,6 +102,12 @@ def _event(message: Message, thread: str) -> dict[str, Any]:
     }
     ours = {"client": OURS, "client_url": message.url} if message.url else {"client": OURS}
     return event | ours | {"payload": payload, "links": _links(message)}
+
+
+def _alert_key(message: Message, thread: str) -> str:
+    """The thread at this hub's address: several hubs may send to one service."""
+    hub = urlsplit(message.url).hostname or OURS
+    return f"{hub}/{thread}"[-MAX_KEY:]
 
 
 def _change(message: Message) -> dict[str, Any]:

@@ -142,9 +142,7 @@ class Up:
             raise StackError("stopped while it started")
 
     def _start(self, extra: dict[str, str]) -> None:
-        children = plan.environment(
-            self.data, is_demo=self.is_demo, public_url=self.public_url, extra=extra
-        )
+        children = plan.environment(self.data, public_url=self.public_url, extra=extra)
         self._go_on()
         facts = self._initialise(children)
         self._go_on()
