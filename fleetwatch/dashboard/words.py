@@ -24,14 +24,14 @@ STATES = (
         "useful",
         "Useful",
         "A job holds the GPU and its units work: the active share of time × the efficiency of it.",
-        "-",
+        "–",
         "",
     ),
     StateWords(
         "underused",
         "Underused",
         "The GPU works below its practical ceiling: active time × (1 − efficiency).",
-        "owner",
+        "job owner",
         "potential",
     ),
     StateWords(
@@ -39,7 +39,7 @@ STATES = (
         "Stalled",
         "A job holds the GPU and waits: quiet for less than the idle time, pauses inside active"
         " windows (data loader), or busy-waiting.",
-        "owner",
+        "job owner",
         "probable; potential for services",
     ),
     StateWords(
@@ -47,7 +47,7 @@ STATES = (
         "Idle",
         "A job holds the GPU and it is quiet (activity at most 2 %) for an unbroken 15 minutes"
         " (interactive 30, service 60) or longer, counted from the start of the quiet run.",
-        "owner",
+        "job owner",
         "certain where activity is exactly zero, else probable",
     ),
     StateWords(
@@ -55,7 +55,7 @@ STATES = (
         "Starting",
         "The quiet time at the start of a job that then begins to work, up to 15 minutes"
         " (interactive 10, service 30).",
-        "-",
+        "–",
         "",
     ),
     StateWords(
@@ -95,7 +95,7 @@ UNVERIFIED = StateWords(
     "The part of useful time of which utilisation alone tells: no unit's counter was read, and"
     " power says nothing of the work, mostly because what the GPU draws at idle is not known. Left"
     " out of every efficiency figure.",
-    "-",
+    "–",
     "",
 )
 WAITING = StateWords(

@@ -316,3 +316,8 @@ class SpendingNow:
     def known_gpus(self) -> int:
         """How many GPUs are known to be allocated or not."""
         return self.judged_gpus - self.unobserved_gpus
+
+    @property
+    def unknown_gpus(self) -> int:
+        """How many are on the bill of which that is not known."""
+        return self.gpus - self.known_gpus

@@ -211,7 +211,9 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
 
 
 def test_a_fleet_where_nothing_idles_says_so_and_a_stranger_is_told_nothing(fleet):
-    assert "No GPU is idle right now" in fleet.get("/fleet/idle").content.decode()
+    page = tight(fleet.get("/fleet/idle").content.decode())
+    assert "No GPU is known to be idle right now" in page
+    assert "Of 4 GPUs it is not known: they are not observed" in page
     fleet.logout()
     assert fleet.get("/fleet/idle").status_code == 302
 

@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from fleetwatch.dashboard.idle import idle_gpus
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.figures.fleet_now import spending_now
 
 MAX_GPUS = 300
 
@@ -21,4 +22,5 @@ def idle(_: HttpRequest, period: Period) -> Context:
         "left_off": max(0, len(lines) - MAX_GPUS),
         "usd_per_hour": sum(per_hour, Decimal(0)),
         "unpriced_gpus": len(lines) - len(per_hour),
+        "spending": spending_now(period.now),
     }
