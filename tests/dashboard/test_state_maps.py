@@ -2,6 +2,7 @@
 waste.
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -116,13 +117,13 @@ def test_the_fleets_legend_names_those_that_it_has(fleet):
     assert "Waiting" in legend
 
 
-@pytest.mark.parametrize("page", ["/gpus/GPU-node-001-0", "/worst"], ids=["gpu", "worst"])
-def test_the_bands_of_a_gpu_have_them_apart(fleet, page):
-    address = page if page == "/worst" else f"{page}?{PERIOD}"
+def test_the_bands_of_a_gpu_have_them_apart(fleet):
+    worst = fleet.get("/worst").content.decode()
+    chart = fleet.get(f"/charts/gpu?gpu=GPU-node-001-0&{PERIOD}&as=svg").content.decode()
 
-    shown = states_of_bands(fleet.get(address).content.decode())
-
-    assert shown == ["useful", "unverified", "stalled", "waiting"]
+    assert states_of_bands(worst) == ["useful", "unverified", "stalled", "waiting"]
+    drawn = re.findall(r'<rect class="" style="--c:var\(--(\w+)\)"', chart)
+    assert drawn == ["useful", "unverified", "stalled", "waiting"]
 
 
 def test_a_jobs_band_has_its_own_share_and_not_that_of_who_shares_the_gpu(admin):
