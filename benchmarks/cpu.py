@@ -1,7 +1,6 @@
 """CPU seconds of processes, from /proc, and of a loop to compare machines by."""
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,15 +19,6 @@ def seconds(pids: Iterable[int]) -> float:
             continue
         total += sum(map(int, fields[11:15]))
     return total / TICKS
-
-
-def reference_s() -> float:
-    """CPU seconds of 10 million `x += i * i % 7` in Python: how fast this machine is now."""
-    began_s = time.process_time()
-    x = 0
-    for i in range(10_000_000):
-        x += i * i % 7
-    return time.process_time() - began_s
 
 
 def family(root: int) -> set[int]:
