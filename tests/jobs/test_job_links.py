@@ -1,10 +1,11 @@
 """Links from a job's page: templates of operators, filled with what jobs say of themselves."""
 
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import pytest
 
-from fleetwatch.jobs.address_templates import LONGEST, check_template, filled
+from fleetwatch.jobs.address_templates import LONGEST, PLACEHOLDERS, check_template, filled
 from fleetwatch.jobs.job_links import MOST, Link, add_link, links_of
 from fleetwatch.jobs.models import JobLink
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -25,6 +26,10 @@ START_MS = 1_763_632_800_000  # 2025-11-20 10:00 UTC
 )
 def test_an_address_with_placeholders_after_its_host_is_taken(template):
     check_template(template)
+
+    labels = ("label.wandb_project", "label.wandb_run_id")
+    values = dict.fromkeys((*PLACEHOLDERS, *labels), "x y")
+    assert urlsplit(filled(template, values)).netloc == urlsplit(template).netloc
 
 
 @pytest.mark.parametrize(
