@@ -128,8 +128,10 @@ def measure(hub: Hub, gpus: int, end: datetime, days: int) -> Measured:
 def _try_all(hub: Hub, measured: Measured, end: datetime) -> None:
     from fleetwatch.alerts.back_test import back_test
     from fleetwatch.alerts.conditions import CONDITIONS
+    from fleetwatch.lib import allocator
     from fleetwatch.lib.intervals import Interval
 
+    allocator.spare_loaded()  # as the processes do that answer
     month = Interval(end - measured.days * DAY, end)
     for each in CONDITIONS:
         if each.no_history:

@@ -138,8 +138,9 @@ def forget_the_parents_pool(**_: object) -> None:
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]
-def keep_freed_memory(**_: object) -> None:
+def settle_memory(**_: object) -> None:
     allocator.keep_freed()
+    allocator.spare_loaded()
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]

@@ -2,7 +2,6 @@
 connections.
 """
 
-import gc
 import os
 import resource
 
@@ -18,6 +17,7 @@ from fleetwatch.front.connections import Connections  # noqa: E402
 from fleetwatch.front.database import Probe, conninfo  # noqa: E402
 from fleetwatch.front.protocol import protocol_of  # noqa: E402
 from fleetwatch.ingest.door import Door  # noqa: E402
+from fleetwatch.lib import allocator  # noqa: E402
 
 # Of one address. Agents behind one router need one each for as long as a request takes.
 CONNECTIONS_PER_ADDRESS = 256
@@ -42,6 +42,4 @@ Protocol = protocol_of(register, proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT)
 _pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool") or {"max_size": 0}
 front = Front(Door(_django), pool=_pool["max_size"], ask_database=Probe(conninfo()).ask)
 application = application_of(front, register)
-# What is loaded by now lives as long as the process: collections need not look at it.
-gc.collect()
-gc.freeze()
+allocator.spare_loaded()
