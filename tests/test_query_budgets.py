@@ -28,7 +28,7 @@ PAGES = {
     "/worst": 5,
     "/changes": 8,
     "/fleet": 9,
-    "/fleet/idle": 13,
+    "/fleet/idle": 14,  # also of how many GPUs it is not known
     "/nodes/node-001": 24,  # rates in force, silences; its version
     "/gpus/GPU-node-001-0": 19,  # its version
     "/jobs": 11,
