@@ -7,8 +7,10 @@ by one, live pages (static/js/live.js) and the browser's own copies of figures: 
 opens or reloads is always made.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
@@ -21,12 +23,27 @@ HOLDS_MS = 60_000
 _VERSION = read_statement("dashboard/sql/version.sql")
 
 
-def version(request: HttpRequest, now: datetime) -> str:
-    """What is shown at the address now, for who asks: another text where it may differ."""
-    [(done, evaluated)] = execute(_VERSION)
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The `version` of what is shown, "" of what has none; `newest_ms` is the end of the newest
+    data of any node, None where there is none yet or nobody asked.
+    """
+
+    version: str = ""
+    newest_ms: int | None = None
+
+    def context(self) -> dict[str, Any]:
+        """What a live page's template is given of it."""
+        return {"page_version": self.version, "newest_ms": self.newest_ms}
+
+
+def freshness(request: HttpRequest, now: datetime) -> Freshness:
+    """What is shown at the address now, for who asks: another version where it may differ."""
+    [(done, evaluated, newest_ms)] = execute(_VERSION)
     minute = to_ms(now) // HOLDS_MS
     parts = (request.user.pk, request.get_full_path(), minute, done, evaluated)
-    return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
+    digest = sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]
+    return Freshness(digest, newest_ms)
 
 
 def unchanged(request: HttpRequest, version: str) -> HttpResponse | None:

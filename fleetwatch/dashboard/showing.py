@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import freshness, selectors
+from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.parameters import FILTERS, View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.lib.intervals import Interval
@@ -60,25 +61,27 @@ def shows(
         def answer(request: HttpRequest, **address: Any) -> HttpResponseBase:
             if needs_gpus and is_empty():
                 return redirect("welcome")
-            version = _version(request, template)
-            if same := freshness.unchanged(request, version):
+            fresh = _freshness(request, template)
+            if same := freshness.unchanged(request, fresh.version):
                 return same
             subject = [find(**address)] if find else []
             period = read_period(request, default=default)
             shown = content(request, period, *subject)
             if isinstance(shown, HttpResponseBase):
                 return shown
-            return page(request, period, template, rail, _shared(names, version) | shown)
+            return page(request, period, template, rail, _shared(names, fresh) | shown)
 
         return answer
 
     return marked
 
 
-def _shared(names: Collection[str], version: str) -> Context:
-    """Which of a page's parameters are filters, which a form of filters keeps, and its version."""
+def _shared(names: Collection[str], fresh: Freshness) -> Context:
+    """Which of a page's parameters are filters, which a form of filters keeps, and how fresh it
+    is.
+    """
     return {
-        "page_version": version,
+        **fresh.context(),
         "filter_names": [name for name in FILTERS if name in names],
         "kept_names": [name for name in names if name not in (*FILTERS, "after")],
     }
@@ -89,17 +92,19 @@ def is_empty() -> bool:
     return not selectors.has_data() and sight() is None
 
 
-def live(request: HttpRequest, template: str, made: Callable[[str], HttpResponse]) -> HttpResponse:
+def live(
+    request: HttpRequest, template: str, made: Callable[[Freshness], HttpResponse]
+) -> HttpResponse:
     """304 for a browser that shows the live page as it is; else the page as it is `made` with its
-    version, which its template is given as `page_version`.
+    freshness, whose context its template is given.
     """
-    version = _version(request, template)
-    return freshness.unchanged(request, version) or made(version)
+    fresh = _freshness(request, template)
+    return freshness.unchanged(request, fresh.version) or made(fresh)
 
 
-def _version(request: HttpRequest, template: str) -> str:
-    """Of a live page; "" of another one."""
-    return freshness.version(request, timezone.now()) if template in LIVE else ""
+def _freshness(request: HttpRequest, template: str) -> Freshness:
+    """Of a live page; without a version of another one."""
+    return freshness.freshness(request, timezone.now()) if template in LIVE else Freshness()
 
 
 def existing(thing: Thing | None) -> Thing:

@@ -137,6 +137,35 @@ def event(kind: str) -> str:
     return EVENTS.get(kind, kind.replace("_", " "))
 
 
+# the entries of the rail, as it calls them
+PLACES = {
+    "me": "My jobs",
+    "overview": "Overview",
+    "fleet": "Fleet",
+    "capacity": "Capacity",
+    "jobs": "Jobs",
+    "waste": "Waste",
+    "costs": "Costs",
+    "findings": "Savings",
+    "causes": "Causes",
+    "alerts": "Alerts",
+    "reports": "Reports",
+    "budgets": "Budgets",
+    "pricing": "Pricing",
+    "status": "Status",
+    "people": "People",
+    "settings": "Settings",
+    "views": "Views",
+    "definitions": "Definitions",
+    "search": "Search",
+}
+
+
+def place_name(page: str) -> str:
+    """The place that a page is at; FleetWatch for one that is at none."""
+    return PLACES.get(page, "FleetWatch")
+
+
 # what happened to an incident; what people do says itself whole
 INCIDENT_EVENTS = {
     "fired": "Fired",

@@ -3,14 +3,25 @@
 // page is of when it was opened.
 const EVERY_MS = 20_000;
 const main = document.querySelector("[data-version]");
-const asOf = document.querySelector("[data-as-of]");
 let version = main.dataset.version;
 let isAsking = false;
 
-function say(isFresh) {
-  asOf.querySelector(".dot").className = `dot ${isFresh ? "good" : "warn"}`;
-  if (!isFresh) return;
+/** Says whether the hub answers, and how old the newest data is that the page knows of; what that is called says each new page. */
+function say(isAnswered) {
+  const asOf = document.querySelector("[data-as-of]");
+  if (!asOf) return;
+  asOf.querySelector("[data-lost]").hidden = isAnswered;
+  asOf.querySelector(".dot").className = `dot ${isAnswered ? asOf.dataset.colour : "warn"}`;
+  if (!isAnswered) return;
   asOf.querySelector("time").textContent = new Date().toLocaleTimeString("en-GB", { timeZone: asOf.dataset.asOf });
+  const age = asOf.querySelector("[data-age]");
+  if (age) age.textContent = lasted((Date.now() - asOf.dataset.newest) / 1000);
+}
+
+/** Seconds as the hub writes them below an hour. */
+function lasted(seconds) {
+  if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return seconds < 60 ? `${Math.max(Math.floor(seconds), 0)} s` : `${Math.floor(seconds / 60)} min`;
 }
 
 const FIELDS = "input:not([type=checkbox], [type=radio], [type=hidden]), select, textarea";

@@ -55,6 +55,28 @@ def opened(browser: Browser, small_site):
     context.close()
 
 
+def test_on_a_narrow_page_a_menu_says_where_one_is_and_leads_on_without_javascript(
+    browser: Browser, small_site
+):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, java_script_enabled=False)
+    let_in(context, small_site)
+    page = context.new_page()
+    page.goto(f"{small_site}/jobs")
+    assert page.inner_text(".topbar .here") == "Jobs"
+    assert not page.is_visible("#rail")
+
+    page.focus("text=Menu")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#rail [aria-current]") == "Jobs"
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#rail")
+    page.click("text=Menu")
+    page.click("#rail >> text=Definitions")
+
+    assert page.url == f"{small_site}/docs/states"
+    context.close()
+
+
 def test_a_slash_goes_to_the_search_and_g_j_to_the_jobs(opened: Page, small_site):
     opened.keyboard.press("/")
     assert opened.evaluate("document.activeElement.id") == "search"

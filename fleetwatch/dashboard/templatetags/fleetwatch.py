@@ -20,9 +20,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
+from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
+from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -63,6 +65,7 @@ for text_of in (
     numbers.kilowatt_hours,
     words.event,
     words.incident_event,
+    words.place_name,
 ):
     register.filter(text_of)
 
@@ -325,6 +328,12 @@ def took(start: datetime, end: datetime | None) -> str:
         return numbers.UNKNOWN
     passed = to_ms(end) - to_ms(start)
     return f"{passed} ms" if passed < 1000 else numbers.duration(passed)
+
+
+@register.filter
+def data_age(newest_ms: int | None, now: datetime) -> DataAge:
+    """How old data that ends then is now, in a word."""
+    return data_ages.data_age(newest_ms, to_ms(now))
 
 
 @register.simple_tag(takes_context=True)

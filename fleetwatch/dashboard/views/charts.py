@@ -35,7 +35,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     if wrong := refusal(request, (*charts.parameters(name), "as")):
         return wrong
     form = request.GET.get("as", "json")
-    version = freshness.version(request, timezone.now()) if form == "json" else ""
+    version = freshness.freshness(request, timezone.now()).version if form == "json" else ""
     if same := freshness.unchanged(request, version):
         return same
     try:

@@ -76,7 +76,7 @@ def _incident(pk: int) -> Incident:
 @never_cache
 @takes()
 def incident(request: HttpRequest, pk: int) -> HttpResponse:
-    return live(request, PAGE, lambda version: _page(request, _incident(pk), page_version=version))
+    return live(request, PAGE, lambda fresh: _page(request, _incident(pk), **fresh.context()))
 
 
 @require_POST

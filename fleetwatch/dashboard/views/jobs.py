@@ -18,6 +18,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
+from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.job_requests import request_lines
@@ -98,10 +99,10 @@ def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> L
 @login_required
 @takes("gpu", *PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
-    return live(request, JOB_PAGE, lambda version: _job(request, key, version))
+    return live(request, JOB_PAGE, lambda fresh: _job(request, key, fresh))
 
 
-def _job(request: HttpRequest, key: str, version: str) -> HttpResponse:
+def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
     job = existing(job_of_key(key))
     held = held_interval(job)
     period = read_period(request, whole=held)
@@ -111,7 +112,7 @@ def _job(request: HttpRequest, key: str, version: str) -> HttpResponse:
     by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
     gpus = _gpu_lines(job, by_gpu.lines, drawn.interval)
     context = {
-        "page_version": version,
+        **fresh.context(),
         "job": job,
         **_of_findings(request, job, period),
         "cause": _cause(job, period.interval, by_gpu.totals.coverage),
