@@ -83,6 +83,7 @@ MIDDLEWARE = [
     "fleetwatch.lib.memo.remember_reads",
     "fleetwatch.lib.replica.know_own_writes",
     "fleetwatch.api.middleware.answer_in_json",  # around all below: their refusals are answers too
+    "fleetwatch.api.middleware.name_the_demo",
     "django.middleware.security.SecurityMiddleware",
     "fleetwatch.lib.static_files.StaticFiles",
     "csp.middleware.CSPMiddleware",

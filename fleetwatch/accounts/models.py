@@ -28,7 +28,10 @@ class Organisation(models.Model):
         default=False, help_text="whether everybody logs in with a second factor"
     )
     demo_since = models.DateTimeField(
-        null=True, help_text="since when the simulated fleet is loaded; None = what is here is real"
+        null=True, help_text="since when the simulated fleet is loaded; None = it is not"
+    )
+    is_demo_hub = models.BooleanField(
+        default=False, help_text="whether the hub was started as a demo: its agents are simulated"
     )
 
     class Meta:

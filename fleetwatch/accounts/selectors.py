@@ -18,6 +18,12 @@ def organisation() -> Organisation:
     return Organisation.objects.get_or_create(pk=1)[0]
 
 
+def is_demo() -> bool:
+    """Whether what the hub shows is simulated: it was started as a demo, or has one loaded."""
+    row = organisation()
+    return row.is_demo_hub or row.demo_since is not None
+
+
 def locked_organisation() -> Organisation:
     """The same as it is now, and as it stays until the transaction ends."""
     return Organisation.objects.select_for_update().get(pk=organisation().pk)

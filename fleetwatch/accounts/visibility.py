@@ -24,7 +24,7 @@ from fleetwatch.accounts.models import Identity, Organisation, OthersShown, Team
 from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import role_of
-from fleetwatch.accounts.selectors import organisation
+from fleetwatch.accounts.selectors import is_demo, organisation
 
 LIMITED = (User.Role.ENGINEER, User.Role.LEAD)
 ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
@@ -171,12 +171,13 @@ def set_others_shown(choice: str) -> None:
 
 
 def for_templates(_: HttpRequest) -> dict[str, Callable[[], Any]]:
-    """`sees_all`, and `sees_sums`, of everybody, and since when the hub shows a demo (None: it does
-    not): only a template that uses one asks.
+    """`sees_all`, and `sees_sums`, of everybody; whether the hub shows a demo, and since when one
+    is loaded (None: none that can be removed): only a template that uses one asks.
     """
     return {
         "sees_all": lambda: sight() is None,
         "sees_sums": lambda: narrowed() is None,
+        "is_demo": is_demo,
         "demo_since": lambda: organisation().demo_since,
     }
 

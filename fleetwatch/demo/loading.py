@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Identifier
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Organisation, Team
-from fleetwatch.accounts.selectors import locked_organisation
+from fleetwatch.accounts.selectors import locked_organisation, organisation
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
@@ -55,6 +55,13 @@ ITS_OWN = {
 
 class DemoError(ValueError):
     """Why the demo is not loaded, or not removed, now."""
+
+
+def mark_hub() -> None:
+    """The hub was started as a demo: from now on all of its pages say so."""
+    row = organisation()
+    row.is_demo_hub = True
+    row.save(update_fields=["is_demo_hub"])
 
 
 def may_load() -> bool:

@@ -87,6 +87,28 @@ def test_it_is_loaded_lives_on_and_goes_without_a_trace(operator):
     assert [each.action for each in actions] == ["demo.load", "demo.remove"]
 
 
+def test_a_hub_that_was_started_as_a_demo_says_so_and_has_nothing_to_remove(operator):
+    loading.mark_hub()
+
+    page = operator.get("/settings").content
+
+    assert b"Demo: a simulated fleet" in page
+    assert b"no messages are sent" not in page
+    assert b"Remove the demo" not in page
+
+
+@pytest.mark.parametrize(("is_demo", "header"), [(True, "1"), (False, None)])
+def test_the_api_says_of_what_it_tells_whether_it_is_a_demo(is_demo, header):
+    Organisation.objects.update_or_create(pk=1, defaults={"is_demo_hub": is_demo})
+    client = Client()
+    client.force_login(factories.user())
+
+    answer = client.get("/api/v1/nodes")
+
+    assert answer.status_code == 200
+    assert answer.headers.get("FleetWatch-Demo") == header
+
+
 def test_what_goes_with_it_are_tables_that_there_are():
     for app, names in loading.ITS_OWN.items():
         assert all(apps.get_model(app, name) for name in names)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import cast, fleet, services
+from fleetwatch.demo import cast, fleet, loading, services
 from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
@@ -74,6 +74,7 @@ class Command(HubCommand):
         self.stdout.write("schema is current")
         partitions.ensure(now)
         if options["demo"]:
+            loading.mark_hub()
             self._store_newest_day(now)
         ensure_example_rates(now)
 
