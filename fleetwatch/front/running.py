@@ -37,6 +37,7 @@ def _room_for_connections() -> int:
     return max(files - OTHER_FILES, files // 2) // FILES_PER_CONNECTION
 
 
+allocator.keep_freed()
 register = Connections(per_address=CONNECTIONS_PER_ADDRESS, in_all=_room_for_connections())
 Protocol = protocol_of(register, proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT)
 _pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool") or {"max_size": 0}
