@@ -272,9 +272,13 @@ def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group
     assert line.key.startswith("(deleted ")
 
 
-def test_jobs_between_those_of_a_period_have_no_part_in_it():
+@pytest.mark.parametrize("apart", [1, 1000])
+def test_jobs_between_those_of_a_period_have_no_part_in_it(apart):
     gpu = a_gpu()
-    jobs = [a_job(user=user, team=user) for user in ("ann", "bob", "ann", "eve", "bob", "ann")]
+    users = ("ann", "bob", "ann", "eve", "bob", "ann")
+    jobs = [
+        a_job(user=user, team=user, pk=10_000 + apart * place) for place, user in enumerate(users)
+    ]
     for hours, job in ((0, jobs[0]), (-48, jobs[1]), (1, jobs[2]), (-48, jobs[4]), (2, jobs[5])):
         an_entry(gpu, job=job, start=HOUR + timedelta(hours=hours))
 
