@@ -185,7 +185,7 @@ def test_the_ml_engineer_goes_from_slack_to_the_cause_the_fix_and_what_it_brough
         a_run(days_ago, "healthy", hours=3, wasted=0)
     fixing.measure(now())
     page.goto(f"{site}/findings/{starved.pk}")
-    brought = page.locator("section", has_text="What the fix brought")
+    brought = page.locator("section", has_text="Effect of the fix")
     expect(brought).to_contain_text("60 % → 100 %")
     # three runs, each two hours at $2 shorter
     expect(brought).to_contain_text("$12.00")
@@ -206,9 +206,9 @@ def test_an_admin_rotates_a_token_and_ends_the_account_of_who_leaves(tab: Tab, s
 
     admins.goto(f"{site}/settings/people")
     admins.get_by_role("link", name="bo", exact=True).click()
-    admins.get_by_text("End this account").click()
+    admins.get_by_text("Deactivate this account").click()
     admins.get_by_role("button", name="End it").click()
-    expect(admins.get_by_role("button", name="Let in again")).to_be_visible()
+    expect(admins.get_by_role("button", name="Reactivate")).to_be_visible()
     bos.goto(f"{site}/overview")
     assert "/accounts/login/" in bos.url
     answer = bos.request.get(f"{site}/api/v1/me", headers={"Authorization": f"Bearer {key}"})
@@ -217,9 +217,9 @@ def test_an_admin_rotates_a_token_and_ends_the_account_of_who_leaves(tab: Tab, s
 
 def rotated(page: Page, node: str, before: str) -> str:
     """The node's new token; that of before is taken back once the new one is there."""
-    page.get_by_text("Make a token for one node").click()
+    page.get_by_text("Create a token for one node").click()
     page.fill("#agent-token-node", node)
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     [token] = re.findall(INSTALLS, page.inner_text("#secret"))
     old = page.locator("tr", has_text=before[:4]).filter(has_text=node)
     old.get_by_text("Revoke", exact=True).click()

@@ -113,7 +113,7 @@ def test_the_theme_switch_turns_dark_and_stays_dark(opened: Page, small_site):
 
 def test_the_install_command_is_copied_whole(opened: Page, small_site):
     opened.goto(f"{small_site}/settings/agents")
-    opened.click("text=Make an install command")
+    opened.click("text=Create an install command")
     opened.wait_for_selector("[data-copy]")
 
     opened.click("[data-copy]")

@@ -16,7 +16,7 @@ def test_a_view_is_saved_and_found_in_the_menu_of_another_page(browser: Browser,
 
     page.goto(f"{small_site}/jobs?from=now-24h&to=now&sort=cost")
     page.locator(".range summary", has_text="Views").click()
-    page.get_by_label("Save what you look at as").fill("Dearest jobs")
+    page.get_by_label("Save this view as").fill("Dearest jobs")
     page.get_by_role("button", name="Save").click()
     page.wait_for_url("**/jobs?from=now-24h&to=now&sort=cost")
 

@@ -114,9 +114,9 @@ def test_an_agent_older_than_the_hubs_is_told_with_the_line_that_upgrades_it(adm
     old, new = (admin.get(f"/nodes/{name}").content.decode() for name in ("node-001", "node-002"))
 
     assert '0.1.0 <span class="tag stall-c">older</span>' in old
-    assert f"This hub hands out {agent_package.version()}." in old
+    assert f"The current version is {agent_package.version()}." in old
     assert "curl -fsSL https://hub.example/agent/install.sh | sudo sh</code>" in old
-    assert "hands out" not in new
+    assert "The current version is" not in new
     assert "install.sh" not in new
 
 

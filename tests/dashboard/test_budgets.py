@@ -73,7 +73,7 @@ def test_the_list_says_what_was_spent_and_what_is_expected(viewer, team):
 def test_without_a_budget_the_page_says_what_to_do(admin, team):
     page = admin.get("/budgets").content.decode()
 
-    assert "No budget is set." in page
+    assert "No budget set yet." in page
     assert "no budget" in page
     assert "Set a budget" in page
 

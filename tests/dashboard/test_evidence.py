@@ -63,10 +63,10 @@ def test_its_band_is_where_both_ends_were_read_and_its_picture_too(client, starv
 
 def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):
     page = tight(client.get(f"/findings/{starved.pk}").content.decode())
-    table = page.partition("The minute in which it paused most")[2].partition("</table>")[0]
+    table = page.partition("The minute with most pauses")[2].partition("</table>")[0]
     rows = table.partition("<tbody>")[2].split("<tr>")[1:]
 
-    assert "of each 10 s its agent sends what they were" in table
+    assert "its agent sends a summary of each 10 s" in table
     assert len(rows) == 6
     assert '<td class="nowrap">07:35:00</td>' in rows[0]
     cells = '<td class="num">0 %</td><td class="num">40 %</td><td class="num">100 %</td>'

@@ -104,7 +104,7 @@ def test_of_what_no_job_held_only_that_is_told(reader, gpu):
     page = reader.get(f"/explain?gpu={gpu.uuid}&job=&{PERIOD}").content.decode()
 
     assert "what no job held" in page
-    assert "nothing of it in this time" in page
+    assert "No ledger entries in this time" in page
 
 
 @pytest.mark.parametrize("query", ["team=nowhere", "state=lazy&user=", "state=idle,lazy"])

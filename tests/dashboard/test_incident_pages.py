@@ -160,11 +160,11 @@ class TestInbox:
 
         shown = text(admin, "/alerts")
 
-        assert "Told to nobody: maintenance until 18:00" in shown
+        assert "Nobody notified: maintenance until 18:00" in shown
         assert "over 15 minutes old when it arrived" in shown
 
     def test_an_empty_one_says_so(self, admin):
-        assert "Nothing is wrong" in text(admin, "/alerts")
+        assert "All clear" in text(admin, "/alerts")
         assert "No incident in this state with these filters" in text(admin, "/alerts?mine=1")
 
     def test_names_from_hosts_are_text(self, admin):

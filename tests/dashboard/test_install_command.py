@@ -15,4 +15,4 @@ def test_an_install_command_that_works_on_the_hubs_machine_alone_says_so(
     page = html.unescape(admin.post(path, {"uses": "3", "days": "2"}).content.decode())
 
     assert f"--server {address}" in page
-    assert ("works on the hub's own machine alone" in page) is is_said
+    assert ("works only on the hub's own machine" in page) is is_said

@@ -61,8 +61,8 @@ def test_who_decides_about_the_finding_has_its_buttons_on_the_jobs_page(
     seen = page(client)
 
     assert decides(seen, wasted) == ["accept", "fixed", "snooze", "dismiss", "assign"]
-    assert "Take over" in seen
-    assert "Why it is no waste" in seen
+    assert "Assign to me" in seen
+    assert "Why it is not waste" in seen
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_who_does_not_has_none(client, wasted, role, facts):
     for address in (JOB, f"/findings/{wasted.pk}", "/findings"):
         seen = page(client, address)
         assert decides(seen, wasted) == []
-        assert "Take over" not in seen
+        assert "Assign to me" not in seen
 
 
 @pytest.mark.parametrize("address", [JOB, "/findings"])
@@ -117,7 +117,7 @@ def test_the_owner_takes_it_over_with_one_button_wherever_it_stands(client, wast
 
     assert Finding.objects.get().assignee == vera
     seen = page(client, address)
-    assert "Take over" not in seen
+    assert "Assign to me" not in seen
     assert "given to engineer-1" in seen
 
 
@@ -141,7 +141,7 @@ def test_what_was_taken_over_is_taken_over_by_somebody_else_too(client, wasted):
     Finding.objects.update(assignee=person("engineer", owns="vera"))
     client.force_login(person("operator"))
 
-    assert "Take over" in page(client)
+    assert "Assign to me" in page(client)
 
 
 @pytest.mark.parametrize("status", ["fixed", "dismissed"])
@@ -149,7 +149,7 @@ def test_what_is_done_is_not_to_be_taken_over(client, wasted, status):
     Finding.objects.update(status=status, decided_at=NOW)
     client.force_login(person("operator"))
 
-    assert "Take over" not in page(client)
+    assert "Assign to me" not in page(client)
 
 
 def test_who_did_what_stands_on_the_jobs_page_for_everybody(client, wasted):

@@ -66,7 +66,7 @@ def test_who_has_no_name_yet_is_asked_for_it_and_shown_no_job(client, vera, foun
 
 
 def test_without_a_job_of_that_name_nothing_is_guessed(client, vera):
-    assert "Say below which user name your jobs run under" in page(client)
+    assert "Give the user name that your jobs run as, below" in page(client)
 
 
 def test_jobs_findings_and_dollars_of_the_own_names_are_there(client, vera, found):
@@ -102,7 +102,7 @@ def test_what_is_anothers_or_on_another_cluster_is_not(client, vera, found, name
     seen = page(client)
 
     assert found.its_job.key not in seen
-    assert "Nothing to mend" in seen
+    assert "Nothing to fix" in seen
 
 
 def test_with_two_names_the_jobs_of_both_are_there(client, vera, found):

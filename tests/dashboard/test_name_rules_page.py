@@ -17,7 +17,7 @@ def text(answer) -> str:
 
 def test_a_rule_is_looked_at_set_and_dropped(admin):
     shown = text(admin.post(PAGE, RULE))
-    assert "What it would give" in shown
+    assert "Preview" in shown
     assert not NameRule.objects.exists()
 
     done = text(admin.post(PAGE, RULE | {"do": "set"}, follow=True))

@@ -76,7 +76,7 @@ def test_without_a_gpu_an_engineer_is_at_home_on_the_own_page(admin):
     assert "Which jobs are yours?" in admin.get("/me").content.decode()
     for step in ("Set your prices", "Load the demo", "Show the install command"):
         assert (step in admins, step in engineers) == (True, False)
-    assert "Say which jobs are yours" in engineers
+    assert "Claim your jobs" in engineers
 
 
 def test_budgets_of_an_empty_hub_have_pages_too(admin):

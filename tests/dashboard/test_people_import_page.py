@@ -42,5 +42,5 @@ def test_a_wrong_file_says_where(admin):
 def test_nothing_is_there_to_set_of_a_file_that_is_so_already(admin):
     page = text(admin.post(PAGE, {"text": "user\nann\n"}))
 
-    assert "All of the file is so already." in page
+    assert "Everything in the file is set already." in page
     assert "1 of the file stand already" in page

@@ -182,7 +182,7 @@ def test_a_withdrawn_link_leads_nowhere(admin):
 
     admin.post(f"/settings/people/invitations/{Invitation.objects.get().pk}/withdraw")
 
-    assert "This invitation is over" in text(Client().get(link))
+    assert "This invitation has expired" in text(Client().get(link))
     assert "a link" not in text(admin.get("/settings/people"))
 
 

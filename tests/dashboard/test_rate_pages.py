@@ -185,7 +185,7 @@ def test_empty_watts_are_the_measured_ones(admin):
 
     page = text_of(admin.get("/pricing/calculator", SERVER | MONTHLY | {"gpu_w": ""}))
 
-    assert "measured: 512.5 W a GPU" in page
+    assert "measured: 512.5 W per GPU" in page
     assert "(512.5 W a GPU (measured)" in page
 
 
@@ -247,7 +247,7 @@ def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
     entry = factories.entry(gpu, hours_ago=3)
     assert 'id="energy"' not in text_of(admin.get("/nodes/node-001"))
     entry.save()
-    assert "No joules were read here" in text_of(admin.get("/nodes/node-001"))
+    assert "Energy was not measured here" in text_of(admin.get("/nodes/node-001"))
     entry.energy_j = 3_600_000.0
     entry.save()
 

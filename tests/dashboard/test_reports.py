@@ -126,7 +126,7 @@ def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_wi
     # $4 over nlp, vision and jobs without a team: 1.33 each, the odd cent's part to the first
     assert "spread evenly over the teams" in statement
     assert "$9.00 $1.33 $10.33" in statement
-    assert "No joules were read here" in statement
+    assert "Energy was not measured here" in statement
     assert "$4.00 $1.33 $5.33" in fleet
     assert '<option value="even" selected>' in tight(text_of(admin.get("/settings/months")))
 

@@ -99,7 +99,7 @@ class TestList:
         assert f"{watch(silent)}?days=30" not in text(admin.get("/alerts/rules"))
         shown = text(admin.get(watch(silent)))
         assert "Back-test" not in shown
-        assert f"It can’t be tried on history. {condition_named(condition).no_history}" in shown
+        assert f"Can’t be back-tested. {condition_named(condition).no_history}" in shown
 
 
 @pytest.mark.usefixtures("_idle_jobs")
@@ -109,7 +109,7 @@ class TestBackTest:
 
         assert "In the last 30 days: 2 incidents, 2 people," in shown
         assert "$3.33" in shown
-        assert "nothing was left out for missing telemetry" in shown
+        assert "none left out for missing telemetry" in shown
 
     def test_is_of_the_values_in_the_form_and_saves_nothing(self, admin, job_rule):
         shown = text(admin.get(f"{watch(job_rule)}?days=30&minutes=50"))
@@ -137,7 +137,7 @@ class TestBackTest:
         shown = text(admin.get(f"{watch(job_rule)}?days=1"))
 
         assert "In the last day: 0 incidents" in shown
-        assert "It would have notified nobody" in shown
+        assert "No incident would have opened" in shown
 
     def test_marks_what_people_said_of_those_that_were(self, admin, job_rule):
         since_ms = to_ms(NOW) - 5 * HOUR_MS

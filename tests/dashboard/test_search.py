@@ -66,7 +66,7 @@ def test_every_page_of_the_rail_and_of_settings_is_found(admin):
 
     known = {reverse(place.name) for place in PLACES}
 
-    assert linked - known == {"/"}
+    assert linked - known == {"/", "/search"}
 
 
 def test_pages_of_others_and_what_is_not_seen_are_not_found(fleet):
@@ -83,7 +83,7 @@ def test_what_is_typed_is_answered_in_a_list_that_keys_go_through(admin, fleet):
     assert '<a href="/jobs?user=priya" data-hit>' in part
     assert "csrf" not in part
     assert admin.get("/search/quick?q=priya&limit=3").status_code == 422
-    assert "Nothing has that name" in admin.get("/search/quick?q=zz").content.decode()
+    assert "No match" in admin.get("/search/quick?q=zz").content.decode()
 
 
 def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
@@ -113,7 +113,7 @@ def test_who_is_lost_has_the_rail_and_the_search(admin):
     page = admin.get("/nodes/nowhere").content.decode()
 
     assert 'id="search"' in page
-    assert "There is nothing here" in page
+    assert "Page not found" in page
 
 
 def test_nothing_that_is_looked_for_is_no_error(admin):

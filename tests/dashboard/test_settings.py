@@ -83,7 +83,7 @@ def test_a_form_without_its_csrf_token_is_refused_with_a_page():
     response = client.post("/settings/organisation", {"name": "x", "time_zone": "UTC"})
 
     assert response.status_code == 403
-    assert "This form is too old" in text_of(response)
+    assert "This form has expired" in text_of(response)
 
 
 def test_a_viewer_reads_the_settings_without_buttons(viewer):

@@ -128,7 +128,7 @@ class TestSilences:
         one.refresh_from_db()
         assert one.ends_at == NOW
         assert "No silence is active" in text(admin.get("/alerts/silences"))
-        assert "<h2>Over</h2>" in text(admin.get("/alerts/silences"))
+        assert "<h2>Expired</h2>" in text(admin.get("/alerts/silences"))
 
     def test_an_incidents_page_leads_here_with_the_form_filled_in(self, admin):
         page = text(admin.get(f"/incidents/{incident().pk}"))
@@ -273,12 +273,12 @@ class TestMyNotifications:
         assert not Preference.objects.exists()
 
     def test_the_page_says_how_the_reader_is_reached(self, viewer):
-        assert "nobody can reach you yet" in text(viewer.get("/me"))
+        assert "you can’t be notified yet" in text(viewer.get("/me"))
 
         User.objects.filter(username="vera").update(email="vera@there.example")
         Channel.objects.create(kind="email", name="mail", config=b"", created_at=NOW)
 
-        assert "you are reached as <b>vera@there.example</b> by mail" in text(viewer.get("/me"))
+        assert "you are notified as <b>vera@there.example</b> by mail" in text(viewer.get("/me"))
 
     def test_what_fires_of_the_reader_stands_first(self, viewer):
         vera = User.objects.get(username="vera")

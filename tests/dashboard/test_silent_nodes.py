@@ -30,7 +30,7 @@ def test_the_overview_says_which_nodes_are_silent_since_when(admin):
 
     page = text_of(admin.get("/"))
 
-    assert "<b>2 nodes are silent</b>, unobserved and on the bill:" in page
+    assert "<b>2 nodes are silent</b>, unobserved and still billed:" in page
     assert '<a href="/nodes/gpu-01">gpu-01</a>(2 GPUs) since' in tight(page)
     assert '<a href="/nodes/gpu-02">gpu-02</a>(1 GPU) since' in tight(page)
     assert page.index("gpu-01</a>") < page.index("gpu-02</a>")
@@ -62,7 +62,7 @@ def test_a_nodes_page_its_gpus_and_the_fleet_say_that_it_is_silent(admin, silent
         for page in ("/nodes/gpu-01", f"/gpus/{on.uuid}", "/fleet?view=table", "/nodes/gpu-02")
     )
 
-    since = "<b>Silent since Fri 20 Nov, 11:54</b>: not observed since then, and on the bill."
+    since = "<b>Silent since Fri 20 Nov, 11:54</b>: not observed since then, and still billed."
     assert [since in page for page in (node, gpu)] == [is_said, is_said]
     assert ("silent since Fri 20 Nov, 11:54: not observed" in fleet) == is_said
     # who holds it is told as of then

@@ -44,7 +44,7 @@ def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october)
     assert "Total 3.00 $9.00" in page
     assert "2026-09 $8.00" in page
     assert "+13 %" in page  # 9 ÷ 8 = 1.125
-    assert "free capacity is a line of its own" in page
+    assert "free capacity is a separate line" in page
     assert "not approved yet" in page
 
 

@@ -93,7 +93,7 @@ def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(
     first, _ = factories.gpu(node), factories.gpu(node, index=1)
 
     page = text_of(admin.get("/"))
-    assert "<b>The newest minutes are not judged yet.</b>" in page
+    assert "<b>The latest minutes are still being processed.</b>" in page
     assert "2 GPUs, not judged yet" in page
     assert ("0 allocated" in page, "of 2 allocated" in page, "No GPU is idle" in page) == (
         False,
@@ -161,7 +161,7 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
 def test_the_job_page_counts_only_its_own_time(small):
     page = tight(text_of(small.get("/jobs/slurm/della/4711")))
 
-    assert "<h2>33 % of its GPU time was wasted</h2>" in page
+    assert "<h2>33 % of its observed GPU time was wasted</h2>" in page
     assert '<span title="$6.000000">$6.00</span>' in page
     assert "node-001 · 0" in page
 
@@ -360,7 +360,7 @@ def test_what_is_not_there_is_a_designed_404(admin, address):
     response = admin.get(address)
 
     assert response.status_code == 404
-    assert "There is nothing here" in text_of(response)
+    assert "Page not found" in text_of(response)
 
 
 @pytest.mark.parametrize("address", ["/", "/fleet", "/jobs", "/waste", "/charts/spend?as=table"])
@@ -467,7 +467,7 @@ def test_the_welcome_makes_a_command_only_when_asked(admin):
     page = text_of(admin.post("/welcome"))
 
     assert "install.sh | { echo FLEETWATCH_TOKEN=fw_" in page
-    assert "Waiting for the first window" in page
+    assert "Waiting for the first data" in page
 
 
 def test_a_viewer_makes_no_command(viewer):

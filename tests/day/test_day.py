@@ -158,7 +158,7 @@ def test_a_leads_silence_keeps_it_from_everybody_and_the_page_says_so(told):
     for place in (JONAS, NLP, OPS, AMARA):
         assert not [each for each in alerts(told, "16:02", place) if "h100-04" in each]
     for page in ("jonas incident h100-04", "jonas alerts 14:34"):
-        assert "Told to nobody: silence until" in told.pages[page]
+        assert "Nobody notified: silence until" in told.pages[page]
         assert "a deadline on Friday" in told.pages[page]
 
 
@@ -191,7 +191,7 @@ def test_only_whose_it_is_who_leads_the_team_and_operators_act_on_it(told, who, 
     page = told.pages[f"{who} alerts 09:46"]
 
     assert "a100-03" in page
-    assert ("All on this page" in page) is may_act
+    assert ("Select all on this page" in page) is may_act
 
 
 def test_who_is_whose_page(told):

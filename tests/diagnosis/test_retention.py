@@ -1,4 +1,4 @@
-"""What goes by age, and what stays: causes with the ledger's entries, findings with the last of
+"""Retention periods, and what stays: causes with the ledger's entries, findings with the last of
 their causes.
 """
 

@@ -1,4 +1,4 @@
-"""Names by rules: an admin sees whom one would make which Unix user, then sets it."""
+"""Name rules: an admin sees whom one would make which Unix user, then sets it."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
