@@ -21,9 +21,7 @@ from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
 TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
-NO_HISTORY = (
-    "Nothing is known of a day with dollars in the last four weeks: there is nothing to go by yet."
-)
+NO_HISTORY = "Not enough history for a forecast yet: no full day with costs in the last four weeks."
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
 NEW = "Under two weeks of history: the range is a guess."

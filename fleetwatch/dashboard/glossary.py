@@ -32,8 +32,8 @@ TERMS = (
     Term(
         "cause",
         "Cause",
-        "Why time was wasted: one for each GPU and five minutes, by the first rule that holds, with"
-        " the numbers that it rests on.",
+        "Why time was wasted: one for each GPU and five minutes, by the first rule that matches,"
+        " with the numbers that it rests on.",
         "causes",
     ),
     Term(

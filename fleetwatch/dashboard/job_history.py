@@ -13,7 +13,7 @@ VOICES = {
     Voice.CLAIM: "by the environment of its processes",
     Voice.BOOKS: "by its scheduler or engine",
     Voice.IMPORT: "by an import of accounting",
-    Voice.CLUSTER: "by the books of the cluster",
+    Voice.CLUSTER: "by the cluster's scheduler",
     Voice.CLUSTER_IMPORT: "by the accounting of the cluster",
 }
 # Fact -> its name on the page, in the order in which people read them.

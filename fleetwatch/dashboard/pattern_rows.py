@@ -23,10 +23,10 @@ PAGE_SIZE = 25
 PATTERN = "pattern"
 GROUPINGS = (PATTERN, "finding")
 WHEN = {
-    "": ("All", "whatever became of them"),
-    patterns.NOW: ("Burning now", "seen in the last 30 minutes, in a job that has not ended"),
-    patterns.HABIT: ("Habits", "of several runs, or of a job that has not ended; not now"),
-    patterns.ONCE: ("Ended once", "of one job, which is over"),
+    "": ("All", "in any state"),
+    patterns.NOW: ("Wasting now", "seen in the last 30 minutes, in a job that has not ended"),
+    patterns.HABIT: ("Recurring", "in several runs, or in a job that has not ended; not right now"),
+    patterns.ONCE: ("One-off", "in one job, which has ended"),
 }
 
 

@@ -36,8 +36,8 @@ MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 MAX_DELIVERIES = 10
 FREE_WAYS = {
-    OWN_LINE: "a line of its own",
-    PROPORTIONAL: "spread by dollars",
+    OWN_LINE: "a separate line",
+    PROPORTIONAL: "spread by cost",
     EVEN: "spread evenly",
 }
 

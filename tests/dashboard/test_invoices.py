@@ -91,7 +91,7 @@ def test_another_file_replaces_only_when_that_is_said(admin, fleet):
     assert refused.status_code == 422
     assert "say that this one replaces it" in text_of(refused)
     assert "Replaced: 1 row," in text_of(sent(admin, b"sku,amount\np5,5\n", replace="on"))
-    assert "This very file stands already." in text_of(sent(admin, b"sku,amount\np5,5\n"))
+    assert "This very file was imported already." in text_of(sent(admin, b"sku,amount\np5,5\n"))
 
 
 def test_what_is_wrong_in_a_file_is_told_by_line_and_field(admin):

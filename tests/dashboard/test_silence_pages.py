@@ -54,7 +54,7 @@ class TestSilences:
         answer = admin.post("/alerts/silences/add", wanted | OF_NODE)
 
         assert answer.status_code == 422
-        assert "Nobody is called that any more." in answer.content.decode()
+        assert "Nobody has that name any more." in answer.content.decode()
         assert not Silence.objects.exists()
 
     def test_each_says_what_it_mutes_until_when_and_why(self, admin):

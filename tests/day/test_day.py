@@ -170,7 +170,7 @@ def test_beyond_the_number_a_day_it_waits_for_the_morning(told):
 
 
 def test_what_she_acknowledges_on_her_page_goes_no_further(told):
-    assert "Acknowledged: nobody else is told." in told.pages["priya acknowledged"]
+    assert "Acknowledged: nobody else is notified." in told.pages["priya acknowledged"]
     for place in (NLP, OPS):
         assert not [each for each in alerts(told, "Tuesday 07:03", place) if "h100-07" in each]
 

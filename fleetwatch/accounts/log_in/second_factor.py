@@ -125,7 +125,7 @@ def require(respond: Respond) -> Respond:
         owes = request.session.get(OWED) and not request.path.startswith(OPEN)
         if not owes or not is_required():
             return respond(request)
-        messages.info(request, "Your organisation asks for a second factor: add one, please.")
+        messages.info(request, "Your organisation requires a second factor: add one, please.")
         return redirect("mfa_index")
 
     return answer

@@ -41,12 +41,12 @@ class MapMetric:
 METRICS = {
     metric.name: metric
     for metric in (
-        MapMetric("state", "State", "the state that took most of the time"),
+        MapMetric("state", "State", "the state with the most time"),
         MapMetric("util", "Utilisation", "share of time with a kernel running"),
         MapMetric("power", "Power", "board power ÷ power limit"),
         MapMetric("memory", "Memory", "memory used ÷ memory"),
         MapMetric("cost", "Cost", "dollars", is_money=True),
-        MapMetric("waste", "Waste", "dollars wasted, certain and probable", is_money=True),
+        MapMetric("waste", "Waste", "dollars wasted (certain and probable)", is_money=True),
     )
 }
 

@@ -8,7 +8,7 @@ from fleetwatch.accounts.services import MAX_DAYS, READ, WRITE, create_api_token
 from fleetwatch.dashboard.forms.asked import Asked, Done
 from fleetwatch.dashboard.showing import Context
 
-SCOPES = {READ: "only read", WRITE: "read, and decide about findings"}
+SCOPES = {READ: "read only", WRITE: "read, and act on findings"}
 DAYS = 90  # proposed
 
 

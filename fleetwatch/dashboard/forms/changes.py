@@ -37,14 +37,14 @@ from fleetwatch.reports import statement_choices
 
 MAX_TTL_DAYS = 366
 SECOND_FACTOR = {
-    "everybody": "Everybody is asked for a second factor, who is logged in already too.",
-    "each": "A second factor is up to each person.",
+    "everybody": "Everybody now needs a second factor, including who is logged in already.",
+    "each": "A second factor is now optional.",
 }
 
 OTHERS_SHOWN = {
     OthersShown.EVERYTHING: "Everybody sees everything.",
-    OthersShown.OWN_TEAMS: "Engineers and leads see what is of their teams, and their own jobs.",
-    OthersShown.PSEUDONYMS: "Engineers and leads see the sums of all, and others under pseudonyms.",
+    OthersShown.OWN_TEAMS: "Engineers and leads now see only their own teams and jobs.",
+    OthersShown.PSEUDONYMS: "Engineers and leads now see totals, and others under pseudonyms.",
 }
 
 
@@ -155,7 +155,7 @@ def set_access(asked: Asked) -> Done:
         raise RefusedFieldError("Choose one of the two.", field="second_factor")
     shown = asked.text("others_shown") or organisation().others_shown
     if asked.text("others_shown") and shown not in OTHERS_SHOWN:
-        raise RefusedFieldError("Choose one of the list.", field="others_shown")
+        raise RefusedFieldError("Choose one from the list.", field="others_shown")
     with transaction.atomic():
         second_factor.set_required(whose == "everybody")
         visibility.set_others_shown(shown)

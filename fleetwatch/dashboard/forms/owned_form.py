@@ -26,29 +26,29 @@ class Field:
 FIELDS = (
     Field(
         "server_usd",
-        "A server costs, $",
+        "Price of a server, $",
         "",
         0,
         100_000_000,
-        "with its GPUs, as it was bought",
+        "with its GPUs, as bought",
     ),
-    Field("gpus_per_server", "GPUs in it", "8", 1, 1024),
-    Field("years", "Written off over years", "4", Decimal("0.1"), 30),
+    Field("gpus_per_server", "GPUs per server", "8", 1, 1024),
+    Field("years", "Depreciation, years", "4", Decimal("0.1"), 30),
     Field(
         "gpu_w",
-        "Watts of a GPU",
+        "Power per GPU, W",
         "",
         0,
         10_000,
-        "empty: as measured by its joule counter",
+        "empty: as measured",
     ),
     Field(
         "host_w",
-        "Watts of the server without GPUs",
+        "Power of the server without GPUs, W",
         "0",
         0,
         100_000,
-        "NVML does not see it: your assumption",
+        "not measured by NVML: your assumption",
     ),
     Field(
         "pue",
@@ -59,15 +59,15 @@ FIELDS = (
         "1.56: average of Uptime Institute's survey of 2024",
     ),
     Field("usd_per_kwh", "$ per kWh", "", 0, 100),
-    Field("rack_usd_per_month", "Rack, $ a month and server", "0", 0, 10_000_000),
+    Field("rack_usd_per_month", "Rack, $ per server and month", "0", 0, 10_000_000),
     Field(
         "network_usd_per_month",
-        "Network, $ a month and server",
+        "Network, $ per server and month",
         "0",
         0,
         10_000_000,
     ),
-    Field("staff_usd_per_month", "Staff, $ a month and server", "0", 0, 10_000_000),
+    Field("staff_usd_per_month", "Staff, $ per server and month", "0", 0, 10_000_000),
 )
 
 
@@ -108,5 +108,5 @@ def _what_is_wrong(field: Field, text: str) -> str:
     if text:
         return f"A number from {field.low:,} to {field.high:,}, please."
     if field.name == "gpu_w":
-        return "Nobody read joules of this model: how many watts, please?"
+        return "The energy of this model was not measured: how many watts, please?"
     return "How much, please?"

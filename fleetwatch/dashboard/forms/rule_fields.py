@@ -119,18 +119,21 @@ def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
     """By name what the field is called, and what is said of it."""
     bounds = f"{watched.low:g} to {watched.high:g}"
     threshold = {"threshold": (f"Threshold, {watched.unit}", bounds)}
-    until = f"{watched.clears} the threshold; empty: as soon as it is not at it"
-    clear = {"clear": (f"Over again at, {watched.unit}", until)}
+    until = f"{watched.clears} the threshold; empty: as soon as the threshold is no longer met"
+    clear = {"clear": (f"Resolves at, {watched.unit}", until)}
     return (
         (threshold if watched.unit else {})
         | (clear if watched.clears else {})
         | {
-            "minutes": ("For minutes", "how long it must be so"),
-            "coverage": ("Of that time seen, %", "less is missing telemetry, which never fires"),
-            "grace_minutes": (
-                "Not judged at the start, minutes",
-                "of a job, or whatever it watches",
+            "minutes": ("For minutes", "how long it has to last"),
+            "coverage": (
+                "Observed share of that time, %",
+                "with less, telemetry is missing and nothing fires",
             ),
-            "clear_minutes": ("Over after minutes", "for so long it must no longer be so"),
+            "grace_minutes": (
+                "Ignored at the start, minutes",
+                "of a job, or of what else it watches",
+            ),
+            "clear_minutes": ("Resolves after minutes", "how long it has to be over"),
         }
     )

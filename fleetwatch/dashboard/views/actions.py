@@ -119,7 +119,7 @@ def _fields(policy: Policy) -> list[PolicyField]:
     words = kind_of(policy.rule.condition).words
     of_all = f"what the GPUs of all {words.thing}s {words.done} within an hour cost an hour"
     many = f"{words.thing.capitalize()}s an hour at most"
-    week = "the first week always is one; it begins when it is switched on"
+    week = "always for the first week, from when it is switched on"
     return [
         PolicyField("first_wait_minutes", "First wait, min", first, "after the first warning"),
         PolicyField("second_wait_minutes", "Second wait, min", second, "after the second one"),
@@ -146,7 +146,7 @@ def add_action_policy(request: HttpRequest) -> HttpResponse:
     except RefusedFieldError as error:
         context = _listed(asked.now) | {"errors": {error.field: str(error)}}
         return page(request, read_period(request), "dashboard/actions.html", "alerts", context)
-    messages.success(request, "Made, switched off. Say what it is about, and how long it waits.")
+    messages.success(request, "Created, switched off. Set whom it is for and how long it waits.")
     return redirect("action_policy", policy.pk)
 
 
@@ -167,7 +167,7 @@ def _set(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     terms = _read_terms(terms_of_policy(policy), asked)
     changed = action_policies.set_policy(policy, terms, by=asked.user, now=asked.now)
     is_rehearsed_anew = changed.rehearsed_from == asked.now
-    return changed, "Saved; its week of dry run begins anew." if is_rehearsed_anew else "Saved."
+    return changed, "Saved; its week of dry run starts again." if is_rehearsed_anew else "Saved."
 
 
 def _switch_on(policy: Policy, asked: Asked) -> tuple[Policy, str]:
@@ -179,7 +179,7 @@ def _switch_on(policy: Policy, asked: Asked) -> tuple[Policy, str]:
 
 def _switch_off(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     changed = _switched(policy, asked, is_enabled=False)
-    return changed, "Switched off: nothing is done any more, and nobody is warned."
+    return changed, "Switched off: it no longer warns or acts."
 
 
 def _switched(policy: Policy, asked: Asked, *, is_enabled: bool) -> Policy:
@@ -191,7 +191,7 @@ def _switched(policy: Policy, asked: Asked, *, is_enabled: bool) -> Policy:
 
 def _remove(policy: Policy, asked: Asked) -> tuple[Policy, str]:
     action_policies.remove_policy(policy, by=asked.user, now=asked.now)
-    return policy, "Removed; what it did stays in the history."
+    return policy, "Removed; its history is kept."
 
 
 CHANGES: Mapping[str, Change[Policy]] = {

@@ -30,7 +30,7 @@ TABS = {
     "resolved": "Resolved",
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
-SORTS = {"newest": "latest fired first", "dearest": "dearest first"}
+SORTS = {"newest": "latest first", "dearest": "most expensive first"}
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
 
 

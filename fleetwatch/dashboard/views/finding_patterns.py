@@ -39,7 +39,7 @@ BULK = {
     "reopen": "open again",
 }
 TELL = "tell"
-NOTHING = "Nothing was ticked that this list still has."
+NOTHING = "Nothing ticked is still in this list."
 
 
 @require_POST

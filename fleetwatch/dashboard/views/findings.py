@@ -65,10 +65,10 @@ MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
 PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "after", *PERIOD)
 _DONE = {
     "accept": "Accepted: somebody will change it.",
-    "dismiss": "Dismissed; it stays findable under Dismissed.",
+    "dismiss": "Dismissed; find it again under Dismissed.",
     "snooze": "Snoozed; it comes back by itself.",
     "assign": "Assigned.",
-    "fixed": "Marked as fixed: the next runs will show what it brought.",
+    "fixed": "Marked as fixed: the next runs will show the effect.",
     "reopen": "Open again.",
     "confirm": "Thank you: the diagnosis was right.",
     "reject": "Thank you: the diagnosis was wrong, and why is written down.",

@@ -53,12 +53,12 @@ NEXT_WORKDAY = "workday"
 SNOOZES = {"1": "1 hour", "4": "4 hours", "24": "1 day", "168": "1 week"}
 JUSTIFIED = {"1": "for a day", "7": "for a week", "30": "for 30 days"}
 DONE = {
-    "ack": "Acknowledged: nobody else is told.",
+    "ack": "Acknowledged: nobody else is notified.",
     "snooze": "Snoozed; it comes back by itself.",
-    "unsnooze": "The snooze is taken back: people are told again within a minute.",
-    "resolve": "Resolved by hand: nobody hears more of it.",
+    "unsnooze": "Snooze ended: people are notified again within a minute.",
+    "resolve": "Resolved by hand: nobody is notified of it any more.",
     "assign": "Assigned.",
-    "not_waste": "Thank you: it is not told until then, and the reason is written down.",
+    "not_waste": "Thank you: nobody is notified of it until then, and the reason is recorded.",
     "fixed": "Thank you: fixed, and the rule was right.",
 }
 # what can be done to several at once, as it is called once it is done

@@ -93,7 +93,7 @@ def _import(asked: _Asked) -> str:
         replace=asked.text("replace") == "on",
     )
     if not done.is_new:
-        return "This very file stands already."
+        return "This very file was imported already."
     return (
         f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,}"
         f" row{'' if done.rows == 1 else 's'}, {numbers.cents(done.usd)}."

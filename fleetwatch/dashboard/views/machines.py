@@ -161,7 +161,8 @@ def remove_node(request: HttpRequest, name: str) -> HttpResponse:
         ingest.remove_node(name, reason=reason, by=request.user.get_username(), now=timezone.now())
         messages.success(
             request,
-            f"{name} is off the bill as of its last window, and comes back by reporting again.",
+            f"{name} is no longer billed from its last data on."
+            " It comes back when it reports again.",
         )
     return redirect("node", name=name)
 

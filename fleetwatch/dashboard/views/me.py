@@ -69,7 +69,7 @@ def claim(request: HttpRequest) -> HttpResponse:
     name = Name(asked.text("system"), asked.text("name"), asked.text("cluster"))
     try:
         if name.system not in CLAIMED:
-            raise RefusedFieldError("Choose one of the list.", field="system")
+            raise RefusedFieldError("Choose one from the list.", field="system")
         give_name(asked.user, name, source=Identity.Source.CLAIM, now=asked.now)
     except RefusedFieldError as error:
         return _page(request, action="claim", errors={error.field: str(error)})
@@ -86,7 +86,7 @@ def set_notifications(request: HttpRequest) -> HttpResponse:
         notification_form.save(read_form(request))
     except RefusedFieldError as error:
         return _page(request, action="hear", errors={error.field: str(error)})
-    messages.success(request, "Saved: that is how you hear of things from now on.")
+    messages.success(request, "Saved: this is how you are notified from now on.")
     return redirect(f"{reverse('me')}#notifications")
 
 

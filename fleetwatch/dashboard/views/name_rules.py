@@ -45,7 +45,7 @@ def name_rules(request: HttpRequest) -> HttpResponse:
 @never_cache
 def drop(request: HttpRequest, pk: int) -> HttpResponse:
     drop_rule(get_object_or_404(NameRule, pk=pk), now=read_form(request).now)
-    messages.success(request, "The rule is gone, and the names that it alone gave.")
+    messages.success(request, "The rule is removed, and so are the names that it alone gave.")
     return redirect("name_rules")
 
 

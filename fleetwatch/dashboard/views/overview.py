@@ -41,8 +41,8 @@ from fleetwatch.reports.day_change import day_change
 TOP = 6
 TOP_SAVINGS = 4
 PATTERN_LISTS = {
-    NOW: ("Burning now", "No job that runs now wastes for a cause that is known."),
-    HABIT: ("Habits", "Nothing came back in several runs."),
+    NOW: ("Wasting now", "No running job wastes time for a known cause."),
+    HABIT: ("Recurring", "No waste recurred over several runs."),
 }
 WORST_GPUS = 10
 MAX_SILENT = 5

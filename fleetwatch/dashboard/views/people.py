@@ -61,7 +61,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     invitation = get_object_or_404(Invitation, pk=pk, accepted_by=None, revoked_at=None)
     writes.withdraw(invitation, now=read_form(request).now)
-    messages.success(request, "The invitation was withdrawn: its link makes no account any more.")
+    messages.success(request, "The invitation was withdrawn: its link no longer works.")
     return redirect("people")
 
 
@@ -197,9 +197,9 @@ def _invite(asked: Asked) -> Done:
         address,
         Message(
             title=f"{asked.by} invites you to FleetWatch",
-            summary="FleetWatch shows what your GPU jobs cost and what of it was wasted.",
+            summary="FleetWatch shows what your GPU jobs cost and how much of it was wasted.",
             url=link,
-            text="The link makes your account, once, within seven days.",
+            text="The link creates your account, once, within seven days.",
         ),
         now=asked.now,
     )

@@ -28,8 +28,8 @@ from fleetwatch.notify.models import Channel
 MAX_TEAMS = 500
 TEAM = Route.Kind.TEAM
 OF_FLEET = {
-    Route.Kind.OPERATORS: ("Operators", "what nobody before them acknowledged"),
-    Route.Kind.UNOWNED: ("Nobody’s", "what somebody holds whom nobody knows here"),
+    Route.Kind.OPERATORS: ("Operators", "what nobody else acknowledged"),
+    Route.Kind.UNOWNED: ("Nobody’s", "held by a user who is unknown here"),
 }
 
 

@@ -155,12 +155,12 @@ def _set_telling(rule: Rule, asked: Asked) -> tuple[Rule, str]:
 
 def _switch_on(rule: Rule, _: Asked) -> tuple[Rule, str]:
     set_rule(rule, replace(terms_of(rule), is_enabled=True))
-    return rule, f"{rule.name} is switched on: what goes on now is looked at within a minute."
+    return rule, f"{rule.name} is switched on: it is evaluated within a minute."
 
 
 def _switch_off(rule: Rule, _: Asked) -> tuple[Rule, str]:
     set_rule(rule, replace(terms_of(rule), is_enabled=False))
-    return rule, f"{rule.name} is switched off; what it opened is resolved."
+    return rule, f"{rule.name} is switched off; its incidents are resolved."
 
 
 def _copy(rule: Rule, asked: Asked) -> tuple[Rule, str]:
@@ -172,7 +172,7 @@ def _remove(rule: Rule, asked: Asked) -> tuple[Rule, str]:
     name = rule.name
     remove_rule(rule, now=asked.now)
     rule.pk = None
-    return rule, f"{name} was removed; what it opened stays in the history."
+    return rule, f"{name} was removed; its incidents stay in the history."
 
 
 CHANGES: Mapping[str, Change[Rule]] = {

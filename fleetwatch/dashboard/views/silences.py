@@ -47,9 +47,9 @@ LOOKS_BACK = timedelta(days=30)  # for those that are over
 MAX_SHOWN = 200
 USUAL = timedelta(hours=4)
 KINDS = {
-    Silence.Kind.SILENCE: "Silence: nobody is told",
-    Silence.Kind.MAINTENANCE: "Maintenance window: nobody is told",
-    Silence.Kind.EXEMPTION: "Exemption: it may be so, an operator approved",
+    Silence.Kind.SILENCE: "Silence: nobody is notified",
+    Silence.Kind.MAINTENANCE: "Maintenance window: nobody is notified",
+    Silence.Kind.EXEMPTION: "Exemption: allowed, approved by an operator",
 }
 
 
@@ -93,7 +93,7 @@ def end(request: HttpRequest, pk: int) -> HttpResponse:
     seen = seen_by(asked.user, Silence.objects.filter(pk=pk), now=asked.now)
     silence = existing(next(iter(seen), None))
     end_silence(silence.pk, by=asked.user, now=asked.now)
-    messages.success(request, "It is over: what it muted is told again.")
+    messages.success(request, "Ended: what it muted is notified again.")
     return redirect("silences")
 
 
@@ -116,7 +116,7 @@ def _approver(asked: Asked) -> User | None:
     name = asked.text("approved_by")
     approver = User.objects.filter(username=name, is_active=True).first()
     if name and approver is None:
-        raise RefusedFieldError("Nobody is called that any more.", field="approved_by")
+        raise RefusedFieldError("Nobody has that name any more.", field="approved_by")
     return approver
 
 

@@ -160,13 +160,13 @@ def _add(asked: Asked, of: Team, _: str) -> str:
     if channel is None:
         raise RefusedFieldError("Choose a channel, please.", field="channel")
     statement_sending.add_recipient(of, channel, asked.text("address"), now=asked.now, by=asked.by)
-    return "From the next month on it goes there too, as soon as it is computed."
+    return "It is sent there from the next month on, as soon as it is computed."
 
 
 def _drop(asked: Asked, of: Team, _: str) -> str:
     rows = StatementRecipient.objects.select_related("team", "channel").filter(team=of)
     statement_sending.drop_recipient(asked.row(rows))
-    return "Nothing goes there any more."
+    return "Nothing is sent there any more."
 
 
 CHANGES: dict[str, Callable[[Asked, Team, str], str]] = {

@@ -92,8 +92,8 @@ def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
     overdue = telemetry.overdue_batches(now, limit=REFUSED_FROM)
     return [
-        Queue("Hours overdue", overdue_hours(now), "node-hours that are over and not in figures"),
-        Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
+        Queue("Hours overdue", overdue_hours(now), "complete node-hours not in figures yet"),
+        Queue("Hours to post", depth.touched_hours, "node-hours being recomputed"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
         Queue("Batches to seal", overdue, meaning(overdue)),
         Queue("Messages to deliver", waiting_deliveries(), "retries included"),

@@ -50,7 +50,7 @@ MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 NO_STATE = "A cause is of several states: `state` narrows no report by cause."
-SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
+SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
 
 
 @shows("dashboard/waste.html", "waste", "group_by", *SUBJECTS, "free", *PERIOD, needs_gpus=True)
