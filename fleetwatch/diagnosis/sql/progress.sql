@@ -6,8 +6,8 @@ WITH node_day AS (
         posted.versions AS posted,
         diagnosed.versions AS diagnosed,
         day.first_hour,
-        -- most days: each of its hours counts, and twice
-        posted.versions = diagnosed.versions
+        -- most days: each of its hours counts, and twice; or once, where nobody diagnosed any of them
+        COALESCE(posted.versions = diagnosed.versions, true)
             AND day.first_hour BETWEEN %(first_hour)s AND %(end_hour)s - 24 AS is_done
     FROM ledger_nodeday AS posted
     LEFT JOIN diagnosis_diagnosedday AS diagnosed
@@ -17,7 +17,7 @@ WITH node_day AS (
       AND day.first_hour BETWEEN %(first_hour)s - 23 AND %(end_hour)s
 ),
 counted AS (
-    SELECT hours AS posted, hours AS diagnosed
+    SELECT hours AS posted, CASE WHEN diagnosed IS NULL THEN 0 ELSE hours END AS diagnosed
     FROM node_day
     CROSS JOIN LATERAL (SELECT cardinality(array_remove(posted, 0)) AS hours) AS every
     WHERE is_done
@@ -25,7 +25,7 @@ counted AS (
     SELECT count(*), count(*) FILTER (WHERE hour.version = hour.diagnosed)
     FROM node_day
     CROSS JOIN LATERAL unnest(posted, diagnosed) WITH ORDINALITY AS hour (version, diagnosed, place)
-    WHERE is_done IS NOT TRUE
+    WHERE NOT is_done
       AND first_hour + hour.place BETWEEN %(first_hour)s + 1 AND %(end_hour)s
       AND hour.version > 0
 )
