@@ -28,6 +28,7 @@ SETTLED = timedelta(minutes=10)
 # hand alone
 RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
+Groups = tuple[str, ...]  # of figures.selectors.GROUPS
 Wrong = tuple[Any, ...]  # name of a node, start of a day, milliseconds
 LOCK = "costs.sum_days"  # of tasks the turn, of whoever writes sums the lock that he waits for
 
@@ -71,22 +72,29 @@ def wrong_sums(interval: Interval) -> list[Wrong]:
 
 
 def _wrong_spans(day: Interval) -> list[Wrong]:
-    differences = _by_node(day, with_sums=True)
-    differences.subtract(_by_node(day, with_sums=False))
-    off_ms: Counter[int] = Counter()
-    for (node_id, *_), gpu_ms in differences.items():
-        off_ms[node_id] += abs(gpu_ms)
+    """Of the sums of each GPU, and of those of GPUs of one price together, what is off more."""
+    off_ms = _off_ms(day, ("node", "job", "gpu")) | _off_ms(day, ("node", "job"))
     wrong = Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off])
     return sorted((node.name, day.start, off_ms[node.pk]) for node in wrong)
 
 
-def _by_node(day: Interval, *, with_sums: bool) -> Counter[tuple[int, int, str, str]]:
-    """GPU time of the day by node, job, state and tier."""
-    columns = engine.read(LedgerTime(with_sums=with_sums), day, by=("node", "job"))
-    gpu_ms: Counter[tuple[int, int, str, str]] = Counter()
-    for (node, job), cells in by_groups(columns, "node", "job").items():
+def _off_ms(day: Interval, groups: Groups) -> Counter[int]:
+    """By node how far its sums of these groups, node first, are from its entries."""
+    differences = _by_group(day, groups, with_sums=True)
+    differences.subtract(_by_group(day, groups, with_sums=False))
+    off_ms: Counter[int] = Counter()
+    for (node_id, *_), gpu_ms in differences.items():
+        off_ms[node_id] += abs(gpu_ms)
+    return off_ms
+
+
+def _by_group(day: Interval, groups: Groups, *, with_sums: bool) -> Counter[tuple[Any, ...]]:
+    """GPU time of the day by these groups, state and tier."""
+    columns = engine.read(LedgerTime(with_sums=with_sums), day, by=groups)
+    gpu_ms: Counter[tuple[Any, ...]] = Counter()
+    for ids, cells in by_groups(columns, *groups).items():
         for cell in cells:
-            gpu_ms[node, job, cell.kind.state, cell.kind.tier] += cell.gpu_ms
+            gpu_ms[*ids, cell.kind.state, cell.kind.tier] += cell.gpu_ms
     return gpu_ms
 
 

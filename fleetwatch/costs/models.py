@@ -308,7 +308,12 @@ class SummedDay(models.Model):
         max_length=32, help_text="digest of which GPUs of the node have one price"
     )
     spans = models.BinaryField(
-        help_text="of each GPU, holder and kind of time, as ledger_spans.py reads it"
+        help_text="of each GPU, holder and kind of time, as state_spans.py packs it"
+    )
+    alike_spans = models.BinaryField(
+        null=True,
+        help_text="the same of GPUs of one price together, each under the one that stands for them;"
+        " NULL = not summed yet",
     )
 
     class Meta:

@@ -32,12 +32,18 @@ class Asked:
     steps: Sequence[datetime]  # where each begins; none = one step
     limits: Limits
     node_ids: list[int] | None  # on which it may lie; None = any
+    by: Collection[str]
     zone: ZoneInfo
 
     @property
     def is_of_fleet(self) -> bool:
         """Whether it may lie on any node."""
         return self.node_ids is None
+
+    @property
+    def of_gpus(self) -> bool:
+        """Whether GPUs are told apart; else one may stand for others of its price."""
+        return "gpu" in self.by or self.limits["gpu_ids"] is not None
 
     def within(self, interval: Interval) -> dict[str, Any]:
         """The parameters of a statement that reads whole cuts."""
@@ -54,6 +60,7 @@ class Asked:
             "node_ids": self.node_ids,
             "job_id": self.limits["job_id"],
             "gpu_ids": self.limits["gpu_ids"],
+            "of_gpus": self.of_gpus,
         }
 
     def step_and_era(self, moment: datetime) -> tuple[int, int]:
@@ -100,7 +107,7 @@ def read(
     steps = boundaries.steps(whole, step, organisation_zone) if step else []
     with one_view():
         node_ids = _node_ids(vocabulary, whole, limits)
-        asked = Asked(eras(whole, facts), step, steps, limits, node_ids, organisation_zone)
+        asked = Asked(eras(whole, facts), step, steps, limits, node_ids, by, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
         at_prices = priced(spans, asked.eras, facts, is_of_fleet=asked.is_of_fleet)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]

@@ -44,7 +44,7 @@ class Columns(Generic[Label]):
     label: Ints  # place in labels
     prices: Sequence[Price]
     price: Ints  # place in prices
-    gpu: Ints  # ids
+    gpu: Ints  # ids; where it was not read by GPU, one may stand for others of its price
     job: Ints  # ids; NO_JOB = nobody
     by: Mapping[str, Keys]
     figures: Mapping[str, NDArray[Any]]  # by name, a row for each span

@@ -182,7 +182,12 @@ def _figure(name: str, columns: Columns[Kind], group: Ints, count: int) -> Ints:
 
 
 def gpus(columns: Columns[Kind], group: Ints, count: int) -> Ints:
-    """On how many GPUs each group has time."""
+    """On how many GPUs each group has time.
+
+    Raises ValueError where the columns were not read by GPU: one may stand for others of its price.
+    """
+    if "gpu" not in columns.by:
+        raise ValueError("GPUs are counted of what was read by gpu")
     ids, gpu = numbered(columns.gpu)
     size = max(1, len(ids))
     pairs, _ = numbered(group * size + gpu)

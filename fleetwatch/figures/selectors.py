@@ -179,7 +179,7 @@ class Look:
         return ranking.ranked(self.columns, group_by, names, sort=sort, start=start, size=size)
 
     def gpus(self, group_by: str) -> dict[int, int]:
-        """On how many GPUs each group has time, by its id."""
+        """On how many GPUs each group has time, by its id; it was read by gpu."""
         keys = self.columns.by[group_by]
         counts = ranking.gpus(self.columns, keys.at, len(keys.ids)).tolist()
         return dict(zip(keys.ids.tolist(), counts, strict=True))
@@ -277,7 +277,9 @@ def ranked(
             f"can't rank {group_by!r} by {sort!r}; there is {', '.join(RANKED)} by"
             f" {', '.join(ranking.SORTS)}"
         )
-    return look(interval, group_by, scope=scope).ranked(group_by, size, sort=sort, start=start)
+    counted = {"gpu"} if sort == ranking.GPUS else set()
+    seen = look(interval, *({group_by} | counted), scope=scope)
+    return seen.ranked(group_by, size, sort=sort, start=start)
 
 
 def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wasters:

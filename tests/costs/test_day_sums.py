@@ -61,32 +61,54 @@ def is_read_from_sums(interval=WEEK):
     return found == before
 
 
-def kept():
-    """The spans of every summed day."""
-    return unpacked(
-        [(0, 0, 0, None, bytes(day.spans)) for day in SummedDay.objects.all()], RECORD, KINDS
-    )
+def kept(form="spans"):
+    """The spans of every summed day, in one of their two forms."""
+    days = SummedDay.objects.values_list(form, flat=True)
+    return unpacked([(0, 0, 0, None, bytes(packed)) for packed in days], RECORD, KINDS)
 
 
-def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind():
+def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind_and_one_of_gpus_of_a_price():
     first, second = a_gpu(), a_gpu()
+    dear = a_gpu(model="B200")
     job = a_job()
-    for gpu in (first, second):
+    for gpu in (first, second, dear):
         for hour in range(24):
             counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY + hour * HOUR, energy_j=10.0)
 
     assert sum_days(LATER, 100) == {"days": 1}
 
     told = kept()
-    assert sorted(told.gpu.tolist()) == sorted([first.pk, second.pk])
-    assert told.job.tolist() == [job.pk] * 2
-    assert [KINDS[kind] for kind in told.label] == [("useful", "", False)] * 2
+    assert sorted(told.gpu.tolist()) == [first.pk, second.pk, dear.pk]
+    assert told.job.tolist() == [job.pk] * 3
+    assert [KINDS[kind] for kind in told.label] == [("useful", "", False)] * 3
     assert (told.figures["gpu_ms"].tolist(), told.figures["energy_j"].tolist()) == (
-        [24 * HOUR_MS] * 2,
-        [240.0] * 2,
+        [24 * HOUR_MS] * 3,
+        [240.0] * 3,
     )
+    alike = kept("alike_spans")
+    names = ("gpu_ms", "energy_j", "energy_ms")
+    figures = zip(
+        alike.gpu.tolist(), *(alike.figures[name].tolist() for name in names), strict=True
+    )
+    assert sorted(figures) == [
+        (first.pk, 48 * HOUR_MS, 480.0, 48 * HOUR_MS),
+        (dear.pk, 24 * HOUR_MS, 240.0, 24 * HOUR_MS),
+    ]
+    assert selectors.look(WEEK, "job", "gpu").gpus("job") == {job.pk: 3}
+    with pytest.raises(ValueError, match="read by gpu"):
+        selectors.look(WEEK, "job").gpus("job")
     assert is_read_from_sums()
     assert sum_days(LATER, 100) == {"days": 0}
+
+
+def test_a_day_that_was_summed_of_each_gpu_alone_is_read_so_and_summed_again():
+    counted(a_gpu(), "useful", HOUR_MS, start=MONDAY)
+    sum_days(LATER, 100)
+    SummedDay.objects.update(alike_spans=None)
+
+    assert is_read_from_sums()
+    assert sum_days(LATER, 100) == {"days": 1}
+    assert kept("alike_spans").figures["gpu_ms"].tolist() == [HOUR_MS]
 
 
 def test_every_state_and_tier_of_the_ledger_has_its_place_in_a_span():
@@ -286,14 +308,15 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     assert is_read_from_sums(Interval(first + 10 * DAY, first + 14 * DAY)) or name != "UTC"
 
 
-def test_a_wrong_sum_is_found():
+@pytest.mark.parametrize("form", ["spans", "alike_spans"])
+def test_a_wrong_sum_is_found(form):
     gpu = a_gpu()
     counted(gpu, "useful", HOUR_MS, start=MONDAY)
     sum_days(LATER, 100)
     day = SummedDay.objects.get()
-    day.spans = bytes(day.spans).replace(
-        HOUR_MS.to_bytes(8, "big"), (HOUR_MS - 5).to_bytes(8, "big"), 1
-    )
+    packed = bytes(getattr(day, form))
+    wrong = packed.replace(HOUR_MS.to_bytes(8, "big"), (HOUR_MS - 5).to_bytes(8, "big"), 1)
+    setattr(day, form, wrong)
     day.save()
 
     assert wrong_sums(WEEK) == [("gpu-01", MONDAY, 5)]

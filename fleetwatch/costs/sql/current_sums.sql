@@ -8,7 +8,8 @@ FROM costs_summedday AS summed
 LEFT JOIN ledger_nodeday AS first_day
     ON  first_day.node_id = summed.node_id
     AND first_day.day = (summed.start AT TIME ZONE 'UTC')::date
-WHERE summed.versions = CASE
+-- COALESCE: of an equation Postgres believes that it seldom holds, and would look up days one by one
+WHERE COALESCE(summed.versions = CASE
     WHEN summed.start = date_trunc('day', summed.start, 'UTC')
      AND summed.until = summed.start + interval '24 hours'
     THEN COALESCE(first_day.versions, array_fill(0::bigint, ARRAY[24]))
@@ -27,4 +28,4 @@ WHERE summed.versions = CASE
         summed.start,
         summed.until
     )
-END
+END, false)

@@ -10,6 +10,11 @@ LEFT JOIN costs_current_sum AS current_sum
     AND current_sum.start = day.start
     AND current_sum.until = day.until
     AND current_sum.alike = alike.digest
+    -- of a time before GPUs of one price were summed together
+    AND EXISTS (
+        SELECT FROM costs_summedday AS kept
+        WHERE kept.node_id = node.id AND kept.start = day.start AND kept.alike_spans IS NOT NULL
+    )
 WHERE current_sum.node_id IS NULL
   AND EXISTS (
       SELECT FROM ledger_entry AS entry WHERE entry.node_id = node.id AND entry.start >= day.start AND entry.start < day.until

@@ -91,7 +91,7 @@ def _is_running(request: HttpRequest) -> bool:
 
 def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> Look:
     """What jobs held: those with the text in name or key, and those that run now."""
-    held = costs.look(interval, "job", scope=replace(scope, is_allocated=True))
+    held = costs.look(interval, "job", "gpu", scope=replace(scope, is_allocated=True))
     return held.of("job", job_ids(text=text)).of("job", running_ids() if is_running else None)
 
 

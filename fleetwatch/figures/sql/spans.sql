@@ -3,27 +3,33 @@
 --      sums of days can answer); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
 --      steps (starts of days, or none: in which of them a row lies, from 0 on);
 --      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id, states
---      (of entries; sums of days are read with all of theirs).
+--      (of entries; sums of days are read with all of theirs); of_gpus (whether GPUs are told apart: of days that are summed, else those of
+--      one price are one, which stands for them).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH calendar AS (
     SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
 ),
--- days of nodes whose sums lie in the interval, under one price, and still say what the entries say
-summed AS MATERIALIZED (
-    SELECT current_sum.node_id, current_sum.start, current_sum.until
+-- days of nodes whose sums lie in the interval, and still say what the entries say
+current_day AS MATERIALIZED (
+    SELECT current_sum.node_id, current_sum.start, current_sum.until, alike.digest IS NOT NULL AS is_alike
     FROM costs_current_sum AS current_sum
-    -- its day in the calendar, by its place: to join them compares each sum with each day
-    CROSS JOIN LATERAL (SELECT width_bucket(current_sum.start, %(day_starts)s::timestamptz[]) AS place) AS day
+    LEFT JOIN (SELECT DISTINCT node_id, digest FROM costs_alike WHERE NOT %(of_gpus)s::boolean) AS alike
+        ON alike.node_id = current_sum.node_id AND alike.digest = current_sum.alike
     WHERE %(use_sums)s::boolean
       AND (%(node_ids)s::bigint[] IS NULL OR current_sum.node_id = ANY(%(node_ids)s::bigint[]))
       AND current_sum.start >= %(start)s::timestamptz
       AND current_sum.start < %(end)s::timestamptz
-      AND current_sum.start = (%(day_starts)s::timestamptz[])[day.place]
-      AND current_sum.until <= LEAST((%(day_ends)s::timestamptz[])[day.place], %(end)s::timestamptz)
+),
+-- of these the zone's days (or what of one is over), under one price
+summed AS MATERIALIZED (
+    SELECT current_day.*
+    FROM current_day
+    JOIN calendar ON calendar.start = current_day.start
+    WHERE current_day.until <= LEAST(calendar."end", %(end)s::timestamptz)
       AND NOT EXISTS (
           SELECT FROM unnest(%(moments)s::timestamptz[], %(moved)s::bigint[]) AS change (moment, node_id)
-          WHERE change.moment > current_sum.start AND change.moment < current_sum.until
-            AND (change.node_id IS NULL OR change.node_id = current_sum.node_id)
+          WHERE change.moment > current_day.start AND change.moment < current_day.until
+            AND (change.node_id IS NULL OR change.node_id = current_day.node_id)
       )
 ),
 -- and what of each node's days is read from entries
@@ -43,13 +49,13 @@ open_part AS MATERIALIZED (
 SELECT open_part.node_id, told.step, told.era, NULL, told.spans
 FROM open_part
 -- each part by itself, by the index on (node, start): joined freely, few parts may cost a scan of the table; and its groups
--- are few enough to stay in a processor's cache. Words are made a number once per group, and not for each of its entries.
+-- are few enough to stay in a processor's cache.
 CROSS JOIN LATERAL (
     SELECT
         step,
         era,
         string_agg(
-            costs_span(gpu_id, job_id, costs_kind(state, tier, efficiency_source), gpu_ms, energy_j, energy_ms), ''::bytea
+            costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea
         ) AS spans
     FROM (
         SELECT
@@ -59,9 +65,7 @@ CROSS JOIN LATERAL (
                  ELSE width_bucket(entry.start, %(eras)s::timestamptz[]) END AS era,
             entry.gpu_id,
             entry.job_id,
-            entry.state,
-            entry.tier,
-            entry.efficiency_source,
+            costs_kind(entry.state, entry.tier, entry.efficiency_source) AS kind,
             sum(entry.gpu_ms)::bigint AS gpu_ms,
             sum(entry.energy_j) AS energy_j,
             COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)::bigint AS energy_ms
@@ -73,10 +77,10 @@ CROSS JOIN LATERAL (
           AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
           AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
         -- the last key is the same for all and of a type that has no order: so these few hundred rows are hashed. Postgres would
-        -- sort them by three words, which takes half as long again, because it believes that costs no more.
-        GROUP BY 1, 2, 3, 4, 5, 6, 7, '0'::xid
+        -- sort them, which takes longer, because it believes that costs no more.
+        GROUP BY 1, 2, 3, 4, 5, '0'::xid
     ) AS part
-    GROUP BY step, era
+    GROUP BY step, era, '0'::xid
 ) AS told
 UNION ALL
 SELECT
@@ -84,6 +88,10 @@ SELECT
     width_bucket(summed.start, %(steps)s::timestamptz[]) - 1,
     width_bucket(summed.start, %(eras)s::timestamptz[]),
     NULL,
-    kept.spans
+    -- not joined: Postgres would keep each of these large rows for the next that asks for it
+    (
+        SELECT CASE WHEN summed.is_alike THEN COALESCE(kept.alike_spans, kept.spans) ELSE kept.spans END
+        FROM costs_summedday AS kept
+        WHERE kept.node_id = summed.node_id AND kept.start = summed.start
+    )
 FROM summed
-JOIN costs_summedday AS kept ON kept.node_id = summed.node_id AND kept.start = summed.start
