@@ -166,8 +166,12 @@ for _alias, _database in DATABASES.items():
         "tcp_user_timeout": 10_000,  # ms
         **_database["OPTIONS"],
     }
-    if _statement_s and not BEHIND_POOLER:
-        _database["OPTIONS"]["options"] = f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"
+    if not BEHIND_POOLER:
+        # compiled for one execution, a month's figures take twice as long
+        _options = f"-c jit=off {_database['OPTIONS'].get('options', '')}"
+        if _statement_s:
+            _options += f" -c statement_timeout={_statement_s}s -c lock_timeout=5s"
+        _database["OPTIONS"]["options"] = _options.strip()
     if _pool:
         # after so many seconds without a connection a request answers 503 and a task fails:
         # neither hangs; of a replica the primary is asked instead

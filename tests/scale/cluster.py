@@ -66,7 +66,7 @@ listen web
 PGBOUNCER = """
 [databases]
 fleetwatch = host={balancer} port=5432
-fleetwatch_web = host={balancer} port=5432 dbname=fleetwatch connect_query='SET statement_timeout = 30000; SET lock_timeout = 5000'
+fleetwatch_web = host={balancer} port=5432 dbname=fleetwatch connect_query='SET jit = off; SET statement_timeout = 30000; SET lock_timeout = 5000'
 [pgbouncer]
 listen_addr = {pooler}
 listen_port = 6432
