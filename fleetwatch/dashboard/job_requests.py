@@ -1,6 +1,6 @@
 """What a job asked for against what it held: as far as its scheduler said it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.dashboard.numbers import UNKNOWN, duration
@@ -8,8 +8,8 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
 
 MINUTE_MS = 60_000
-NOT_SAID = "its scheduler did not say it"
-NOT_KEPT = "not kept for each job"
+NOT_SAID = "Not reported by its scheduler"
+NOT_KEPT = "Use is not kept per job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class RequestLine:
     requested: str
     used: str
     why: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to show of it."""
+        return UNKNOWN not in (self.requested, self.used) or self.requested != self.used
 
 
 def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
@@ -33,6 +38,22 @@ def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
         _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, UNKNOWN),
         _line("Memory", job.labels.get("requested_memory") or UNKNOWN, UNKNOWN),
     ]
+
+
+def notes(lines: Sequence[RequestLine]) -> list[str]:
+    """Why there are dashes, once for all resources that it is true of: "Not reported by its
+    scheduler: GPUs, time limit."
+    """
+    reasons = dict.fromkeys(line.why for line in lines if line.why)
+    return [
+        f"{why}: {', '.join(_inside(line.name) for line in lines if line.why == why)}."
+        for why in reasons
+    ]
+
+
+def _inside(name: str) -> str:
+    """The name within a sentence: "time limit", and still "GPUs"."""
+    return name if name[1].isupper() else name.lower()
 
 
 def _line(name: str, requested: str, used: str) -> RequestLine:

@@ -1,6 +1,5 @@
 """The ledger's policy: its thresholds, and what would change if some of them were others."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
@@ -9,18 +8,23 @@ from typing import Any
 from django.http import HttpRequest
 
 from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.dashboard import threshold_words
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
-from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 
 HOURS = ("1", "6", "24", "168")  # that are judged twice
-HOUR_CHOICES = [(each, f"the last {each} h") for each in HOURS]
+HOUR_CHOICES = [
+    ("1", "the last hour"),
+    ("6", "the last 6 hours"),
+    ("24", "the last 24 hours"),
+    ("168", "the last 7 days"),
+]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
 # the policy in parts, each with the words that its thresholds' names begin with
@@ -33,25 +37,30 @@ PARTS = {
     "Efficiency, power, energy": ("ceiling", "power", "rest", "energy"),
     "Outages": ("revival",),
 }
-_UNIT = re.compile("_(s|w|bytes|bytes_s)$")
+# how a value of each unit may be written
+LIKE = {
+    "s": "a duration like 15 min or 1 h 30 min",
+    "ratio": "a share like 2 %",
+    "bytes": "a size like 300 MiB",
+    "bytes/s": "a rate like 50 MiB/s",
+    "W": "a number of watts",
+    "windows": "a number of windows",
+}
+UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One of the policy's: its value in force, the one that is tried, and why it is there."""
+    """One of the policy's: its value in force, the one that is tried, both as people write them,
+    and why it is there.
+    """
 
     name: str
     label: str
-    unit: str
     reason: str
-    value: float
+    shown: str
     tried: str
     error: str
-
-    @property
-    def shown(self) -> str:
-        """The value in force, without zeros that say nothing."""
-        return f"{self.value:,.10g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +119,10 @@ def read(asked: Mapping[str, str]) -> dict[str, float]:
     """The thresholds as numbers. Raises RefusedFieldError."""
     numbers: dict[str, float] = {}
     for name, text in asked.items():
-        amount = amounts.typed(text)
-        if amount is None:
-            raise RefusedFieldError("A number, please.", field=name)
-        numbers[name] = float(amount)
+        number = threshold_words.read(text, UNITS[name])
+        if number is None:
+            raise RefusedFieldError(f"Not understood: {LIKE[UNITS[name]]}, please.", field=name)
+        numbers[name] = number
     return numbers
 
 
@@ -132,22 +141,15 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
     return {"lines": lines, "interval": interval, "moved": any(line.more_ms for line in lines)}
 
 
-def _label(name: str) -> str:
-    """The name in words, without its unit: that stands beside the value."""
-    return _UNIT.sub("", name).replace("_", " ").capitalize()
-
-
 def _threshold(
     field: Field[Any], in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
 ) -> Threshold:
     name = field.name
-    about = field.metadata
     return Threshold(
         name=name,
-        label=_label(name),
-        unit="" if about["unit"] == "ratio" else about["unit"],
-        reason=about["reason"],
-        value=getattr(in_force, name),
+        label=threshold_words.LABELS[name],
+        reason=field.metadata["reason"],
+        shown=threshold_words.written(getattr(in_force, name), UNITS[name]),
         tried=asked.get(name, ""),
         error=errors.get(name, ""),
     )

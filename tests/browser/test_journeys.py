@@ -178,7 +178,7 @@ def test_the_ml_engineer_goes_from_slack_to_the_cause_the_fix_and_what_it_brough
     expect(page.locator("h1")).to_contain_text("Waits for its input")
     expect(page.locator("main")).to_contain_text("num_workers")
     page.get_by_role("button", name="Fixed").first.click()
-    expect(page.locator("main")).to_contain_text("the next runs will show what it brought")
+    expect(page.locator("main")).to_contain_text("the next runs will show the effect")
 
     days_go_by(4)
     for days_ago in (3, 2, 1):

@@ -59,6 +59,7 @@ def test_while_a_form_is_filled_in_nothing_is_put_in_and_then_it_goes_on(opened:
     opened.goto(opened.url.replace("/alerts", incident))
     asked = []
     opened.on("request", lambda request: asked.append(request.url))
+    opened.get_by_text("More about this incident").click()
     reason = opened.locator("#why-not")
 
     reason.fill("a demo for a customer")

@@ -61,6 +61,7 @@ def test_the_month_ends_from_the_new_rate_to_the_cfos_workbook(browser: Browser,
 
 def change_the_rate(page: Page, site: str) -> None:
     page.goto(f"{site}/pricing")
+    page.get_by_text("Add or change a rate").click()
     page.fill("#rate-usd", "3")
     page.get_by_role("button", name="Show the effect").first.click()
     effect = page.locator("#effect tr", has_text="VISION").locator("td")

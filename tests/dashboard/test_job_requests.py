@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.dashboard.job_requests import NOT_KEPT, NOT_SAID, request_lines
+from fleetwatch.dashboard.job_requests import NOT_KEPT, NOT_SAID, notes, request_lines
 from fleetwatch.jobs.models import Job
 
 HOUR_MS = 3_600_000
@@ -23,3 +23,14 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
     assert (time.requested, time.used) == (shown, "2 h")
     assert (cpus.requested, cpus.used, cpus.why) == ("32", "–", NOT_KEPT)
     assert (memory.requested, memory.why) == ("–", NOT_SAID)
+    assert not memory.is_known
+
+
+def test_why_there_are_dashes_is_said_once():
+    lines = request_lines(Job(labels={"requested_cpus": "32"}), gpus=2, now_ms=2 * HOUR_MS)
+
+    assert notes(lines) == [
+        "Not reported by its scheduler: GPUs, time limit, memory.",
+        "Use is not kept per job: CPUs.",
+    ]
+    assert [line.name for line in lines if line.is_known] == ["GPUs", "CPUs"]

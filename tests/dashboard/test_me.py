@@ -167,8 +167,8 @@ def test_a_claim_waits_and_gives_nothing_until_it_is_confirmed(client, vera, fou
     ("sent", "sentence"),
     [
         ({"system": "unix", "name": ""}, "a name has 1 to 255 characters"),
-        ({"system": "oidc", "name": "x"}, "Choose one of the list"),
-        ({"system": "", "name": "x"}, "Choose one of the list"),
+        ({"system": "oidc", "name": "x"}, "Choose one from the list"),
+        ({"system": "", "name": "x"}, "Choose one from the list"),
     ],
 )
 def test_a_wrong_claim_is_refused(client, vera, sent, sentence):

@@ -26,7 +26,7 @@ def test_a_rule_is_looked_at_set_and_dropped(admin):
     assert Identity.objects.get().cluster == "alps"
 
     gone = text(admin.post(f"{PAGE}/{NameRule.objects.get().pk}/drop", follow=True))
-    assert "The rule is gone" in gone
+    assert "The rule is removed" in gone
     assert not Identity.objects.exists()
 
 

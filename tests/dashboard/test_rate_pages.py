@@ -192,7 +192,7 @@ def test_empty_watts_are_the_measured_ones(admin):
 @pytest.mark.parametrize(
     ("sent", "sentence"),
     [
-        ({"gpu_w": ""}, "Nobody read joules of this model"),
+        ({"gpu_w": ""}, "The energy of this model was not measured"),
         ({"server_usd": ""}, "How much, please?"),
         ({"server_usd": "1e99"}, "A number from 0 to 100,000,000, please."),
         ({"server_usd": "NaN"}, "A number from 0 to 100,000,000, please."),

@@ -120,9 +120,13 @@ def test_a_policy_is_tried_beside_the_one_in_force(october):
     assert "Policy 1, in force" in text(policy)
     shown = [each.name for part in policy.context["parts"] for each in part.thresholds]
     assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
+    assert "Batch job is idle after 15 min" in text(policy)
+    tried = finance.get("/settings/policy?idle_batch_s=20+min&hours=1")
+    assert tried.status_code == 200
+    assert 'value="20 min"' in tried.content.decode()
     refused = finance.get("/settings/policy?idle_batch_s=soon")
     assert refused.status_code == 422
-    assert b"A number, please." in refused.content
+    assert "a duration like 15 min" in refused.content.decode()
 
 
 def test_the_glossary_explains_each_word_once(viewer):

@@ -272,7 +272,7 @@ def _fill(site: Site, who: str, path: str, form: str, **fields: str) -> None:
 def _enter(page: Page, where: str, value: str) -> None:
     box = page.locator(where).first
     if not box.is_visible():
-        page.locator("details:has-text('Set a budget') > summary").first.click()
+        box.locator("xpath=ancestor::details[1]/summary").click()
     if box.evaluate("each => each.tagName") == "SELECT":
         box.select_option(value)
     else:

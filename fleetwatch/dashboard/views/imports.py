@@ -2,7 +2,7 @@
 the same text is imported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods
 
 from fleetwatch.accounts import people_csv, people_imports
 from fleetwatch.accounts.people_imports import ImportedPeople
@@ -23,7 +23,7 @@ from fleetwatch.costs.mapping.rule_terms import GIVES
 from fleetwatch.costs.rates import imports, rate_csv
 from fleetwatch.dashboard.parameters import View, takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import CSV, Context, page
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
 
 
@@ -39,12 +39,23 @@ class Kind:
     difference: str  # template
     columns: tuple[str, ...]
     explained: str  # template
-    example: str
+    example: Mapping[str, str]  # by column, a line as it may be
     max_bytes: int
     look: Callable[..., Any]  # what it says is the template's
     act: Callable[[bytes, datetime, str], Imported | ImportedPeople]  # by whom
     right: Right = Right.MONEY
     section: str = "settings"  # of the rail
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Each column with what the example has there."""
+        return [(column, self.example.get(column, "")) for column in self.columns]
+
+    @property
+    def csv(self) -> str:
+        """A file to begin with: the columns, and the example as its one line."""
+        cells = dict(self.cells)
+        return f"{','.join(cells)}\n{','.join(cells.values())}\n"
 
 
 RATES = Kind(
@@ -55,10 +66,15 @@ RATES = Kind(
     difference="dashboard/_difference_in_dollars.html",
     columns=rate_csv.FORM.columns,
     explained="dashboard/_columns_of_rates.html",
-    example=(
-        "gpu_model,class,region,price,valid_from,source\nH100"
-        " SXM,reserved,eu-central-1,2.10,2026-11-01,contract 2026-17"
-    ),
+    example={
+        "gpu_model": "H100 SXM",
+        "class": "reserved",
+        "region": "eu-central-1",
+        "price": "2.10",
+        "currency": "USD",
+        "valid_from": "2026-11-01",
+        "source": "contract 2026-17",
+    },
     max_bytes=rate_csv.FORM.max_bytes,
     look=imports.dry_run,
     act=lambda content, now, _: imports.import_rates(content, now=now),
@@ -70,7 +86,16 @@ RULES = Kind(
     difference="dashboard/_difference_in_dollars.html",
     columns=mapping_csv.FORM.columns,
     explained="dashboard/_columns_of_rules.html",
-    example="account,label,team,project,cost_centre,valid_from\nml-*,project=vision-*,vision,Apollo,4711,2026-11-01",
+    example={
+        "account": "ml-*",
+        "label": "project=vision-*",
+        "team": "vision",
+        "project": "Apollo",
+        "cost_centre": "4711",
+        "priority": "100",
+        "valid_from": "2026-11-01",
+        "note": "agreed with finance",
+    },
     max_bytes=mapping_csv.FORM.max_bytes,
     look=mapping_imports.dry_run,
     act=lambda content, now, by: mapping_imports.import_mappings(content, now=now, by=by),
@@ -84,7 +109,15 @@ PEOPLE = Kind(
     difference="dashboard/_difference_in_people.html",
     columns=people_csv.FORM.columns,
     explained="dashboard/_columns_of_people.html",
-    example="user,system,cluster,name,email,role,team\nann,unix,alps,alee,ann@example.org,lead,vision",
+    example={
+        "user": "dana",
+        "system": "unix",
+        "cluster": "alps",
+        "name": "dlee",
+        "email": "dana@example.org",
+        "role": "lead",
+        "team": "vision",
+    },
     max_bytes=people_csv.FORM.max_bytes,
     look=people_imports.dry_run,
     act=lambda content, now, _: people_imports.import_people(content, now=now),
@@ -135,6 +168,22 @@ def _content(request: HttpRequest, max_bytes: int) -> bytes:
     return request.POST.get("text", "").encode()
 
 
+def _template(kind: Kind) -> View:
+    @require_GET
+    @needs(kind.right)
+    @takes()
+    def template(_: HttpRequest) -> HttpResponse:
+        """A file to fill in."""
+        name = f"fleetwatch-{kind.noun}s.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return HttpResponse(kind.csv, content_type=CSV, headers=headers)
+
+    return template
+
+
 rates_import = _door(RATES)
+rates_template = _template(RATES)
 mappings_import = _door(RULES)
+mappings_template = _template(RULES)
 people_import = _door(PEOPLE)
+people_template = _template(PEOPLE)

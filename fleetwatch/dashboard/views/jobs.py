@@ -21,7 +21,7 @@ from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
-from fleetwatch.dashboard.job_requests import request_lines
+from fleetwatch.dashboard.job_requests import notes, request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.selectors import GPULine
@@ -150,11 +150,13 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
     """What it held and what of it is drawn, what it asked for beside that, its processes, and where
     else something of it is.
     """
+    requested = request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now))
     return {
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
         **_curves(request, job, gpus),
-        "requested": request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now)),
+        "requested": requested,
+        "requested_notes": notes(requested),
         "processes": processes_of(job),
     }
 
