@@ -14,11 +14,12 @@ import django
 
 from benchmarks import cpu
 from benchmarks.tables import BenchError
+from fleetwatch.stack import plan
 from tests.servers import Servers
 from tests.stack.living import free_port
 
-# fsync stays on: an answer follows a durable commit
-DURABLE = ("max_connections=60", "log_min_messages=fatal")
+# as `manage.py up` starts it; fsync stays on: an answer follows a durable commit
+DURABLE = (*plan.POSTGRES_SETTINGS, "log_min_messages=fatal")
 START_S = 30
 
 
@@ -83,8 +84,6 @@ def running_hub(*, with_web: bool = False) -> Iterator[Hub]:
 
 def _started_web(port: int) -> "subprocess.Popen[bytes]":
     """The web server as `manage.py up` starts it."""
-    from fleetwatch.stack import plan
-
     spec = plan.web(dict(os.environ), plan.Listen("127.0.0.1", port))
     web = subprocess.Popen(
         spec.command, cwd=spec.folder, env=dict(spec.environment), stderr=subprocess.DEVNULL

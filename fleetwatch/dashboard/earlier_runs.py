@@ -69,8 +69,8 @@ def _runs(jobs: Sequence[Job], interval: Interval, now_ms: int) -> dict[int, tup
 def _lines(jobs: Sequence[Job], interval: Interval) -> list[tuple[Job, JobLine]]:
     """As job_lines has them, of jobs that were read already."""
     ids = [job.pk for job in jobs]
-    held = costs.look(interval, "job", scope=Scope(user=jobs[0].user, is_allocated=True))
-    groups = {group.key: group for group in held.of("job", ids).by("job")}
+    held = costs.look(interval, "job", scope=Scope(jobs=tuple(ids)))
+    groups = {group.key: group for group in held.by("job")}
     causes = diagnosis.causes_of(ids, interval)
     return [
         (job, JobLine(groups[job.key], job, causes.get(job.pk), None, Signals(), None))

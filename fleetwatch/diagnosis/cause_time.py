@@ -18,7 +18,7 @@ from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge, pairs
 from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.packed_spans import Bools, Ints, Spans, joined, unpacked
-from fleetwatch.figures.scopes import Limits
+from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import KINDS, Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -51,8 +51,9 @@ class CauseTime:
 
     def node_ids(self, interval: Interval, limits: Limits) -> list[int]:
         rows = CauseEntry.objects.filter(start__gte=interval.start, start__lt=interval.end)
-        if limits["job_id"] is not None:
-            rows = rows.filter(job=limits["job_id"])
+        jobs = named_jobs(limits)
+        if jobs is not None:
+            rows = rows.filter(job__in=jobs)
         if limits["gpu_ids"] is not None:
             rows = rows.filter(gpu__in=limits["gpu_ids"])
         return sorted(rows.order_by().values_list("node_id", flat=True).distinct())

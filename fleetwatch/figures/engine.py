@@ -17,7 +17,7 @@ from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.priced_spans import Eras, eras, priced
-from fleetwatch.figures.scopes import Limits, limits_of
+from fleetwatch.figures.scopes import Limits, limits_of, named_jobs
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
@@ -75,7 +75,7 @@ class Vocabulary(Protocol[Label]):
         """Those of the limits that mean anything here."""
 
     def node_ids(self, interval: Interval, limits: Limits) -> list[int]:
-        """The nodes with time of the job, or of one of the GPUs, that the limits name."""
+        """The nodes with time of the jobs, or of one of the GPUs, that the limits name."""
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[Label]:
         """The spans of an interval of whole cuts."""
@@ -138,7 +138,7 @@ def _spans(vocabulary: Vocabulary[Label], interval: Interval, asked: Asked) -> S
 def _node_ids(vocabulary: Vocabulary[Any], whole: Interval, limits: Limits) -> list[int] | None:
     """On which nodes what is looked at may lie; None = any."""
     node_id = limits["node_id"]
-    if limits["job_id"] is None and limits["gpu_ids"] is None:
+    if named_jobs(limits) is None and limits["gpu_ids"] is None:
         return None if node_id is None else [node_id]
     node_ids = vocabulary.node_ids(whole, limits)
     return node_ids if node_id is None else [pk for pk in node_ids if pk == node_id]

@@ -13,7 +13,7 @@ from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.packed_spans import Bools, Ints, Spans, unpacked
-from fleetwatch.figures.scopes import Limits
+from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import CUT_RECORD, KINDS, RECORD, Kind
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -37,8 +37,12 @@ class LedgerTime:
         return limits
 
     def node_ids(self, interval: Interval, limits: Limits) -> list[int]:
-        wanted = {"start": interval.start, "end": interval.end}
-        wanted |= {name: limits[name] for name in ("job_id", "gpu_ids")}
+        wanted = {
+            "start": interval.start,
+            "end": interval.end,
+            "job_ids": named_jobs(limits),
+            "gpu_ids": limits["gpu_ids"],
+        }
         return [pk for (pk,) in fetched(_NODES, wanted)]
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[Kind]:

@@ -21,6 +21,7 @@ NAMES = (
     *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids", "states"),
     *HELD,
 )
+FEW_JOBS = 20
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
 Limits = dict[str, Any]  # by NAMES; None = all
@@ -58,8 +59,26 @@ def _of_time(scope: Scope) -> Limits:
     return {
         "states": None if scope.states is None else list(scope.states),
         "is_allocated": scope.is_allocated,
-        "job_ids": job_ids(kind=scope.kind, cluster=scope.cluster, label=scope.label),
+        "job_ids": _jobs(scope),
     }
+
+
+def _jobs(scope: Scope) -> list[int] | None:
+    """The ids of the jobs that are what the scope says of jobs; None = of any."""
+    of_facts = job_ids(kind=scope.kind, cluster=scope.cluster, label=scope.label)
+    if scope.jobs is None or of_facts is None:
+        return of_facts if scope.jobs is None else list(scope.jobs)
+    return sorted({*scope.jobs} & {*of_facts})
+
+
+def named_jobs(limits: Limits) -> list[int] | None:
+    """The ids of the one or few jobs that are looked at: where they were is soon found; None = of
+    more, or of any.
+    """
+    if limits["job_id"] is not None:
+        return [limits["job_id"]]
+    ids: list[int] | None = limits["job_ids"]
+    return None if ids is None or len(ids) > FEW_JOBS else ids
 
 
 def with_instances(gpu_ids: Sequence[int]) -> list[int]:

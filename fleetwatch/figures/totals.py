@@ -247,6 +247,7 @@ class Scope:
     node: str | None = None  # name
     gpu: str | None = None  # UUID of a GPU (with its MIG instances) or of one instance
     job: str | None = None  # key
+    jobs: tuple[int, ...] | None = None  # ids
     user: str | None = None
     team: str | None = None  # slug; whose the time was at that moment
     project: str | None = None

@@ -1,9 +1,9 @@
--- One row: a node on which the job or one of the GPUs has GPU time in the period.
--- In:  start, end (timestamptz); job_id or NULL; gpu_ids or NULL.
+-- One row: a node on which one of the jobs or of the GPUs has GPU time in the period.
+-- In:  start, end (timestamptz); job_ids (few) or NULL; gpu_ids or NULL.
 -- Again: safe, it only reads.
 SELECT node_id
 FROM ledger_entry
-WHERE job_id = %(job_id)s::bigint
+WHERE job_id = ANY(%(job_ids)s::bigint[])
   AND start >= %(start)s::timestamptz
   AND start < %(end)s::timestamptz
 UNION
