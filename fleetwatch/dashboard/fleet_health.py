@@ -47,7 +47,7 @@ def fleet_health(now: datetime) -> list[HealthCard]:
         HealthCard("Broken GPUs", len(broken_gpus()), "all work", f"{status}#broken"),
         HealthCard("Firing incidents", firing, "none", f"{reverse('alerts')}?state=firing", "warn"),
         HealthCard("Failing channels", len(failing_channels()), "none", f"{status}#channels"),
-        HealthCard("Overdue hours", overdue_hours(now), "up to date", f"{status}#waiting", "warn"),
+        HealthCard("Overdue hours", overdue_hours(now), "none", f"{status}#waiting", "warn"),
     ]
 
 

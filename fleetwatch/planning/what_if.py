@@ -79,6 +79,21 @@ class WhatIf:
         return together([each.outcome for each in self.models])
 
     @property
+    def gpus(self) -> int:
+        """How many there were at the end."""
+        return sum(each.gpus for each in self.models)
+
+    @property
+    def instead(self) -> int:
+        """How many there would have been."""
+        return sum(each.instead for each in self.models)
+
+    @property
+    def fewer(self) -> int:
+        """GPUs less; negative: more."""
+        return self.gpus - self.instead
+
+    @property
     def saved_ms(self) -> int:
         return sum(each.saved_ms for each in self.models)
 

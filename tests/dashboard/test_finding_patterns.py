@@ -84,7 +84,7 @@ def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     page = tight(admin.get("/findings").content.decode())
 
     assert "2 patterns of waste in jobs" in page
-    assert "burning now" in page
+    assert "wasting now" in page
     assert "$13–26" in page
     assert "a month if it goes on" in page
     assert "group_by=finding&amp;cause=idle_held&amp;user=ann&amp;job_name=train" in page

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fleetwatch.dashboard.drawing import figures, panels
-from fleetwatch.dashboard.drawing.figures import Line
+from fleetwatch.dashboard.drawing.figures import Bar, Line, Part
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from fleetwatch.dashboard.drawing.stacked_svg import is_stacked, stacked_svg
 from fleetwatch.dashboard.drawing.svg import svg
 from tests.dashboard import fleet
 
@@ -91,6 +92,30 @@ def test_a_chart_of_panels_is_a_picture_in_the_theme_that_was_chosen(admin, clie
     assert re.search(r"--useful: light-dark\(#\w+, #\w+\);", dark)
     page = client.get("/gpus/GPU-node-001-0").content.decode()
     assert re.search(r'<img[^>]*src="/charts/gpu\?[^"]*&amp;as=svg"', page)
-    assert client.get("/charts/spend?as=svg").status_code == 404
+    assert client.get("/charts/capacity?as=svg").status_code == 404
     client.logout()
     assert client.get(address).status_code == 302
+
+
+def test_dollars_stand_on_each_other_in_their_colours_beside_their_names():
+    bars = [Bar(start, start + timedelta(hours=1), 3_600_000, 3_600_000) for start in HOURS[:2]]
+    parts = [Part("Useful", "useful", [3.0, 1.0]), Part("<Idle>", "idle", [1.0, 0.0])]
+    figure = figures.stacked_dollars(bars, parts, step="hour")
+
+    picture = ElementTree.fromstring(stacked_svg(figure, "--ink:#000;"))
+
+    assert is_stacked(figure)
+    # 220 px are $4 above y = 248; an hour is 416 px wide
+    assert [
+        (rect.get("style"), *(float(rect.get(side)) for side in ("x", "y", "width", "height")))
+        for rect in picture.iter(f"{SVG}rect")
+    ] == [
+        ("--c:var(--useful)", 60.0, 83.0, 415.0, 165.0),
+        ("--c:var(--idle)", 60.0, 28.0, 415.0, 55.0),
+        ("--c:var(--useful)", 476.0, 193.0, 415.0, 55.0),
+    ]
+    assert texts(picture)[:4] == ["■ Useful\xa0 ■ <Idle>", "$0.00", "$2.00", "$4.00"]
+
+
+def test_without_dollars_there_is_nothing_to_draw():
+    assert not is_stacked(figures.stacked_dollars([], [], step="hour"))

@@ -56,7 +56,7 @@ def svg(figure: Figure, tokens: str) -> str:
     areas = [_area(figure, axis) for axis in axes]
     parts: list[str] = []
     for axis, area, title in zip(axes, areas, layout["annotations"], strict=True):
-        parts += [_text(title["text"], LEFT, area.top - 6 - title["yshift"])]
+        parts += [text(title["text"], LEFT, area.top - 6 - title["yshift"])]
         parts += _panel(figure, axis, area)
     parts += [part for area in areas[-1:] for part in _times(area)]
     return (
@@ -106,12 +106,12 @@ def _states(trace: Figure, area: _Area) -> Iterator[str]:
     for row, ends in enumerate(pairwise(map(area.y, trace["y"]))):
         for first, last, cell in _same(cells[row * columns : (row + 1) * columns]):
             sides = area.x(trace["x"][first]), area.x(trace["x"][last])
-            yield _rect(trace["meta"]["steps"][cell], *sides, *ends)
+            yield rect(trace["meta"]["steps"][cell], *sides, *ends)
 
 
 def _row_names(axis: Figure, area: _Area) -> Iterator[str]:
     for name, middle in zip(axis["ticktext"], axis["tickvals"], strict=True):
-        yield _text(unescape(name), LEFT - 6, area.y(middle) + 4, "end")
+        yield text(unescape(name), LEFT - 6, area.y(middle) + 4, "end")
 
 
 def _same(cells: bytes) -> Iterator[tuple[int, int, int]]:
@@ -126,12 +126,10 @@ def _same(cells: bytes) -> Iterator[tuple[int, int, int]]:
 
 def _mark(mark: Figure, area: _Area) -> str:
     ends = area.x(mark["x0"]), area.x(mark["x1"])
-    return _rect(mark["name"], *ends, area.top, area.bottom, css="mark")
+    return rect(mark["name"], *ends, area.top, area.bottom, css="mark")
 
 
-def _rect(
-    token: str, left: float, right: float, top: float, bottom: float, *, css: str = ""
-) -> str:
+def rect(token: str, left: float, right: float, top: float, bottom: float, *, css: str = "") -> str:
     return (
         f'<rect class="{css}" style="--c:var(--{token})" x="{left}" y="{top}"'
         f' width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
@@ -142,7 +140,7 @@ def _grid(axis: Figure, area: _Area) -> Iterator[str]:
     for value in (area.low, (area.low + area.high) / 2, area.high):
         y = area.y(value)
         yield f'<path class="grid" d="M{LEFT} {y}H{RIGHT}"/>'
-        yield _text(_tick(value, axis), LEFT - 6, y + 4, "end")
+        yield text(_tick(value, axis), LEFT - 6, y + 4, "end")
 
 
 def _tick(value: float, axis: Figure) -> str:
@@ -187,9 +185,9 @@ def _times(area: _Area) -> Iterator[str]:
     for part in range(PARTS + 1):
         at = area.start + (area.end - area.start) * part / PARTS
         anchor = "start" if part == 0 else "end" if part == PARTS else "middle"
-        text = f"{at:%a %-d %b, %H:%M}" if part in (0, PARTS) else f"{at:%H:%M}"
-        yield _text(text, LEFT + (RIGHT - LEFT) * part / PARTS, area.bottom + 18, anchor)
+        label = f"{at:%a %-d %b, %H:%M}" if part in (0, PARTS) else f"{at:%H:%M}"
+        yield text(label, LEFT + (RIGHT - LEFT) * part / PARTS, area.bottom + 18, anchor)
 
 
-def _text(text: str, x: float, y: float, anchor: str = "start") -> str:
-    return f'<text x="{x}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def text(content: str, x: float, y: float, anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'

@@ -12,9 +12,10 @@ from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.jobs.selectors import pending_jobs, waits
-from fleetwatch.lib.intervals import ceil_hour, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
+from fleetwatch.planning.verdict import verdict
 from fleetwatch.planning.what_if import TooManyHoldsError, what_if
 
 MOST_PARTITIONS = 12
@@ -27,12 +28,15 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     narrowed = narrowed_to(filters)
     hours = whole_hours(period.so_far, period.now)
     models = model_hours(hours, narrowed) if hours else []
+    lines = model_lines(models)
+    whole = whole_line(models)
     return {
         "filters": filters,
         "hours": hours,
         "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
-        "whole": whole_line(models),
-        "lines": model_lines(models),
+        "whole": whole,
+        "lines": lines,
+        "verdict": verdict(lines, whole, _count(hours)) if whole and hours else None,
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
         "queues": waiting(to_ms(period.now)),
         "pending": pending_jobs(to_ms(period.now)),
@@ -40,6 +44,10 @@ def capacity(request: HttpRequest, period: Period) -> Context:
         **_commitments(period),
         **_choices(),
     }
+
+
+def _count(hours: Interval) -> int:
+    return (hours.end_ms - hours.start_ms) // HOUR_MS
 
 
 def _commitments(period: Period) -> Context:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts
 from fleetwatch.dashboard.drawing.chart import Chart, NoPeriodError, NoSuchChartError
+from fleetwatch.dashboard.drawing.stacked_svg import is_stacked, stacked_svg
 from fleetwatch.dashboard.drawing.svg import is_of_panels, svg
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import refusal, refused
@@ -61,12 +62,21 @@ def _answer(
             context = period.context("", chart=chart, rows=chart.rows(), pager=pager)
             return render(request, "dashboard/chart_table.html", context)
         case "svg" if is_of_panels(chart.figure):
-            content = svg(chart.figure, _colours(request.COOKIES.get("theme", "")))
-            return HttpResponse(content, content_type="image/svg+xml", headers=OF_PICTURE)
+            return _picture(svg(chart.figure, _own_colours(request)))
+        case "svg" if is_stacked(chart.figure):
+            return _picture(stacked_svg(chart.figure, _own_colours(request)))
         case "json":
             return freshness.marked(_json(chart), version)
         case form:
             raise Http404(f"as={form}")
+
+
+def _picture(content: str) -> HttpResponse:
+    return HttpResponse(content, content_type="image/svg+xml", headers=OF_PICTURE)
+
+
+def _own_colours(request: HttpRequest) -> str:
+    return _colours(request.COOKIES.get("theme", ""))
 
 
 @cache
