@@ -52,9 +52,9 @@ test-pages: ## every page in both themes and widths: no error, nothing cut off, 
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(RUN) -m pytest tests/gallery
 
-screenshots: ## the same pages, drawn into gallery/ with an index
+screenshots: ## the same pages of a demo, drawn into gallery/ with an index
 	@$(PYTHON) deploy/bootstrap.py browser
-	@FLEETWATCH_GALLERY=gallery $(RUN) -m pytest tests/gallery
+	@FLEETWATCH_GALLERY=gallery $(RUN) -m pytest tests/gallery/draw_demo.py
 
 lint: ## ruff, djangofmt, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev

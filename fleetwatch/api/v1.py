@@ -28,7 +28,7 @@ from fleetwatch.api.trial_routes import router as trials
 from fleetwatch.lib.refusal import RefusedFieldError
 
 DESCRIPTION = """\
-What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC
+What a GPU fleet did, what it cost and how much of it was wasted. `from` and `to` take ISO 8601 (UTC
 where no zone is named), `now-7d` or milliseconds since the epoch; without them it is the last 24
 hours, of findings 7 days, of one job its life. Figures are of exactly that time, as far as it is
 over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON number in
@@ -37,8 +37,8 @@ known", never zero. `coverage` is observed ÷ capacity. A parameter that an oper
 is refused. Each error is `{"error", "field"}`, one of another method (405) too.
 
 A token reads; with the scope `write` it decides about findings, acts on incidents, keeps jobs that
-are about to be ended, and sets rules, silences, routes and your own preferences too. It may what
-both its user and its role, where it has one, may. People make theirs on the page "My jobs"."""
+are about to be ended, and sets rules, silences, routes and your own preferences too. It has the
+rights of its user, less where it has a role of its own. People create theirs on "My jobs"."""
 
 api = DescribedAPI(
     title="FleetWatch",

@@ -46,7 +46,7 @@ def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
 # Swagger UI writes style attributes; scripts stay our own files
 @csp_update({"style-src": [SELF, UNSAFE_INLINE]})
 def docs(request: HttpRequest) -> HttpResponse:
-    """The read API to try out, with the scripts that django-ninja ships."""
+    """How to begin with the API, and all of it to try out, by scripts that django-ninja ships."""
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)
@@ -57,7 +57,7 @@ def docs(request: HttpRequest) -> HttpResponse:
         "validatorUrl": None,
     }
     return render(
-        request, "ninja/swagger.html", {"api": api, "swagger_settings": json.dumps(swagger)}
+        request, "api/docs.html", {"page": "api", "swagger_settings": json.dumps(swagger)}
     )
 
 

@@ -158,6 +158,7 @@ PLACES = {
     "views": "Views",
     "definitions": "Definitions",
     "search": "Search",
+    "api": "API",
 }
 
 

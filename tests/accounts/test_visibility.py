@@ -464,4 +464,4 @@ def test_how_many_hours_of_nodes_there_are_is_not_told_where_machines_are_closed
         shown(choice)
         page = body(by.ask("GET", "/findings?range=7d"))
         assert "Causes are being worked out" in page
-        assert ("hours of nodes" in page) is is_told
+        assert ("node-hours of this period" in page) is is_told

@@ -51,7 +51,7 @@ def test_a_period_stands_beside_the_one_before(explorer):
 def test_without_a_period_before_nothing_is_said_of_a_change(explorer):
     page = page_of(explorer, "/costs?from=now-4h&to=now")
 
-    assert "nothing to compare with" in page
+    assert "no data for the period before" in page
     assert "sort=change" not in page
 
 

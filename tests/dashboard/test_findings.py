@@ -400,7 +400,7 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     diagnosed(NOW - timedelta(days=1), version=1, posted=2)
 
     for address in ("/", "/findings", "/waste?group_by=cause"):
-        assert "0 of 24 hours of nodes" in admin.get(address).content.decode()
+        assert "0 of 24 node-hours" in admin.get(address).content.decode()
     assert "Still being analysed" in admin.get("/findings").content.decode()
     assert "being worked out" not in admin.get("/waste?group_by=team").content.decode()
 

@@ -62,7 +62,7 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert "<h2>50 % of what you paid for was useful work</h2>" in tight(page)
     assert '<span title="$8.000000">$8.00</span>' in page
     assert '<span title="$2.000000">$2.00</span> certain' in page
-    assert "100 % observed" in page
+    assert "100 % of them observed" in page
 
 
 def test_a_change_is_told_where_half_a_period_of_history_came_before(small):
@@ -452,13 +452,13 @@ def test_the_status_page_shows_a_failed_run_and_a_silent_agent(small):
 
 
 def test_an_agent_that_never_reported_is_not_in_time(small):
-    assert "all in time" in text_of(small.get("/status"))
+    assert "all on time" in text_of(small.get("/status"))
     factories.node("node-new", last_ms=None)
 
     page = text_of(small.get("/status"))
 
     assert "1 that never reported" in page
-    assert "all in time" not in page
+    assert "all on time" not in page
 
 
 def test_the_welcome_makes_a_command_only_when_asked(admin):

@@ -1,11 +1,10 @@
 """Every page, wide and narrow, light and dark: no console error, no policy violation, no failed
 request, no sideways scroll, nothing that axe finds to keep somebody out.
 
-With FLEETWATCH_GALLERY each is drawn into that folder, with an index (`make screenshots`).
+The fleet is an awkward one, for what is cut off or wrong; pictures are drawn of another
+(draw_demo.py).
 """
 
-import os
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -64,32 +63,12 @@ def addresses(site) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def gallery() -> Iterator[dict[str, bytes]]:
-    """Pictures by name; written where the shell says."""
-    pictures: dict[str, bytes] = {}
-    yield pictures
-    if folder := os.environ.get("FLEETWATCH_GALLERY"):
-        write(Path(folder), pictures)
-
-
-def write(folder: Path, pictures: dict[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures.items():
-        (folder / f"{name}.png").write_bytes(picture)
-    shown = [f'<h2>{name}</h2><img loading="lazy" src="{name}.png">' for name in pictures]
-    (folder / "index.html").write_text(
-        "<!doctype html><title>FleetWatch, page by page</title>" + "".join(shown)
-    )
-
-
 @pytest.mark.parametrize("size", SIZES, ids=["wide", "narrow"])
 def test_every_page_is_clean_and_keeps_nobody_out(
     browser: Browser,
     site,
     addresses,
     size,
-    gallery,
     axe,
 ):
     context = browser.new_context(viewport={"width": size[0], "height": size[1]})
@@ -102,8 +81,6 @@ def test_every_page_is_clean_and_keeps_nobody_out(
         wait_for_charts(watched.page)
         where = f"{address} {theme} {size[0]}"
         watched.complaints += [f"{where} {each}" for each in faults(watched.page, name, axe)]
-        if "FLEETWATCH_GALLERY" in os.environ:
-            gallery[f"{name}-{theme}-{size[0]}"] = watched.page.screenshot(full_page=True)
 
     context.close()
     assert not watched.complaints, "\n".join(watched.complaints)

@@ -111,7 +111,9 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     named = sum(trace["showlegend"] for trace in traces)
-    return _Slot(traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * (named > 2))
+    return _Slot(
+        traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * ((named > 2) + (named > 4))
+    )
 
 
 def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:

@@ -29,9 +29,8 @@ def stacked_svg(figure: Figure, tokens: str) -> str:
     """The figure's parts on each other; `tokens` are the declarations of its colours."""
     traces = figure["data"]
     rows = [traces[at : at + NAMES_IN_A_ROW] for at in range(0, len(traces), NAMES_IN_A_ROW)]
-    top = len(rows) * ROW_PX + 10.0
-    bottom = top + PLOT_PX
-    drawn = "".join((*_names(rows), *_bars(traces, top, bottom), *_times(traces, bottom)))
+    bottom = len(rows) * ROW_PX + 10.0 + PLOT_PX
+    drawn = "".join((*_names(rows), *_bars(traces, bottom), *_times(traces, bottom)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 26}">'
         f"<style>:root{{{tokens}}}{STYLE}</style>{drawn}</svg>"
@@ -48,27 +47,40 @@ def _names(rows: Sequence[Sequence[Figure]]) -> Iterator[str]:
         yield f'<text x="{LEFT}" y="{number * ROW_PX - 4}">{names}</text>'
 
 
-def _bars(traces: Sequence[Figure], top: float, bottom: float) -> Iterator[str]:
+def _bars(traces: Sequence[Figure], bottom: float) -> Iterator[str]:
     """The grid, with dollars at it, and a column of parts for each step."""
-    highest = max(map(sum, zip(*(each["y"] for each in traces), strict=True))) or 1.0
+    steps = list(zip(*(each["y"] for each in traces), strict=True))
+    highest = max(map(sum, steps)) or 1.0
+    yield from _grid(highest, bottom)
+    tokens = [each["meta"]["token"] for each in traces]
+    for parts, sides in zip(steps, pairwise(_edges(traces[0]["x"])), strict=True):
+        heights = [PLOT_PX * dollars / highest for dollars in parts]
+        yield from _column(tokens, heights, sides, bottom)
+
+
+def _grid(highest: float, bottom: float) -> Iterator[str]:
     for value in (0.0, highest / 2, highest):
         y = bottom - PLOT_PX * value / highest
         yield f'<path class="grid" d="M{LEFT} {y:.1f}H{RIGHT}"/>'
         yield text(usd(Decimal(value)), LEFT - 6, y + 4, "end")
-    for column, (left, right) in enumerate(pairwise(_edges(traces[0]["x"]))):
-        base = bottom
-        for each in traces:
-            upper = base - PLOT_PX * each["y"][column] / highest
-            if upper < base:
-                yield rect(each["meta"]["token"], left, max(right - GAP_PX, left), upper, base)
-            base = upper
+
+
+def _column(
+    tokens: Sequence[str], heights: Sequence[float], sides: tuple[float, float], bottom: float
+) -> Iterator[str]:
+    """The parts of one step, from below."""
+    right = max(sides[1] - GAP_PX, sides[0])
+    for token, height in zip(tokens, heights, strict=True):
+        if height:
+            yield rect(token, sides[0], right, bottom - height, bottom)
+        bottom -= height
 
 
 def _edges(starts: Sequence[str]) -> list[float]:
     """Where each step begins, in pixels, and where the last one ends."""
     moments = _moments(starts)
-    begin, span = moments[0], moments[-1] - moments[0]
-    return [LEFT + (RIGHT - LEFT) * ((moment - begin) / span) for moment in moments]
+    span = moments[-1] - moments[0]
+    return [LEFT + (RIGHT - LEFT) * ((moment - moments[0]) / span) for moment in moments]
 
 
 def _moments(starts: Sequence[str]) -> list[datetime]:

@@ -1,5 +1,7 @@
 """Capacity: short or too much of it, and what other GPUs would have meant."""
 
+from collections.abc import Sequence
+
 from django.http import HttpRequest
 
 from fleetwatch.costs.rates.book import priced_models
@@ -13,6 +15,7 @@ from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.jobs.selectors import pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
+from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.verdict import verdict
@@ -27,16 +30,11 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
     narrowed = narrowed_to(filters)
     hours = whole_hours(period.so_far, period.now)
-    models = model_hours(hours, narrowed) if hours else []
-    lines = model_lines(models)
-    whole = whole_line(models)
     return {
         "filters": filters,
         "hours": hours,
         "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
-        "whole": whole,
-        "lines": lines,
-        "verdict": verdict(lines, whole, _count(hours)) if whole and hours else None,
+        **_lines(model_hours(hours, narrowed) if hours else [], hours),
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
         "queues": waiting(to_ms(period.now)),
         "pending": pending_jobs(to_ms(period.now)),
@@ -44,6 +42,14 @@ def capacity(request: HttpRequest, period: Period) -> Context:
         **_commitments(period),
         **_choices(),
     }
+
+
+def _lines(models: Sequence[ModelHours], hours: Interval | None) -> Context:
+    """Each model's figures, those of all together, and what they allow to say."""
+    lines = model_lines(models)
+    whole = whole_line(models)
+    spare = verdict(lines, whole, _count(hours)) if whole and hours else None
+    return {"whole": whole, "lines": lines, "verdict": spare}
 
 
 def _count(hours: Interval) -> int:
