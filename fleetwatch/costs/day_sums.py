@@ -72,8 +72,10 @@ def wrong_sums(interval: Interval) -> list[Wrong]:
 
 
 def _wrong_spans(day: Interval) -> list[Wrong]:
-    """Of the sums of each GPU, and of those of GPUs of one price together, what is off more."""
-    off_ms = _off_ms(day, ("node", "job", "gpu")) | _off_ms(day, ("node", "job"))
+    """Of the sums of each GPU, of those of one price and of all holders, what is off most."""
+    off_ms: Counter[int] = Counter()
+    for groups in (("node", "job", "gpu"), ("node", "job"), ("node",)):
+        off_ms |= _off_ms(day, groups)
     wrong = Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off])
     return sorted((node.name, day.start, off_ms[node.pk]) for node in wrong)
 

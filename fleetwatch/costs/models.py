@@ -315,6 +315,9 @@ class SummedDay(models.Model):
         help_text="the same of GPUs of one price together, each under the one that stands for them;"
         " NULL = not summed yet",
     )
+    total_spans = models.BinaryField(
+        null=True, help_text="these of all holders together, under none; NULL = not summed yet"
+    )
 
     class Meta:
         constraints = [

@@ -17,7 +17,7 @@ from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.priced_spans import Eras, eras, priced
-from fleetwatch.figures.scopes import Limits, limits_of, named_jobs
+from fleetwatch.figures.scopes import OF_HOLDERS, Limits, limits_of, named_jobs
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
@@ -32,7 +32,7 @@ class Asked:
     steps: Sequence[datetime]  # where each begins; none = one step
     limits: Limits
     node_ids: list[int] | None  # on which it may lie; None = any
-    by: Collection[str]
+    facts: set[str]  # by what it is grouped and limited
     zone: ZoneInfo
 
     @property
@@ -43,7 +43,12 @@ class Asked:
     @property
     def of_gpus(self) -> bool:
         """Whether GPUs are told apart; else one may stand for others of its price."""
-        return "gpu" in self.by or self.limits["gpu_ids"] is not None
+        return bool(self.facts & {"gpu", "gpu_ids"})
+
+    @property
+    def of_jobs(self) -> bool:
+        """Whether holders are told apart; else all time may be nobody's."""
+        return bool(self.facts & OF_HOLDERS)
 
     def within(self, interval: Interval) -> dict[str, Any]:
         """The parameters of a statement that reads whole cuts."""
@@ -61,6 +66,7 @@ class Asked:
             "job_id": self.limits["job_id"],
             "gpu_ids": self.limits["gpu_ids"],
             "of_gpus": self.of_gpus,
+            "of_jobs": self.of_jobs,
         }
 
     def step_and_era(self, moment: datetime) -> tuple[int, int]:
@@ -107,7 +113,7 @@ def read(
     steps = boundaries.steps(whole, step, organisation_zone) if step else []
     with one_view():
         node_ids = _node_ids(vocabulary, whole, limits)
-        asked = Asked(eras(whole, facts), step, steps, limits, node_ids, by, organisation_zone)
+        asked = Asked(eras(whole, facts), step, steps, limits, node_ids, facts, organisation_zone)
         spans = _spans(vocabulary, interval, asked)
         at_prices = priced(spans, asked.eras, facts, is_of_fleet=asked.is_of_fleet)
     tests = [*at_prices.chosen(limits), *vocabulary.chosen(spans, limits)]

@@ -36,7 +36,7 @@ class Spans(Generic[Label]):
     step: Ints
     era: Ints
     gpu: Ints
-    job: Ints  # NO_JOB = nobody held it
+    job: Ints  # NO_JOB = nobody held it, or nobody asked who did
     label: Ints  # place in labels
     labels: Sequence[Label]
     figures: Mapping[str, NDArray[Any]]  # by name, a row for each span

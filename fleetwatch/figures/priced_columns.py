@@ -45,7 +45,7 @@ class Columns(Generic[Label]):
     prices: Sequence[Price]
     price: Ints  # place in prices
     gpu: Ints  # ids; where it was not read by GPU, one may stand for others of its price
-    job: Ints  # ids; NO_JOB = nobody
+    job: Ints  # ids; NO_JOB = nobody, or nobody asked
     by: Mapping[str, Keys]
     figures: Mapping[str, NDArray[Any]]  # by name, a row for each span
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.visibility import narrowed
 from fleetwatch.figures.others_names import meant
-from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
+from fleetwatch.figures.totals import NOBODY, OWNERS, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job
@@ -17,6 +17,8 @@ from fleetwatch.lib.memo import read_once
 
 OWNED = ("team_id", "has_team", "project", "cost_centre", "is_named")  # asks whose a job's time is
 HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether anybody's
+# groups and limits that ask which job it was
+OF_HOLDERS = {"job", "user", *OWNERS, "seen", "job_id", "job_ids", *HELD}
 NAMES = (
     *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids", "states"),
     *HELD,

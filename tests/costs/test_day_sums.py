@@ -14,7 +14,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
 from fleetwatch.costs.models import DayHours, SummedDay
 from fleetwatch.figures import selectors
-from fleetwatch.figures.packed_spans import unpacked
+from fleetwatch.figures.packed_spans import NO_JOB, unpacked
 from fleetwatch.figures.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.figures.state_spans import KINDS, RECORD
 from fleetwatch.inventory.models import GPUModel
@@ -62,53 +62,60 @@ def is_read_from_sums(interval=WEEK):
 
 
 def kept(form="spans"):
-    """The spans of every summed day, in one of their two forms."""
+    """The spans of every summed day, in one of their forms."""
     days = SummedDay.objects.values_list(form, flat=True)
     return unpacked([(0, 0, 0, None, bytes(packed)) for packed in days], RECORD, KINDS)
 
 
-def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind_and_one_of_gpus_of_a_price():
+def told_as(form):
+    """GPU, job, milliseconds, joules, and milliseconds of these, of every span in order."""
+    told = kept(form)
+    names = ("gpu_ms", "energy_j", "energy_ms")
+    columns = (told.gpu, told.job, *(told.figures[name] for name in names))
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind_and_fewer_of_what_is_alike():
     first, second = a_gpu(), a_gpu()
     dear = a_gpu(model="B200")
-    job = a_job()
+    job, other = a_job(), a_job()
     for gpu in (first, second, dear):
         for hour in range(24):
             counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY + hour * HOUR, energy_j=10.0)
+    counted(dear, "useful", HOUR_MS, job=other, start=MONDAY, energy_j=10.0)
 
     assert sum_days(LATER, 100) == {"days": 1}
 
-    told = kept()
-    assert sorted(told.gpu.tolist()) == [first.pk, second.pk, dear.pk]
-    assert told.job.tolist() == [job.pk] * 3
-    assert [KINDS[kind] for kind in told.label] == [("useful", "", False)] * 3
-    assert (told.figures["gpu_ms"].tolist(), told.figures["energy_j"].tolist()) == (
-        [24 * HOUR_MS] * 3,
-        [240.0] * 3,
-    )
-    alike = kept("alike_spans")
-    names = ("gpu_ms", "energy_j", "energy_ms")
-    figures = zip(
-        alike.gpu.tolist(), *(alike.figures[name].tolist() for name in names), strict=True
-    )
-    assert sorted(figures) == [
-        (first.pk, 48 * HOUR_MS, 480.0, 48 * HOUR_MS),
-        (dear.pk, 24 * HOUR_MS, 240.0, 24 * HOUR_MS),
+    assert [KINDS[kind] for kind in kept().label] == [("useful", "", False)] * 4
+    assert told_as("spans") == [
+        *((gpu.pk, job.pk, 24 * HOUR_MS, 240.0, 24 * HOUR_MS) for gpu in (first, second, dear)),
+        (dear.pk, other.pk, HOUR_MS, 10.0, HOUR_MS),
     ]
-    assert selectors.look(WEEK, "job", "gpu").gpus("job") == {job.pk: 3}
+    assert told_as("alike_spans") == [
+        (first.pk, job.pk, 48 * HOUR_MS, 480.0, 48 * HOUR_MS),
+        (dear.pk, job.pk, 24 * HOUR_MS, 240.0, 24 * HOUR_MS),
+        (dear.pk, other.pk, HOUR_MS, 10.0, HOUR_MS),
+    ]
+    assert told_as("total_spans") == [
+        (first.pk, NO_JOB, 48 * HOUR_MS, 480.0, 48 * HOUR_MS),
+        (dear.pk, NO_JOB, 25 * HOUR_MS, 250.0, 25 * HOUR_MS),
+    ]
+    assert selectors.look(WEEK, "job", "gpu").gpus("job") == {job.pk: 3, other.pk: 1}
     with pytest.raises(ValueError, match="read by gpu"):
         selectors.look(WEEK, "job").gpus("job")
     assert is_read_from_sums()
     assert sum_days(LATER, 100) == {"days": 0}
 
 
-def test_a_day_that_was_summed_of_each_gpu_alone_is_read_so_and_summed_again():
+@pytest.mark.parametrize("lacking", [("total_spans",), ("total_spans", "alike_spans")])
+def test_a_day_that_was_summed_of_each_gpu_or_holder_alone_is_read_so_and_summed_again(lacking):
     counted(a_gpu(), "useful", HOUR_MS, start=MONDAY)
     sum_days(LATER, 100)
-    SummedDay.objects.update(alike_spans=None)
+    SummedDay.objects.update(**dict.fromkeys(lacking))
 
     assert is_read_from_sums()
     assert sum_days(LATER, 100) == {"days": 1}
-    assert kept("alike_spans").figures["gpu_ms"].tolist() == [HOUR_MS]
+    assert [kept(form).figures["gpu_ms"].tolist() for form in lacking] == [[HOUR_MS]] * len(lacking)
 
 
 def test_every_state_and_tier_of_the_ledger_has_its_place_in_a_span():
@@ -308,7 +315,7 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     assert is_read_from_sums(Interval(first + 10 * DAY, first + 14 * DAY)) or name != "UTC"
 
 
-@pytest.mark.parametrize("form", ["spans", "alike_spans"])
+@pytest.mark.parametrize("form", ["spans", "alike_spans", "total_spans"])
 def test_a_wrong_sum_is_found(form):
     gpu = a_gpu()
     counted(gpu, "useful", HOUR_MS, start=MONDAY)

@@ -1,5 +1,5 @@
 -- One row: a node's day [start, until), its GPU time packed as packed_spans.py reads it, of each GPU, holder and kind, and of GPUs of
---      one price together; beside it costs_dayhours, one row per node's day and price, with the same time by cut.
+--      one price together, and of all holders together; beside it costs_dayhours, one row per node's day and price, with the same time by cut.
 -- In:  node_ids, starts, untils (arrays of one length; cuts of the ledger, each until within the day of its start).
 -- Again: safe, a day's rows are replaced whole. Versions and entries are read by one statement, so that they fit.
 WITH wanted AS MATERIALIZED (
@@ -92,13 +92,27 @@ packed_alike AS (
     SELECT node_id, start, string_agg(costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
     FROM alike_span
     GROUP BY node_id, start
+),
+total_span AS (
+    SELECT
+        node_id, start, gpu_id, kind,
+        sum(gpu_ms)::bigint AS gpu_ms, sum(energy_j) AS energy_j, sum(energy_ms)::bigint AS energy_ms
+    FROM alike_span
+    GROUP BY 1, 2, 3, 4
+),
+packed_total AS (
+    SELECT node_id, start, string_agg(costs_span(gpu_id, NULL, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
+    FROM total_span
+    GROUP BY node_id, start
 )
-INSERT INTO costs_summedday (node_id, start, until, versions, alike, spans, alike_spans)
+INSERT INTO costs_summedday (node_id, start, until, versions, alike, spans, alike_spans, total_spans)
 SELECT
     wanted.node_id, wanted.start, wanted.until, wanted.versions, wanted.digest,
-    COALESCE(packed.spans, ''), COALESCE(packed_alike.spans, '')
+    COALESCE(packed.spans, ''), COALESCE(packed_alike.spans, ''), COALESCE(packed_total.spans, '')
 FROM wanted
 LEFT JOIN packed USING (node_id, start)
 LEFT JOIN packed_alike USING (node_id, start)
+LEFT JOIN packed_total USING (node_id, start)
 ON CONFLICT (node_id, start) DO UPDATE
-SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike, spans = EXCLUDED.spans, alike_spans = EXCLUDED.alike_spans
+SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike,
+    spans = EXCLUDED.spans, alike_spans = EXCLUDED.alike_spans, total_spans = EXCLUDED.total_spans

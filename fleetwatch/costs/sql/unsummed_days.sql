@@ -10,10 +10,10 @@ LEFT JOIN costs_current_sum AS current_sum
     AND current_sum.start = day.start
     AND current_sum.until = day.until
     AND current_sum.alike = alike.digest
-    -- of a time before GPUs of one price were summed together
+    -- of a time before GPUs of one price, and holders, were summed together
     AND EXISTS (
         SELECT FROM costs_summedday AS kept
-        WHERE kept.node_id = node.id AND kept.start = day.start AND kept.alike_spans IS NOT NULL
+        WHERE kept.node_id = node.id AND kept.start = day.start AND kept.total_spans IS NOT NULL
     )
 WHERE current_sum.node_id IS NULL
   AND EXISTS (

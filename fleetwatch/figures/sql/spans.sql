@@ -4,7 +4,7 @@
 --      steps (starts of days, or none: in which of them a row lies, from 0 on);
 --      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id, states
 --      (of entries; sums of days are read with all of theirs); of_gpus (whether GPUs are told apart: of days that are summed, else those of
---      one price are one, which stands for them).
+--      one price are one, which stands for them); of_jobs (whether then holders are told apart: else nobody's).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH calendar AS (
     SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
@@ -88,10 +88,18 @@ SELECT
     width_bucket(summed.start, %(steps)s::timestamptz[]) - 1,
     width_bucket(summed.start, %(eras)s::timestamptz[]),
     NULL,
-    -- not joined: Postgres would keep each of these large rows for the next that asks for it
-    (
-        SELECT CASE WHEN summed.is_alike THEN COALESCE(kept.alike_spans, kept.spans) ELSE kept.spans END
-        FROM costs_summedday AS kept
-        WHERE kept.node_id = summed.node_id AND kept.start = summed.start
-    )
+    CASE WHEN summed.is_alike THEN COALESCE(kept.alike_spans, kept.spans) ELSE kept.spans END
 FROM summed
+JOIN (
+    SELECT
+        node_id,
+        start,
+        spans,
+        CASE WHEN %(of_jobs)s::boolean THEN alike_spans ELSE COALESCE(total_spans, alike_spans) END AS alike_spans
+    FROM costs_summedday
+    WHERE start >= %(start)s::timestamptz
+      AND start < %(end)s::timestamptz
+      AND (%(node_ids)s::bigint[] IS NULL OR node_id = ANY(%(node_ids)s::bigint[]))
+    -- so these are read in their order, and looked up in the others: Postgres would take out each by the index
+    OFFSET 0
+) AS kept ON kept.node_id = summed.node_id AND kept.start = summed.start
