@@ -16,6 +16,8 @@ MIGRATIONS = sorted((ROOT / "fleetwatch").glob("*/migrations/0*.py"))
 # what is packed already, or read whole by every figure: beside its row, and not compressed again
 PACKED = {
     ("costs_summedday", "spans"),
+    ("costs_summedday", "alike_spans"),
+    ("costs_summedday", "total_spans"),
     ("diagnosis_diagnosedday", "spans"),
     ("ledger_stateday", "spent"),
     ("telemetry_batch", "payload"),
