@@ -38,14 +38,14 @@ class JobLine:
 def lines_of(
     groups: Sequence[Group], interval: Interval, gpus: Mapping[int, int] | None = None
 ) -> list[JobLine]:
-    """The jobs of these groups, with their causes; `gpus`: on how many each is, by its id."""
+    """The jobs of these groups, with their causes; `gpus`: on how many each is, by its id (None:
+    on all that it has time on).
+    """
     jobs = attribution.jobs_by_key((group.key for group in groups), before=interval.end)
     with_outcomes(jobs.values())
     causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
     read = signals([job.pk for job in jobs.values()], interval)
-    return [
-        _line(group, jobs.get(group.key), causes, read, gpus or {}, interval) for group in groups
-    ]
+    return [_line(group, jobs.get(group.key), causes, read, gpus, interval) for group in groups]
 
 
 def _line(
@@ -53,7 +53,7 @@ def _line(
     job: Job | None,
     causes: Mapping[int, Primary],
     read: Mapping[int, Signals],
-    gpus: Mapping[int, int],
+    gpus: Mapping[int, int] | None,
     interval: Interval,
 ) -> JobLine:
     if job is None:
@@ -62,4 +62,5 @@ def _line(
     if job.start_ms is not None:
         lasted_ms = (job.end_ms or interval.end_ms) - job.start_ms
     signal = read.get(job.pk, Signals())
-    return JobLine(group, job, causes.get(job.pk), gpus.get(job.pk), signal, lasted_ms)
+    count = signal.gpus if gpus is None else gpus.get(job.pk)
+    return JobLine(group, job, causes.get(job.pk), count, signal, lasted_ms)

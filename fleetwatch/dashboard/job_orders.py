@@ -35,11 +35,12 @@ _SIGNALS = read_statement("dashboard/sql/job_signals.sql")
 @dataclass(frozen=True, slots=True)
 class Signals:
     """How busy a job's GPUs were on average, 0 to 1, and the most memory that one of them used in
-    an hour on average, in bytes; None = not read.
+    an hour on average, in bytes; None = not read. How many GPUs; None = not asked for.
     """
 
     active: float | None = None
     memory_bytes: float | None = None
+    gpus: int | None = None
 
 
 def order_by(sort: str, interval: Interval) -> Order:

@@ -36,6 +36,7 @@ from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.ranking import GPUS
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
@@ -66,11 +67,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     text = _text(request)
     is_running = _is_running(request)
     scope, filters = filtered(request)
-    asked = _look(period.interval, scope, text, is_running=is_running)
+    asked = _look(period.interval, scope, text, is_running=is_running, sort=sort)
     interval = period.so_far
     ranked = asked.ranked("job", PAGE_SIZE, sort=order_by(sort, interval), start=place or 0)
     return {
-        "lines": job_lines.lines_of(ranked.groups, interval, asked.gpus("job")),
+        "lines": job_lines.lines_of(ranked.groups, interval, _gpus(asked)),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
         "text": text,
@@ -89,10 +90,21 @@ def _is_running(request: HttpRequest) -> bool:
     return chosen(request, "running", ("yes",)) == "yes"
 
 
-def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool) -> Look:
-    """What jobs held: those with the text in name or key, and those that run now."""
-    held = costs.look(interval, "job", "gpu", scope=replace(scope, is_allocated=True))
+def _look(interval: Interval, scope: Scope, text: str, *, is_running: bool, sort: str) -> Look:
+    """What jobs held: those with the text in name or key, and those that run now.
+
+    By GPU where those of every job are counted: jobs are sorted by them, or some alone are looked
+    at.
+    """
+    counts_gpus = sort == GPUS or any((scope.node, scope.gpu_model, scope.states))
+    groups = ("job", "gpu") if counts_gpus else ("job",)
+    held = costs.look(interval, *groups, scope=replace(scope, is_allocated=True))
     return held.of("job", job_ids(text=text)).of("job", running_ids() if is_running else None)
+
+
+def _gpus(seen: Look) -> dict[int, int] | None:
+    """On how many GPUs each job is, by its id; None where it was not read by GPU."""
+    return seen.gpus("job") if "gpu" in seen.columns.by else None
 
 
 @require_GET
