@@ -261,7 +261,7 @@ def test_of_several_findings_those_that_he_does_not_see_are_as_those_there_are_n
         for pk in (others.findings.get().pk, 999999)
     ]
 
-    assert ["Nothing was ticked" in text for text in said] == [True, True]
+    assert ["Nothing ticked is still" in text for text in said] == [True, True]
     assert ["not done" in text for text in said] == [False, False]
     assert AuditEntry.objects.filter(action="finding.accept").count() == 0
     both = {**sent, "id": [split.finding.pk, others.findings.get().pk]}
@@ -463,5 +463,5 @@ def test_how_many_hours_of_nodes_there_are_is_not_told_where_machines_are_closed
     for choice, is_told in (("teams", False), ("pseudonyms", True)):
         shown(choice)
         page = body(by.ask("GET", "/findings?range=7d"))
-        assert "Causes are being worked out" in page
+        assert "Causes are still being determined" in page
         assert ("node-hours of this period" in page) is is_told

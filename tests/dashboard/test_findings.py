@@ -369,7 +369,7 @@ def test_the_overview_says_nothing_of_causes_that_are_all_worked_out(admin):
     cause(low=0, high=0)
     diagnosed(NOW - timedelta(days=1), version=1, posted=1)
 
-    assert "being worked out" not in admin.get("/").content.decode()
+    assert "still being determined" not in admin.get("/").content.decode()
 
 
 @pytest.mark.parametrize("query", ["range=24h", "from=now-7d&to=now"])
@@ -402,7 +402,7 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     for address in ("/", "/findings", "/waste?group_by=cause"):
         assert "0 of 24 node-hours" in admin.get(address).content.decode()
     assert "Still being analysed" in admin.get("/findings").content.decode()
-    assert "being worked out" not in admin.get("/waste?group_by=team").content.decode()
+    assert "still being determined" not in admin.get("/waste?group_by=team").content.decode()
 
 
 def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):

@@ -27,6 +27,7 @@ from fleetwatch.ledger import services as ledger
 from fleetwatch.telemetry import matrices
 from tests.browser.sites import PAGES, let_in, wait_for_charts
 from tests.dashboard import factories
+from tests.reports import factories as reports
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -49,6 +50,7 @@ def demo_site(settings, static_root, live_server, db) -> str:
     matrices.refresh_recent(now, count=CELLS)
     ensure_example_rates(now)
     live_on(now)
+    reports.computed(f"{now:%Y-%m}", now=now)
     return live_server.url
 
 
@@ -74,6 +76,7 @@ def addresses() -> dict[str, str]:
         "job": f"/jobs/{finding.job.key}",
         "team-month": f"/teams/{finding.job.account}",
         "rule": f"/alerts/rules/{Rule.objects.get(condition='job_idle').pk}?days=30",
+        "report-print": f"/reports/{reports.newest(finding.job.account).pk}/print",
         "incident": f"/incidents/{Incident.objects.latest('pk').pk}",
         "finding": f"/findings/{finding.pk}",
         "explain": f"/explain?job={finding.job.key}",
