@@ -136,9 +136,17 @@ def _add(total: Ints, place: Ints, hours: Ints, step: Ints) -> None:
     if not len(placed) or not len(inside):
         return
     steps, starts = np.unique(step[inside], return_index=True)
-    sums = np.add.reduceat(hours[np.ix_(placed, inside)], starts, axis=1, dtype=np.int64)
-    # a GPU that moved is in two nodes' rows of the day
-    np.add.at(total, (place[placed][:, None], steps[None, :]), sums)
+    is_whole = len(placed) == len(place) and len(inside) == len(step)
+    within = hours if is_whole else hours[np.ix_(placed, inside)]
+    sums = np.add.reduceat(within, starts, axis=1, dtype=np.int64)
+    _add_at(total, place[placed], steps, sums)
+
+
+def _add_at(total: Ints, rows: Ints, steps: Ints, sums: Ints) -> None:
+    if len(np.unique(rows)) == len(rows):
+        total[rows[:, None], steps] += sums
+    else:  # a GPU that moved is in two nodes' rows of the day
+        np.add.at(total, (rows[:, None], steps[None, :]), sums)
 
 
 def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
