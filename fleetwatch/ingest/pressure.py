@@ -3,18 +3,20 @@ with them.
 
 A batch costs sealing about the same whatever its length, and the hot table can only
 be dropped once it is sealed. Agents that are sent away keep their batches on disk.
+
+How far sealing lags is the age of the batch that waits longest: the same of one node and of ten
+thousand, and what agents that were away bring together is not old because it is much.
 """
 
 import threading
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from fleetwatch.telemetry.selectors import overdue_batches
+from fleetwatch.telemetry.selectors import has_waited_to_be_sealed
 
-# Batches that could have been sealed (a batch of two hours counts twice). 1,250 nodes that send
-# every minute bring 75,000 an hour.
-SLOWER_FROM = 150_000
-REFUSED_FROM = 1_500_000
+# since the batch that waits longest could have been sealed, which takes two minutes
+SLOWER_FROM = timedelta(hours=2)
+REFUSED_FROM = timedelta(days=1)
 NEXT_FLUSH_S = 30
 SLOWER_FLUSH_S = 120
 RETRY_AFTER_S = 60
@@ -26,51 +28,58 @@ class OverloadedError(Exception):
 
 
 class Pressure:
-    """What waits, as this process saw it last."""
+    """How long a batch waits to be sealed, as this process saw it last."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._backlog = 0
+        self._waited = timedelta()
         self._look_at = 0.0
 
     def measure(self, now: datetime) -> None:
-        """Counts anew when the last look is LOOK_EVERY_S ago; one thread looks for all."""
+        """Looks anew when the last look is LOOK_EVERY_S ago; one thread looks for all."""
         with self._guard:
             if time.monotonic() < self._look_at:
                 return
             self._look_at = time.monotonic() + LOOK_EVERY_S
-        self._backlog = overdue_batches(now, limit=REFUSED_FROM)
+        self._waited = _waited(now)
 
     def forget(self) -> None:
-        """The next look counts anew."""
-        self._backlog = 0
+        """The next batch looks anew."""
+        self._waited = timedelta()
         self._look_at = 0.0
 
     def check(self) -> None:
-        """Raises OverloadedError while too much waits."""
-        if self._backlog >= REFUSED_FROM:
-            raise OverloadedError(f"{self._backlog} batches wait to be sealed: come again later")
+        """Raises OverloadedError while a batch waits too long."""
+        if self.is_refusing:
+            raise OverloadedError("batches of a day ago wait to be sealed: come again later")
 
     @property
     def is_refusing(self) -> bool:
         """Whether batches are sent away."""
-        return self._backlog >= REFUSED_FROM
+        return self._waited >= REFUSED_FROM
 
     @property
     def next_flush_s(self) -> int:
         """How long the next batches should be."""
-        return SLOWER_FLUSH_S if self._backlog >= SLOWER_FROM else NEXT_FLUSH_S
+        return SLOWER_FLUSH_S if self._waited >= SLOWER_FROM else NEXT_FLUSH_S
 
 
-def meaning(backlog: int) -> str:
-    """What so many overdue batches do to agents, in words."""
-    if backlog >= REFUSED_FROM:
-        return "too many: agents are told to come again later, and keep their batches"
+def meaning(waited: timedelta) -> str:
+    """What it does to agents that a batch waits so long, in words."""
+    if waited >= REFUSED_FROM:
+        return "the oldest for a day: agents are told to come again later, and keep their batches"
     return (
-        f"many: agents are asked for batches of {SLOWER_FLUSH_S} s"
-        if backlog >= SLOWER_FROM
+        f"the oldest for two hours: agents are asked for batches of {SLOWER_FLUSH_S} s"
+        if waited >= SLOWER_FROM
         else "in closed hours, still in the hot table"
     )
+
+
+def _waited(now: datetime) -> timedelta:
+    """The longest of the two times that some batch has waited for; zero where none has."""
+    if not has_waited_to_be_sealed(SLOWER_FROM, now):
+        return timedelta()
+    return REFUSED_FROM if has_waited_to_be_sealed(REFUSED_FROM, now) else SLOWER_FROM
 
 
 pressure = Pressure()

@@ -59,7 +59,9 @@ class Depth:
     quarantined: int  # batches more than 5 minutes in the future, kept and not used
     unsealed_marks: int
     overdue_hours: int  # (node, hour) that could be sealed and are not yet
-    oldest_unsealed: datetime | None
+    overdue_batches: int  # a batch of two hours counts twice
+    # since when the one of them that waits longest could have been sealed; None = none waits
+    overdue_since: datetime | None
     touched_hours: int  # (node, hour) to post
     chunks: int
     chunk_bytes: int  # on disk, indexes included
@@ -206,16 +208,18 @@ def _are_within(moments_ms: Ints, stays: Iterable[Place]) -> Mask:
 
 def depth(now: datetime) -> Depth:
     """What waits and what is stored, for /status and /metrics."""
-    (counts,) = execute(DEPTH, {"closed": _overdue_before(now)})
+    closed = {"closed": _overdue_before(now), "closes_after": HOUR + GRACE}
+    (counts,) = execute(DEPTH, closed)
     return Depth(*counts)
 
 
-def overdue_batches(now: datetime, *, limit: int) -> int:
-    """How many batches of hours that are closed for long are not sealed yet, by hour; counts no
-    further than `limit`.
+def has_waited_to_be_sealed(age: timedelta, now: datetime) -> bool:
+    """Whether some batch of an hour could have been sealed so long ago: its hour was over, and it
+    had arrived. Looks no further than the first one.
     """
-    marks = SealMark.objects.filter(hour__lte=_overdue_before(now))
-    return marks.values("hour")[:limit].count()
+    return SealMark.objects.filter(
+        hour__lte=now - age - HOUR - GRACE, batch_received_at__lte=now - age
+    ).exists()
 
 
 def undrawn_hours(interval: Interval, now: datetime) -> int:

@@ -4,21 +4,19 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.ingest import pressure as thresholds
-from fleetwatch.ingest.pressure import meaning, pressure
+from fleetwatch.ingest.pressure import REFUSED_FROM, SLOWER_FROM, meaning, pressure
 from fleetwatch.telemetry.models import Batch, SealMark
-from fleetwatch.telemetry.selectors import overdue_batches
+from fleetwatch.telemetry.seal import GRACE, HOUR
+from fleetwatch.telemetry.selectors import has_waited_to_be_sealed
 from tests.ingest.factories import NOW, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
 pytestmark = pytest.mark.django_db
-LONG_CLOSED = NOW.replace(minute=0) - timedelta(hours=3)
+SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)
-def _pressed_early(monkeypatch, clock):
-    monkeypatch.setattr(thresholds, "SLOWER_FROM", 3)
-    monkeypatch.setattr(thresholds, "REFUSED_FROM", 5)
+def _looks_anew(clock):
     pressure.forget()
     yield
     pressure.forget()
@@ -29,23 +27,35 @@ def client(request, client):
     return client if request.param == "django" else DoorClient()
 
 
-def waiting(count, hour=LONG_CLOSED):
-    SealMark.objects.bulk_create(
-        [SealMark(node_id=1, hour=hour, batch_id=-1, batch_received_at=NOW) for _ in range(count)]
+def waiting(age, *, hour=None, received_at=None):
+    """A batch that could have been sealed so long ago, of an hour that was over then."""
+    SealMark.objects.create(
+        node_id=1,
+        hour=hour or NOW - age - GRACE - HOUR,
+        batch_id=-1,
+        batch_received_at=received_at or NOW - age,
     )
 
 
-@pytest.mark.parametrize(("count", "flush_s"), [(0, 30), (2, 30), (3, 120), (4, 120)])
-def test_agents_are_asked_for_longer_batches_while_many_wait(client, count, flush_s):
-    waiting(count)
+@pytest.mark.parametrize(
+    ("age", "flush_s"),
+    [
+        (timedelta(0), 30),
+        (SLOWER_FROM - SECOND, 30),
+        (SLOWER_FROM, 120),
+        (REFUSED_FROM - SECOND, 120),
+    ],
+)
+def test_agents_are_asked_for_longer_batches_while_one_waits_long(client, age, flush_s):
+    waiting(age)
 
     answer = post(client, payload(), bearer=token())
 
     assert answer.json()["next_flush_s"] == flush_s
 
 
-def test_agents_are_sent_away_while_too_many_wait_and_nothing_is_left(client):
-    waiting(5)
+def test_agents_are_sent_away_while_one_waits_too_long_and_nothing_is_left(client):
+    waiting(REFUSED_FROM)
 
     answer = post(client, payload(), bearer=token())
 
@@ -56,7 +66,7 @@ def test_agents_are_sent_away_while_too_many_wait_and_nothing_is_left(client):
 
 
 def test_who_may_not_enter_is_told_so_also_then(client):
-    waiting(5)
+    waiting(REFUSED_FROM)
 
     assert post(client, payload(), bearer="fw_unknown").status_code == 401
 
@@ -64,7 +74,7 @@ def test_who_may_not_enter_is_told_so_also_then(client):
 def test_agents_that_are_known_are_sent_away_too():
     door, bearer = DoorClient(), token()
     post(door, payload(), bearer=bearer)
-    waiting(5)
+    waiting(REFUSED_FROM)
     pressure.forget()
 
     answer = post(
@@ -78,7 +88,7 @@ def test_agents_that_are_known_are_sent_away_too():
 
 
 def test_it_ends_when_the_batches_are_sealed(client):
-    waiting(5)
+    waiting(REFUSED_FROM)
     bearer = token()
     post(client, payload(), bearer=bearer)
     SealMark.objects.all().delete()
@@ -90,25 +100,43 @@ def test_it_ends_when_the_batches_are_sealed(client):
 def test_it_looks_no_more_often_than_said(client, monkeypatch):
     bearer = token()
     post(client, payload(), bearer=bearer)
-    waiting(5)
+    waiting(REFUSED_FROM)
 
     soon = post(client, payload(sequence=2), bearer=bearer)
 
     assert soon.status_code == 200
 
 
-@pytest.mark.parametrize(("minutes_ago", "expected"), [(71, 0), (72, 1)])
-def test_an_hour_is_overdue_two_minutes_after_it_could_have_been_sealed(minutes_ago, expected):
-    waiting(1, hour=NOW - timedelta(minutes=minutes_ago))
+@pytest.mark.parametrize(
+    ("hour", "received_at", "expected"),
+    [
+        (NOW - HOUR - GRACE - SLOWER_FROM, NOW - SLOWER_FROM, True),
+        # the hour was over later
+        (NOW - HOUR - GRACE - SLOWER_FROM + SECOND, NOW - SLOWER_FROM, False),
+        # it came later, of whatever day it is
+        (NOW - timedelta(days=6), NOW - SLOWER_FROM + SECOND, False),
+        (NOW - timedelta(days=6), NOW - SLOWER_FROM, True),
+    ],
+)
+def test_a_batch_waits_since_its_hour_was_over_and_it_had_arrived(hour, received_at, expected):
+    waiting(SLOWER_FROM, hour=hour, received_at=received_at)
 
-    assert overdue_batches(NOW, limit=10) == expected
+    assert has_waited_to_be_sealed(SLOWER_FROM, NOW) is expected
 
 
-def test_it_counts_no_further_than_it_must():
-    waiting(9)
+def test_however_many_come_late_together_none_is_old(client):
+    for hours_ago in range(2, 50):
+        waiting(timedelta(0), hour=NOW - timedelta(hours=hours_ago), received_at=NOW - SECOND)
 
-    assert overdue_batches(NOW, limit=5) == 5
+    answer = post(client, payload(), bearer=token())
+
+    assert answer.json()["next_flush_s"] == 30
 
 
 def test_the_words_for_people():
-    assert [meaning(count)[:4] for count in (2, 3, 5)] == ["in c", "many", "too "]
+    words = [
+        meaning(age)[:19]
+        for age in (SLOWER_FROM - SECOND, SLOWER_FROM, REFUSED_FROM - SECOND, REFUSED_FROM)
+    ]
+
+    assert words == ["in closed hours, st", *["the oldest for two "] * 2, "the oldest for a da"]

@@ -1,5 +1,6 @@
 -- One row: what waits between the door and the ledger, and what is stored; columns as the fields of telemetry.selectors.Depth.
--- In:  closed (hours that start then or earlier could have been sealed by a run that is over).
+-- In:  closed (hours that start then or earlier could have been sealed by a run that is over), closes_after (how long
+--      after its start an hour can be sealed).
 -- Again: reads only. A partition that is being detached is not measured: that would wait for whoever detaches it.
 WITH batches AS (
     SELECT
@@ -15,13 +16,21 @@ WITH batches AS (
     WHERE inhparent = 'telemetry_batch'::regclass
       AND NOT inhdetachpending
 ), marks AS (
-    SELECT
-        count(*) AS total,
-        min(hour) AS oldest
+    SELECT count(*) AS total
     FROM telemetry_sealmark
 ), overdue AS (
-    SELECT count(*) AS total
-    FROM (SELECT DISTINCT node_id, hour FROM telemetry_sealmark WHERE hour <= %(closed)s) AS hours
+    SELECT
+        count(*) AS hours,
+        coalesce(sum(batches), 0)::bigint AS batches,
+        min(sealable_since) AS since
+    FROM (
+        SELECT
+            count(*) AS batches,
+            min(greatest(batch_received_at, hour + %(closes_after)s::interval)) AS sealable_since
+        FROM telemetry_sealmark
+        WHERE hour <= %(closed)s
+        GROUP BY hour, node_id
+    ) AS hours
 ), touched AS (
     SELECT count(*) AS total
     FROM (SELECT DISTINCT node_id, hour FROM telemetry_touchedhour) AS hours
@@ -38,8 +47,9 @@ SELECT
     partitions.total,
     batches.quarantined,
     marks.total,
-    overdue.total,
-    marks.oldest,
+    overdue.hours,
+    overdue.batches,
+    overdue.since,
     touched.total,
     chunks.total,
     pg_total_relation_size('telemetry_chunk'),
