@@ -154,6 +154,7 @@ if (before) {
 const CROSSHAIR = { spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "solid" };
 
 function dress(el, { data, layout }) {
+  const isNarrow = el.clientWidth < 420;
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
@@ -164,7 +165,8 @@ function dress(el, { data, layout }) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("yaxis")).map(([name, own]) => [name, { ...axis, ...own }])),
-    xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: el.clientWidth < 420 ? 4 : layout.xaxis.nticks },
+    ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("legend")).map(([name, own]) => [name, isNarrow ? { ...own, font: { size: 9 } } : own])),
+    xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: isNarrow ? 4 : layout.xaxis.nticks },
     images: data.filter((trace) => trace.meta?.steps).map((trace) => hatching(el, trace)),
     shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),
   };

@@ -176,7 +176,7 @@ def clock_map(
     }
     layout = layout_over((), y_format="", hover="closest")
     layout["xaxis"] = {"type": "category", "showgrid": False, "nticks": 8, "fixedrange": True}
-    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "automargin": True}
+    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "automargin": True, "dtick": 1}
     return {"data": [trace], "layout": layout | {"dragmode": False}}
 
 
