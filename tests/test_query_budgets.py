@@ -52,7 +52,7 @@ PAGES = {
     "/budgets/fleet": 10,
     "/explain": 6,
     "/search?q=node": 14,
-    "/status": 18,
+    "/status": 19,  # how long batches wait, of how many nodes
     "/agents": 7,
     "/agents/node-001": 15,  # its version
     "/settings": 5,

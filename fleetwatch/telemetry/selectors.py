@@ -60,8 +60,6 @@ class Depth:
     unsealed_marks: int
     overdue_hours: int  # (node, hour) that could be sealed and are not yet
     overdue_batches: int  # a batch of two hours counts twice
-    # since when the one of them that waits longest could have been sealed; None = none waits
-    overdue_since: datetime | None
     touched_hours: int  # (node, hour) to post
     chunks: int
     chunk_bytes: int  # on disk, indexes included
@@ -208,18 +206,18 @@ def _are_within(moments_ms: Ints, stays: Iterable[Place]) -> Mask:
 
 def depth(now: datetime) -> Depth:
     """What waits and what is stored, for /status and /metrics."""
-    closed = {"closed": _overdue_before(now), "closes_after": HOUR + GRACE}
-    (counts,) = execute(DEPTH, closed)
+    (counts,) = execute(DEPTH, {"closed": _overdue_before(now)})
     return Depth(*counts)
 
 
-def has_waited_to_be_sealed(age: timedelta, now: datetime) -> bool:
-    """Whether some batch of an hour could have been sealed so long ago: its hour was over, and it
-    had arrived. Looks no further than the first one.
+def have_waited_to_be_sealed(batches: int, age: timedelta, now: datetime) -> bool:
+    """Whether so many batches could have been sealed so long ago: their hours were over, and they
+    had arrived. A batch of two hours counts twice; looks no further than it must.
     """
-    return SealMark.objects.filter(
+    waiting = SealMark.objects.filter(
         hour__lte=now - age - HOUR - GRACE, batch_received_at__lte=now - age
-    ).exists()
+    )
+    return waiting.values("hour")[:batches].count() == batches
 
 
 def undrawn_hours(interval: Interval, now: datetime) -> int:

@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.ingest import pressure as thresholds
 from fleetwatch.ingest.pressure import REFUSED_FROM, SLOWER_FROM, meaning, pressure
+from fleetwatch.inventory.models import Node
 from fleetwatch.telemetry.models import Batch, SealMark
 from fleetwatch.telemetry.seal import GRACE, HOUR
-from fleetwatch.telemetry.selectors import has_waited_to_be_sealed
+from fleetwatch.telemetry.selectors import have_waited_to_be_sealed
 from tests.ingest.factories import NOW, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
@@ -16,7 +18,9 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)
-def _looks_anew(clock):
+def _looks_anew(clock, monkeypatch):
+    monkeypatch.setattr(thresholds, "FEW", 1)
+    monkeypatch.setattr(thresholds, "FEW_OF_NODE", 1)
     pressure.forget()
     yield
     pressure.forget()
@@ -46,7 +50,7 @@ def waiting(age, *, hour=None, received_at=None):
         (REFUSED_FROM - SECOND, 120),
     ],
 )
-def test_agents_are_asked_for_longer_batches_while_one_waits_long(client, age, flush_s):
+def test_agents_are_asked_for_longer_batches_while_many_wait_long(client, age, flush_s):
     waiting(age)
 
     answer = post(client, payload(), bearer=token())
@@ -54,7 +58,7 @@ def test_agents_are_asked_for_longer_batches_while_one_waits_long(client, age, f
     assert answer.json()["next_flush_s"] == flush_s
 
 
-def test_agents_are_sent_away_while_one_waits_too_long_and_nothing_is_left(client):
+def test_agents_are_sent_away_while_many_wait_too_long_and_nothing_is_left(client):
     waiting(REFUSED_FROM)
 
     answer = post(client, payload(), bearer=token())
@@ -121,7 +125,8 @@ def test_it_looks_no_more_often_than_said(client, monkeypatch):
 def test_a_batch_waits_since_its_hour_was_over_and_it_had_arrived(hour, received_at, expected):
     waiting(SLOWER_FROM, hour=hour, received_at=received_at)
 
-    assert has_waited_to_be_sealed(SLOWER_FROM, NOW) is expected
+    assert have_waited_to_be_sealed(1, SLOWER_FROM, NOW) is expected
+    assert not have_waited_to_be_sealed(2, SLOWER_FROM, NOW)
 
 
 def test_however_many_come_late_together_none_is_old(client):
@@ -133,10 +138,29 @@ def test_however_many_come_late_together_none_is_old(client):
     assert answer.json()["next_flush_s"] == 30
 
 
+@pytest.mark.parametrize(
+    ("few", "few_of_node", "waiting_batches", "flush_s"),
+    [(3, 0, 2, 30), (3, 0, 3, 120), (0, 2, 3, 30), (0, 2, 4, 120)],
+)
+def test_few_that_wait_are_no_lag_however_long(
+    few, few_of_node, waiting_batches, flush_s, monkeypatch
+):
+    monkeypatch.setattr(thresholds, "FEW", few)
+    monkeypatch.setattr(thresholds, "FEW_OF_NODE", few_of_node)
+    door, bearer = DoorClient(), token()
+    Node.objects.create(name="another")
+    for _ in range(waiting_batches):
+        waiting(REFUSED_FROM - SECOND)
+
+    answer = post(door, payload(), bearer=bearer)
+
+    assert answer.json()["next_flush_s"] == flush_s
+
+
 def test_the_words_for_people():
     words = [
         meaning(age)[:19]
         for age in (SLOWER_FROM - SECOND, SLOWER_FROM, REFUSED_FROM - SECOND, REFUSED_FROM)
     ]
 
-    assert words == ["in closed hours, st", *["the oldest for two "] * 2, "the oldest for a da"]
+    assert words == ["in closed hours, st", *["many for two hours:"] * 2, "many for a day: age"]

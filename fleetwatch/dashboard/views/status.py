@@ -12,7 +12,7 @@ from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
 from fleetwatch.dashboard.fleet_health import overdue_hours
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
-from fleetwatch.ingest.pressure import meaning
+from fleetwatch.ingest.pressure import meaning, waiting_for
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.lib import replica
@@ -90,11 +90,10 @@ def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
-    waited = now - (depth.overdue_since or now)
     return [
         Queue("Hours overdue", overdue_hours(now), "complete node-hours not in figures yet"),
         Queue("Hours to post", depth.touched_hours, "node-hours being recomputed"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
-        Queue("Batches to seal", depth.overdue_batches, meaning(waited)),
+        Queue("Batches to seal", depth.overdue_batches, meaning(waiting_for(now))),
         Queue("Messages to deliver", waiting_deliveries(), "retries included"),
     ]

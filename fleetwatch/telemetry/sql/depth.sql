@@ -1,6 +1,5 @@
 -- One row: what waits between the door and the ledger, and what is stored; columns as the fields of telemetry.selectors.Depth.
--- In:  closed (hours that start then or earlier could have been sealed by a run that is over), closes_after (how long
---      after its start an hour can be sealed).
+-- In:  closed (hours that start then or earlier could have been sealed by a run that is over).
 -- Again: reads only. A partition that is being detached is not measured: that would wait for whoever detaches it.
 WITH batches AS (
     SELECT
@@ -21,12 +20,9 @@ WITH batches AS (
 ), overdue AS (
     SELECT
         count(*) AS hours,
-        coalesce(sum(batches), 0)::bigint AS batches,
-        min(sealable_since) AS since
+        coalesce(sum(batches), 0)::bigint AS batches
     FROM (
-        SELECT
-            count(*) AS batches,
-            min(greatest(batch_received_at, hour + %(closes_after)s::interval)) AS sealable_since
+        SELECT count(*) AS batches
         FROM telemetry_sealmark
         WHERE hour <= %(closed)s
         GROUP BY hour, node_id
@@ -49,7 +45,6 @@ SELECT
     marks.total,
     overdue.hours,
     overdue.batches,
-    overdue.since,
     touched.total,
     chunks.total,
     pg_total_relation_size('telemetry_chunk'),
