@@ -7,8 +7,9 @@ alone; what these ranged over is shown in their place.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
@@ -71,24 +72,29 @@ class _Worded:
     """A stretch, and each sentence of its rule in parts: words and values in turn."""
 
     stretch: Stretch
-    sentences: Sequence[Sequence[str]]
+    sentences: Sequence[tuple[str, ...]]
 
     @property
     def decided_by(self) -> tuple[object, ...]:
         """What is the same of stretches that one rule decided."""
-        words = tuple(tuple(parts[::2]) for parts in self.sentences)
+        words = tuple(parts[::2] for parts in self.sentences)
         states = frozenset(part.state for part in self.stretch.parts)
         return words, states, self.stretch.values is None
 
 
-def _worded(stretch: Stretch) -> _Worded:
-    return _Worded(stretch, [_VALUE.split(words) for words in stretch.rule])
+def _worded(lane: Iterable[Stretch]) -> Iterator[_Worded]:
+    @cache  # windows say the same again and again
+    def parted(sentence: str) -> tuple[str, ...]:
+        return tuple(_VALUE.split(sentence))
+
+    for stretch in lane:
+        yield _Worded(stretch, list(map(parted, stretch.rule)))
 
 
 def _lines(lane: Iterable[Stretch]) -> list[Decided]:
     """The lines of one GPU and holder, whose stretches come in order of time."""
     by_words: dict[tuple[object, ...], list[list[_Worded]]] = defaultdict(list)
-    for words, neighbours in groupby(map(_worded, lane), key=attrgetter("decided_by")):
+    for words, neighbours in groupby(_worded(lane), key=attrgetter("decided_by")):
         by_words[words].append(list(neighbours))
     return [_line(rows) for rows in by_words.values()]
 

@@ -3,7 +3,7 @@ the judgement itself.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import isnan
@@ -16,9 +16,9 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import hour_cuts, judgement_inputs
 from fleetwatch.ledger.judgement import rule_words
-from fleetwatch.ledger.judgement.columns import Judged, Owner
+from fleetwatch.ledger.judgement.columns import Judged, Owner, Segments
 from fleetwatch.ledger.judgement.labels import named
-from fleetwatch.ledger.judgement.observations import COLUMNS, Question, Windows
+from fleetwatch.ledger.judgement.observations import COLUMNS, Ints, Question, Windows
 from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
 from fleetwatch.ledger.judgement.states import judged_places
 from fleetwatch.ledger.models import Adjustment, Entry
@@ -181,39 +181,50 @@ class _Place:
     """A place with time, and what is counted of it."""
 
     judged: Judged
-    number: int
     parts: list[Part]
-
-    @property
-    def owner(self) -> Owner:
-        return self.judged.timelines.owners[int(self.judged.timeline[self.number])]
-
-    @property
-    def segment(self) -> int:
-        return int(self.judged.segment[self.number])
-
-    @property
-    def row(self) -> int:
-        """The window that speaks for it, -1: none."""
-        return int(self.judged.segments.row[self.segment])
-
-    @property
-    def span(self) -> Span:
-        segments = self.judged.segments
-        return int(segments.start_ms[self.segment]), int(segments.end_ms[self.segment])
+    owner: Owner
+    span: Span
+    values: dict[str, float]  # of the window, where they were read
+    segment: int
+    row: int  # the window that speaks for it, -1: none
+    stretch: int  # of the timeline
 
 
 def _stretches(judged: Judged, within: Span, version: int) -> Iterator[Stretch]:
     """One per place with time."""
-    read = _read(judged.question.windows)
-    for number, parts in sorted(_parts(judged).items()):
-        place = _Place(judged, number, parts)
+    for place in _places(judged):
         start_ms, end_ms = place.span
         if start_ms < within[1] and end_ms > within[0]:
-            yield _stretch(place, read, version)
+            yield _stretch(place, version)
 
 
-def _stretch(place: _Place, read: Mapping[str, list[float]], version: int) -> Stretch:
+def _places(judged: Judged) -> Iterator[_Place]:
+    """Those with time, in their order; what is known of each is looked up for all at once."""
+    parts = _parts(judged)
+    numbers = np.array(sorted(parts), dtype=np.int64)
+    segment = judged.segment[numbers]
+    row = judged.segments.row[segment]
+    stretch = judged.stretches.at(judged.position[numbers])
+    owners = [judged.timelines.owners[at] for at in judged.timeline[numbers].tolist()]
+    columns = (numbers, segment, row, stretch)
+    spans = _spans(judged.segments, segment)
+    for owner, span, values, number, *at in zip(
+        owners, spans, _read(judged.question.windows, row), *map(_each, columns), strict=True
+    ):
+        yield _Place(judged, parts[number], owner, span, values, *at)
+
+
+def _spans(segments: Segments, segment: Ints) -> Iterator[Span]:
+    """When each of these begins and ends."""
+    return zip(_each(segments.start_ms[segment]), _each(segments.end_ms[segment]), strict=True)
+
+
+def _each(column: Ints) -> list[int]:
+    numbers: list[int] = column.tolist()
+    return numbers
+
+
+def _stretch(place: _Place, version: int) -> Stretch:
     windows = place.judged.question.windows
     start_ms, end_ms = place.span
     job_id = place.owner.job_id
@@ -223,7 +234,7 @@ def _stretch(place: _Place, read: Mapping[str, list[float]], version: int) -> St
         job_id=None if job_id == NO_JOB else job_id,
         start_ms=start_ms,
         end_ms=end_ms,
-        values=_values(read, place.row) if has_window else None,
+        values=place.values if has_window else None,
         observed_ms=int(windows.observed_ms[place.row]) if has_window else None,
         policy_version=version,
         rule=_rule(place),
@@ -243,15 +254,12 @@ def _parts(judged: Judged) -> dict[int, list[Part]]:
     return parts
 
 
-def _read(windows: Windows) -> dict[str, list[float]]:
-    """What judging reads, of each window; NaN where it was not read."""
-    columns = windows.columns
-    return {name: columns[name].tolist() for name in COLUMNS if name in columns}
-
-
-def _values(read: Mapping[str, list[float]], row: int) -> dict[str, float]:
-    """Of one window, where it was read."""
-    return {name: values[row] for name, values in read.items() if not isnan(values[row])}
+def _read(windows: Windows, row: Ints) -> Iterator[dict[str, float]]:
+    """What judging reads, of each of these windows, where it was read; of none (-1) anything."""
+    names = [name for name in COLUMNS if name in windows.columns]
+    columns = [windows.columns[name][row] if len(windows.start_ms) else row for name in names]
+    for values in np.array(columns, dtype=np.float64).reshape(len(names), len(row)).T.tolist():
+        yield {name: value for name, value in zip(names, values, strict=True) if not isnan(value)}
 
 
 def _rule(place: _Place) -> list[str]:
@@ -282,9 +290,8 @@ def _of_window(place: _Place) -> list[str]:
     judged = place.judged
     policy = judged.question.policy
     words = rule_words.of_window(judged.activity, judged.question.windows, place.row, policy)
-    stretch = int(judged.stretches.at(judged.position[place.number]))
-    if judged.stretches.run[stretch] >= 0 and not judged.activity.unseen[place.row]:
-        words.append(rule_words.of_run(judged.stretches, stretch, place.owner.kind, policy))
+    if judged.stretches.run[place.stretch] >= 0 and not judged.activity.unseen[place.row]:
+        words.append(rule_words.of_run(judged.stretches, place.stretch, place.owner.kind, policy))
     return words
 
 

@@ -91,7 +91,8 @@ def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> s
 
 def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
     evidence = acts.evidence
-    if not evidence.contradicted[row] or evidence.peak[row] > policy.quiet_max:
+    is_contradicted = evidence.shows_work[row] and not evidence.phantom[row]
+    if not is_contradicted or evidence.peak[row] > policy.quiet_max:
         return []
     return [
         f"activity maximum {evidence.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
