@@ -95,3 +95,17 @@ def read(text: str, unit: str) -> float | None:
     if any(number is None or size is None for number, size in values):
         return None
     return sum(float(number or 0) * (size or 0) for number, size in values)
+
+
+def of_minutes(minutes: float) -> str:
+    """So many minutes as people write them: "30 min", "4 h"; "0" for none."""
+    return written(minutes * 60, "s") if minutes else "0"
+
+
+def read_minutes(text: str) -> float | None:
+    """Minutes, as "90", "90 min" or "1 h 30 min"; None for what is none of these."""
+    bare = amounts.typed(text)
+    if bare is not None:
+        return float(bare)
+    seconds = read(text, "s")
+    return None if seconds is None else seconds / 60

@@ -174,7 +174,7 @@ class TestForm:
             {
                 "threshold": "2",
                 "clear": "1",
-                "minutes": "45",
+                "minutes": "45 min",
                 "coverage": "80",
                 "grace_minutes": "10",
                 "clear_minutes": "5",
@@ -212,7 +212,7 @@ class TestForm:
                 "name": "Idle GPUs",
                 "severity": "critical",
                 "remind_minutes": "0",
-                "escalate_minutes": "60",
+                "escalate_minutes": "1 h",
                 f"channel-{channel.pk}": "on",
                 "day-0": "on",
                 "day-4": "on",

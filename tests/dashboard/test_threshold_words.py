@@ -2,7 +2,7 @@ from dataclasses import fields
 
 import pytest
 
-from fleetwatch.dashboard.threshold_words import LABELS, read, written
+from fleetwatch.dashboard.threshold_words import LABELS, of_minutes, read, read_minutes, written
 from fleetwatch.ledger.policy import Policy
 
 
@@ -41,6 +41,15 @@ def test_a_threshold_is_written_as_people_do_and_read_back(value, unit, text):
 )
 def test_a_bare_number_is_in_the_unit_that_is_stored(text, unit, value):
     assert read(text, unit) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes", "written_again"),
+    [("90", 90, "1 h 30 min"), ("1 d", 1440, "1 d"), ("0", 0, "0"), ("soon", None, "")],
+)
+def test_minutes_are_meant_where_none_are_named(text, minutes, written_again):
+    assert read_minutes(text) == minutes
+    assert minutes is None or of_minutes(minutes) == written_again
 
 
 def test_each_threshold_has_a_name():

@@ -15,9 +15,11 @@ from fleetwatch.dashboard.forms.matcher_fields import (
     rows_of,
     sent_rows,
 )
+from fleetwatch.dashboard.threshold_words import of_minutes, read_minutes
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.models import Channel
 
+MINUTES = ("minutes", "grace_minutes", "clear_minutes")
 NUMBERS = ("threshold", "clear", "minutes", "coverage", "grace_minutes", "clear_minutes")
 MAX_MINUTES = 30 * 24 * 60
 
@@ -71,8 +73,8 @@ def read_telling(terms: RuleTerms, asked: Asked, *, zone: str) -> RuleTerms:
         severity=asked.text("severity"),
         hours=read_hours(asked.post, zone=zone),
         tells_owner=asked.is_ticked("tells_owner"),
-        remind_minutes=asked.number("remind_minutes", low=0, high=MAX_MINUTES),
-        escalate_minutes=asked.number("escalate_minutes", low=0, high=MAX_MINUTES),
+        remind_minutes=_whole_minutes(asked, "remind_minutes"),
+        escalate_minutes=_whole_minutes(asked, "escalate_minutes"),
         channels=tuple(channels),
     )
 
@@ -93,8 +95,21 @@ def _share(percent: float) -> float:
     return percent / 100
 
 
+def _whole_minutes(asked: Asked, name: str) -> int:
+    """Raises RefusedFieldError."""
+    minutes = read_minutes(asked.text(name))
+    if minutes is None or minutes != int(minutes) or not 0 <= minutes <= MAX_MINUTES:
+        raise RefusedFieldError("0 to 30 days in whole minutes, like 4 h, please.", field=name)
+    return int(minutes)
+
+
 def _number(name: str, text: str) -> float | None:
     """Raises RefusedFieldError."""
+    if name in MINUTES:
+        minutes = read_minutes(text)
+        if minutes is None:
+            raise RefusedFieldError("A duration like 30 min or 2 h, please.", field=name)
+        return minutes
     try:
         number = float(text)
     except ValueError as error:
@@ -108,10 +123,10 @@ def _values(settings: Settings) -> dict[str, str]:
     return {
         "threshold": f"{settings.threshold:g}",
         "clear": "" if settings.clear is None else f"{settings.clear:g}",
-        "minutes": f"{settings.minutes:g}",
+        "minutes": of_minutes(settings.minutes),
         "coverage": f"{settings.min_coverage * 100:g}",
-        "grace_minutes": f"{settings.grace_minutes:g}",
-        "clear_minutes": f"{settings.clear_minutes:g}",
+        "grace_minutes": of_minutes(settings.grace_minutes),
+        "clear_minutes": of_minutes(settings.clear_minutes),
     }
 
 
@@ -125,15 +140,15 @@ def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
         (threshold if watched.unit else {})
         | (clear if watched.clears else {})
         | {
-            "minutes": ("For minutes", "how long it has to last"),
+            "minutes": ("For at least", "how long it has to last, like 30 min or 2 h"),
             "coverage": (
                 "Observed share of that time, %",
                 "with less, telemetry is missing and nothing fires",
             ),
             "grace_minutes": (
-                "Ignored at the start, minutes",
+                "Ignored at the start",
                 "of a job, or of what else it watches",
             ),
-            "clear_minutes": ("Resolves after minutes", "how long it has to be over"),
+            "clear_minutes": ("Resolves after", "how long it has to be over"),
         }
     )

@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import data_age as data_ages
-from fleetwatch.dashboard import numbers, words
+from fleetwatch.dashboard import numbers, threshold_words, words
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
@@ -66,6 +66,7 @@ for text_of in (
     words.event,
     words.incident_event,
     words.place_name,
+    threshold_words.of_minutes,
 ):
     register.filter(text_of)
 
