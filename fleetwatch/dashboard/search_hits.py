@@ -91,7 +91,7 @@ PLACES = (
     Place("settings", "Settings"),
     Place("settings_general", "General settings", "organisation time zone access second factor"),
     Place("settings_pricing", "Pricing", "rates price currency energy kwh commitments"),
-    Place("rates_calculator", "What owned GPUs cost", "calculator tco", Right.MONEY),
+    Place("rates_calculator", "Cost of owned GPUs", "calculator tco", Right.MONEY),
     Place("rates_import", "Import rates", "csv", Right.MONEY),
     Place("mappings", "Teams and mapping", "rules cost centre project"),
     Place("settings_months", "Months and statements", "close free capacity"),

@@ -66,7 +66,7 @@ class TestList:
 
         assert "Fires when every GPU of a job has been idle for 30 minutes." in shown
         assert ">1 open</a>" in shown
-        assert "2 in 30 days" in shown
+        assert "2 incidents in 30 days" in shown
 
     def test_is_switched_off_and_on(self, admin, job_rule):
         admin.post(f"{watch(job_rule)}/switch_off")

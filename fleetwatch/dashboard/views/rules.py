@@ -66,6 +66,12 @@ class RuleLine:
         """What it does."""
         return self.watched.in_words(self.terms.settings)
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether it watches everything, at any time, and tells the owner first, as most do."""
+        is_narrowed = bool(self.terms.scope or self.terms.hours or self.terms.channels)
+        return self.terms.tells_owner and self.terms.escalate_minutes > 0 and not is_narrowed
+
 
 @shows("dashboard/rules.html", "alerts")
 def rules(_: HttpRequest, period: Period) -> Context:
