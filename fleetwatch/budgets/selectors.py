@@ -115,11 +115,14 @@ def lines(now: datetime) -> list[BudgetLine]:
     return [fleet, *sorted(teams, key=_pressing)]
 
 
-def line(team: Team | None, now: datetime) -> BudgetLine:
-    """One team's month, or the fleet's."""
+def line(team: Team | None, now: datetime, *, spent: Totals | None = None) -> BudgetLine:
+    """One team's month, or the fleet's; `spent`: what was spent of it so far, where it was read
+    already.
+    """
     month = running_month(now)
-    scope = Scope() if team is None else Scope(team=team.slug)
-    spent = nothing() if month.so_far is None else costs.totals(month.so_far, scope=scope)
+    if spent is None:
+        scope = Scope() if team is None else Scope(team=team.slug)
+        spent = nothing() if month.so_far is None else costs.totals(month.so_far, scope=scope)
     forecasts = outlooks.all_of("fleet" if team is None else "team")
     name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
     return _line(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 
 from django.db.models import Min
 
@@ -282,17 +283,27 @@ def ranked(
     return seen.ranked(group_by, size, sort=sort, start=start)
 
 
-def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wasters:
+def wasters(
+    interval: Interval, size: int, *, scope: Scope = EVERYTHING, since: datetime | None = None
+) -> Wasters:
     """The teams, and the users and jobs that wasted most, and everything, in one look at the
-    ledger.
+    ledger; and what of it is of the days from `since` on, where one begins that the interval
+    touches.
     """
-    seen = look(interval, "team", "user", "job", scope=scope)
+    seen = look(interval, "team", "user", "job", scope=scope, step="day" if since else None)
     held = seen.held()
     teams = [group for group in seen.by("team") if group.key]
     users = held.ranked("user", size)
     # equal ones by what the reader is told: ranked() has them by the names behind it
     users = replace(users, groups=sorted(users.groups, key=_rank))
-    return Wasters(seen.totals(), teams, users, held.ranked("job", size))
+    newest = _since(seen, _starts(interval, "day").index(since)) if since else None
+    return Wasters(seen.totals(), newest, teams, users, held.ranked("job", size))
+
+
+def _since(seen: Look, first: int) -> Totals:
+    """The totals of that step and those after it."""
+    steps = by_groups(seen.columns, "step").items()
+    return summed(chain.from_iterable(cells for (step,), cells in steps if step >= first))
 
 
 def _rank(group: Group) -> tuple[Decimal, Decimal, int, str]:

@@ -497,8 +497,11 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
     fleet.make(nodes=2, gpus=4, hours=48)
     interval = Interval(factories.NOW - timedelta(hours=48), factories.NOW)
 
-    found = costs.wasters(interval, 3)
+    midnight = factories.NOW.replace(hour=0, minute=0, second=0, microsecond=0)
 
+    found = costs.wasters(interval, 3, since=midnight)
+
+    assert found.since == costs.totals(Interval(midnight, factories.NOW))
     assert (
         found.totals
         == costs.totals(interval)

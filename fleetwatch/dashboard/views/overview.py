@@ -81,7 +81,8 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     out.
     """
     scope, filters = filtered(request)
-    wasters = costs.wasters(period.interval, TOP, scope=scope)
+    since = None if filters else _month_within(period)
+    wasters = costs.wasters(period.interval, TOP, scope=scope, since=since)
     context = {
         "filters": filters,
         "totals": wasters.totals,
@@ -98,15 +99,25 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "progress": machine_findings.progress(period.interval, now=period.now),
         **_savings(period, scope),
     }
-    return context if filters else context | _of_the_fleet(period, wasters.totals)
+    return context if filters else context | _of_the_fleet(period, wasters)
 
 
-def _of_the_fleet(period: Period, totals: Totals) -> Context:
+def _month_within(period: Period) -> datetime | None:
+    """When the running month began, where the period holds what of it is over, and no more after
+    it: it need not be read again.
+    """
+    so_far = budgets.running_month(period.now).so_far
+    if so_far is None or so_far.end != period.interval.end:
+        return None
+    return so_far.start if so_far.start >= period.interval.start else None
+
+
+def _of_the_fleet(period: Period, wasters: Wasters) -> Context:
     sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
     return {
         **(_needs_somebody(period.now) if sees_all else {}),
-        "month": budgets.line(None, period.now) if sees_all else None,
-        "adjusted": adjusted(period.interval, totals.cost_usd),
+        "month": budgets.line(None, period.now, spent=wasters.since) if sees_all else None,
+        "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         **_now(period.now),
     }
 
