@@ -149,14 +149,17 @@ def _figures(columns: Columns[Kind], line: Ints) -> Iterator[list[Any]]:
     together = summed_by(columns, line)
     count = len(together.line)
     energy_j = columns.figures["energy_j"]
+    at = together.at
     was_read = ~np.isnan(energy_j)
-    at = together.at[was_read]
+    if not was_read.all():
+        at = at[was_read]
+        energy_j = energy_j[was_read]
     figures: tuple[NDArray[Any], ...] = (
         together.line,
         together.label,
         together.price,
         together.of(columns.figures["gpu_ms"]),
-        np.bincount(at, energy_j[was_read], count),
+        np.bincount(at, energy_j, count),
         np.bincount(at, minlength=count),
         together.of(columns.figures["energy_ms"]),
     )

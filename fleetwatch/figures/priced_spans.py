@@ -192,12 +192,23 @@ def _places(rows: Sequence[Row], every: Ints, eras: Eras, era: Ints, at: Ints) -
     era; 0 = none does. A row ends with valid from, valid to and its ids, packed; others may be
     among them.
     """
-    places = np.zeros((len(eras.starts), len(every)), dtype=np.int64)
-    for place, (*_, valid_from, valid_to, packed) in enumerate(rows, 1):
-        ids = np.frombuffer(packed, dtype=">i8")
-        of_row = np.searchsorted(every, ids[np.isin(ids, every)])
-        places[eras.during(valid_from, valid_to), of_row] = place
+    places = np.zeros((len(eras.starts), len(every) + 1), dtype=np.int64)
+    for place, (row, of_row) in enumerate(zip(rows, _ids_in(rows, every), strict=True), 1):
+        places[eras.during(*row[-3:-1]), of_row] = place
     return places[0][at] if len(places) == 1 else places[era, at]
+
+
+def _ids_in(rows: Sequence[Row], every: Ints) -> list[Ints]:
+    """Of each row the positions of its ids in `every`; behind the last one for those that are not
+    there.
+    """
+    if not rows:
+        return []
+    counts = [len(row[-1]) // 8 for row in rows]
+    ids = np.frombuffer(b"".join(row[-1] for row in rows), dtype=">i8").astype(np.int64)
+    of_id = np.searchsorted(every, ids)
+    of_id[np.append(every, -1)[of_id] != ids] = len(every)
+    return np.split(of_id, np.cumsum(counts[:-1]))
 
 
 def _holders(jobs: Ints, asked: set[str]) -> Sequence[Row]:
