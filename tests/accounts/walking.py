@@ -51,6 +51,7 @@ EXPORTS = {"waste_csv", "costs_file", "report_file", "audit_csv", "audit_jsonl"}
 READ_BY = {
     "people": Right.PEOPLE,
     "people_import": Right.PEOPLE,
+    "people_template": Right.PEOPLE,
     "name_rules": Right.PEOPLE,
     "person": Right.PEOPLE,
     "jobs_of": Right.PEOPLE,
@@ -59,6 +60,8 @@ READ_BY = {
     "audit_jsonl": Right.PEOPLE,
     "mappings_import": Right.MONEY,
     "rates_import": Right.MONEY,
+    "mappings_template": Right.MONEY,
+    "rates_template": Right.MONEY,
     "rates_calculator": Right.MONEY,
 }
 # addresses that take a form, and whose; what is not here takes none

@@ -238,7 +238,7 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     rule = a_rule()
     nlp = people.team("nlp")
     client.force_login(ops)
-    assert "Nothing is done by itself" in client.get("/alerts/actions").content.decode()
+    assert "No automatic actions" in client.get("/alerts/actions").content.decode()
 
     made = client.post("/alerts/actions/add", {"rule": rule.pk, "kind": "stop_job"})
     sent = {
