@@ -1,10 +1,11 @@
 """What one window says of its GPU: quiet or active, how much, how well. Pure numpy."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from fleetwatch.ledger.judgement.columns import Activity, Evidence
+from fleetwatch.ledger.judgement.columns import Activity, Evidence, changes
 from fleetwatch.ledger.judgement.labels import (
     BUSY_ONLY,
     COLD,
@@ -56,6 +57,8 @@ CEILINGS = (
     ("dram_active", "ceiling_dram"),
     ("fp64_active", "ceiling_fp64"),
 )
+# of windows of no capacity
+_NO_BOARD = Capacity(NOBODY, 0, 0)
 # A smaller share of a window is a rounding error, and what is divided by it may overflow.
 LEAST_WORKING = 1e-9
 
@@ -356,22 +359,23 @@ def _context(columns: Columns, policy: Policy) -> Codes:
 
 def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
     """Each window's idle power and power limit, in W; NaN where they are not known."""
-    gpus = {gpu.gpu_id: gpu for gpu in sorted(capacities, key=lambda gpu: gpu.gpu_id)}
-    # None becomes NaN; one more, for windows of no capacity
-    watts = [(gpu.idle_w, gpu.limit_w) for gpu in gpus.values()]
-    table: Floats = np.array([*watts, (None, None)], dtype=np.float64)
-    place = _places(windows.gpu_id, np.array([*gpus], dtype=np.int64))
-    idle_w, limit_w = table[place].T.copy()
-    for number, gpu in enumerate(gpus.values()):
+    bounds = _runs(windows)
+    gpus = {gpu.gpu_id: gpu for gpu in capacities}
+    runs = [gpus.get(gpu_id, _NO_BOARD) for gpu_id in windows.gpu_id[bounds[:-1]].tolist()]
+    # None becomes NaN
+    idle_w, limit_w = (
+        np.repeat(np.array(watts, dtype=np.float64), np.diff(bounds))
+        for watts in ([gpu.idle_w for gpu in runs], [gpu.limit_w for gpu in runs])
+    )
+    for gpu, (low, high) in zip(runs, itertools.pairwise(bounds.tolist()), strict=True):
         for from_ms, own_w in gpu.idle_steps:
-            idle_w[(place == number) & (windows.start_ms >= from_ms)] = own_w
+            idle_w[low:high][windows.start_ms[low:high] >= from_ms] = own_w
     return idle_w, limit_w
 
 
-def _places(gpu_id: Ints, ids: Ints) -> Ints:
-    """Of each window its GPU's place among these ids (ascending); their number where it is none of
-    them.
+def _runs(windows: Windows) -> Ints:
+    """Where each run of windows of one GPU begins, and where the last one ends: a GPU's come one
+    after the other, nearly always.
     """
-    place = np.searchsorted(ids, gpu_id)
-    place[np.append(ids, NOBODY)[place] != gpu_id] = len(ids)
-    return place
+    count = len(windows.gpu_id)
+    return np.append(np.flatnonzero(changes(windows.gpu_id))[:count], count)

@@ -3,10 +3,8 @@ from whole milliseconds. Pure numpy.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetwatch.ledger.judgement import cell_states, labels
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, NAMES, Table
@@ -148,21 +146,19 @@ def _worded(kinds: Kinds, by_number: tuple[Label, ...]) -> tuple[Ints, list[Word
 
 
 def _joules(judged: Judged, sums: Sums, key: Ints) -> Floats:
-    """Energy by the `key` of each sum, added place by place: floats depend on the order.
+    """Energy by the `key` of each sum, added place by place, then sum by sum: floats depend on the
+    order, which is the same however many hours are judged at once.
 
     No key is in two columns.
     """
     joules_per_ms = judged.segments.joules_per_ms[judged.segment]
-    size = int(key.max()) + 1
-    joules = np.zeros(size)
+    joules = np.zeros(int(key.max()) + 1)
     first = 0
     for (place, gpu_ms), count in zip(judged.amounts(), sums.sizes, strict=True):
         own = slice(first, first + count)
-        joules += np.bincount(
-            np.repeat(key[own], sums.count[own]),
-            weights=joules_per_ms[place] * gpu_ms,
-            minlength=size,
-        )
+        begins = np.cumsum(sums.count[own]) - sums.count[own]
+        of_sums = np.add.reduceat(joules_per_ms[place] * gpu_ms, begins)
+        joules += np.bincount(key[own], weights=of_sums, minlength=len(joules))
         first += count
     return joules
 
@@ -194,33 +190,28 @@ def _table(row: Ints, column: Ints, gpu_ms: Ints, shape: tuple[int, int]) -> Int
 
 
 def _figures(judged: Judged, first: Ints) -> Floats:
-    """Parts (beginning at `first`) x FIGURES: sums, not means, so that parts of a run add up before
-    anything is divided.
+    """Parts (beginning at `first`) x FIGURES: what windows say times the milliseconds that they
+    speak for; sums, not means, so that parts of a run add up before anything is divided.
     """
-    activity = judged.activity
-    read = Columns(judged.question.windows)
+    segments = judged.segments
+    row = segments.row[judged.segment]
+    length_ms = (segments.end_ms - segments.start_ms)[judged.segment]
     figures: Floats = np.zeros((len(first), len(FIGURES)))
-    for place, values in enumerate(
-        (
-            activity.active,
-            read["power_w"],
-            read["memory_used_bytes"],
-            # only the flagged time: "spinning not resolvable"
-            np.where(activity.spin_unresolved, 1.0, np.nan),
-        )
-    ):
-        is_read = (activity.unseen == 0) & ~np.isnan(values)
+    for place, values in enumerate(_of_windows(judged)):
+        is_read = (judged.activity.unseen == 0) & ~np.isnan(values)
         if is_read.any():
             for column, each in enumerate((is_read, np.where(is_read, values, 0.0))):
-                figures[:, 2 * place + column] = _over_time(judged, each, first)
+                spoken = of_rows(each, row) * length_ms
+                figures[:, 2 * place + column] = np.add.reduceat(spoken, first)
     return figures
 
 
-def _over_time(judged: Judged, values: NDArray[Any], first: Ints) -> NDArray[Any]:
-    """What windows say times the milliseconds that they speak for, by part."""
-    segments = judged.segments
-    length_ms = (segments.end_ms - segments.start_ms)[judged.segment]
-    return np.add.reduceat(of_rows(values, segments.row[judged.segment]) * length_ms, first)
+def _of_windows(judged: Judged) -> tuple[Floats, ...]:
+    """What each window says, by figure; NaN where it does not."""
+    read = Columns(judged.question.windows)
+    # only the flagged time: "spinning not resolvable"
+    flagged = np.where(judged.activity.spin_unresolved, 1.0, np.nan)
+    return judged.activity.active, read["power_w"], read["memory_used_bytes"], flagged
 
 
 def _cells(judged: Judged, sums: Sums, is_cell: Mask) -> Table:
