@@ -353,11 +353,10 @@ def _windows(
     columns: Sequence[str],
     kept: KeptWindows | None,
 ) -> frames.Frame:
-    """The nodes' windows, one node after the other."""
+    """The nodes' windows."""
     if not columns:
         return _NO_WINDOWS
     if kept is not None:
-        again = frames.of_nodes_again(node_ids, low, high, columns, kept)
-        return frames.together([windows for _, windows in again])
+        return frames.of_nodes_again(node_ids, low, high, columns, kept)
     every = frames.of_nodes(node_ids, low, high, columns, ())
     return frames.together([windows for _, windows, _ in every])

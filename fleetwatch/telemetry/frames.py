@@ -21,6 +21,7 @@ from fleetwatch.telemetry.window_tables import (
     HOST_INTS,
     WINDOW_INTS,
     Table,
+    end_to_end,
     float_column,
     joined,
     overlapping,
@@ -153,9 +154,10 @@ def of_nodes_again(
     end_ms: int,
     columns: Sequence[str],
     kept: KeptWindows,
-) -> Iterator[tuple[int, Frame]]:
-    """Of each node what `read_windows` gives, in few statements; what is kept of the same beginning
-    and columns is not read again, and what is read is kept.
+) -> Frame:
+    """The windows of the nodes that overlap [start_ms, end_ms), each once, in no order: in few
+    statements. What is kept of the same beginning and columns is not read again, and what is read
+    is kept.
     """
     asked = start_ms, (*WINDOW_INTS, *_stored_names(columns))
     starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
@@ -164,7 +166,8 @@ def of_nodes_again(
         read |= _read_whole(missing, asked, starts_ms)
     for node_id in node_ids:
         kept.keep(node_id, read[node_id])
-        yield node_id, _frame(overlapping(read[node_id].table, start_ms, end_ms), columns)
+    tables = [table for node_id in node_ids for table in read[node_id].tables]
+    return _frame(overlapping(end_to_end(tables), start_ms, end_ms), columns)
 
 
 def _read_since(before: Mapping[int, Kept], asked: Asked, starts_ms: Span) -> dict[int, Kept]:
@@ -199,14 +202,15 @@ def _read_whole(node_ids: Sequence[int], asked: Asked, starts_ms: Span) -> dict[
     marked = hot.marked(node_ids, hot.hours_of(starts_ms), ends_after_ms=start_ms)
     chunks = sealed.read_chunks(node_ids, starts_ms, names)
     return {
-        node_id: Kept(
+        node_id: Kept.of(
             asked,
-            frozenset(map(_key, marked[node_id])),
+            map(_key, marked[node_id]),
             tuple(chunk.key for chunk in chunks[node_id]),
-            # not cut at its end: that moves on
-            overlapping(
-                joined([*_unpacked(chunks[node_id], names), fresh.windows]), start_ms, _FOREVER_MS
-            ),
+            # not cut at their end: that moves on
+            [
+                overlapping(table, start_ms, _FOREVER_MS)
+                for table in (*_unpacked(chunks[node_id], names), fresh.windows)
+            ],
         )
         for node_id, fresh in zip(marked, hot.decode_each(marked.values(), names, ()), strict=True)
     }

@@ -3,14 +3,17 @@ what came since is fetched and decoded. What is kept is used as long as it is wh
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fleetwatch.telemetry.window_tables import Table, joined
+from fleetwatch.telemetry.window_tables import Table, begins_after, joined
 
 # One that nobody asked for since has made way when room is wanted: the hour turned, or another
 # process has the node.
 STALE_S = 600.0
+
+# Tables of one node, before they are joined into one: each posting of the hour adds one.
+MOST_TABLES = 8
 
 # From when on, and which columns.
 Asked = tuple[int, tuple[str, ...]]
@@ -21,12 +24,29 @@ ChunkKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A node's windows, and the batches and chunks that they were read from."""
+    """A node's windows, and the batches and chunks that they were read from.
+
+    `tables`: at least one; each begins after the one before it, and is sorted. `size`: bytes of
+    their arrays.
+    """
 
     asked: Asked
     batches: frozenset[BatchKey]
     chunks: tuple[ChunkKey, ...]
-    table: Table
+    tables: tuple[Table, ...]
+    size: int
+
+    @classmethod
+    def of(
+        cls,
+        asked: Asked,
+        batches: Iterable[BatchKey],
+        chunks: tuple[ChunkKey, ...],
+        tables: Sequence[Table],
+    ) -> "Kept":
+        """The windows of the tables."""
+        whole = joined(tables)
+        return cls(asked, frozenset(batches), chunks, (whole,), _size(whole))
 
     def is_part_of(self, batches: Iterable[BatchKey], chunks: tuple[ChunkKey, ...]) -> bool:
         """Whether it would be read of these batches, maybe with more of them, and these chunks."""
@@ -36,13 +56,17 @@ class Kept:
         """With the windows of these batches too."""
         if not len(table["start_ms"]):
             return self
-        whole = joined([self.table, table])
-        return replace(self, batches=self.batches.union(batches), table=whole)
+        more = joined([table])
+        every = self.batches.union(batches)
+        if len(self.tables) == MOST_TABLES or not begins_after(more, self.tables[-1]):
+            return Kept.of(self.asked, every, self.chunks, [*self.tables, more])
+        tables = (*self.tables, more)
+        return replace(self, batches=every, tables=tables, size=self.size + _size(more))
 
-    @property
-    def size(self) -> int:
-        """Bytes of its arrays; one value all over takes none."""
-        return sum(values.nbytes for values in self.table.values() if any(values.strides))
+
+def _size(table: Table) -> int:
+    """Bytes of its arrays; one value all over takes none."""
+    return sum(values.nbytes for values in table.values() if any(values.strides))
 
 
 class KeptWindows:

@@ -43,6 +43,12 @@ def joined(parts: Sequence[Table]) -> Table:
     return table if runs else _sorted_once(table)[0]
 
 
+def end_to_end(tables: Sequence[Table]) -> Table:
+    """The rows of one table after the other."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: _end_to_end([_column(table, name) for table in tables], None) for name in names}
+
+
 def _column(table: Table, name: str) -> Array:
     """The table's column; one value all over, which takes no memory, where it has none."""
     return table[name] if name in table else repeated(_MISSING, len(table["start_ms"]))
@@ -74,6 +80,14 @@ def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
     if _are_in(starts, start_ms, end_ms):
         return table
     return select_rows(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
+
+
+def begins_after(later: Table, earlier: Table) -> bool:
+    """Whether the rows of the one, of which there are some, all start after those of the other; of
+    nothing none does.
+    """
+    starts = earlier["start_ms"]
+    return len(starts) > 0 and bool(later["start_ms"].min() > starts.max())
 
 
 def _are_in(starts: Array, start_ms: int, end_ms: int) -> bool:
