@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 from ninja import Schema
-from pydantic import BeforeValidator, create_model
+from pydantic import BaseModel, BeforeValidator, create_model
 
 from fleetwatch.figures.pricing import usd
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
@@ -85,6 +85,6 @@ def fields_of(thing: type, read: Mapping[Any, Any] = DOLLARS) -> Any:
     return of_fields({name: (read.get(kind, kind), ...) for name, kind in types})
 
 
-def of_fields(fields: Mapping[str, Any]) -> Any:
+def of_fields(fields: Mapping[str, Any], base: type[BaseModel] = Schema) -> Any:
     """The base of an answer that has these fields, each its type and default."""
-    return create_model("Fields", __base__=Schema, **fields)
+    return create_model("Fields", __base__=base, **fields)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from ninja import Query, Schema
-from pydantic import Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from fleetwatch.api.answer_types import (
     At,
@@ -39,30 +39,32 @@ Facts = dict[str, Any]
 MAY_BE_MISSING: Facts = {"responses": {404: {}}}
 
 
-class States(of_fields(dict.fromkeys(STATES, (float, ...)))):  # type: ignore[misc]
+# Parts of figures are read of dicts, ten to a row: as a Schema each of their fields would be looked
+# for in objects, too.
+class States(of_fields(dict.fromkeys(STATES, (float, ...)), BaseModel)):  # type: ignore[misc]
     """One figure for each of the nine states."""
 
 
-class StateMs(of_fields(dict.fromkeys(STATES, (int, ...)))):  # type: ignore[misc]
+class StateMs(of_fields(dict.fromkeys(STATES, (int, ...)), BaseModel)):  # type: ignore[misc]
     """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly.
 
     As pages show them, `useful` is without `busy_only_ms` and `stalled` without `waiting_ms`.
     """
 
 
-class CostUsd(Schema):
+class CostUsd(BaseModel):
     """Dollars in total and per state; the states sum to the total to the micro-dollar."""
 
     total: float
     states: States
 
 
-class WasteTier(Schema):
+class WasteTier(BaseModel):
     gpu_hours: float
     usd: float
 
 
-class Waste(Schema):
+class Waste(BaseModel):
     """Wasted time in three tiers. `wasted` is certain + probable; potential is never added to it.
 
     `wasted` counts unobserved time as useful, `wasted_at_most` as wasted: the truth lies between.
