@@ -82,7 +82,7 @@ def test_a_toy_in_one_file_is_on_the_page_has_its_form_and_is_in_the_api(rule, c
     assert f'href="{address}"' in overview
     assert 'href="/nodes/toy-%3Cscript%3E-a-long-name?from=' in its_page
     assert '<span class="tag idle-c">long name</span>' in tight(overview)
-    assert "on toy-&lt;script&gt;-a-long-name</a><p>Names, since" in tight(overview)
+    assert "toy-&lt;script&gt;-a-long-name</b></a><p>Names, since" in tight(overview)
     assert ">Threshold, letters</label>" in tight(asked)
     assert "Name longer than: 1 to 300 letters" in refused.content.decode()
     assert "is longer than 9 letters." in saved.content.decode()
