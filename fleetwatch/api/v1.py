@@ -34,7 +34,8 @@ hours, of findings 7 days, of one job its life. Figures are of exactly that time
 over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON number in
 dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not
 known", never zero. `coverage` is observed ÷ capacity. A parameter that an operation does not name
-is refused. Each error is `{"error", "field"}`, one of another method (405) too.
+is refused. Each error is `{"error", "field"}`, one of another method (405) too. What a demo
+answers has the header `FleetWatch-Demo: 1`.
 
 A token reads; with the scope `write` it decides about findings, acts on incidents, keeps jobs that
 are about to be ended, and sets rules, silences, routes and your own preferences too. It has the
