@@ -1,4 +1,5 @@
--- One row: GPU time of a node's day between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind.
+-- One row: GPU time of a node's day between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind, which may be
+--      there several times.
 -- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches); use_sums (whether
 --      sums of days can answer); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
 --      steps (starts of days, or none: in which of them a row lies, from 0 on);
@@ -48,39 +49,30 @@ open_part AS MATERIALIZED (
 )
 SELECT open_part.node_id, told.step, told.era, NULL, told.spans
 FROM open_part
--- each part by itself, by the index on (node, start): joined freely, few parts may cost a scan of the table; and its groups
--- are few enough to stay in a processor's cache.
+-- each part by itself, by the index on (node, start): joined freely, few parts may cost a scan of the table. An entry each: to find
+-- those of one GPU, holder and kind takes as long as all the rest.
 CROSS JOIN LATERAL (
     SELECT
-        step,
-        era,
+        CASE WHEN cardinality(%(steps)s::timestamptz[]) = 0 THEN -1
+             ELSE width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 END AS step,
+        CASE WHEN cardinality(%(eras)s::timestamptz[]) = 0 THEN 0
+             ELSE width_bucket(entry.start, %(eras)s::timestamptz[]) END AS era,
         string_agg(
-            costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea
+            costs_span(
+                entry.gpu_id, entry.job_id, costs_kind(entry.state, entry.tier, entry.efficiency_source), entry.gpu_ms, entry.energy_j,
+                CASE WHEN entry.energy_j IS NULL THEN 0 ELSE entry.gpu_ms END
+            ),
+            ''::bytea
         ) AS spans
-    FROM (
-        SELECT
-            CASE WHEN cardinality(%(steps)s::timestamptz[]) = 0 THEN -1
-                 ELSE width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 END AS step,
-            CASE WHEN cardinality(%(eras)s::timestamptz[]) = 0 THEN 0
-                 ELSE width_bucket(entry.start, %(eras)s::timestamptz[]) END AS era,
-            entry.gpu_id,
-            entry.job_id,
-            costs_kind(entry.state, entry.tier, entry.efficiency_source) AS kind,
-            sum(entry.gpu_ms)::bigint AS gpu_ms,
-            sum(entry.energy_j) AS energy_j,
-            COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)::bigint AS energy_ms
-        FROM ledger_entry AS entry
-        WHERE entry.node_id = open_part.node_id
-          AND entry.start >= open_part.start
-          AND entry.start < open_part."end"
-          AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
-          AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
-          AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
-        -- the last key is the same for all and of a type that has no order: so these few hundred rows are hashed. Postgres would
-        -- sort them, which takes longer, because it believes that costs no more.
-        GROUP BY 1, 2, 3, 4, 5, '0'::xid
-    ) AS part
-    GROUP BY step, era, '0'::xid
+    FROM ledger_entry AS entry
+    WHERE entry.node_id = open_part.node_id
+      AND entry.start >= open_part.start
+      AND entry.start < open_part."end"
+      AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
+      AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
+      AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
+    -- mostly both are the same for all
+    GROUP BY 1, 2
 ) AS told
 UNION ALL
 SELECT
