@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -33,6 +34,10 @@ WHERE EXISTS (
     SELECT FROM ledger_entry AS entry
     WHERE entry.start >= hour AND entry.start < hour + interval '1 hour' AND entry.gpu_ms > 0
 )
+"""
+
+_IDLE_STEPS = """
+SELECT gpu_id, from_ms, watts FROM ledger_idlepower WHERE gpu_id = ANY(%s) ORDER BY from_ms, id
 """
 
 # GPU, holder (None: nobody) and condition
@@ -87,8 +92,7 @@ def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
     in it.
     """
     steps: dict[int, dict[int, float]] = defaultdict(dict)
-    rows = IdlePower.objects.filter(gpu_id__in=list(gpu_ids)).order_by("from_ms", "pk")
-    for gpu_id, from_ms, watts in rows.values_list("gpu_id", "from_ms", "watts"):
+    for gpu_id, from_ms, watts in fetched(_IDLE_STEPS, [np.array([*gpu_ids], dtype=np.int64)]):
         steps[gpu_id][from_ms] = watts  # of the same moment the newest counts
     return {gpu_id: list(by_time.items()) for gpu_id, by_time in steps.items()}
 

@@ -35,23 +35,34 @@ def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
     """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
     frame.
     """
-    rows = rows[np.lexsort((windows.end_ms[rows], windows.start_ms[rows]))]
-    start = windows.start_ms[rows]
-    end = windows.end_ms[rows]
-    if bool((end[:-1] <= start[1:]).all()):
-        return Pieces(start, end, rows)
-    return _resolve_overlaps(start, end, rows, _by_precedence(windows, rows, is_seen))
+    pieces = _whole(windows, rows)
+    # nearly always they come in order, and none covers another
+    if _are_in_turn(pieces):
+        return pieces
+    pieces = _whole(windows, rows[np.lexsort((pieces.end_ms, pieces.start_ms))])
+    if _are_in_turn(pieces):
+        return pieces
+    return _resolve_overlaps(pieces, _by_precedence(windows, pieces.row, is_seen))
 
 
-def _resolve_overlaps(start: Ints, end: Ints, rows: Ints, order: Ints) -> Pieces:
+def _whole(windows: Windows, rows: Ints) -> Pieces:
+    """All of these windows, as they come."""
+    return Pieces(windows.start_ms[rows], windows.end_ms[rows], rows)
+
+
+def _are_in_turn(pieces: Pieces) -> bool:
+    return bool((pieces.end_ms[:-1] <= pieces.start_ms[1:]).all())
+
+
+def _resolve_overlaps(windows: Pieces, order: Ints) -> Pieces:
     """The pieces of windows that overlap; `order`: their positions by precedence."""
-    edges = np.unique(np.concatenate([start, end]))
-    low = np.searchsorted(edges, start)
-    high = np.searchsorted(edges, end)
+    edges = np.unique(np.concatenate([windows.start_ms, windows.end_ms]))
+    low = np.searchsorted(edges, windows.start_ms)
+    high = np.searchsorted(edges, windows.end_ms)
     owner = np.full(len(edges) - 1, -1, dtype=np.int64)
     # later writes win: each span keeps the window of the highest precedence that covers it
     for position in order:
-        owner[low[position] : high[position]] = rows[position]
+        owner[low[position] : high[position]] = windows.row[position]
     # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
     is_edge = np.diff(owner, prepend=-2, append=-2) != 0
     first = np.flatnonzero(is_edge[:-1] & (owner >= 0))

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from fleetwatch.ledger.judgement import gpu_segments
-from fleetwatch.ledger.judgement.columns import Activity, Holder, Member, Schedulers
+from fleetwatch.ledger.judgement.columns import Activity, Holder, Member, Schedulers, changes
 from fleetwatch.ledger.judgement.gpu_segments import GPUSegments, Lane, Pieces
 from fleetwatch.ledger.judgement.labels import NO_SIGNAL
 from fleetwatch.ledger.judgement.observations import (
@@ -77,10 +77,12 @@ def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
     """Of each GPU the spans that its windows speak for."""
     windows = question.windows
     order = np.argsort(windows.gpu_id, kind="stable")
-    ids, first = np.unique(windows.gpu_id[order], return_index=True)
+    gpu_ids = windows.gpu_id[order]
+    first = np.flatnonzero(changes(gpu_ids))[: len(gpu_ids)]
+    is_seen = activity.unseen == 0
     pieces: dict[int, Pieces] = defaultdict(lambda: NO_PIECES)
-    for gpu_id, rows in zip(ids.tolist(), np.split(order, first[1:]), strict=False):
-        pieces[gpu_id] = gpu_segments.resolve(windows, rows=rows, is_seen=activity.unseen == 0)
+    for gpu_id, rows in zip(gpu_ids[first].tolist(), np.split(order, first[1:]), strict=False):
+        pieces[gpu_id] = gpu_segments.resolve(windows, rows=rows, is_seen=is_seen)
     return pieces
 
 
@@ -97,19 +99,28 @@ class _Board:
     def members(self, segments: GPUSegments) -> Iterator[Member]:
         """The instances, then the GPU itself with what they leave of it."""
         length_ms = segments.end_ms - segments.start_ms
-        parts = self._parts(segments, length_ms) if self.instances else length_ms[:, None]
+        if not self.instances:
+            yield self._member(self.gpu, segments, segments.row, length_ms, covered=False)
+            return
+        parts = self._parts(segments, length_ms)
         covered = self.speaks[segments.row]
         for number, instance in enumerate(self.instances):
             row = gpu_segments.rows_at(segments.start_ms, self.pieces[instance.gpu_id])
             covered |= self.speaks[row]
-            yield self._member(instance, segments, row, parts[:, number], covered=False)
-        yield self._member(
+            yield self._part(instance, segments, row, parts[:, number], covered=False)
+        yield self._part(
             self.gpu,
             segments,
             segments.row,
             parts[:, -1],
             covered=covered & (parts[:, -1] < length_ms),
         )
+
+    def _part(
+        self, gpu: Capacity, segments: GPUSegments, row: Ints, own_ms: Ints, *, covered: Mask | bool
+    ) -> Member:
+        """The instance, or what instances leave of the GPU: some segments are not its."""
+        return self._member(gpu, segments, np.where(own_ms > 0, row, -1), own_ms, covered=covered)
 
     def lane(self, start_ms: int, end_ms: int) -> Lane:
         """What its segments over this time are built of."""
@@ -165,8 +176,7 @@ class _Board:
             start_ms=segments.start_ms,
             end_ms=segments.end_ms,
             cut=segments.cut,
-            # of an instance some segments are not its
-            row=np.where(own_ms > 0, row, -1),
+            row=row,
             energy_row=segments.row,
             holders=holders,
             held=held,
