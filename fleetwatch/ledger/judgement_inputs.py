@@ -28,6 +28,7 @@ from fleetwatch.ledger.judgement.observations import (
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.policy import JOB_KINDS, LONGEST_WINDOW_MS, Policy
+from fleetwatch.ledger.posted_gpus import Granted, outages_of
 from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
@@ -83,7 +84,8 @@ def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
     for _, gpu in sorted(rows.items()):
         gpu.node = by_id[gpu.node_id]
         gpu.model = models.get(gpu.model_id or 0)
-        gpu.parent = rows.get(gpu.parent_id or 0)
+        if gpu.parent_id is not None:
+            gpu.parent = rows.get(gpu.parent_id)
         gpus[gpu.node_id].append(gpu)
     steps = idle_steps(rows)
     return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
@@ -176,7 +178,7 @@ def node_facts(
     own_zone: ZoneInfo,
     rows: FactRows | None = None,
     *,
-    posted: Iterable[Posted] = (),
+    posted: Iterable[Granted] = (),
     unchanged_ms: int = 0,
 ) -> NodeFacts:
     """Capacities (of `rows`, else read), and outages with their end by activity read from the
@@ -189,7 +191,7 @@ def node_facts(
     gpus = capacities(node, rows.capacity)
     if node.last_ms is None:
         return NodeFacts(node.pk, own_zone, gpus, outages={})
-    before = {row.gpu_id: posted_outages(row) for row in posted}
+    before = {row.gpu_id: row.outages for row in posted}
     settled_ms = unchanged_ms - _overlap_ms(policy)
     # of a GPU that came back the last span of its capacity: an outage ends where that does
     effective = {
@@ -204,10 +206,7 @@ def node_facts(
 
 def posted_outages(row: Posted) -> list[Outage]:
     """The GPU's outages as the last posting took them."""
-    return [
-        Outage(start_ms, FOREVER_MS if end_ms is None else end_ms, reason, is_revived)
-        for start_ms, end_ms, reason, is_revived in row.outages
-    ]
+    return outages_of(row.outages)
 
 
 def xids_of_gpus(codes: Sequence[int], start_ms: int, end_ms: int) -> list[tuple[str, int, int]]:

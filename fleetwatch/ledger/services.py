@@ -9,22 +9,21 @@ from zoneinfo import ZoneInfo
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Max, Min
+from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs
-from fleetwatch.ledger.judgement.observations import FOREVER_MS, Judgement, spans_by_gpu
-from fleetwatch.ledger.judgement_inputs import FactRows, NodeFacts, posted_outages
+from fleetwatch.ledger import hour_cuts, hour_rows, judgement_inputs, posted_gpus
+from fleetwatch.ledger.judgement.observations import Judgement
+from fleetwatch.ledger.judgement_inputs import FactRows, NodeFacts
 from fleetwatch.ledger.models import Policy as PolicyRow
-from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.months import adjustments, closing, final, policy_plan
 from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import Frontier, Piece
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.posted_gpus import Granted
 from fleetwatch.ledger.selectors import longest_reach_ms, newest_policy
 from fleetwatch.lib.intervals import (
     EPOCH,
@@ -71,7 +70,7 @@ class _Context:
 
     nodes: list[Node]
     rows: FactRows
-    posted: dict[int, dict[int, Posted]]
+    posted: dict[int, dict[int, Granted]]
     policy_id: int
     policy: Policy
     policy_ms: int  # since when; the first one: always
@@ -178,17 +177,13 @@ def _read_context(node_ids: Iterable[int]) -> _Context:
     wanted = list(node_ids)
     rows = Node.objects.defer("labels", "agent").in_bulk(wanted)
     nodes = [rows[node_id] for node_id in wanted if node_id in rows]
-    posted: dict[int, dict[int, Posted]] = defaultdict(dict)
-    of_nodes = Posted.objects.filter(gpu__node__in=wanted).annotate(node_id=F("gpu__node_id"))
-    for row in of_nodes:
-        posted[row.node_id][row.gpu_id] = row
     in_force = newest_policy()
     policy = Policy.from_json(in_force.thresholds)
     closed = policy_plan.frontier()
     return _Context(
         nodes,
         judgement_inputs.fact_rows(nodes),
-        posted,
+        posted_gpus.read(wanted),
         in_force.pk,
         policy,
         0 if in_force.version == 1 else to_ms(in_force.created_at),
@@ -207,7 +202,7 @@ class _Post:
 
     node: Node
     facts: NodeFacts
-    granted: list[Posted]
+    granted: list[Granted]
     pieces: list[Piece]
     newest: Piece | None
     books: Books
@@ -237,8 +232,8 @@ def _planned(
 ) -> _Post:
     posted = context.posted[node.pk]
     facts = context.facts(node, touched)
-    granted = _granted(facts)
-    changed = [*touched, *_changed_since(posted, granted)]
+    granted = posted_gpus.of_gpus(facts.capacities, facts.outages)
+    changed = [*touched, *posted_gpus.changed_since(posted, granted)]
     changed_ms = min(start_ms for start_ms, _ in changed)
     bounds = _bounds([*posted.values(), *granted], oldest_ms)
     pieces = _pieces(node.pk, changed, context, within=bounds)
@@ -247,7 +242,7 @@ def _planned(
     return _Post(node, replace(facts, changed_ms=changed_ms), granted, pieces, newest, books)
 
 
-def _bounds(capacity: Iterable[Posted], oldest_ms: int) -> Span:
+def _bounds(capacity: Iterable[Granted], oldest_ms: int) -> Span:
     """From when to when some GPU is or was capacity, in hours that can still be judged."""
     spans = [span for row in capacity for span in row.spans]
     first_ms = min((start for start, _ in spans), default=oldest_ms)
@@ -350,62 +345,9 @@ def _oldest_ms(now: datetime, reach_ms: int) -> int:
     return to_ms(retention.columns_since(now)) + ceil_hour_ms(reach_ms)
 
 
-def _granted(facts: NodeFacts) -> list[Posted]:
-    """What is taken for granted of each GPU, as its row keeps it."""
-    return [
-        Posted(
-            gpu_id=gpu_id,
-            spans=[list(span) for span in spans],
-            outages=[
-                [
-                    outage.start_ms,
-                    None if outage.end_ms >= FOREVER_MS else outage.end_ms,
-                    outage.reason,
-                    outage.is_revived,
-                ]
-                for outage in facts.outages.get(gpu_id, [])
-            ],
-        )
-        for gpu_id, spans in spans_by_gpu(facts.capacities).items()
-    ]
-
-
-def _changed_since(posted: Mapping[int, Posted], granted: Iterable[Posted]) -> list[Span]:
-    """The time in which some GPU's capacity or unavailability is not what the last posting took it
-    for.
-    """
-    return [
-        span for row in granted for span in _changed(posted.get(row.gpu_id, Posted(spans=[])), row)
-    ]
-
-
-def _changed(before: Posted, after: Posted) -> list[Span]:
-    """The same of one GPU."""
-    changed = changed_time(*map(final.posted_spans, (before, after)))
-    was, now = (
-        {(outage.start_ms, outage.reason): outage.end_ms for outage in posted_outages(row)}
-        for row in (before, after)
-    )
-    for outage in was.keys() | now.keys():
-        # of what was no outage it had ended as it began
-        ends = [end_ms.get(outage, outage[0]) for end_ms in (was, now)]
-        if len(set(ends)) > 1:
-            changed.append((min(ends), max(ends)))
-    return changed
-
-
-def _remember(granted: Iterable[Posted], posted: Mapping[int, Mapping[int, Posted]]) -> None:
-    before = {
-        gpu_id: (row.spans, row.outages)
-        for of_node in posted.values()
-        for gpu_id, row in of_node.items()
-    }
-    Posted.objects.bulk_create(
-        [row for row in granted if (row.spans, row.outages) != before.get(row.gpu_id)],
-        update_conflicts=True,
-        unique_fields=["gpu"],
-        update_fields=["spans", "outages"],
-    )
+def _remember(granted: Iterable[Granted], posted: Mapping[int, Mapping[int, Granted]]) -> None:
+    before = {gpu_id: row for of_node in posted.values() for gpu_id, row in of_node.items()}
+    posted_gpus.write(row for row in granted if row != before.get(row.gpu_id))
 
 
 def repost(start_ms: int, end_ms: int) -> int:

@@ -14,11 +14,12 @@ from fleetwatch.ledger import hour_rows, judgement_inputs, run_rows
 from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import NodeFacts
-from fleetwatch.ledger.models import Entry, Posted, Run
+from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.months import adjustments
 from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import NEVER_MS
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.posted_gpus import Granted
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 
@@ -31,7 +32,7 @@ def write(
     books: Books,
     facts: NodeFacts,
     policy: Policy,
-    posted: Mapping[int, Posted],
+    posted: Mapping[int, Granted],
     *,
     until_ms: int,
 ) -> dict[str, int]:
@@ -56,8 +57,8 @@ def write(
 
 
 def _families(
-    capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int
-) -> Iterator[tuple[list[Capacity], list[Span], list[Span]]]:
+    capacities: Sequence[Capacity], posted: Mapping[int, Granted], until_ms: int
+) -> Iterator[tuple[list[Capacity], Sequence[Span], Sequence[Span]]]:
     """Each physical GPU with its instances, and its capacity: now, and as it was last posted; where
     these differ before `until_ms`.
     """
@@ -65,7 +66,7 @@ def _families(
     for gpu in capacities:
         families[gpu.whole_id].append(gpu)
     for gpu_id, now in spans_by_gpu(gpu for gpu in capacities if gpu.parent_id is None).items():
-        before = posted_spans(posted[gpu_id]) if gpu_id in posted else []
+        before = posted[gpu_id].spans if gpu_id in posted else []
         if clip(now, NEVER_MS, until_ms) != clip(before, NEVER_MS, until_ms):
             yield families[gpu_id], now, before
 
@@ -88,11 +89,6 @@ def _within(family: Iterable[Capacity], spans: Sequence[Span], until_ms: int) ->
         for gpu in family
         for start, end in clip(spans, gpu.start_ms, min(gpu.end_ms, until_ms))
     ]
-
-
-def posted_spans(row: Posted) -> list[Span]:
-    """The GPU's capacity as the last posting took it."""
-    return [(start, end) for start, end in row.spans]
 
 
 def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
