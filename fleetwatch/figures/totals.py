@@ -226,6 +226,24 @@ def together(parts: Iterable[Totals]) -> Totals:
     return Totals(**sums)
 
 
+def less(whole: Totals, part: Totals) -> Totals:
+    """What of the whole is not in the part; energy is None where that of one of them is."""
+    rest = {
+        field.name: _less(getattr(whole, field.name), getattr(part, field.name))
+        for field in fields(Totals)
+    }
+    return Totals(**rest)
+
+
+def _less(whole: Any, part: Any) -> Any:
+    """The difference of amounts, by key of amounts by key; of yes and no what the whole is."""
+    if isinstance(whole, dict):
+        return {key: amount - part[key] for key, amount in whole.items()}
+    if isinstance(whole, bool):
+        return whole
+    return None if whole is None or part is None else whole - part
+
+
 def _sum(values: Sequence[Any]) -> Any:
     """The sum of amounts, by key of amounts by key; of yes and no, whether one is yes."""
     if isinstance(values[0], dict):

@@ -19,6 +19,7 @@ from fleetwatch.figures.selectors import (
     totals,
     totals_by,
 )
+from fleetwatch.figures.totals import less
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
@@ -337,6 +338,23 @@ def test_a_name_that_nothing_bears_finds_nothing():
         Scope(gpu_model="x"),
     ):
         assert totals(DAY, scope=scope).capacity_ms == 0
+
+
+def test_the_whole_less_a_part_is_the_other_part():
+    gpu, job = a_gpu(), a_job()
+    a_rate("1.37", gpu=gpu)
+    for hours in range(6):
+        start = DAY.start + timedelta(hours=hours)
+        an_entry(gpu, "useful", 2_000_000 + hours, job=job, start=start, energy_j=2.0)
+        an_entry(gpu, "idle", 1_600_000 - hours, job=job, start=start, tier="probable")
+    noon = DAY.start + timedelta(hours=4)
+
+    rest = less(totals(DAY), totals(Interval(noon, DAY.end)))
+
+    before = totals(Interval(DAY.start, noon))
+    assert (rest.states, rest.waste_ms, rest.energy_j) == (before.states, before.waste_ms, 8.0)
+    assert usd(rest.cost_usd) == usd(before.cost_usd) == usd(Decimal("1.37") * 4)
+    assert usd(rest.wasted_usd) == usd(before.wasted_usd)
 
 
 def test_random_entries_sum_to_the_micro_dollar_over_any_grouping_and_over_time():

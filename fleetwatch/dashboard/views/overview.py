@@ -31,6 +31,7 @@ from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
+from fleetwatch.figures.totals import less
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
@@ -46,6 +47,9 @@ PATTERN_LISTS = {
 }
 WORST_GPUS = 10
 MAX_SILENT = 5
+# Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
+# of what there was none.
+LEAST_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     context = {
         "filters": filters,
         "totals": wasters.totals,
-        "change": _change(wasters.totals, period.previous, scope)
-        if compares(request)
-        else NO_CHANGE,
+        "change": _change(wasters.totals, period, scope) if compares(request) else NO_CHANGE,
         **compared_with(request),
         "breakdowns": _breakdowns(wasters),
         "funnel": funnel(wasters.totals),
@@ -201,20 +203,30 @@ def _now(now: datetime) -> Context:
     }
 
 
-def _change(totals: Totals, previous: Interval, scope: Scope) -> Change:
+def _change(totals: Totals, period: Period, scope: Scope) -> Change:
     # half a period of history says nothing of a change: a young ledger need not be summed to know
     # that it has less
-    if costs.capacity_at_most(previous) * 2 < totals.capacity_ms:
+    if costs.capacity_at_most(period.previous) * 2 < totals.capacity_ms:
         return NO_CHANGE
-    before = costs.totals(previous, scope=scope)
+    # where the one ends and the other begins, a day and an hour would be taken apart
+    both = Interval(period.previous.start, period.interval.end)
+    before = less(costs.totals(both, scope=scope), totals)
     if before.capacity_ms * 2 < totals.capacity_ms:
         return NO_CHANGE
-    wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
+    has_wasted = before.wasted_ms >= LEAST_MS and before.wasted_usd > 0
+    wasted = float(totals.wasted_usd / before.wasted_usd - 1) if has_wasted else None
     share_now = totals.spend_efficiency
-    share_before = before.spend_efficiency
+    share_before = _share(before)
     if share_now is None or share_before is None:
         return Change(wasted, None)
     return Change(wasted, (share_now - share_before) * 100)
+
+
+def _share(before: Totals) -> float | None:
+    """What of the dollars before was useful; None where all that was so is "busy, unverified"."""
+    measured_ms = before.states["useful"] - before.busy_only_ms
+    is_unmeasured = bool(before.busy_only_ms) and measured_ms < LEAST_MS
+    return None if is_unmeasured else before.spend_efficiency
 
 
 @dataclass(frozen=True, slots=True)
