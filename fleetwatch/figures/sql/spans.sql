@@ -14,8 +14,12 @@ WITH calendar AS (
 current_day AS MATERIALIZED (
     SELECT current_sum.node_id, current_sum.start, current_sum.until, alike.digest IS NOT NULL AS is_alike
     FROM costs_current_sum AS current_sum
-    LEFT JOIN (SELECT DISTINCT node_id, digest FROM costs_alike WHERE NOT %(of_gpus)s::boolean) AS alike
-        ON alike.node_id = current_sum.node_id AND alike.digest = current_sum.alike
+    LEFT JOIN (
+        SELECT DISTINCT node_id, digest
+        FROM costs_alike
+        WHERE NOT %(of_gpus)s::boolean
+          AND (%(node_ids)s::bigint[] IS NULL OR node_id = ANY(%(node_ids)s::bigint[]))
+    ) AS alike ON alike.node_id = current_sum.node_id AND alike.digest = current_sum.alike
     WHERE %(use_sums)s::boolean
       AND (%(node_ids)s::bigint[] IS NULL OR current_sum.node_id = ANY(%(node_ids)s::bigint[]))
       AND current_sum.start >= %(start)s::timestamptz
