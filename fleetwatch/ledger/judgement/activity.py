@@ -121,7 +121,8 @@ def _active(
     active = np.where(evidence.fraction >= policy.active_full, 1.0, evidence.fraction)
     active = np.clip(np.where(quiet | np.isnan(active), 0.0, active), 0.0, 1.0)
     spinning = _spinning(columns, sent, evidence.near_idle, policy)
-    most = np.maximum(active - np.nan_to_num(evidence.engines), 0.0)
+    # 0 where no engine was read
+    most = np.maximum(active - np.fmax(evidence.engines, 0.0), 0.0)
     return active, np.minimum(spinning, most)
 
 
@@ -186,12 +187,12 @@ def _or_units(
     """The first signal's value; where that shows nothing, the highest of the units', which a stuck
     0 does not overrule.
     """
+    value = value.copy()  # it may be a column
     for name, code in FRACTIONS:
-        if name not in UNIT_SHARES or name not in columns:
-            continue
-        is_higher = is_mute & (columns[name] > value)
-        value = np.where(is_higher, columns[name], value)
-        signal = np.where(is_higher, code, signal).astype(np.int8)
+        if name in UNIT_SHARES and name in columns:
+            higher = np.flatnonzero(is_mute & (columns[name] > value))
+            value[higher] = columns[name][higher]
+            signal[higher] = code
     return value, signal
 
 
@@ -219,9 +220,13 @@ def busiest_engine(columns: Columns) -> Floats:
 
 
 def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, Codes]:
-    """The compute signal's value, or the engines' share where that is higher."""
-    is_theirs = engines > np.where(np.isnan(value), -1.0, value)
-    return np.where(is_theirs, engines, value), np.where(is_theirs, VIDEO, signal).astype(np.int8)
+    """The compute signal's value, or the engines' share where that is higher: set in these arrays,
+    which nobody else has.
+    """
+    theirs = np.flatnonzero((engines > value) | (np.isnan(value) & (engines > -1.0)))
+    value[theirs] = engines[theirs]
+    signal[theirs] = VIDEO
+    return value, signal
 
 
 def _phantom(columns: Columns, policy: Policy, near_idle: Mask) -> Mask:

@@ -137,7 +137,9 @@ def _holder(judged: Judged, place: Ints) -> dict[str, Ints]:
 
 def _worded(kinds: Kinds, by_number: tuple[Label, ...]) -> tuple[Ints, list[Words]]:
     """Each kind's position in the texts, and these."""
-    different, position = np.unique(kinds, return_inverse=True)
+    # kinds are small numbers, of which there are few
+    different = np.flatnonzero(np.bincount(kinds))
+    position = np.searchsorted(different, kinds)
     texts = []
     for kind in different.tolist():
         label, signal, source = labels.named(by_number, kind)
