@@ -19,7 +19,7 @@ class Rights:
         """What they let it do, for people."""
         words = [f"speaks for {self.speaks_for}"] if self.speaks_for else []
         words += ["imports accounting"] if self.may_import else []
-        return " and ".join(words) or "its own node only"
+        return " and ".join(words) or "reports for its own node only"
 
 
 class AgentToken(models.Model):

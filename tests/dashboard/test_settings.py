@@ -508,7 +508,7 @@ def test_a_viewer_sees_rights_and_no_form(viewer):
 
     page = text_of(viewer.get("/settings/agents"))
 
-    assert "speaks for its own node alone" in page
+    assert "reports for its own node only" in page
     assert "agent-token-rights" not in page
 
 
