@@ -11,6 +11,7 @@ from decimal import Decimal
 from fleetwatch.figures import pricing
 from fleetwatch.figures.cells import Cell
 from fleetwatch.figures.ranking import Ranked
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import Totals
 from fleetwatch.ledger.policy import STATES
 
@@ -30,6 +31,11 @@ class Term:
     usd_per_gpu_hour: Decimal | None
     is_example_rate: bool
     usd: Decimal | None
+
+    @property
+    def shown(self) -> str:
+        """The state as people see it; what only utilisation tells of is in useful."""
+        return Kind(self.state, self.tier, is_busy_only=False).shown
 
 
 @dataclass(frozen=True, slots=True)

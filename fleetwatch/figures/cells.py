@@ -110,7 +110,7 @@ def _parts(kind: Kind) -> list[str]:
         parts.append(kind.tier)
     if kind.is_busy_only:
         parts.append(_BUSY_ONLY)
-    if kind[:2] == ("stalled", "potential"):
+    if kind.shown == "waiting":
         parts.append(_WAITING)
     return parts
 

@@ -206,6 +206,10 @@ class Look:
         """The time in these states."""
         return Look(self.columns.where(self.columns.labelled(lambda kind: kind.state in states)))
 
+    def shown_as(self, state: str) -> "Look":
+        """The time in this state, as Totals.shown_states tell them."""
+        return Look(self.columns.where(self.columns.labelled(lambda kind: kind.shown == state)))
+
     def held(self, group_by: str = "job") -> "Look":
         """The time that jobs held (of another grouping: that is in a group); it was read by it."""
         return Look(self.columns.held(group_by))

@@ -17,6 +17,13 @@ class Kind(NamedTuple):
     tier: str  # "" = no waste
     is_busy_only: bool
 
+    @property
+    def shown(self) -> str:
+        """The state as people see it: `unverified` apart from useful, `waiting` from stalled."""
+        if self.state == "useful" and self.is_busy_only:
+            return "unverified"
+        return "waiting" if (self.state, self.tier) == ("stalled", "potential") else self.state
+
 
 # costs_kind() of the database (costs/sql/kind_of_time.sql): 8 x state + 2 x tier + is_busy_only;
 # kept in rows, so never in another order

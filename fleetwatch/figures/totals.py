@@ -128,6 +128,11 @@ class Totals:
         return _apart(self.cost_by_state, self.busy_only_usd, self.waiting_usd)
 
     @property
+    def has_apart(self) -> bool:
+        """Whether some of the dollars are of a state that is shown apart from its own."""
+        return bool(self.busy_only_usd or self.waiting_usd)
+
+    @property
     def useful_share_of_observed(self) -> float | None:
         """Useful ÷ observed, 0 to 1, "busy, unverified" left out of both; None without any, or
         where all the useful time is so.

@@ -9,11 +9,12 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import Compared, compared
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import EVERYTHING, Scope, together
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.reports.exports.tables import Cell, Table
 
 ALL = 2**31  # lines
+LABELS = {"unverified": "Busy, unverified"}  # of states that are called otherwise
 HOURS_STEP = Decimal("0.000001")
 COLUMNS = (
     "label",
@@ -100,10 +101,13 @@ def _groups(
 
 
 def _lines(seen: Look, group_by: str) -> Sequence[Group]:
-    """All lines, the dearest first; states in the ledger's order."""
+    """All lines, the dearest first; states in the ledger's order, as bars and charts show them."""
     if group_by != "state":
         return seen.ranked(group_by, ALL, sort=ranking.COST).groups
-    states = (Group(state, state.capitalize(), seen.within((state,)).totals()) for state in STATES)
+    states = (
+        Group(state, LABELS.get(state, state.capitalize()), seen.shown_as(state).totals())
+        for state in SHOWN_STATES
+    )
     return [line for line in states if line.totals.capacity_ms]
 
 

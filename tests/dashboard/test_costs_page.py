@@ -167,6 +167,23 @@ def test_the_chart_by_state_is_the_states_own(explorer):
     assert explorer.get("/charts/costs?group_by=nap").status_code == 404
 
 
+def test_the_lines_by_state_are_the_parts_of_the_chart(explorer):
+    Entry.objects.filter(start=Entry.objects.earliest("start").start).update(
+        efficiency_source="none"
+    )
+    figure = explorer.get("/charts/costs?from=now-4h&to=now&group_by=state").json()
+    answer = explorer.get("/costs?from=now-4h&to=now&group_by=state&sort=cost")
+    of_useful = page_of(explorer, "/costs?from=now-4h&to=now&state=useful")
+
+    lines = {line.key: (line.label, line.totals.cost_usd) for line in answer.context["lines"]}
+    assert lines == {
+        part["meta"]["token"]: (part["name"], sum(part["customdata"])) for part in figure["data"]
+    }
+    assert lines["unverified"] == ("Busy, unverified", 2)
+    assert set(answer.context["opened"]) == {"useful", "idle", "free"}
+    assert "busy, unverified" in of_useful
+
+
 def test_the_eighth_group_is_one_of_the_others(admin):
     factories.rate("2.00")
     for number in range(9):

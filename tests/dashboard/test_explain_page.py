@@ -126,6 +126,32 @@ def test_figures_lead_to_what_they_are_made_of(reader, gpu):
     )
 
 
+@pytest.mark.parametrize(
+    ("step", "figure", "beside"),
+    [("useful", "$5.00", "$7.00 with $2.00 busy, unverified"), ("useful,underused", "$9.00", None)],
+)
+def test_the_page_that_a_figure_opens_shows_that_figure(admin, step, figure, beside):
+    factories.rate("2.00")
+    gpu, job = factories.gpu(factories.node(), hours=5), factories.job()
+    for hours_ago, state, told in (
+        (4, "useful", {"efficiency_source": "sensors"}),
+        (3, "useful", {"efficiency_source": "sensors"}),
+        (2, "useful", {"efficiency_source": "none"}),
+        (1, "underused", {}),
+    ):
+        factories.entry(gpu, hours_ago=hours_ago, state=state, held_by=job, **told).save()
+    half = {"gpu_ms": 1_800_000, "efficiency_source": "sensors"}
+    factories.entry(gpu, hours_ago=5, held_by=job, **half).save()
+
+    overview = admin.get("/overview?from=now-5h&to=now").content.decode()
+    address = re.search(rf'href="(/explain[^"]*state={step})"', overview)
+    page = admin.get(html.unescape(address[1])).content.decode()
+
+    text = " ".join(re.sub("<[^>]*>", "", page).split())
+    assert f"{figure} explained" in text
+    assert beside is None or beside in text
+
+
 @pytest.mark.parametrize("query", ["gpu=", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])
 def test_what_is_not_there_is_404(reader, gpu, query):
     assert reader.get(f"/explain?{query}").status_code == 404

@@ -109,6 +109,32 @@ def test_states_are_in_the_ledgers_order(fleet):
     ]
 
 
+def test_what_is_told_apart_from_its_state_has_a_line_of_its_own():
+    gpu, job = a_gpu(), a_job(kind="service")
+    a_rate("4", gpu=gpu)
+    for minutes, state, told in (
+        (15, "useful", {"efficiency_source": "sensors"}),
+        (9, "useful", {"efficiency_source": "none"}),
+        (6, "stalled", {"tier": "probable"}),
+        (30, "stalled", {"tier": "potential"}),
+    ):
+        an_entry(gpu, state, minutes * 60_000, job=job, **told)
+
+    seen = explored(NOW, None, "state")
+
+    told = [(line.key, line.label, line.totals.cost_usd) for line in seen.lines]
+    assert told == [
+        ("useful", "Useful", Decimal("1.0")),
+        ("unverified", "Busy, unverified", Decimal("0.6")),
+        ("stalled", "Stalled", Decimal("0.4")),
+        ("waiting", "Waiting", Decimal("2.0")),
+    ]
+    assert {line.key: line.totals.cost_usd for line in seen.lines} == {
+        key: usd for key, usd in seen.whole.totals.shown_cost.items() if usd
+    }
+    assert [row[5] for row in table(seen).rows] == [usd for _, _, usd in told]
+
+
 @pytest.mark.parametrize(
     ("sort", "keys"),
     [

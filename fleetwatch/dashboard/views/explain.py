@@ -1,5 +1,6 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -65,11 +66,18 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
     context = {
         "figure": figure,
+        "headline_usd": _headline_usd(figure, states),
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
         "states": states,
         **_parts(figure, named | _named_states(states), period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
+
+
+def _headline_usd(figure: Traced, states: tuple[str, ...] | None) -> Decimal:
+    """What the page that led here says: a state alone is told without what is apart from it."""
+    totals = figure.totals
+    return totals.shown_cost[states[0]] if states and len(states) == 1 else totals.cost_usd
 
 
 def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context:
