@@ -9,7 +9,7 @@ from itertools import groupby
 import msgspec
 
 from agent import wire
-from fleetwatch.demo import scenario
+from fleetwatch.demo import demo_reports, scenario
 from fleetwatch.demo.blocks import PREFIX, Block, as_delivered, missing
 from fleetwatch.demo.fleet import DemoNode, nodes
 from fleetwatch.ingest.services import store_batch
@@ -64,11 +64,13 @@ def store(
 
 def keep_going(now: datetime, *, gpus: int = LOADED_GPUS) -> dict[str, int]:
     """Draws what is missing of the loaded demo up to now, some of it at a time: how many batches,
-    and windows in them, were new.
+    and windows in them, were new. Where nothing else is missing, its months are asked for.
     """
     chapters = missing_chapters(gpus=gpus, days=LOADED_DAYS, until=now)[:MAX_CHAPTERS]
     windows = sum(count for _, count in store(chapters, clock=lambda: now))
-    return {"batches": len(chapters), "windows": windows}
+    is_drawn = len(chapters) < MAX_CHAPTERS
+    asked = demo_reports.ask_for_months(now, days=LOADED_DAYS) if is_drawn else 0
+    return {"batches": len(chapters), "windows": windows, "months": asked}
 
 
 def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:

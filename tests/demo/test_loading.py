@@ -23,6 +23,8 @@ from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import tasks as notify
+from fleetwatch.reports import monthly
+from fleetwatch.reports.models import MonthRun
 from tests.alerts.factories import a_rule
 from tests.costs.factories import a_rate
 from tests.dashboard import factories
@@ -71,12 +73,20 @@ def test_it_is_loaded_lives_on_and_goes_without_a_trace(operator):
     announcing.run(NOW)
     later = NOW + timedelta(minutes=2)
     services.keep_going(later, gpus=8)
+    assert not MonthRun.objects.exists()  # its oldest hours came only now
+    ledger.post(later, 1000)
+    diagnose(later, 1000)
+    services.keep_going(later, gpus=8)
     node = Node.objects.get()
     a_rate("3.00", node=node.name)
 
     assert GPU.objects.count() == 8
     assert node.last_ms == later.timestamp() * 1000
     assert Entry.objects.exists()
+    assert [run.month for run in MonthRun.objects.all()] == ["2026-11"]
+    assert services.keep_going(later, gpus=8)["months"] == 1  # the same run: it is not planned yet
+    assert monthly.plan_waiting(later)["parts"] > 1
+    assert services.keep_going(later, gpus=8)["months"] == 0
     assert Team.objects.exists()
     assert b"Demo: a simulated fleet" in operator.get("/overview").content
 

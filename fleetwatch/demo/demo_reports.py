@@ -1,0 +1,34 @@
+"""The demo's months are asked for as soon as its history is diagnosed: nobody waits for the clock
+that computes a month on the day after it ends.
+"""
+
+from datetime import datetime
+
+from django.db.models import Min
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.demo.demo_fixes import is_diagnosed
+from fleetwatch.ledger.models import Entry
+from fleetwatch.reports import monthly, months
+from fleetwatch.reports.models import MonthRun
+
+
+def ask_for_months(now: datetime, *, days: int) -> int:
+    """How many months were asked for: those of the ledger of which a day is over, and that were not
+    computed yet. None of them before all of the last `days` is diagnosed.
+    """
+    names = _missing(now)
+    if not names or not is_diagnosed(now, days=days):
+        return 0
+    for name in names:
+        monthly.ask(name, now=now)
+    return len(names)
+
+
+def _missing(now: datetime) -> list[str]:
+    first = Entry.objects.aggregate(first=Min("start"))["first"]
+    if first is None:
+        return []
+    # a run without inputs found nothing: the history was not there yet
+    computed = set(MonthRun.objects.exclude(inputs="").values_list("month", flat=True))
+    return [name for name in months.names(first, now=now, zone=zone()) if name not in computed]
