@@ -17,6 +17,7 @@ from fleetwatch.lib.intervals import floor_hour, from_ms
 from fleetwatch.notify.selectors import failing_channels
 
 FIRST = from_ms(0)
+FIRING = "Firing incidents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def fleet_health(now: datetime) -> list[HealthCard]:
             "Silent agents", silent_agents(now), "all report", f"{reverse('agents')}?health=silent"
         ),
         HealthCard("Broken GPUs", len(broken_gpus()), "all work", f"{status}#broken"),
-        HealthCard("Firing incidents", firing, "none", f"{reverse('alerts')}?state=firing", "warn"),
+        HealthCard(FIRING, firing, "none", f"{reverse('alerts')}?state=firing", "warn"),
         HealthCard("Failing channels", len(failing_channels()), "none", f"{status}#channels"),
         HealthCard("Overdue hours", overdue_hours(now), "none", f"{status}#waiting", "warn"),
     ]

@@ -52,7 +52,7 @@ function inInbox(key) {
     next?.setAttribute("aria-current", "true");
     next?.scrollIntoView({ block: "nearest" });
   } else if (key === "x") tick?.click();
-  else if (key === "o") rows[at]?.querySelector("a")?.click();
+  else if (key === "o") rows[at]?.querySelector("a, summary")?.click();
   else if (key.length === 1) {
     const button = document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (button && rows.length && !document.querySelector("[data-row] input:checked")) {

@@ -60,6 +60,25 @@ def incident(key: str = "slurm/della/7", *, facts: dict | None = None, **fields)
     return an_incident(rule, key, opened_at=opened_at, facts=stored, **fields)
 
 
+def slowed(number: int, *, minutes: float, node: str = "h100-01") -> Incident:
+    """Of a GPU that was slowed, which fired so many minutes from an hour ago on."""
+    place = f"{node} GPU {number}"
+    facts = {
+        "kind": "gpu",
+        "word": "slowed",
+        "title": f"slowed by heat or power · {place}",
+        "what": f"{place} was slowed by heat or power",
+        "labels": {"node": (node,), "cause": ("throttled",)},
+        "owner": "",
+        "has_cost": False,
+        "usd_per_hour": None,
+        "cost_usd": None,
+    }
+    fired_ms = to_ms(NOW - timedelta(minutes=60 - minutes))
+    rule = Rule.objects.get(condition="gpu_slowed")
+    return incident(f"GPU-{node}-{number}", rule=rule, fired_ms=fired_ms, facts=facts)
+
+
 def text(client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, address
@@ -104,6 +123,35 @@ class TestInbox:
 
         assert keys(admin, "/alerts") == ["3", "2", "1"]
         assert keys(admin, "/alerts?sort=dearest") == ["3", "1", "2"]
+
+    def test_the_newest_are_those_that_fired_last_whenever_they_were_noticed(self, admin):
+        for key, minutes, hourly in (("1", 5, "1.5"), ("2", 65, "7"), ("3", 30, None)):
+            usd = None if hourly is None else Decimal(hourly)
+            fired_ms = to_ms(NOW - timedelta(minutes=minutes))
+            incident(f"slurm/della/{key}", fired_ms=fired_ms, facts={"usd_per_hour": usd})
+
+        assert keys(admin, "/alerts") == ["1", "3", "2"]
+        assert keys(admin, "/alerts?sort=hourly") == ["2", "1", "3"]
+
+    def test_gpus_of_a_node_that_fired_at_once_are_one_row(self, admin):
+        at_once = [slowed(number, minutes=15 - number * 5) for number in range(4)]
+        slowed(4, minutes=-60)
+        slowed(5, node="h100-02", minutes=0)
+
+        alerts = admin.get("/alerts")
+
+        assert [row.title for row in alerts.context["rows"]] == [
+            "h100-01: 4 GPUs slowed",
+            "slowed by heat or power · h100-02 GPU 5",
+            "slowed by heat or power · h100-01 GPU 4",
+        ]
+        shown = alerts.content.decode()
+        ids = ",".join(str(each.pk) for each in at_once)
+        assert f'value="{ids}"' in shown
+        assert "was slowed by heat" not in shown  # the title says so
+
+        admin.post("/alerts/act", {"action": "ack", "id": [ids]})
+        assert Incident.objects.filter(state="acknowledged").count() == 4
 
     def test_is_narrowed_by_team_person_rule_severity_and_to_the_own(self, admin):
         me = admin_user()

@@ -107,6 +107,32 @@ def test_incidents_that_somebody_has_seen_to_do_not_fire(fleet):
     assert len(fleet.get("/").context["incidents"]) == 1
 
 
+def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(fleet):
+    rule = a_rule(threshold=1)
+    for number, usd in enumerate(("1.5", None, "7", "3", "0.5", None, "2", None)):
+        facts = {"usd_per_hour": usd}
+        an_incident(rule, f"job/{number}", opened_at=NOW - timedelta(hours=1), facts=facts)
+    for number in range(2):
+        gpu = {"kind": "gpu", "labels": {"node": ["node-1"]}, "usd_per_hour": "2"}
+        an_incident(rule, f"GPU-{number}", opened_at=NOW - timedelta(hours=2), facts=gpu)
+
+    answer = fleet.get("/")
+
+    subjects = [[line.breach.subject for line in row.lines] for row in answer.context["incidents"]]
+    assert subjects == [
+        ["job/2"],
+        ["job/3"],
+        ["GPU-1", "GPU-0"],
+        ["job/6"],
+        ["job/0"],
+        ["job/4"],
+    ]
+    assert answer.context["incidents"][2].usd_per_hour == 4
+    shown = answer.content.decode()
+    assert "<h2>10 firing incidents</h2>" in shown
+    assert ">3 more</a" in shown
+
+
 def test_failing_channels_are_those_that_reach_nobody(fleet):
     channels = [slack_channel("https://slack.example", name=name) for name in "abcd"]
     switched_off_for_an_error, by_somebody, unanswered, _ = channels

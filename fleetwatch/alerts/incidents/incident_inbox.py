@@ -1,10 +1,11 @@
 """The inbox of incidents: which of them a reader sees, narrowed and in order, page by page."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import BigIntegerField, Count, DecimalField, F, Min, Q, QuerySet, Sum, Value
+from django.db.models import BigIntegerField, Count, DecimalField, Min, Q, QuerySet, Sum, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 
@@ -17,7 +18,6 @@ State = Incident.State
 MICRO = 1_000_000
 NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
 MAX_NUMBER = 2**63
-SORTS = ("newest", "dearest")
 OPEN_STATES = ("firing", "acknowledged", "snoozed", "pending")
 STATES = (*OPEN_STATES, "resolved")
 
@@ -111,8 +111,8 @@ def over_sums(rows: QuerySet[Incident], since: datetime) -> tuple[int, Decimal |
 
 
 def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: int) -> InboxPage:
-    """The page after the cursor; a bad cursor is the start. `sort` is one of SORTS."""
-    ordered = rows.annotate(place=_dollars() if sort == "dearest" else F("pk"))
+    """The page after the cursor; a bad cursor is the start. `sort` is one of PLACES."""
+    ordered = rows.annotate(place=PLACES[sort]())
     cursor = read_cursor(after)
     if cursor is not None:
         place, pk = cursor
@@ -138,7 +138,15 @@ def _usd(name: str) -> Cast:
     return Cast(KT(f"facts__{name}"), DecimalField(max_digits=18, decimal_places=6))
 
 
-def _dollars() -> Coalesce:
-    """Micro-dollars so far."""
-    micro = Cast(_usd("cost_usd") * MICRO, BigIntegerField())
+def _micro(name: str) -> Coalesce:
+    """Micro-dollars of a breach."""
+    micro = Cast(_usd(name) * MICRO, BigIntegerField())
     return Coalesce(micro, Value(NO_DOLLARS))
+
+
+# by what a list is in order, the largest first; what is pending has not fired yet
+PLACES: dict[str, Callable[[], Coalesce]] = {
+    "newest": lambda: Coalesce("fired_ms", "since_ms"),
+    "dearest": lambda: _micro("cost_usd"),
+    "hourly": lambda: _micro("usd_per_hour"),
+}

@@ -85,8 +85,10 @@ class Asked:
 
 
 def ticked(request: HttpRequest, most: int) -> list[int]:
-    """The numbers of the rows that are ticked, of the first so many; what is no number is none."""
-    sent = request.POST.getlist("id")[:most]
+    """The numbers of the rows that are ticked, of the first so many; what is no number is none. A
+    tick of several rows names them with commas.
+    """
+    sent = ",".join(request.POST.getlist("id")).split(",", most)[:most]
     return [int(pk) for pk in sent if pk.isascii() and pk.isdecimal() and len(pk) < LONGEST_NUMBER]
 
 

@@ -12,6 +12,7 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.incident_actions import actable
+from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -30,7 +31,11 @@ TABS = {
     "resolved": "Resolved",
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
-SORTS = {"newest": "latest first", "dearest": "most expensive first"}
+SORTS = {
+    "newest": "fired last first",
+    "dearest": "most expensive first",
+    "hourly": "most dollars per hour first",
+}
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
 
 
@@ -105,6 +110,7 @@ def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort:
     return {
         "state": state,
         "lines": shown.lines,
+        "rows": incident_rows(shown.lines),
         "actable": actable(cast("User", request.user), incidents, now=period.now)
         if state in ACTED_ON
         else set(),

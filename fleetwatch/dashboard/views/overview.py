@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.alerts.incidents import incident_inbox
+from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
@@ -17,7 +18,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
-from fleetwatch.dashboard.fleet_health import fleet_health
+from fleetwatch.dashboard.fleet_health import FIRING, fleet_health
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
@@ -40,6 +41,7 @@ from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.reports.day_change import day_change
 
 TOP = 6
+MAX_FIRING = 100  # looked at for what belongs together
 TOP_SAVINGS = 4
 PATTERN_LISTS = {
     NOW: ("Wasting now", "No running job wastes time for a known cause."),
@@ -125,13 +127,19 @@ def _of_the_fleet(period: Period, wasters: Wasters) -> Context:
 
 
 def _needs_somebody(now: datetime) -> Context:
-    """What is broken, silent or behind, and the newest incidents that fire."""
+    """What is broken, silent or behind, and the incidents that fire, those that burn most an hour
+    first; how many of them there are, and are not shown.
+    """
     firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
+    dearest = incident_inbox.page_of_incidents(firing, sort="hourly", after="", size=MAX_FIRING)
+    rows = incident_rows(dearest.lines)[:TOP]
+    health = fleet_health(now)
+    count = next(card.count for card in health if card.label == FIRING)
     return {
-        "health": fleet_health(now),
-        "incidents": incident_inbox.page_of_incidents(
-            firing, sort="newest", after="", size=TOP
-        ).lines,
+        "health": health,
+        "incidents": rows,
+        "firing_count": count,
+        "firing_left": max(0, count - sum(len(row.lines) for row in rows)),
     }
 
 

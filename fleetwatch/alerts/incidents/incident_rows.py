@@ -1,0 +1,116 @@
+"""The rows of a list of incidents: what befell GPUs of a node at once is one of them. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.alerts.breach import MINUTE_MS
+from fleetwatch.alerts.selectors import IncidentView
+
+# diagnosis looks each five minutes: what befell GPUs at once fires within a few looks of it
+AT_ONCE_MS = 15 * MINUTE_MS
+# say nothing by themselves, in a sentence beside its title
+FILLERS = frozenset({"a", "an", "the", "was", "were", "is", "are", "has", "had", "been", "of"})
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """One incident, or several of one rule on GPUs of one node that fired at once."""
+
+    lines: tuple[IncidentView, ...]
+
+    @property
+    def first(self) -> IncidentView:
+        """The one that stands for all."""
+        return self.lines[0]
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it opens to several."""
+        return len(self.lines) > 1
+
+    @property
+    def title(self) -> str:
+        """As lists call it: "node-014: 4 GPUs slowed"."""
+        breach = self.first.breach
+        if not self.is_group:
+            return breach.title
+        joined = "with " if " " in breach.word else ""
+        return f"{breach.label('node')}: {len(self.lines)} GPUs {joined}{breach.word}"
+
+    @property
+    def what(self) -> str:
+        """What happened; "" where the title says it already."""
+        breach = self.first.breach
+        return "" if self.is_group or is_repeated(breach.what, breach.title) else breach.what
+
+    @property
+    def rule(self) -> str:
+        """The rule's name; "" where the title says it already."""
+        name = self.first.incident.rule.name
+        return "" if is_repeated(name, self.title) else name
+
+    @property
+    def since_ms(self) -> int:
+        """When the first of them began."""
+        return min(line.breach.since_ms for line in self.lines)
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """Dollars of all so far; None where one's are not known."""
+        return _sum(line.breach.cost_usd for line in self.lines)
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """Dollars an hour of all; None where one's are not known."""
+        return _sum(line.breach.usd_per_hour for line in self.lines)
+
+
+def incident_rows(lines: Iterable[IncidentView]) -> list[IncidentRow]:
+    """The lines in their order, each group where its first line stands."""
+    rows: list[list[IncidentView]] = []
+    for line in lines:
+        row = next((each for each in rows if _is_of(line, each[0])), None)
+        if row is None:
+            rows.append([line])
+        else:
+            row.append(line)
+    return [IncidentRow(tuple(row)) for row in rows]
+
+
+def is_repeated(text: str, title: str) -> bool:
+    """Whether the title has every word of the text that says anything."""
+    return _words(text) <= _words(title)
+
+
+def _is_of(line: IncidentView, first: IncidentView) -> bool:
+    """Whether the line belongs to the group of the first: a GPU of that node, and at once."""
+    node = line.breach.label("node")
+    if line.breach.kind != "gpu" or not node or _key(line) != _key(first):
+        return False
+    return abs(_moment_ms(line) - _moment_ms(first)) <= AT_ONCE_MS
+
+
+def _key(line: IncidentView) -> tuple[object, ...]:
+    incident = line.incident
+    stands = (incident.state, incident.resolution, incident.snoozed_until, incident.assignee_id)
+    return (incident.rule_id, line.breach.kind, line.breach.label("node"), *stands)
+
+
+def _moment_ms(line: IncidentView) -> int:
+    fired_ms = line.incident.fired_ms
+    return line.incident.since_ms if fired_ms is None else fired_ms
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[\w-]+", text.lower())) - FILLERS
+
+
+def _sum(values: Iterable[Decimal | None]) -> Decimal | None:
+    total = Decimal(0)
+    for usd in values:
+        if usd is None:
+            return None
+        total += usd
+    return total
