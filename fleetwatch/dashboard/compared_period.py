@@ -4,6 +4,7 @@ from django.http import HttpRequest
 
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.period import Period
+from fleetwatch.figures.posted import posted_until
 from fleetwatch.lib.intervals import Interval
 
 COMPARE = "cmp"
@@ -18,10 +19,15 @@ def compares(request: HttpRequest) -> bool:
 
 
 def period_before(request: HttpRequest, period: Period) -> Interval | None:
-    """As long as what is over of the period, right before it; None where it wants none."""
+    """As long as what is over of the period and in the ledger, right before it; None where it wants
+    none.
+    """
+    if not compares(request):
+        return None
     over = period.so_far
-    length = over.end - over.start
-    return Interval(over.start - length, over.start) if compares(request) else None
+    until = min(over.end, posted_until(period.now).on_average)
+    length = (until if until > over.start else over.end) - over.start
+    return Interval(over.start - length, over.start)
 
 
 def compared_with(request: HttpRequest) -> dict[str, object]:

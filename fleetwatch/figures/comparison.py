@@ -6,6 +6,14 @@ from decimal import Decimal
 
 from fleetwatch.figures.totals import Group, Totals, nothing
 
+# a smaller share of what was before is no change
+LEAST_RATIO = Decimal("0.005")
+
+
+def is_unchanged(change: Decimal, before: Decimal) -> bool:
+    """Whether figures differ by less than what is worth a word."""
+    return change == 0 or abs(change) < before * LEAST_RATIO
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -20,6 +28,13 @@ class Compared:
     def change_usd(self) -> Decimal | None:
         """How much more it costs than before."""
         return None if self.before is None else self.totals.cost_usd - self.before.cost_usd
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it costs what it did, but for less than half a per cent."""
+        if self.before is None:
+            return False
+        return is_unchanged(self.totals.cost_usd - self.before.cost_usd, self.before.cost_usd)
 
     @property
     def change_ratio(self) -> float | None:

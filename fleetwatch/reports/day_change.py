@@ -7,7 +7,8 @@ from decimal import Decimal
 
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.comparison import Compared, compared
+from fleetwatch.figures.comparison import Compared, compared, is_unchanged
+from fleetwatch.figures.posted import posted_until
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import EVERYTHING, Scope, Totals
 from fleetwatch.lib.intervals import Interval
@@ -15,6 +16,7 @@ from fleetwatch.reports.effects import Effects, Spent, effects
 
 DAY = timedelta(hours=24)
 SHOWN = 2  # teams and states that moved most
+HOURS = "GPU-hours"  # the reason
 LEAST_USD = Decimal("0.01")  # less is no change
 LEAST_MS = 360_000  # nor is a tenth of a GPU-hour
 
@@ -28,6 +30,20 @@ class DayChange:
     wasted_usd: Decimal  # more than before
     teams: list[tuple[str, Decimal]]  # those whose waste moved most the same way, and how much
     states: list[tuple[str, int]]  # GPU-milliseconds more than before, the largest moves
+    until: datetime  # where the last 24 hours end
+
+    @property
+    def is_wasted_unchanged(self) -> bool:
+        """Whether as much was wasted, but for less than half a per cent."""
+        before = self.whole.before
+        return before is not None and is_unchanged(self.wasted_usd, before.wasted_usd)
+
+    @property
+    def more_ms(self) -> int:
+        """GPU time that has a rate, more than before; 0 where that explains nothing."""
+        is_told = any(reason == HOURS for reason, _ in self.reasons)
+        before_ms = self.whole.before.priced_ms if self.whole.before else 0
+        return self.whole.totals.priced_ms - before_ms if is_told else 0
 
     @property
     def wasted_ratio(self) -> float | None:
@@ -39,30 +55,38 @@ class DayChange:
 
     @property
     def reasons(self) -> list[tuple[str, Decimal]]:
-        """Why it cost more or less: the effects of a cent or more, the largest first."""
+        """Why it cost more or less: the effects that are worth a word, the largest first."""
         each = (
-            ("GPU-hours", self.effects.volume_usd),
+            (HOURS, self.effects.volume_usd),
             ("other GPU models", self.effects.mix_usd),
             ("rates", self.effects.rate_usd),
         )
-        large = [(reason, usd) for reason, usd in each if abs(usd) >= LEAST_USD]
+        before_usd = self.whole.before.cost_usd if self.whole.before else Decimal(0)
+        large = [
+            (reason, usd)
+            for reason, usd in each
+            if abs(usd) >= LEAST_USD and not is_unchanged(usd, before_usd)
+        ]
         return sorted(large, key=lambda reason: -abs(reason[1]))
 
 
 def day_change(now: datetime, *, scope: Scope = EVERYTHING) -> DayChange | None:
-    """None where the ledger does not know all of the day before."""
+    """The 24 hours until the last minute that all nodes have in the ledger, so that both days are
+    as long; None where the ledger does not know all of the day before.
+    """
     began = costs.ledger_began()
-    if began is None or began > now - 2 * DAY:
+    until = posted_until(now).every_node
+    if began is None or began > until - 2 * DAY:
         return None
-    before = _look(Interval(now - 2 * DAY, now - DAY), scope)
-    return _between(before, _look(Interval(now - DAY, now), scope))
+    before = _look(Interval(until - 2 * DAY, until - DAY), scope)
+    return _between(before, _look(Interval(until - DAY, until), scope), until)
 
 
 def _look(interval: Interval, scope: Scope) -> Look:
     return costs.look(interval, "gpu_model", "team", scope=scope)
 
 
-def _between(then: Look, now: Look) -> DayChange:
+def _between(then: Look, now: Look, until: datetime) -> DayChange:
     whole = Compared("", "", now.totals(), then.totals())
     wasted_usd = whole.totals.wasted_usd - then.totals().wasted_usd
     difference_usd = pricing.usd(whole.change_usd or Decimal(0))
@@ -72,6 +96,7 @@ def _between(then: Look, now: Look) -> DayChange:
         wasted_usd,
         _teams(compared(now.by("team"), then.by("team")), wasted_usd),
         _states(then.totals(), now.totals()),
+        until,
     )
 
 

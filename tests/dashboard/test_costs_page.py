@@ -2,9 +2,13 @@
 
 import csv
 import io
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
+from fleetwatch.figures.comparison import Compared
+from fleetwatch.figures.totals import nothing
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 from tests.markup import tight
@@ -46,6 +50,29 @@ def test_a_period_stands_beside_the_one_before(explorer):
     assert '<span class="down">−<span title="$2.000000">$2.00</span></span>' in page
     assert '<span class="up">+<span title="$2.000000">$2.00</span></span>' in page
     assert '<span class="sub">new</span>' in page
+
+
+def test_the_period_before_is_as_long_as_what_is_posted_of_this_one(admin):
+    """$2 an hour all the time; of the last hour the ledger has 54 minutes yet."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node(), hours=4)
+    for ago, minutes in ((4, 60), (3, 60), (2, 60), (1, 54)):
+        ms = minutes * 60_000
+        factories.entry(gpu, hours_ago=ago, state="free", gpu_ms=ms).save()
+        factories.run(gpu, hours_ago=ago, hours=minutes / 60, states={"free": ms}).save()
+
+    answer = admin.get(f"/costs?{TWO_HOURS}")
+
+    [line] = answer.context["lines"]
+    assert (line.totals.cost_usd, line.before.cost_usd) == (Decimal("3.8"), Decimal("3.8"))
+    assert '<span class="sub">unchanged</span>' in tight(answer.content.decode())
+
+
+@pytest.mark.parametrize(("now", "same"), [("199.01", True), ("200.99", True), ("201", False)])
+def test_less_than_half_a_per_cent_is_no_change(now, same):
+    line = Compared("", "", *(replace(nothing(), cost_usd=Decimal(usd)) for usd in (now, "200")))
+
+    assert line.is_unchanged == same
 
 
 def test_without_a_period_before_nothing_is_said_of_a_change(explorer):

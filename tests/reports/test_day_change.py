@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.figures.posted import posted_until
 from fleetwatch.figures.selectors import Scope
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.reports.day_change import day_change
-from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
+from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
 pytestmark = pytest.mark.django_db
 
+MINUTE = 60_000
 NOW = HOUR + timedelta(hours=1)
 YESTERDAY = HOUR - timedelta(hours=24)
 FIRST = NOW - timedelta(hours=48)
@@ -77,3 +80,34 @@ def test_nothing_moved():
     change = day_change(NOW)
 
     assert (change.reasons, change.teams, change.states, change.wasted_usd) == ([], [], [], 0)
+
+
+def test_two_days_are_as_long_though_the_newest_minutes_are_not_posted_yet():
+    """$1 an hour all the time: the node is posted until 09:56, another one until 09:58."""
+    late, later = a_gpu(node="n1"), a_gpu(node="n2")
+    a_rate("1", gpu=late)
+    for gpu, missing in ((late, 4), (later, 2)):
+        for hour in range(50):
+            minutes = 60 - (missing if hour == 0 else 0)
+            start = HOUR - timedelta(hours=hour)
+            an_entry(gpu, gpu_ms=minutes * MINUTE, start=start)
+            span = {"start_ms": to_ms(start), "end_ms": to_ms(start) + minutes * MINUTE}
+            a_run(gpu, **span, state_ms={"useful": minutes * MINUTE})
+
+    change = day_change(NOW)
+
+    assert change.until == NOW - timedelta(minutes=4)
+    assert (change.whole.before.cost_usd, change.whole.totals.cost_usd) == (48, 48)
+    assert (change.whole.is_unchanged, change.is_wasted_unchanged, change.reasons) == (
+        True,
+        True,
+        [],
+    )
+    assert posted_until(NOW).on_average == NOW - timedelta(minutes=3)
+
+
+def test_an_hour_more_is_told_in_hours(fleet):
+    change = day_change(NOW, scope=Scope(team="vision"))
+
+    assert (change.reasons, change.more_ms) == ([("GPU-hours", 1)], HOUR_MS)
+    assert day_change(NOW).more_ms == 0  # as many as before, of other models

@@ -30,6 +30,7 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
 from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
 from fleetwatch.figures.totals import less
@@ -62,6 +63,10 @@ class Change:
 
     wasted: float | None
     useful_points: float | None
+
+    @property
+    def is_wasted_unchanged(self) -> bool:
+        return self.wasted is not None and abs(self.wasted) < LEAST_RATIO
 
 
 NO_CHANGE = Change(None, None)
