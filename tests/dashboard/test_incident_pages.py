@@ -20,7 +20,10 @@ from fleetwatch.alerts.models import (
     Silence,
 )
 from fleetwatch.dashboard.views.incidents import next_workday
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel, Delivery
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
@@ -236,6 +239,62 @@ class TestPage:
             "/jobs/slurm/della/7?from=",
         ):
             assert part in shown, part
+
+    def test_a_slowed_gpus_says_who_holds_it_what_is_lost_and_shows_what_slowed_it(self, admin):
+        node = factories.node("h100-01")
+        gpu, other = (factories.gpu(node, index=index) for index in (3, 4))
+        factories.rate("2.00")
+        factories.hold(
+            gpu, factories.job("slurm/della/9", name="llm", user="bo"), hours_ago=3, hours=3
+        )
+        finding = Finding.objects.create(
+            node=node, cause=SLOWED, first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW)
+        )
+        for each in (gpu, other):  # an hour of each, of which the clock lost 24 minutes
+            lost_ms = 24 * 60_000
+            none = ("idle_certain_ms", "idle_probable_ms", "stalled_probable_ms")
+            none += ("stalled_potential_ms",)
+            amounts = dict.fromkeys(none, 0) | {"held_ms": HOUR_MS, "underused_ms": lost_ms}
+            CauseEntry.objects.create(
+                node=node,
+                gpu=each,
+                job=Job.objects.get(),
+                start=NOW - timedelta(hours=1),
+                cause=SLOWED,
+                confidence=3,
+                cells=4095,
+                low_ms=lost_ms,
+                high_ms=lost_ms,
+                **amounts,
+            )
+        shown = slowed(3, minutes=0)
+        actions = tuple(f"Fix: {step.text} {step.code}".strip() for step in BY_CODE[SLOWED].fixes)
+        shown.facts |= {"actions": actions, "where": "h100-01 GPU 3"}
+        shown.save()
+
+        page = text(admin, f"/incidents/{shown.pk}")
+
+        for part in (
+            "/charts/gpu-slowed?gpu=GPU-h100-01-3&amp;from=",
+            "What slowed h100-01 GPU 3",
+            "<dd> bo </dd>",
+            'href="/jobs/slurm/della/9"',
+            "$1.60",  # 2 GPUs, 0.4 hours each, $2
+            f'href="/findings/{finding.pk}"',
+            "<p>See which limit holds it back.</p>",
+            ">nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER</code>",
+        ):
+            assert part in " ".join(page.split()), part
+        assert "Fix:" not in page
+
+    def test_of_several_gpus_the_curve_says_which_it_shows_and_in_what_unit(self, admin):
+        facts = {"gpus": [{"uuid": "GPU-a", "index": 2}, {"uuid": "GPU-b", "index": 3}]}
+        shown = incident(facts={"facts": facts, "where": "node-001 GPU 2, 3"})
+
+        page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
+
+        assert "<h3>GPU utilisation, node-001 GPU 2, 3</h3>" in page
+        assert "drawn is GPU 2, one of 2; share of the time in which a kernel ran, in %" in page
 
     def test_what_is_over_is_kept_and_burns_no_more(self, admin):
         over = incident(resolved_at=NOW, resolution="the GPUs are active again")

@@ -138,6 +138,7 @@ CHARTS = {
     "budget": Kind(_budget, ("team",)),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
+    "gpu-slowed": Kind(machine_charts.of_slowed_gpu, ("gpu", *PERIOD)),
     "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
     "capacity": Kind(capacity_charts.over_time, (*OF_CAPACITY, *PERIOD)),
     "capacity-week": Kind(capacity_charts.by_hour_of_week, (*OF_CAPACITY, *PERIOD)),

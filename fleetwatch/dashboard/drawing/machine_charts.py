@@ -122,6 +122,31 @@ def of_gpu(params: Params, period: Period) -> Chart:
     return _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
 
 
+SLOWED_BY = Metric(
+    "Slowed, share of the time",
+    (
+        ("throttle_thermal_ratio", "by heat", "idle"),
+        ("throttle_power_ratio", "by power", "stalled"),
+    ),
+)
+OF_SLOWED = [
+    *(METRICS[name] for name in ("gpu-clock", "gpu-temperature", "gpu-power")),
+    SLOWED_BY,
+    METRICS["gpu-util"],
+]
+
+
+def of_slowed_gpu(params: Params, period: Period) -> Chart:
+    """What tells that heat or power holds it back: the clock beside its maximum, temperatures,
+    power, and the share of the time. Raises NoSuchChartError where there is no such GPU.
+    """
+    shown = _gpu(params)
+    read = _read(shown, OF_SLOWED, period)
+    starts = _local(read.start_ms, period)
+    rows = [metric.panel(read) for metric in OF_SLOWED]
+    return _stacked(f"GPU {shown.uuid}", None, starts, rows, period)
+
+
 OF_JOB = [METRICS[name] for name in ("gpu-util", "gpu-memory", "gpu-power")]
 
 
@@ -263,7 +288,11 @@ def _bands(names: Sequence[str], shown: Ints, period: Period) -> Bands:
 
 
 def _stacked(
-    title: str, bands: Bands, starts: Sequence[datetime], rows: Sequence[Panel], period: Period
+    title: str,
+    bands: Bands | None,
+    starts: Sequence[datetime],
+    rows: Sequence[Panel],
+    period: Period,
 ) -> Chart:
     ends = period.local(period.so_far.start), period.local(period.so_far.end)
     return _chart(title, panels.stacked(bands, starts, rows, period=ends), starts, rows, period)

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.accounts.visibility import may_open, sight
+from fleetwatch.accounts.visibility import may_open
 from fleetwatch.actions import keeping
 from fleetwatch.actions.keeping import KEEPABLE, OVER, may_keep
 from fleetwatch.actions.kinds import kind_of
@@ -35,6 +35,7 @@ from fleetwatch.alerts.incidents.incident_history import before, sends
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
+from fleetwatch.dashboard import incident_pages
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.parameters import takes
@@ -218,13 +219,19 @@ def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
 def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     """What is wrong, of whom, and where more of it is to be seen."""
     breach = view.breach
+    steps, notes = incident_pages.steps(breach)
+    line = incident_pages.finding_line(breach, period.now)
     return {
         "breach": breach,
         "lasted_ms": view.lasted_ms,
         "who": breach.label("user") or breach.label("team"),
+        "holders": incident_pages.holders(breach),
+        "finding_line": line,
+        "steps": steps,
+        "step_notes": notes,
         "subject_url": _subject_url(user, breach, period),
         "silence_query": _silence_query(view),
-        "curve": _curve(breach, period),
+        "curve": incident_pages.curve(breach, _around(breach, period)),
         "usd_per_month": _month(breach),
         "labels": _labels(breach),
     }
@@ -266,21 +273,6 @@ def _around(breach: Breach, period: Period) -> str:
     """The time around it, as an address names it."""
     end_ms = min(breach.until_ms + AROUND_MS, to_ms(period.now))
     return f"from={breach.since_ms - AROUND_MS}&to={end_ms}"
-
-
-def _curve(breach: Breach, period: Period) -> str:
-    """What the chart of its first GPU is asked; "" where it is of none, or the reader sees no
-    machines.
-    """
-    uuid = breach.subject if breach.kind == "gpu" else _first_gpu(breach)
-    is_shown = uuid and sight() is None
-    return f"{urlencode({'gpu': uuid})}&{_around(breach, period)}" if is_shown else ""
-
-
-def _first_gpu(breach: Breach) -> str:
-    """Of a job's GPUs the first; "" where it is of no job."""
-    gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()
-    return next((gpu["uuid"] for gpu in gpus if "uuid" in gpu), "")
 
 
 def _month(breach: Breach) -> Decimal | None:

@@ -1,0 +1,117 @@
+"""What an incident's page shows beside its row: its curve, what to do step by step, and of a GPU
+who holds it and the finding of the same cause.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.alerts.breach import Breach
+from fleetwatch.dashboard import selectors
+from fleetwatch.diagnosis.cause import Step
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.intervals import Interval, from_ms
+
+FIX = "Fix: "  # what an action that is a step begins with, in messages
+TYPE = "Type this:"
+MAX_HOLDERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A chart of the incident: its name and what it is asked, its title, and in words what of
+    several GPUs it shows. `is_stack`: panels under each other.
+    """
+
+    chart: str
+    query: str
+    title: str
+    about: str
+    is_stack: bool = False
+
+
+def curve(breach: Breach, around: str) -> Curve | None:
+    """Of its GPU, of a job's the first; None where it is of none, or the reader sees no machines.
+    `around` names the time, as an address does.
+    """
+    gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()
+    uuids = [breach.subject] if breach.kind == "gpu" else [g["uuid"] for g in gpus if "uuid" in g]
+    if not uuids or sight() is not None:
+        return None
+    query = f"{urlencode({'gpu': uuids[0]})}&{around}"
+    if breach.label("cause") == SLOWED:
+        about = "SM clock, temperature and power, and for which share of the time it was slowed"
+        return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
+    title = f"GPU utilisation, {breach.where}"
+    return Curve("gpu-util", query, title, _of_utilisation(gpus, len(uuids)))
+
+
+def _of_utilisation(gpus: Sequence[Mapping[str, object]], count: int) -> str:
+    """In which unit the curve is, and which of several GPUs it shows."""
+    unit = "share of the time in which a kernel ran, in %"
+    if count < 2:
+        return unit
+    index = gpus[0].get("index")
+    number = "the first" if index is None else f"GPU {index}"
+    return f"drawn is {number}, one of {count}; {unit}"
+
+
+def steps(breach: Breach) -> tuple[list[Step], list[str]]:
+    """What to do in order, each with what to type; and what else there is to say of it."""
+    actions = [action for action in breach.actions if action]
+    first = [
+        _step(action.removeprefix(FIX), breach) for action in actions if action.startswith(FIX)
+    ]
+    if breach.command and not any(step.code == breach.command for step in first):
+        text = first[0].text if first else TYPE
+        first[:1] = [Step(text, breach.command)]
+    return first, [action for action in actions if not action.startswith(FIX)]
+
+
+def _step(text: str, breach: Breach) -> Step:
+    """Apart from its sentence what a message has at the end of it: a command that is known."""
+    cause = BY_CODE.get(breach.label("cause"))
+    codes = [step.code for step in cause.fixes if step.code] if cause else []
+    code = next((code for code in (breach.command, *codes) if code and text.endswith(code)), "")
+    sentence = text.removesuffix(code).strip() if code else text
+    return Step(f"{sentence[:1].upper()}{sentence[1:]}" or TYPE, code)
+
+
+def holders(breach: Breach) -> list[Job]:
+    """Of a GPU the jobs that held it meanwhile, the latest first, as far as the reader sees them by
+    name; none of what is of no GPU.
+    """
+    gpu = inventory.gpu(breach.subject) if breach.kind == "gpu" else None
+    if gpu is None:
+        return []
+    held = selectors.holders(gpu, _meanwhile(breach))
+    jobs = list(dict.fromkeys(holder.allocation.job for holder in held))[:MAX_HOLDERS]
+    if sight() is None:
+        return jobs
+    seen = set(visible(Job.objects.filter(pk__in=[job.pk for job in jobs])))
+    return [job for job in jobs if job in seen]
+
+
+def finding_line(breach: Breach, now: datetime) -> Line | None:
+    """The finding of the GPU's node and the same cause, with its dollars of the incident's time;
+    None where there is none, or the reader sees no machines.
+    """
+    if breach.kind != "gpu" or sight() is not None:
+        return None
+    named = {"node__name": breach.label("node"), "cause": breach.label("cause"), "job": None}
+    finding = Finding.objects.filter(**named).select_related("node", "assignee").first()
+    if finding is None:
+        return None
+    return machine_findings.line_of(finding, _meanwhile(breach), now=now)
+
+
+def _meanwhile(breach: Breach) -> Interval:
+    return Interval(from_ms(breach.since_ms), from_ms(max(breach.until_ms, breach.since_ms + 1)))
