@@ -108,6 +108,11 @@ def cents(value: Decimal) -> str:
     return f"{'−' if value < 0 else ''}${_round(abs(value), 2):,}"
 
 
+def hundredths(hours: Decimal) -> str:
+    """GPU-hours of a statement, without the unit's name: "4,481.33"."""
+    return f"{_round(hours, 2):,}"
+
+
 def signed_hours(gpu_ms: int) -> str:
     """GPU-hours that were added or taken away: "+1.50", "−0.25"."""
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"

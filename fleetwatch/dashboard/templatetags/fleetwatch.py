@@ -100,6 +100,18 @@ for tag, texts in {
 
 
 @register.simple_tag
+def printed(value: Any, shown: Decimal) -> SafeString:
+    """Dollars of a statement as reports.printed rounded them, the exact ones on hover."""
+    return number(numbers.cents(shown), numbers.usd_exact(value))
+
+
+@register.simple_tag
+def printed_hours(gpu_ms: int, shown: Decimal) -> SafeString:
+    """The same of GPU-hours."""
+    return number(numbers.hundredths(shown), numbers.gpu_hours_exact(gpu_ms))
+
+
+@register.simple_tag
 def saving(value: Saving) -> SafeString:
     """A saving in dollars to two digits, the exact range on hover."""
     exact = f"{numbers.usd_exact(value.low_usd)} to {numbers.usd_exact(value.high_usd)}"

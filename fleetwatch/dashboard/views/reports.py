@@ -17,15 +17,16 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.report_pages import MAX_LINES, report_context
+from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import days_of, last_full, name_at
+from fleetwatch.reports.months import days_of, in_words, last_full, name_at
 from fleetwatch.reports.selectors import MonthLine
 
 MAX_DIGESTS = 12
+MAX_STATEMENTS = 200
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),
@@ -93,7 +94,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     return render(
         request,
         "dashboard/report.html",
-        report_context(existing(selectors.report(pk)), lines=MAX_LINES),
+        report_context(existing(selectors.report(pk))),
     )
 
 
@@ -101,11 +102,11 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
-    """The whole report on white paper, A4."""
+    """The same on white paper, A4."""
     return render(
         request,
         "dashboard/report_print.html",
-        report_context(existing(selectors.report(pk)), lines=None),
+        report_context(existing(selectors.report(pk))),
     )
 
 
@@ -130,10 +131,11 @@ def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
     statements = team_months.lines_of(newest.fleet.start)
     return {
         "month_of": newest.name,
+        "month_in_words": in_words(newest.name),
         "fleet_pk": newest.fleet.pk,
         "statements": statements,
         "approved": sum(bool(line.approved_by) for line in statements),
-        "max_statements": f":{MAX_LINES}",
+        "max_statements": f":{MAX_STATEMENTS}",
     }
 
 

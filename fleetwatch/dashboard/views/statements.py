@@ -3,6 +3,7 @@ send it, say to whom it goes each month.
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import cast
 from urllib.parse import urlencode
@@ -23,10 +24,10 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
-from fleetwatch.dashboard.report_pages import MAX_LINES, report_context
+from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import Context, existing
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.reports import months, selectors, statement_sending, team_months
+from fleetwatch.reports import months, printed, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
 from fleetwatch.reports.team_months import TeamMonth
@@ -78,6 +79,7 @@ def _month(user: User, of: Team, month: str) -> Context:
     existing(shown or line)
     return {
         **{"now": now, "team": of, "month": month, "line": line},
+        "month_in_words": months.in_words(month),
         "months": [each.name for each in lines],
         **_trend(every, month),
         **_sent_to(user, of, now),
@@ -103,10 +105,12 @@ def _trend(every: list[TeamMonth], month: str) -> Context:
 
 def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
-    context = report_context(report, lines=MAX_LINES)
+    context = report_context(report)
     query = urlencode({"team": of.slug})
+    content = context["content"]
+    rates = list(map(asdict, team_months.rate_lines(content["lines"])))
     return context | {
-        "rate_lines": team_months.rate_lines(context["content"]["lines"]),
+        "rate_lines": printed.rows(rates, content["total"]),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
         if month == months.name_at(now, zone())

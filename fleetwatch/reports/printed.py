@@ -1,0 +1,126 @@
+"""What a report prints: cents and hundredths of GPU-hours that sum to the printed total, as its
+micro-dollars and milliseconds sum to the exact one. Pure.
+
+A shape with figures gets an entry `printed`: its figures as they are shown, the exact ones stay
+beside them.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_FLOOR, Decimal
+
+from fleetwatch.figures.pricing import CENT, EXACT, HOUR_MS, exact_sum, lines, usd
+from fleetwatch.figures.totals import HEADLINE_TIERS
+from fleetwatch.ledger.policy import TIERS
+from fleetwatch.reports.statement import Shape
+
+EFFECTS = ("volume_usd", "mix_usd", "rate_usd")
+
+
+def hours(gpu_ms: int) -> Decimal:
+    """GPU-hours of milliseconds, not rounded."""
+    return EXACT.divide(Decimal(gpu_ms), Decimal(HOUR_MS))
+
+
+def apportioned(amounts: Sequence[Decimal], total: Decimal, *, firm: int = 0) -> list[Decimal]:
+    """The amounts to the cent (or hundredth) that sum to `total`, each rounded down or up; the
+    first `firm` of them to the nearest one, where the others can take what that leaves.
+
+    Where the total is not their sum, all are rounded to the nearest one.
+    """
+    kept = [usd(amount, CENT) for amount in amounts[:firm]]
+    rest = total - exact_sum(kept)
+    if _fits(amounts[firm:], rest):
+        return [*kept, *lines(amounts[firm:], CENT, total=rest)]
+    if firm:
+        return apportioned(amounts, total)
+    return [usd(amount, CENT) for amount in amounts]
+
+
+def _fits(amounts: Sequence[Decimal], total: Decimal) -> bool:
+    floors = exact_sum([each.quantize(CENT, ROUND_FLOOR, EXACT) for each in amounts])
+    return floors <= total <= floors + len(amounts) * CENT
+
+
+def total(shape: Shape) -> Shape:
+    """A report's total as printed: certain and probable sum to wasted, states to the GPU-hours."""
+    waste_usd = shape["waste_usd"]
+    wasted_usd = usd(shape["wasted_usd"], CENT)
+    tiers = apportioned([waste_usd[tier] for tier in HEADLINE_TIERS], wasted_usd)
+    rest = {tier: usd(waste_usd[tier], CENT) for tier in TIERS if tier not in HEADLINE_TIERS}
+    gpu_hours = usd(hours(shape["gpu_ms"]), CENT)
+    states = apportioned(list(map(hours, shape["states"].values())), gpu_hours)
+    figures = {
+        "cost_usd": usd(shape["cost_usd"], CENT),
+        "wasted_usd": wasted_usd,
+        **dict(zip(HEADLINE_TIERS, tiers, strict=True)),
+        **rest,
+        "gpu_hours": gpu_hours,
+        "states": dict(zip(shape["states"], states, strict=True)),
+    }
+    return shape | {"printed": figures}
+
+
+def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Shape]:
+    """The rows as printed: each column sums to that of the printed total `of`, or without one to
+    its own sum.
+    """
+    columns = {
+        name: _column(list(map(read, shapes)), None if of is None else of["printed"][name], firm)
+        for name, read in _READERS.items()
+        if shapes and _has(shapes[0], name)
+    }
+    return [
+        shape | {"printed": {name: column[place] for name, column in columns.items()}}
+        for place, shape in enumerate(shapes)
+    ]
+
+
+def _column(amounts: Sequence[Decimal], total: Decimal | None, firm: int) -> list[Decimal]:
+    if total is None:
+        total = usd(exact_sum(amounts), CENT)
+    return apportioned(amounts, total, firm=firm)
+
+
+def _has(shape: Shape, name: str) -> bool:
+    return name in shape or name == "gpu_hours" or name in shape.get("waste_usd", ())
+
+
+def _reader(name: str) -> Callable[[Shape], Decimal]:
+    if name in TIERS:
+        return lambda shape: Decimal(shape["waste_usd"][name])
+    return lambda shape: Decimal(shape[name])
+
+
+_READERS: dict[str, Callable[[Shape], Decimal]] = {
+    **{name: _reader(name) for name in ("cost_usd", "wasted_usd", *TIERS)},
+    "gpu_hours": lambda shape: hours(shape["gpu_ms"]),
+}
+
+
+def wasters(shapes: Sequence[Shape]) -> list[Shape]:
+    """Rows each of which says what of its own waste is certain and probable."""
+    return [total(shape) for shape in shapes]
+
+
+def comparison(compared: Shape, cost_usd: Decimal) -> Shape:
+    """Before and the effects, as printed: together they are the printed `cost_usd`."""
+    before_usd = usd(compared["cost_usd"], CENT)
+    parts = apportioned([compared[name] for name in EFFECTS], cost_usd - before_usd)
+    figures = dict(zip(EFFECTS, parts, strict=True))
+    difference = {"cost_usd": before_usd, "difference_usd": cost_usd - before_usd}
+    return compared | {"printed": figures | difference}
+
+
+def one_column(
+    shapes: Sequence[Shape], name: str, start_usd: Decimal, end_usd: Decimal
+) -> list[Shape]:
+    """Rows of dollars that lead from one printed total to another."""
+    parts = apportioned([shape[name] for shape in shapes], end_usd - start_usd)
+    return [shape | {"printed": {name: part}} for shape, part in zip(shapes, parts, strict=True)]
+
+
+def with_part(free: Shape) -> Shape:
+    """A team's part of the free capacity, as printed: with its cost it is the sum of both."""
+    cost_usd, with_free_usd = (usd(free[name], CENT) for name in ("cost_usd", "with_free_usd"))
+    figures = {"cost_usd": cost_usd, "with_free_usd": with_free_usd}
+    return free | {"printed": figures | {"free_usd": with_free_usd - cost_usd}}
