@@ -1,6 +1,8 @@
 """Findings of machines and of the queue: their rows in the inbox, and the page of one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -10,14 +12,17 @@ from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
 from fleetwatch.diagnosis.findings import evidence, machine_findings
 from fleetwatch.diagnosis.findings.inbox import Explained
+from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
 MAX_PROCESSES = 100
+MAX_NUMBERS = 4  # of GPUs, in a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +49,53 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
     hurt = machine_findings.hurt(finding, interval)
+    affected = machine_findings.affected(finding, interval)
     return {
         "row": row(seen.line),
+        **_past(finding, affected, period),
         "evidence": evidence.evidence(hurt[0].job, finding.cause)
         if finding.cause == SLOWED and hurt
         else None,
-        "affected": machine_findings.affected(finding, interval),
+        "affected": affected,
         "hurt": hurt,
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
         "others": _others(finding, period),
     }
+
+
+def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:
+    """Since when it is over, None while it goes on; and what it is called then: "Was broken:
+    a100-06 GPU 3, 20–22 Nov".
+    """
+    over_ms = machine_findings.over_since_ms(finding)
+    past = BY_CODE[finding.cause].machine.past
+    if over_ms is None or not past:
+        return {"over_ms": over_ms, "past_title": ""}
+    first, last = (period.local(from_ms(at_ms)) for at_ms in (finding.first_ms, over_ms))
+    gpus = _numbers([line.gpu for line in affected])
+    return {
+        "over_ms": over_ms,
+        "past_title": f"{past}: {finding.subject}{gpus}, {days_in_words(first, last)}",
+    }
+
+
+def _numbers(gpus: Sequence[GPU]) -> str:
+    """Of a few GPUs their numbers: " GPU 3", " GPUs 3, 4"; "" of many, or where one has none."""
+    indexes = sorted({gpu.index for gpu in gpus if gpu.index is not None})
+    if not 0 < len(indexes) == len(gpus) <= MAX_NUMBERS:
+        return ""
+    return f" GPU{'s'[: len(indexes) - 1]} {', '.join(map(str, indexes))}"
+
+
+def days_in_words(first: datetime, last: datetime) -> str:
+    """The days of both: "20–22 Nov", "30 Nov – 2 Dec", or one alone."""
+    if first.date() == last.date():
+        return f"{last:%-d %b}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first:%-d}–{last:%-d %b}"
+    return f"{first:%-d %b} – {last:%-d %b}"
 
 
 def _others(finding: Finding, period: Period) -> list[PlaceRow]:

@@ -94,7 +94,8 @@ class Machine:
     is a line of the ledger of its own: capacity, never a part of what was wasted. "" = it is a part
     of that; `how` says then how its GPUs were meanwhile.
     `entries` is the SELECT of its rows (sql/capacity_entries.sql), "" where a detector or the queue
-    tells it; `state` the state of the ledger all of whose time it explains ("" = none).
+    tells it; `state` the state of the ledger all of whose time it explains ("" = none). `past` is
+    what is said of one that is over, before the machine's name.
     """
 
     curve: str = ""
@@ -102,6 +103,7 @@ class Machine:
     how: str = ""
     entries: str = ""
     state: str = ""
+    past: str = ""
     of_cluster: bool = False
     is_outbreak: bool = False  # it happens, each time anew; else it is how a machine is
     is_failure: bool = False  # it ends its holder's job, and the driver says why
@@ -146,8 +148,9 @@ class Cause:
 
     steps: Callable[[Facts], tuple[Step, ...]] = _no_steps
     command: Callable[[Place], str] = nothing
+    command_of: int = 0  # the one of its fixes that the command does
     is_ended: bool = False  # the first of its fixes is to end the job
-    when_over: Step | None = None  # of a machine that is well again: what is told before its fix
+    when_over: tuple[Step, ...] = ()  # of a machine that is well again: what is told instead
 
     curves: tuple[str, ...] = CURVES
     beside: Beside | None = None

@@ -24,6 +24,7 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
+from fleetwatch.diagnosis.findings.machine_findings import Hour
 from fleetwatch.diagnosis.findings.well_hours import WellHour, well_hour
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
@@ -77,6 +78,15 @@ WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
 BAND = ("util_min", "util_max")  # of the readings in a window
 OF_A_WINDOW = (*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND)
 DASHED = ("tensor_active", "memory_used_bytes")
+
+
+# of hours: the line, the column, the token, and whether it is dashed; the first is the cause's
+OF_NODE = (("", "gpu_ms", "accent", False),)
+OF_QUEUE = (
+    ("", "gpu_ms", "ink-3", False),
+    ("jobs could have used at most", "high_ms", "accent", False),
+    ("at least", "low_ms", "accent", True),
+)
 
 
 def of_finding(params: Params, period: Period) -> Chart:
@@ -221,20 +231,45 @@ def _place(finding: Finding, period: Period) -> Chart:
     """
     cause = BY_CODE[finding.cause]
     hours = {to_ms(hour.start): hour for hour in machine_findings.hours(finding, period.interval)}
+    known_ms = _known_ms(finding, period)
     starts_ms = _every_hour(hours)
+    ends_ms = [min(at_ms, max(known_ms, at_ms - HOUR_MS)) for at_ms in starts_ms]
+    goes_on = max(starts_ms, default=0) >= min(known_ms, period.interval.end_ms)
+    lines = [
+        Line(
+            name or cause.machine.curve,
+            _means(column, hours, known_ms, goes_on=goes_on),
+            colour,
+            is_dashed,
+        )
+        for name, column, colour, is_dashed in (OF_QUEUE if finding.cluster else OF_NODE)
+    ]
+    title = f"{cause.title}: {finding.subject}"
+    return _of_lines(title, _local(ends_ms, period), lines, period, ".3~g")
 
-    def gpus(name: str) -> list[float]:
-        return [round(getattr(hours.get(at_ms), name, 0) / HOUR_MS, 3) for at_ms in starts_ms]
 
-    lines = [Line(cause.machine.curve, gpus("gpu_ms"))]
-    if finding.cluster:
-        lines = [
-            replace(lines[0], colour="ink-3"),
-            Line("jobs could have used at most", gpus("high_ms")),
-            Line("at least", gpus("low_ms"), is_dashed=True),
-        ]
-    starts = _local(starts_ms, period)
-    return _of_lines(f"{cause.title}: {finding.subject}", starts, lines, period, ".3~g")
+def _means(column: str, hours: Mapping[int, Hour], known_ms: int, *, goes_on: bool) -> list[float]:
+    """GPUs on the mean of each hour, of one that goes on so far, and then none; what goes on ends
+    where it is known to, and does not fall.
+    """
+    means = [
+        round(getattr(hours.get(at_ms), column, 0) / _elapsed_ms(at_ms, known_ms), 3)
+        for at_ms in _every_hour(hours)
+    ]
+    return [*means[:-1], means[-2]] if goes_on else means
+
+
+def _known_ms(finding: Finding, period: Period) -> int:
+    """Until when it is known how it stands: what the node sent last, of a queue now."""
+    now_ms = to_ms(period.now)
+    last_ms = finding.node.last_ms if finding.node else None
+    return now_ms if last_ms is None else min(last_ms, now_ms)
+
+
+def _elapsed_ms(start_ms: int, known_ms: int) -> int:
+    """How much of the hour is known: all of it unless it goes on."""
+    elapsed_ms = known_ms - start_ms
+    return elapsed_ms if 0 < elapsed_ms < HOUR_MS else HOUR_MS
 
 
 def _every_hour(hours: Collection[int]) -> range:

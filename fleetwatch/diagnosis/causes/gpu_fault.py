@@ -72,11 +72,16 @@ CAUSE = Cause(
     overrule=broken,
     is_alone=True,
     command=partial(drain, reason="GPU fault"),
+    when_over=(
+        Step("It works again: put its node back into service, if it was taken out of it."),
+        Step("If the fault comes back, have the GPU replaced."),
+    ),
     machine=Machine(
         curve="GPUs that could not work",
         worth="capacity that could not work",
         entries=ENTRIES,
         is_outbreak=True,
         is_failure=True,
+        past="Was broken",
     ),
 )

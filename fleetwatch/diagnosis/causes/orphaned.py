@@ -9,6 +9,7 @@ FROM spent
 WHERE state = 'orphaned'
 GROUP BY node_id, gpu_id, start
 """
+ENDS_WITH_JOB = Step("Let what a job started end with it.", "ProctrackType=proctrack/cgroup")
 FREE_AGAIN = Step(
     "Nothing is left to free: none of its GPUs was held by no job when it was last seen."
 )
@@ -45,7 +46,7 @@ CAUSE = Cause(
     ),
     sensors="the scheduler's word, processes and memory",
     fixes=(
-        Step("Let what a job started end with it.", "ProctrackType=proctrack/cgroup"),
+        ENDS_WITH_JOB,
         Step(
             "Memory without a process, or one that can't be killed: reset the GPU when nothing"
             " runs on it.",
@@ -66,12 +67,13 @@ CAUSE = Cause(
     ),
     who=ADMIN,
     steps=orphans,
-    when_over=FREE_AGAIN,
+    when_over=(FREE_AGAIN, ENDS_WITH_JOB),
     machine=Machine(
         curve="GPUs held by no job",
         how="held by what is of no job",
         entries=ENTRIES,
         state="orphaned",
+        past="Was held by no job",
         is_outbreak=True,
     ),
 )

@@ -40,5 +40,11 @@ CAUSE = Cause(
     ),
     who=ADMIN,
     command=switched_on,
-    machine=Machine(curve="GPUs with it off", worth="GPU time with it off", entries=ENTRIES),
+    command_of=1,
+    machine=Machine(
+        curve="GPUs with it off",
+        worth="GPU time with it off",
+        entries=ENTRIES,
+        past="Had persistence mode off",
+    ),
 )

@@ -11,6 +11,7 @@ from fleetwatch.diagnosis.shell import drain
 THROTTLED = 0.10
 CLOCK = 0.85  # SM clock by its maximum
 UTIL = 0.50  # below it a clock says nothing
+AIRFLOW = Step("Check airflow, fans, power supplies and the neighbours in the rack.")
 
 
 def find(f: Features) -> Judged:
@@ -36,7 +37,7 @@ CAUSE = Cause(
     ),
     sensors="throttle counters and clocks",
     fixes=(
-        Step("Check airflow, fans, power supplies and the neighbours in the rack."),
+        AIRFLOW,
         Step("See which limit holds it back.", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
         Step(
             "Until it is mended, keep synchronous jobs off this GPU: the slowest rank sets the"
@@ -48,5 +49,14 @@ CAUSE = Cause(
     who=ADMIN,
     detectors=(Detector(find, holds_of_shared=True),),
     command=partial(drain, reason="GPU slowed by heat or power"),
-    machine=Machine(curve="GPUs slowed", how="slower than they could be"),
+    command_of=2,
+    when_over=(
+        Step("It runs at its clock again: put its node back into service, if it was taken out."),
+        AIRFLOW,
+    ),
+    machine=Machine(
+        curve="GPUs slowed",
+        how="slower than they could be",
+        past="Was slowed by heat or power",
+    ),
 )

@@ -28,13 +28,29 @@ class Advice:
     command: str = ""
     tell: tuple[Step, ...] = field(default=())
 
+    @property
+    def note(self) -> str:
+        """What is said before the steps and is none itself; "" = nothing."""
+        return OVER.text if OVER in self.steps else ""
+
+    @property
+    def numbered(self) -> tuple[Step, ...]:
+        """The steps alone, the command under the one that it does."""
+        steps = tuple(step for step in self.steps if step != OVER)
+        if not self.command:
+            return steps
+        own = self.cause.fixes[self.cause.command_of].text
+        if own not in [step.text for step in steps]:
+            return (Step("Type this:", self.command), *steps)
+        return tuple(Step(step.text, self.command) if step.text == own else step for step in steps)
+
 
 def advise(code: str, facts: Facts) -> Advice:
     """The advice for a cause and a job. Raises KeyError for a code that no cause has."""
     cause = of_kind(code, facts.kind)
     place = facts.place
     if cause.when_over and place.is_over:
-        return Advice(cause, (cause.when_over, cause.fixes[0]))
+        return Advice(cause, cause.when_over)
     typed = command(code, place)
     is_past = cause.is_ended and place.is_over
     first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))

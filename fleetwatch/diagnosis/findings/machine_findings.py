@@ -36,12 +36,14 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 from fleetwatch.telemetry import retention
+from fleetwatch.telemetry.models import HealthEvent
 
 _PROGRESS = read_statement("diagnosis/sql/progress.sql")
 _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, wasted or not
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
+BACK = "gpu_ok"  # the kind of event by which the driver says that a GPU works again
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
@@ -151,16 +153,46 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """The GPUs of the finding in the period, those with most time first."""
     with one_view():  # no GPU has time in one of the two alone
         spans = engine.read(MachineTime([finding]), interval)
-        firsts = _firsts(finding, interval)
+        firsts = _firsts(finding, _so_far(finding, interval))
     gpu_ids, gpu = numbered(spans.gpu)
     held_ms = sums(gpu, spans.figures["ms"][:, HELD], len(gpu_ids)).tolist()
     gpus = GPU.objects.select_related("node", "model").in_bulk(gpu_ids.tolist())
     lines = [
-        Affected(gpus[gpu_id], gpu_ms, firsts[gpu_id])
+        Affected(gpus[gpu_id], gpu_ms, max(firsts[gpu_id], from_ms(finding.first_ms)))
         for gpu_id, gpu_ms in zip(gpu_ids.tolist(), held_ms, strict=True)
     ]
     lines.sort(key=lambda line: (-line.gpu_ms, line.gpu.pk))
     return [line for line in lines if line.gpu_ms > 0]
+
+
+def _so_far(finding: Finding, interval: Interval) -> Interval:
+    """From when the finding began, however short the period is, to the period's end."""
+    return Interval(min(from_ms(finding.first_ms), interval.start), interval.end)
+
+
+def over_since_ms(finding: Finding) -> int | None:
+    """When what the finding of a node is about was over; None while it goes on, or where that is
+    not known, as of a node that was not heard since.
+    """
+    node = finding.node
+    if node is None or node.last_ms is None:
+        return None
+    back_ms = _back_since_ms(finding) if finding.cause in FAILURES else None
+    if back_ms is not None and finding.last_ms <= back_ms + HOUR_MS:
+        return back_ms
+    return finding.last_ms if finding.last_ms < node.last_ms - HOUR_MS else None
+
+
+def _back_since_ms(finding: Finding) -> int | None:
+    """Since when the driver says of each GPU with an event that it is back; None where it does not
+    of one, or of none at all.
+    """
+    events = HealthEvent.objects.filter(
+        node=finding.node, gpu__isnull=False, at_ms__gte=finding.first_ms - HOUR_MS
+    ).order_by("gpu", "-at_ms", "-pk")
+    last = list(events.distinct("gpu").values_list("kind", "at_ms"))
+    are_back = bool(last) and all(kind == BACK for kind, _ in last)
+    return max(at_ms for _, at_ms in last) if are_back else None
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:
@@ -261,7 +293,8 @@ def facts(finding: Finding, interval: Interval) -> Facts:
     freed = _freed(finding)
     held = [gpu for gpu in gpus if gpu.pk not in freed]
     pids = sorted({process.pid for process in processes(finding, interval)})
-    where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=bool(gpus) and not held)
+    is_over = (bool(gpus) and not held) or over_since_ms(finding) is not None
+    where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=is_over)
     return Facts(where, indexes=tuple(sorted({gpu.index for gpu in held if gpu.index is not None})))
 
 

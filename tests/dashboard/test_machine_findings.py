@@ -1,0 +1,82 @@
+"""A machine's finding: how it stands, since when, what to do about it, and its curve."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from fleetwatch.diagnosis.models import CapacityEntry
+from fleetwatch.inventory.models import Node
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.telemetry.models import HealthEvent
+from tests.dashboard.factories import hold
+from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(("heard", "is_over"), [(NOW, False), (NOW + 2 * HOUR, True)])
+def test_a_machine_that_is_well_again_is_told_so_and_nothing_is_to_be_reset(admin, heard, is_over):
+    for hours in (50, 2, 1):
+        capacity("gpu_fault", on=gpu(3), start=NOW - hours * HOUR)
+    node = gpu(3).node
+    Node.objects.update(last_ms=to_ms(heard))
+    first_ms = to_ms(NOW - 50 * HOUR)
+    broken = place("gpu_fault", node=node, first_ms=first_ms)
+
+    page = tight(admin.get(f"/findings/{broken.pk}?range=24h").content.decode())
+
+    assert ("Was broken: n1 GPU 3, 18–20 Nov" in page) == is_over
+    assert ("Over since" in page) == is_over
+    assert ("still open" in page) == is_over
+    assert ("nvidia-smi --gpu-reset -i 3" in page) == (not is_over)
+    assert "Wed 18 Nov, 10:00</td>" in page  # since it began, not since the period does
+    assert "GPUs that could not work, hourly mean" in page
+
+
+def test_it_is_over_once_the_driver_says_that_the_gpu_is_back(admin):
+    capacity("gpu_fault", on=gpu(3))
+    node = gpu(3).node
+    Node.objects.update(last_ms=to_ms(NOW))
+    broken = place("gpu_fault", node=node)
+    event = {"node": node, "gpu": gpu(3), "text": ""}
+    HealthEvent.objects.create(kind="xid", code=79, at_ms=to_ms(NOW) - 2 * HOUR_MS, **event)
+    assert "Was broken" not in admin.get(f"/findings/{broken.pk}").content.decode()
+
+    HealthEvent.objects.create(kind="gpu_ok", at_ms=to_ms(NOW) - 1, **event)
+
+    assert "Was broken: n1 GPU 3" in admin.get(f"/findings/{broken.pk}").content.decode()
+
+
+def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_dollars(admin):
+    rate("2.00")
+    of = job(start_ms=to_ms(NOW - 3 * HOUR))
+    cause("throttled", of=of, on=gpu(1), low=0.25, high=0.25)
+    hold(gpu(1), of, hours_ago=3, hours=3)
+    slow, broken = place("throttled", node=gpu(1).node), place("gpu_fault", node=gpu(1).node)
+    capacity("gpu_fault", on=gpu(1))
+
+    page = tight(admin.get(f"/findings/{slow.pk}").content.decode())
+    other = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    own = page.index("keep synchronous jobs off this GPU")
+    assert own < page.index("scontrol update nodename=n1 state=drain") < page.index("</ol>", own)
+    assert "$0.50" in other  # a quarter of an hour's $2, as in the inbox
+    assert "Dollars of these" not in other
+
+
+def test_the_hour_that_goes_on_is_by_what_is_known_of_it_and_does_not_fall(admin):
+    Node.objects.update(last_ms=to_ms(NOW))
+    capacity("gpu_fault", on=gpu(3), start=NOW - HOUR)
+    going_on = capacity("gpu_fault", on=gpu(3), start=NOW, low=0.25, high=0.25)
+    CapacityEntry.objects.filter(pk=going_on.pk).update(gpu_ms=HOUR_MS // 4)
+    Node.objects.update(last_ms=to_ms(NOW) + HOUR_MS // 4)
+    broken = place("gpu_fault", node=gpu(3).node, last_ms=to_ms(NOW) + HOUR_MS // 4)
+
+    with time_machine.travel(NOW + HOUR / 4, tick=False):
+        figure = admin.get(f"/charts/finding?finding={broken.pk}").json()
+
+    assert figure["data"][0]["y"] == [1, 1, 1]
+    assert figure["data"][0]["x"][-1].endswith(":15:00")
