@@ -13,4 +13,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("fleetwatch.dashboard.urls")),
 ]
 
+handler403 = "fleetwatch.dashboard.error_page.permission_denied"
 handler500 = "fleetwatch.dashboard.error_page.server_error"

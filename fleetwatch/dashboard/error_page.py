@@ -5,13 +5,22 @@ from functools import lru_cache
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views import defaults
 from redis.exceptions import RedisError
 
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import RIGHTS, Right, role_of
+from fleetwatch.dashboard.search_hits import PLACES
 from fleetwatch.lib.cache import CACHE_AWAY
 from fleetwatch.lib.trouble import database_trouble
 
+HOLDERS = {
+    role if role != User.Role.FINANCE else "finance user": held
+    for role, held in RIGHTS.items()
+    if held
+}
 RETRY_AFTER_S = 10
 JSON_PATHS = ("/api/", "/metrics")
 
@@ -24,6 +33,28 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(error, RedisError):
         return not_now(CACHE_AWAY, path=request.path)
     return defaults.server_error(request)
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403: what is not open to the reader, which right it needs and who has that."""
+    context = {
+        "heading": _refusal(request, str(exception)),
+        "reason": str(exception) or "your role does not include it",
+        "role": role_of(request.user) if isinstance(request.user, User) else "",
+    }
+    return render(request, "403.html", context, status=403)
+
+
+def _refusal(request: HttpRequest, reason: str) -> str:
+    """Who may open the page, or change it, by the right whose words the reason is."""
+    needed = next((right for right in Right if right.value == reason), None)
+    is_looked_at = request.method in ("GET", "HEAD")
+    if needed is None:
+        return "This is not open to you" if is_looked_at else "You can’t change this"
+    who = " and ".join(f"{role}s" for role, held in HOLDERS.items() if needed in held)
+    page = request.resolver_match.url_name if request.resolver_match else ""
+    title = next((place.title for place in PLACES if place.name == page), "this page")
+    return f"Only {who} can open {title}" if is_looked_at else f"Only {who} can change this"
 
 
 def not_now(

@@ -7,6 +7,9 @@ from django.db import OperationalError, connection
 from django.test import Client
 from psycopg import errors
 
+from tests.dashboard import factories
+from tests.diagnosis.told import finding, job
+
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
 
 
@@ -67,3 +70,27 @@ def test_what_breaks_otherwise_stays_an_error(admin_client, monkeypatch):
 
     assert answer.status_code == 500
     assert "Something broke on our side" in answer.content.decode()
+
+
+def test_who_may_not_is_told_who_may_and_keeps_the_navigation(client):
+    client.force_login(factories.user(role="finance"))
+
+    opened = client.get("/settings/people")
+    changed = client.post("/settings/channel", {})
+
+    assert (opened.status_code, changed.status_code) == (403, 403)
+    assert "<h1>Only admins can open People</h1>" in opened.content.decode()
+    assert "Your role is finance." in opened.content.decode()
+    assert 'href="/costs' in opened.content.decode()
+    assert "<h1>Only operators and admins can change this</h1>" in changed.content.decode()
+
+
+def test_who_does_not_see_a_finding_as_his_is_told_so_in_its_words(client):
+    client.force_login(factories.user(role="engineer"))
+    of_a_job = finding(job())
+
+    refused = client.post(f"/findings/{of_a_job.pk}/accept")
+
+    assert refused.status_code == 403
+    assert "<h1>You can’t change this</h1>" in refused.content.decode()
+    assert "It is for whose job it is, who leads the team" in refused.content.decode()
