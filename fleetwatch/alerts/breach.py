@@ -11,6 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from fleetwatch.alerts.episodes import Episode, Firing, Measured, Timing
+from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.notify.message import one_line
 
 Line = tuple[str, str]  # a label and its value
@@ -31,8 +33,10 @@ class Breach:
     ("idle held"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
     `had` been when it is over, and the rule's `limit`; all of it on one line, for names come from
     hosts. `lines` are what was measured, `actions` what to do, `command` what people can copy of
-    that ("": nothing). Dollars are None where a GPU has no rate. `labels` are what scopes, silences
-    and routes match (MATCHED). `facts` are the condition's own, told by the API.
+    that ("": nothing). Dollars are None where a GPU has no rate; `counted_until_ms` is until when
+    they are counted, of what costs as much each hour while it goes on (None: it does not).
+    `labels` are what scopes, silences and routes match (MATCHED). `facts` are the condition's own,
+    told by the API.
     """
 
     subject: str
@@ -52,6 +56,7 @@ class Breach:
     has_cost: bool = True  # False: no dollars are told
     usd_per_hour: Decimal | None = None
     cost_usd: Decimal | None = None
+    counted_until_ms: int | None = None
     has_example_rates: bool = False
     memory_bytes: float | None = None  # that is held meanwhile; None = not read
     lines: tuple[Line, ...] = ()
@@ -59,6 +64,15 @@ class Breach:
     command: str = ""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def cost_at(self, now_ms: int) -> Decimal | None:
+        """Dollars until then, where it went on as it was; as they were counted where that says
+        nothing.
+        """
+        if None in (self.cost_usd, self.usd_per_hour, self.counted_until_ms):
+            return self.cost_usd
+        more_ms = max(0, now_ms - (self.counted_until_ms or 0))
+        return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
 
     @property
     def path(self) -> str:

@@ -1,17 +1,18 @@
 """Reads of alerts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import Breach, Condition, stored_breach
+from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
@@ -20,15 +21,43 @@ PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident as pages show it, with what was true when it was looked at last."""
+    """An incident as pages show it, with what was true when it was looked at last; with `now_ms`
+    as it stands then.
+    """
 
     incident: Incident
     breach: Breach
+    now_ms: int | None = None
 
     @property
     def lasted_ms(self) -> int:
-        """For how long it was seen to be so."""
-        return self.breach.until_ms - self.breach.since_ms
+        """For how long it was seen to be so; to now of what goes on."""
+        until_ms = self.breach.until_ms if self.now_ms is None else self.now_ms
+        return until_ms - self.breach.since_ms
+
+    @property
+    def counted_until_ms(self) -> int:
+        """Until when its dollars are counted: to now of what costs as much each hour."""
+        if self.now_ms is None or self.breach.counted_until_ms is None:
+            return self.breach.until_ms
+        return self.now_ms
+
+    def at(self, now: datetime) -> "IncidentView":
+        """As it stands now where it goes on; what is over, or has no data, as it is."""
+        now_ms = to_ms(now)
+        if not goes_on(self.incident, now_ms):
+            return self
+        breach = self.breach
+        if breach.counted_until_ms is not None:
+            cost_usd = breach.cost_at(now_ms)
+            breach = replace(breach, cost_usd=cost_usd, counted_until_ms=now_ms)
+        return replace(self, breach=breach, now_ms=now_ms)
+
+
+def goes_on(incident: Incident, now_ms: int) -> bool:
+    """Whether it was seen to go on a moment ago."""
+    is_seen = now_ms - STALE_MS <= incident.until_ms <= now_ms
+    return incident.ended_ms is None and not incident.note and is_seen
 
 
 def visible_incidents() -> QuerySet[Incident]:

@@ -1,6 +1,6 @@
 """What idles now: as the overview says it, and GPU by GPU."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -46,7 +46,7 @@ def longest_idle(now: datetime) -> LongestIdle | None:
         gpu_count=len(of_job),
         since_ms=first.start_ms,
         lasted_ms=to_ms(now) - first.start_ms,
-        cost_usd=_cost_usd(of_job, RatesInForce(each.gpu_id for each in of_job)),
+        cost_usd=_cost_usd(of_job, RatesInForce(each.gpu_id for each in of_job), to_ms(now)),
     )
 
 
@@ -77,7 +77,7 @@ def idle_gpus(now: datetime) -> list[IdleGPU]:
             jobs=[jobs[each.job_id] for each in of_gpu if each.job_id],
             since_ms=min(each.start_ms for each in of_gpu),
             usd_per_hour=usd_per_hour[gpu_id],
-            cost_usd=_cost_usd(of_gpu, rates),
+            cost_usd=_cost_usd(of_gpu, rates, to_ms(now)),
         )
         for gpu_id, of_gpu in idle.items()
     ]
@@ -107,9 +107,21 @@ def _idle_runs(gpu_ids: Collection[int], now: datetime) -> dict[int, list[RunSpa
     return idle
 
 
-def _cost_usd(idle: Sequence[RunSpan], rates: RatesInForce) -> Decimal | None:
-    """Of the runs together; None where one of them has no rate."""
-    costs = [rates.usd(each.gpu_id, each.start_ms, each.end_ms, each.held_ms) for each in idle]
+def _cost_usd(idle: Iterable[RunSpan], rates: RatesInForce, now_ms: int) -> Decimal | None:
+    """Of the runs together, to now; None where one of them has no rate."""
+    costs = [_usd(each, rates, now_ms) for each in idle]
     if None in costs:
         return None
     return sum((pricing.usd(cost) for cost in costs if cost is not None), Decimal(0))
+
+
+def _usd(idle: RunSpan, rates: RatesInForce, now_ms: int) -> Decimal | None:
+    """Of a run as far as it is known, and to now as if it went on as it was, as an incident has
+    it; None without a rate.
+    """
+    usd = rates.usd(idle.gpu_id, idle.start_ms, idle.end_ms, idle.held_ms)
+    more_ms = now_ms - idle.end_ms
+    if usd is None or more_ms <= 0:
+        return usd
+    held_ms = idle.held_ms * more_ms // (idle.end_ms - idle.start_ms)
+    return usd + (rates.usd(idle.gpu_id, idle.end_ms, now_ms, held_ms) or Decimal(0))

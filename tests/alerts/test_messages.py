@@ -1,4 +1,5 @@
 from dataclasses import asdict, replace
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -387,3 +388,13 @@ def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
 
 def test_facts_survive_the_row():
     assert msgspec.convert(asdict(facts()), Facts) == facts()
+
+
+def test_each_gpu_goes_on_to_now_from_where_it_is_counted():
+    """Nodes are posted one after the other: of $3 an hour until minute 210, of $1 until 202."""
+    early = an_idle_gpu(4, until_ms=ms(202), cost_usd="1.00", usd_per_hour="1")
+    told = job_idle.breach(facts(gpus=(an_idle_gpu(3, usd_per_hour="3"), early)))
+
+    assert told.counted_until_ms == ms(208)
+    # 12 minutes of the one, 20 of the other
+    assert told.cost_at(ms(222)) == Decimal("11.80") + Decimal("0.6") + Decimal("0.333333")

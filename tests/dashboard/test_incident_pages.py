@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from django.urls import reverse
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import OthersShown, Team
@@ -19,6 +20,7 @@ from fleetwatch.alerts.models import (
     Rule,
     Silence,
 )
+from fleetwatch.alerts.selectors import view_of
 from fleetwatch.dashboard.views.incidents import next_workday
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -86,6 +88,38 @@ def text(client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, address
     return answer.content.decode()
+
+
+def test_what_goes_on_costs_and_lasts_to_now_wherever_it_is_told(admin):
+    """$2 an hour: counted until six minutes ago, seen a minute ago; what is over stays."""
+    counted_ms = to_ms(NOW - timedelta(minutes=6))
+    facts = {
+        "until_ms": counted_ms,
+        "counted_until_ms": counted_ms,
+        "cost_usd": Decimal("1.8"),
+    }
+    seen_ms = to_ms(NOW - timedelta(minutes=1))
+    running = incident(facts=facts, until_ms=seen_ms)
+    over = incident("slurm/della/8", facts=facts, resolved_at=NOW)
+    silent = incident("slurm/della/9", facts=facts, until_ms=seen_ms, note="no data since then")
+    uneven = incident("slurm/della/10", facts=facts | {"counted_until_ms": None}, until_ms=seen_ms)
+
+    views = [view_of(each).at(NOW) for each in (running, over, silent, uneven)]
+    page = admin.get(reverse("incident", args=[running.pk])).context
+    inbox = admin.get("/alerts").context
+
+    assert [(view.breach.cost_usd, view.lasted_ms // 60_000) for view in views] == [
+        (Decimal("2.0"), 60),
+        (Decimal("1.8"), 54),
+        (Decimal("1.8"), 54),
+        (Decimal("1.8"), 60),
+    ]
+    assert (page["breach"].cost_usd, page["lasted_ms"], page["counted_until_ms"]) == (
+        2,
+        3_600_000,
+        to_ms(NOW),
+    )
+    assert inbox["sums"].cost_usd == sum(row.cost_usd for row in inbox["rows"]) == Decimal("5.6")
 
 
 class TestInbox:

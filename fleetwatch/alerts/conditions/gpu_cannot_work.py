@@ -140,6 +140,7 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         name=where,
         usd_per_hour=fault.cost.usd_per_hour,
         cost_usd=fault.cost.usd,
+        counted_until_ms=episode.until_ms,
         has_example_rates=fault.cost.has_example_rates,
         lines=(("What is wrong", fault.wrong),),
         actions=(fault.fix,),

@@ -157,6 +157,7 @@ def _breach(episode: Episode, orphan: Orphan, watch: Watch) -> Breach:
         owner=one_line(", ".join(orphan.users), 80),
         usd_per_hour=orphan.cost.usd_per_hour,
         cost_usd=orphan.cost.usd,
+        counted_until_ms=episode.until_ms,
         has_example_rates=orphan.cost.has_example_rates,
         memory_bytes=orphan.memory_bytes,
         lines=_lines(orphan),

@@ -121,6 +121,18 @@ class Facts:
         return max(gpu.until_ms for gpu in self.gpus)
 
     @property
+    def counted_until_ms(self) -> int:
+        """Until when dollars are counted: nodes are posted one after the other, so by what an hour
+        of each GPU costs.
+        """
+        per_hour = [Decimal(gpu.usd_per_hour or 0) for gpu in self.gpus]
+        whole = sum(per_hour)
+        if not whole:
+            return self.until_ms
+        ends = (usd * gpu.until_ms for usd, gpu in zip(per_hour, self.gpus, strict=True))
+        return round(sum(ends) / whole)
+
+    @property
     def nodes(self) -> list[str]:
         return sorted({gpu.node for gpu in self.gpus})
 
@@ -391,6 +403,7 @@ def breach(facts: Facts) -> Breach:
         owner=facts.owner,
         usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in facts.gpus),
         cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
+        counted_until_ms=facts.counted_until_ms,
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         memory_bytes=facts.memory_bytes,
         lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),

@@ -168,6 +168,7 @@ def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watc
         limit=f"silent ≥ {watch.settings.minutes:g} min",
         usd_per_hour=cost.usd_per_hour,
         cost_usd=cost.usd,
+        counted_until_ms=episode.until_ms,
         has_example_rates=cost.has_example_rates,
         actions=(
             _fix(node),

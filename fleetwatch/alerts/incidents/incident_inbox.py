@@ -5,19 +5,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import BigIntegerField, Count, DecimalField, Min, Q, QuerySet, Sum, Value
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    DecimalField,
+    Min,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.fields.json import KT
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.functions import Cast, Coalesce, Greatest, Round
 
 from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
+from fleetwatch.alerts.breach import STALE_MS
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
 State = Incident.State
 MICRO = 1_000_000
 NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
 MAX_NUMBER = 2**63
+ZERO = Decimal(0)
+DOLLARS: "DecimalField[Decimal, Decimal]" = DecimalField(max_digits=18, decimal_places=6)
 OPEN_STATES = ("firing", "acknowledged", "snoozed", "pending")
 STATES = (*OPEN_STATES, "resolved")
 
@@ -89,13 +104,13 @@ class OpenSums:
     oldest_ms: int | None
 
 
-def open_sums(rows: QuerySet[Incident]) -> OpenSums:
+def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
     """Of those that fire, acknowledged and snoozed ones among them."""
     going_on = rows.filter(state__in=(State.FIRING, State.ACKNOWLEDGED))
     return OpenSums(
         **going_on.aggregate(
             count=Count("pk"),
-            cost_usd=Sum(_usd("cost_usd")),
+            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now))),
             usd_per_hour=Sum(_usd("usd_per_hour"), filter=Q(note="")),
             unpriced=Count("pk", filter=Q(facts__cost_usd=None, facts__has_cost=True)),
             oldest_ms=Min("since_ms"),
@@ -110,7 +125,9 @@ def over_sums(rows: QuerySet[Incident], since: datetime) -> tuple[int, Decimal |
     return sums["count"], sums["cost_usd"]
 
 
-def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: int) -> InboxPage:
+def page_of_incidents(
+    rows: QuerySet[Incident], *, sort: str, after: str, size: int, now: datetime
+) -> InboxPage:
     """The page after the cursor; a bad cursor is the start. `sort` is one of PLACES."""
     ordered = rows.annotate(place=PLACES[sort]())
     cursor = read_cursor(after)
@@ -120,7 +137,7 @@ def page_of_incidents(rows: QuerySet[Incident], *, sort: str, after: str, size: 
     fetched = list(ordered.order_by("-place", "-pk")[: size + 1])
     shown = fetched[:size]
     more = f"{shown[-1].place}~{shown[-1].pk}" if len(fetched) > size else ""
-    return InboxPage(views_of(shown), more)
+    return InboxPage([view.at(now) for view in views_of(shown)], more)
 
 
 def read_cursor(after: str) -> tuple[int, int] | None:
@@ -135,7 +152,16 @@ def read_cursor(after: str) -> tuple[int, int] | None:
 
 def _usd(name: str) -> Cast:
     """Dollars of a breach; null where they are not known."""
-    return Cast(KT(f"facts__{name}"), DecimalField(max_digits=18, decimal_places=6))
+    return Cast(KT(f"facts__{name}"), DOLLARS)
+
+
+def _usd_since(now_ms: int) -> Case:
+    """Dollars since they were counted last, as IncidentView.at() has them; 0 where none are."""
+    counted_ms = Cast(KT("facts__counted_until_ms"), BigIntegerField())
+    more_ms = Greatest(Value(now_ms) - counted_ms, Value(0))
+    more = Round(_usd("usd_per_hour") * Cast(more_ms, DOLLARS) / HOUR_MS, 6)
+    is_seen = Q(until_ms__range=(now_ms - STALE_MS, now_ms), ended_ms=None, note="")
+    return Case(When(is_seen, then=Coalesce(more, ZERO)), default=ZERO, output_field=DOLLARS)
 
 
 def _micro(name: str) -> Coalesce:

@@ -25,7 +25,7 @@ def context(user: User, now: datetime) -> Context:
     person = book.people.get(user.pk)
     place = person.place if person else None
     mine = narrowed_to(Wanted(mine=user)).filter(in_state("firing", now))
-    shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS)
+    shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS, now=now)
     return {
         "preference": preference_of(user),
         "ways": Preference.Way.choices,

@@ -50,7 +50,7 @@ def alerts(request: HttpRequest, period: Period) -> Context:
     return {
         "tabs": [(state, label, counts.get(state)) for state, label in TABS.items()],
         "open_count": sum(counts.values()),
-        "sums": inbox.open_sums(rows),
+        "sums": inbox.open_sums(rows, period.now),
         "over_count": over_count,
         "over_usd": over_usd,
         "asked": asked,
@@ -103,7 +103,11 @@ def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort:
     if inbox.read_cursor(after) is None:
         first_page(request)
     shown = inbox.page_of_incidents(
-        rows.filter(inbox.in_state(state, period.now)), sort=sort, after=after, size=PAGE_SIZE
+        rows.filter(inbox.in_state(state, period.now)),
+        sort=sort,
+        after=after,
+        size=PAGE_SIZE,
+        now=period.now,
     )
     is_first = inbox.read_cursor(after) is None
     incidents = [line.incident for line in shown.lines]

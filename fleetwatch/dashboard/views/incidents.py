@@ -188,7 +188,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
     user = cast("User", request.user)
     context: Context = {
         "incident": incident,
-        **_of_breach(user, view_of(incident), period),
+        **_of_breach(user, view_of(incident).at(period.now), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
         "sends": sends(incident),
@@ -224,6 +224,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     return {
         "breach": breach,
         "lasted_ms": view.lasted_ms,
+        "counted_until_ms": view.counted_until_ms,
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
         "finding_line": line,

@@ -136,7 +136,9 @@ def _needs_somebody(now: datetime) -> Context:
     first; how many of them there are, and are not shown.
     """
     firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
-    dearest = incident_inbox.page_of_incidents(firing, sort="hourly", after="", size=MAX_FIRING)
+    dearest = incident_inbox.page_of_incidents(
+        firing, sort="hourly", after="", size=MAX_FIRING, now=now
+    )
     rows = incident_rows(dearest.lines)[:TOP]
     health = fleet_health(now)
     count = next(card.count for card in health if card.label == FIRING)
