@@ -22,6 +22,7 @@ from fleetwatch.lib.intervals import Interval
 KINDS = ("fleet", "team")
 TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
 NO_HISTORY = "Not enough history for a forecast yet: no full day with costs in the last four weeks."
+AWAITED = "The forecast is being computed: it comes minutes after the first full day with costs."
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
 NEW = "Under two weeks of history: the range is a guess."
@@ -75,10 +76,12 @@ def until_month_end(
     return month_end.predict(outlook, rest, spent_usd, budget_usd=budget_usd, zone=zone())
 
 
-def reason(outlook: Outlook | None) -> str:
-    """What to know of a forecast, or why there is none; "" where there is nothing to say."""
+def reason(outlook: Outlook | None, spent_usd: Decimal) -> str:
+    """What to know of a forecast, or why there is none; "" where there is nothing to say. Who
+    spends this month gets one with the first full day.
+    """
     if outlook is None:
-        return NO_HISTORY
+        return AWAITED if spent_usd else NO_HISTORY
     if outlook.days < forecast.NEW_DAYS:
         return NEW
     return SHIFTED if outlook.has_shifted else ""

@@ -1,7 +1,7 @@
 """Reads of budgets: each team's month so far, its end, and its budget."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +22,8 @@ from fleetwatch.figures.totals import nothing, together
 from fleetwatch.lib.intervals import Interval
 
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
+# of a range: what is expected stands at its end where forecasts were off to one side
+EDGE = 0.15
 # nobody's budget: in the fleet's line
 NO_TEAMS = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
 
@@ -70,6 +72,19 @@ class BudgetLine:
         )
 
     @property
+    def leans(self) -> str:
+        """Where earlier forecasts were off to nearly always: "more" or "less" came than they said;
+        "" where it went both ways, or nothing is known.
+        """
+        if self.end is None:
+            return ""
+        step = self.end.end
+        edge = EDGE * (step.high_usd - step.low_usd)
+        if step.expected_usd - step.low_usd < edge:
+            return "more"
+        return "less" if step.high_usd - step.expected_usd < edge else ""
+
+    @property
     def risk(self) -> str:
         """One of month_end.RISKS."""
         if self.limit is not None and self.budget_usd is None:
@@ -113,6 +128,12 @@ def lines(now: datetime) -> list[BudgetLine]:
     outlook = outlooks.all_of("fleet").get("")
     fleet = _line(FLEET_NAME, together(spent.values()), limits.get(WHOLE_FLEET), outlook, month)
     return [fleet, *sorted(teams, key=_pressing)]
+
+
+def unallocated_usd(fleet_first: Sequence[BudgetLine]) -> Decimal:
+    """What of the fleet's dollars is in none of its teams' lines, as lines() gives them."""
+    fleet, *teams = fleet_first
+    return fleet.spent_usd - sum((each.spent_usd for each in teams), Decimal(0))
 
 
 def line(team: Team | None, now: datetime, *, spent: Totals | None = None) -> BudgetLine:
@@ -186,7 +207,7 @@ def _line(
         spent.unpriced_ms,
         limit,
         outlooks.until_month_end(outlook, month.rest, spent.cost_usd, budget_usd=budget_usd),
-        outlooks.reason(outlook),
+        outlooks.reason(outlook, spent.cost_usd),
         outlooks.tried(outlook),
     )
 

@@ -14,12 +14,19 @@ def refresh(now: datetime) -> dict[str, int]:
     Does nothing between two full hours; safe twice, and killed at any moment: what is missing is
     seen again.
     """
-    is_due = outlooks.is_due(now)
-    did = daily_dollars.note_days(
-        now, days=daily_dollars.DAYS if is_due else RECENT_DAYS, limit=DAYS_PER_RUN
-    )
-    if is_due:
-        did |= outlooks.make(now, is_whole=not did["left"])
-    if did["days"]:
-        did |= unusual.refresh_anomalies(now)
-    return did
+    if outlooks.is_due(now):
+        return remake(now)
+    return _with_anomalies(now, daily_dollars.note_days(now, days=RECENT_DAYS, limit=DAYS_PER_RUN))
+
+
+def remake(now: datetime) -> dict[str, int]:
+    """What changed of all of the history, and the forecasts made of it, whether they are due or
+    not. Safe twice.
+    """
+    did = daily_dollars.note_days(now, days=daily_dollars.DAYS, limit=DAYS_PER_RUN)
+    did |= outlooks.make(now, is_whole=not did["left"])
+    return _with_anomalies(now, did)
+
+
+def _with_anomalies(now: datetime, did: dict[str, int]) -> dict[str, int]:
+    return did | unusual.refresh_anomalies(now) if did["days"] else did

@@ -124,6 +124,7 @@ urlpatterns = [
     path("reports/<int:pk>", reports.report, name="report"),
     path("reports/<int:pk>/print", reports.report_print, name="report_print"),
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
+    path("reports/<slug:month>/invoice/example.csv", invoices.example, name="invoice_example"),
     path("reports/<slug:month>/invoice", invoices.invoice, name="invoice"),
     path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
     path("reports/waste", misc.moved("waste")),

@@ -7,8 +7,10 @@ from datetime import datetime
 from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import services as budgets
 from fleetwatch.demo.demo_fixes import is_diagnosed
 from fleetwatch.ledger.models import Entry
+from fleetwatch.operations.services import run_alone
 from fleetwatch.reports import monthly, months
 from fleetwatch.reports.models import MonthRun
 
@@ -20,6 +22,8 @@ def ask_for_months(now: datetime, *, days: int) -> int:
     names = _missing(now)
     if not names or not is_diagnosed(now, days=days):
         return 0
+    # what was forecast while days were still told knows some of them, and a report tells it
+    run_alone("budgets.refresh", budgets.remake)
     for name in names:
         monthly.ask(name, now=now)
     return len(names)

@@ -40,7 +40,7 @@ def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
         "spent_usd": cost_usd,
         "is_open": is_open,
         "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),
-        "note": _note(limit, outlook, is_open=is_open),
+        "note": _note(limit, outlook, cost_usd, is_open=is_open),
         **_expected(end),
     }
 
@@ -85,9 +85,11 @@ def _risk(
     return month_end.OVER if spent_usd > budget_usd else month_end.WITHIN
 
 
-def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str:
+def _note(
+    limit: Limit | None, outlook: Outlook | None, spent_usd: Decimal, *, is_open: bool
+) -> str:
     """What a reader has to know of the figures; "" = nothing."""
-    notes = [outlooks.reason(outlook)] if is_open else []
+    notes = [outlooks.reason(outlook, spent_usd)] if is_open else []
     if limit is not None and limit.usd is None:
         notes.insert(0, f"Nobody said what one {limit.budget.currency} is in dollars.")
     return " ".join(filter(None, notes))

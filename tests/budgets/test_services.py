@@ -177,9 +177,17 @@ def test_a_team_that_began_today_has_no_forecast_and_says_why():
     assert [
         (line.label, line.spent_usd, line.end, line.reason) for line in selectors.lines(NOW)
     ] == [
-        ("Whole fleet", 24, None, outlooks.NO_HISTORY),
-        ("NLP", 24, None, outlooks.NO_HISTORY),
+        ("Whole fleet", 24, None, outlooks.AWAITED),
+        ("NLP", 24, None, outlooks.AWAITED),
     ]
+
+
+def test_until_the_first_forecasts_are_made_they_are_awaited():
+    a_fleet(2)
+
+    assert {line.reason for line in selectors.lines(NOW)} == {outlooks.AWAITED}
+    services.refresh(NOW)
+    assert {line.reason for line in selectors.lines(NOW)} == {outlooks.NEW}
 
 
 @pytest.mark.parametrize(("days_ago", "forecasts"), [(28, 2), (29, 0)])

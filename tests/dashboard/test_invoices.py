@@ -50,6 +50,15 @@ def test_a_viewer_reads_and_changes_nothing(viewer, action):
     assert '<form class="form row' not in page
 
 
+def test_the_example_file_could_be_imported(admin, fleet):
+    page = text_of(admin.get(PAGE))
+    example = admin.get(f"{PAGE}/example.csv").content
+
+    assert "SKUs appear here after the first import" in page
+    assert f'href="{PAGE}/example.csv"' in page
+    assert "Imported: 1 row, $1,512.00." in text_of(sent(admin, example))
+
+
 @pytest.mark.parametrize("month", ["2026-12", "2026-13", "soon"])
 def test_a_month_that_is_none_is_not_found(viewer, month):
     assert viewer.get(f"/reports/{month}/invoice").status_code == 404

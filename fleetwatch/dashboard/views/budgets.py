@@ -97,18 +97,22 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
     context = {
         "lines": [(line, spend_bar(line.spent_usd, line.budget_usd, line.end)) for line in lines],
         "has_budgets": any(line.limit for line in lines),
+        "unallocated_usd": selectors.unallocated_usd(lines),
         "month": selectors.running_month(period.now),
         "teams": team_choices(),
         "months": [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)],
         "anomalies": anomalies[:MAX_ANOMALIES],
         "anomalies_left_off": max(0, len(anomalies) - MAX_ANOMALIES),
         "anomaly_days": ANOMALY_DAYS,
-        "form": FORM,
-        "action": FORM if errors else "",
-        "sent": request.POST,
-        "errors": errors or {},
+        **_form(request, errors or {}),
     }
     return page(request, period, "dashboard/budgets.html", "budgets", context)
+
+
+def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
+    """The form as it was sent, with what is wrong."""
+    action = FORM if errors else ""
+    return {"form": FORM, "action": action, "sent": request.POST, "errors": errors}
 
 
 def _anomalies(

@@ -20,16 +20,19 @@ from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.dashboard.showing import CSV, Context, existing, page
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
+from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment
+from fleetwatch.reports.months import in_words
 
 MAX_LINES = 200  # shown, with their forms
+NO_MODEL = "H100 SXM"  # of an example, where no GPU is there yet
 LARGEST_ID = 2**63 - 1
 
 Row = TypeVar("Row", Invoice, InvoiceAdjustment)
@@ -41,6 +44,22 @@ Row = TypeVar("Row", Invoice, InvoiceAdjustment)
 @takes()
 def invoice(request: HttpRequest, month: str) -> HttpResponse:
     return _page(request, month)
+
+
+@require_GET
+@needs(Right.MONEY)
+@takes()
+def example(_: HttpRequest, month: str) -> HttpResponse:
+    """A file to fill in: all columns, and a usage line of each GPU model that is there."""
+    same = {"month": month, "issuer": "example provider", "category": "Usage", "currency": "USD"}
+    models = [model.name for model in present_models()] or [NO_MODEL]
+    lines = [
+        same | {"sku": f"sku-{number}", "gpu_model": name, "gpu_hours": "720", "amount": "1512.00"}
+        for number, name in enumerate(models, 1)
+    ]
+    text = to_csv(COLUMNS, [[line.get(column, "") for column in COLUMNS] for line in lines])
+    headers = {"Content-Disposition": 'attachment; filename="fleetwatch-invoice.csv"'}
+    return HttpResponse(text, content_type=CSV, headers=headers)
 
 
 @require_POST
@@ -187,6 +206,7 @@ def _reconciled(month: str, period: Period) -> Context:
     lines = reconciled.lines[:MAX_LINES]
     return {
         "month": reconciled.month,
+        "month_in_words": in_words(reconciled.month.name),
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
         "lines": lines,
