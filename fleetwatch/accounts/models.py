@@ -287,15 +287,3 @@ class AuditEntry(models.Model):
 
     class Meta:
         indexes = [models.Index("at", "id", name="audit_by_time")]
-
-    @property
-    def facts(self) -> str:
-        """The detail in words: each fact with its value, without those that say nothing."""
-        filled = [(name, value) for name, value in self.detail.items() if value not in ("", None)]
-        return ", ".join(f"{name} {_in_words(value)}" for name, value in filled)
-
-
-def _in_words(fact: object) -> str:
-    if isinstance(fact, bool):
-        return "yes" if fact else "no"
-    return " and ".join(map(str, fact)) if isinstance(fact, list) else str(fact)

@@ -274,6 +274,12 @@ def test_whose_no_job_is_and_who_owes_a_second_factor_is_said(admin, bo):
 # --- the log ---
 
 
+def words_of(page: str) -> str:
+    """Its words alone, as they are read."""
+    words = " ".join(re.sub(r"<[^>]+>", "", page).replace("\xa0", " ").split())
+    return words.replace(" ,", ",")
+
+
 def test_many_claims_hide_no_newer_one(admin, bo, monkeypatch):
     monkeypatch.setattr("fleetwatch.dashboard.views.people.MAX_SHOWN", 2)
     for hours, name in enumerate(("U-first", "U-second", "U-third")):
@@ -292,13 +298,37 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     later.move_to(NOW + MINUTE)
 
     page = text(admin.get("/settings/audit"))
-    assert "<code>person.role</code>" in page
-    assert "role lead, before engineer" in page
+    assert "changed the role of bo, role lead, before engineer" in words_of(page)
     assert "page 127.0.0.1" in page
     assert "&amp;who=ann" in page
-    assert "person.role" not in text(admin.get("/settings/audit?kind=login"))
-    assert "person.role" not in text(admin.get("/settings/audit?who=bo"))
-    assert "person.role" in text(admin.get("/settings/audit?who=ann&kind=person"))
+    assert "role of" not in text(admin.get("/settings/audit?kind=login"))
+    assert "role of" not in text(admin.get("/settings/audit?who=bo"))
+    assert "role of" in text(admin.get("/settings/audit?who=ann&kind=person"))
+
+
+def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
+    week = {"start": "2026-11-13T00:00:00+00:00", "end": "2026-11-20T00:00:00+00:00"}
+    asked = {"file": "fleetwatch-costs.csv", "asked": "group_by=team", "bytes": 768}
+    for action, subject, detail in (
+        ("export.file", "/costs.csv", asked | week),
+        ("finding.dismiss", "471", {"note": "a benchmark"}),
+        ("rate.set", "H100", {"price": "2.10 USD", "valid_from": "2026-11-01T00:00:00+00:00"}),
+        ("toy.jump_over", "<b>", {"is_high": True, "note": ""}),
+    ):
+        entry = {"action": action, "subject": subject, "detail": detail}
+        AuditEntry.objects.create(at=NOW - MINUTE, name="ann", via="page", **entry)
+
+    page = admin.get("/settings/audit").content.decode()
+
+    for sentence in (
+        "exported costs by team (CSV, 768 B), 13–19 Nov",
+        "dismissed finding 471, note a benchmark",
+        "set the rate of H100, price 2.10 USD, valid from 1 Nov 2026, 00:00",
+        "toy: jump over &lt;b&gt;, is high yes",
+    ):
+        assert sentence in words_of(page), sentence
+    assert 'href="/costs.csv?group_by=team">' in page
+    assert 'href="/findings/471">' in page
 
 
 def test_the_log_is_taken_as_csv_and_as_json_lines_and_that_is_in_it(admin, bo, later):
@@ -389,7 +419,7 @@ def test_an_admin_asks_everybody_for_a_second_factor(admin, bo):
     theirs.force_login(bo)
 
     admin.post("/settings/access", {"second_factor": "everybody"})
-    assert AuditEntry.objects.get(action="organisation.second_factor").facts == "required yes"
+    assert AuditEntry.objects.get(action="organisation.second_factor").detail == {"required": True}
 
     assert theirs.get("/causes")["Location"] == "/accounts/2fa/"
     assert admin.get("/causes")["Location"] == "/accounts/2fa/"

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.audit import COLUMNS, KINDS, as_row, entries
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import PERIOD, refused, takes, takes_only
@@ -40,17 +41,18 @@ def audit(request: HttpRequest) -> HttpResponse:
         "kind": kind,
         "kinds": KINDS.items(),
         "query": f"{period.timeframe.query}&{urlencode({'who': name, 'kind': kind})}",
-        **_shown(request, entries(period.interval, name=name, kind=kind)),
+        **_shown(request, entries(period.interval, name=name, kind=kind), period),
     }
     return page(request, period, "dashboard/audit.html", "settings", context)
 
 
-def _shown(request: HttpRequest, every: QuerySet[AuditEntry]) -> Context:
+def _shown(request: HttpRequest, every: QuerySet[AuditEntry], period: Period) -> Context:
     """A page of the entries, and what leads on."""
     rest = _after(request, every)
     shown = list(rest[: PAGE_SIZE + 1])
     after = str(shown[PAGE_SIZE - 1].pk) if len(shown) > PAGE_SIZE else ""
-    return {"entries": shown[:PAGE_SIZE], "pager": Pager(after, 0, rest is every)}
+    lines = audit_lines(shown[:PAGE_SIZE], period.zone)
+    return {"lines": lines, "pager": Pager(after, 0, rest is every)}
 
 
 def _after(request: HttpRequest, every: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
