@@ -13,7 +13,7 @@ from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.state_days import SETTLED
-from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.lib.intervals import Interval, floor_hour, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.planning.replayed_runs import (
@@ -29,6 +29,7 @@ from fleetwatch.planning.replayed_runs import (
 
 MOST_GPUS = 100_000  # asked for
 LOOKED_BACK = (timedelta(days=30), timedelta(days=7), timedelta(days=1))
+MONTH_HOURS = 730  # a twelfth of a year
 MOST_HOLDS = 60_000  # of GPUs: replayed within a second or two
 
 _HOLDS = read_statement("planning/sql/holds.sql")
@@ -62,6 +63,13 @@ class ModelReplay:
     saved_usd: Decimal | None
 
     @property
+    def usd_per_gpu_hour(self) -> Decimal | None:
+        """The average rate of what would not have been there, or would; None without one."""
+        if self.saved_usd is None:
+            return None
+        return self.saved_usd * pricing.HOUR_MS / self.saved_ms
+
+    @property
     def instead(self) -> int:
         """How many GPUs there would have been at the end."""
         return max(0, self.gpus - self.fewer)
@@ -73,6 +81,28 @@ class WhatIf:
 
     interval: Interval
     models: list[ModelReplay]
+    began: datetime  # in it: when the first GPU or job of it was there
+
+    @property
+    def days(self) -> int:
+        """Of how many days there is something to replay, a begun one counted."""
+        return max(1, -(-(self.interval.end - self.began) // timedelta(days=1)))
+
+    @property
+    def saved_usd_per_month(self) -> Decimal | None:
+        """The change at these days' rates in a month of MONTH_HOURS; negative: it costs more. None
+        as in saved_usd, and where nothing changes.
+        """
+        changed = [each for each in self.models if each.saved_ms]
+        prices = [each.usd_per_gpu_hour for each in changed]
+        rates = [usd for usd in prices if usd is not None]
+        if not changed or len(rates) < len(changed):
+            return None
+        fewer = [each.gpus - each.instead for each in changed]
+        return pricing.price(
+            (gpus * MONTH_HOURS * pricing.HOUR_MS, usd_per_hour)
+            for gpus, usd_per_hour in zip(fewer, rates, strict=True)
+        )
 
     @property
     def outcome(self) -> Outcome:
@@ -127,7 +157,13 @@ def what_if(asked: Asked, now: datetime) -> WhatIf:
         _of_model(name, pool, outcomes.get(name, Outcome()), interval, asked, prices.get(name))
         for name, pool in sorted(counts.items())
     ]
-    return WhatIf(interval, models)
+    return WhatIf(interval, models, _began(interval, counts))
+
+
+def _began(interval: Interval, counts: Mapping[str, Counts]) -> datetime:
+    """When the first GPU was there; the interval's start where all of it has some, or none has."""
+    firsts = [pool[0][0] for pool in counts.values() if pool]
+    return from_ms(max(interval.start_ms, min(firsts, default=interval.start_ms)))
 
 
 def _of_model(

@@ -46,6 +46,7 @@ def test_what_there_was_stands_beside_what_jobs_held(machines):
     assert (whole.gpus, whole.held.p50, whole.held.p95) == (2, 1, 1)
     assert (whole.free_ms - whole.whole_ms) == whole.held_ms == 3 * 3_600_000
     assert "H100 SXM" in answer.content.decode()
+    assert answer.context["free_usd"]["H100 SXM"] == whole.free_ms * 2 / Decimal(3_600_000)
 
 
 def test_the_api_has_the_same_figures_as_the_page(machines):
@@ -55,7 +56,7 @@ def test_the_api_has_the_same_figures_as_the_page(machines):
 
     week = machines.get(f"/charts/capacity-week?{PERIOD}").json()
 
-    assert len(week["data"][0]["z"]) == 7
+    assert len(week["data"][0]["z"]) == len(week["layout"]["yaxis"]["tickvals"]) == 7
     assert answer["whole"]["held"] == {"p50": 1, "p95": 1, "most": 1}
     assert answer["whole"]["free_ms"] == page.free_ms
     assert [row["gpu_model"] for row in answer["rows"]] == ["H100 SXM"]
@@ -110,6 +111,9 @@ def test_with_one_less_the_job_runs_as_it_did_and_with_none_nothing_is_saved(mac
 
     assert (one.outcome.waited, one.outcome.unfit, one.outcome.late_ms) == (0, 0, 0)
     assert one.saved_ms > 0
+    # one GPU at $2 an hour for 730 hours; of a day with data, not of thirty
+    assert one.saved_usd_per_month == pytest.approx(Decimal(1460))
+    assert one.days == 1
     assert (none["saved_ms"], none["outcome"]["waited"], none["outcome"]["runs"]) == (0, 0, 1)
 
 

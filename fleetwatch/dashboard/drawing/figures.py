@@ -154,6 +154,16 @@ def _whole_starts(bars: Sequence[Bar]) -> list[datetime]:
     return whole[:: -(-len(whole) // MAX_TICKS)]
 
 
+SCALE = {"thickness": 10, "outlinewidth": 0, "nticks": 4, "title": {"text": "GPUs"}}
+# named, however little room there is
+EVERY_ROW = {
+    "autorange": "reversed",
+    "showgrid": False,
+    "automargin": True,
+    "tickmode": "array",
+}
+
+
 def clock_map(
     days: Sequence[str], hours: Sequence[str], cells: Sequence[Sequence[Value]]
 ) -> Figure:
@@ -166,7 +176,8 @@ def clock_map(
         "y": list(days),
         "z": cells,
         "meta": {"ramp": "accent"},
-        "showscale": False,
+        "showscale": True,
+        "colorbar": SCALE,
         "hoverongaps": False,
         "xgap": 1,
         "ygap": 1,
@@ -176,7 +187,7 @@ def clock_map(
     }
     layout = layout_over((), y_format="", hover="closest")
     layout["xaxis"] = {"type": "category", "showgrid": False, "nticks": 8, "fixedrange": True}
-    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "automargin": True, "dtick": 1}
+    layout["yaxis"] |= EVERY_ROW | {"tickvals": list(days)}
     return {"data": [trace], "layout": layout | {"dragmode": False}}
 
 
