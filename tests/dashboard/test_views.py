@@ -248,8 +248,9 @@ def test_a_charts_table_and_csv_have_the_same_numbers(small):
             io.StringIO(small.get("/charts/spend?from=now-4h&to=now&as=csv").content.decode())
         )
     )
-    table = text_of(small.get("/charts/spend?from=now-4h&to=now&as=table"))
+    table = tight(text_of(small.get("/charts/spend?from=now-4h&to=now&as=table")))
 
+    assert '<td class="num"><span title="2.0">2.00</span></td>' in table
     assert rows[0][:4] == ["Start (UTC)", "End (UTC)", "Useful $", "Busy, unverified $"]
     assert rows[3][:8] == [
         "2026-11-20 10:00",

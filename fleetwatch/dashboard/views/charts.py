@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts
-from fleetwatch.dashboard.drawing.chart import Chart, NoPeriodError, NoSuchChartError
+from fleetwatch.dashboard.drawing.chart import Cell, Chart, NoPeriodError, NoSuchChartError
 from fleetwatch.dashboard.drawing.stacked_svg import is_stacked, stacked_svg
 from fleetwatch.dashboard.drawing.svg import is_of_panels, svg
 from fleetwatch.dashboard.pages import Pager
@@ -59,7 +59,7 @@ def _answer(
             return _with_next(answer, request, chart.after)
         case "table":
             pager = Pager(chart.after, 0, is_first=not request.GET.get("after"))
-            context = period.context("", chart=chart, rows=chart.rows(), pager=pager)
+            context = period.context("", chart=chart, rows=_rows(chart), pager=pager)
             return render(request, "dashboard/chart_table.html", context)
         case "svg" if is_of_panels(chart.figure):
             return _picture(svg(chart.figure, _own_colours(request)))
@@ -69,6 +69,12 @@ def _answer(
             return freshness.marked(_json(chart), version)
         case form:
             raise Http404(f"as={form}")
+
+
+def _rows(chart: Chart) -> list[list[tuple[Cell, bool]]]:
+    """Each row's cells, and whether each is dollars."""
+    are_usd = [column.endswith("$") for column in chart.columns]
+    return [list(zip(row, are_usd, strict=True)) for row in chart.rows()]
 
 
 def _picture(content: str) -> HttpResponse:

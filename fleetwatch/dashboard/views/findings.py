@@ -111,6 +111,8 @@ def _lines(
         "people": deciding.assignable(cast("User", request.user), period.now)[:MAX_CHOICES],
         "places": [place_pages.row(line) for line in places[:MAX_PLACES]],
         "places_left": max(len(places) - MAX_PLACES, 0),
+        "places_count": len(places),
+        "of_jobs_count": len(shown.of_jobs),
         "has_examples": shown.has_example_rates,
     }
 

@@ -187,6 +187,7 @@ def _savings(period: Period, scope: Scope) -> Context:
         "pattern_lists": [_pattern_list(still_open, when) for when in PATTERN_LISTS],
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
+        "places_count": len(every.of_status("open").of_places),
     }
 
 
