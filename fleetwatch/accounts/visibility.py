@@ -32,6 +32,7 @@ ACCOUNTS = "accounts/"  # the own log-in, and whatever leads to it
 OPEN = frozenset(
     {
         *("home", "me", "claim", "drop_name", "make_token", "revoke_token", "theme"),
+        "favicon",
         *("device", "device_code", "device_token", "device_end"),  # the own command line
         *("cli_file", "cli_checksum"),
         *("set_notifications", "views", "view", "view_save", "view_drop"),  # the own ones

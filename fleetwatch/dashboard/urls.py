@@ -59,6 +59,7 @@ register_converter(MonthConverter, "month")
 
 urlpatterns = [
     path("", overview.home, name="home"),
+    path("favicon.ico", misc.favicon, name="favicon"),
     path("overview", overview.overview, name="overview"),
     path("me", me.me, name="me"),
     path("me/names", me.claim, name="claim"),

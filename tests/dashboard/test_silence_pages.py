@@ -194,8 +194,15 @@ class TestRoutes:
     def test_says_who_hears_of_it_in_which_order(self, admin):
         shown = text(admin.get("/alerts/routes"))
 
+        assert "No channel yet: nobody is notified." in shown
+        assert "every channel" not in shown
+
+    def test_without_a_route_every_channel_hears_of_everything(self, admin, channel):
+        shown = text(admin.get("/alerts/routes"))
+
         assert "No route is set yet: every channel hears of everything." in shown
-        assert "No channel yet" in shown
+        assert "No channel yet" not in shown
+        assert "none of its own" not in shown
 
     def test_a_route_is_set_and_taken_away(self, admin, channel):
         Team.objects.create(slug="nlp", name="NLP")

@@ -74,3 +74,9 @@ def test_no_template_has_inline_style_or_script(path):
 
 def test_the_style_sheets_stay_small():
     assert sum(path.stat().st_size for path in (ROOT / "static/css").glob("*.css")) <= 42_000
+
+
+def test_the_icon_is_where_programs_ask_for_it_that_read_no_page(client, plain_static_files):
+    answer = client.get("/favicon.ico")
+
+    assert (answer.status_code, answer["Location"]) == (302, "/static/img/favicon.svg")

@@ -5,7 +5,7 @@ Every number has its unit and its exact value as title.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -28,6 +28,7 @@ from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
@@ -36,6 +37,7 @@ register = template.Library()
 
 FROM_A = ("name", "owner", "state", "cause")  # columns of names, sorted from A on
 
+USE_IS_RECENT = USE_NOTED_EVERY + timedelta(minutes=1)  # and the next one is on its way
 # how `at` writes a moment
 STYLES = {
     "": "%a %-d %b, %H:%M",
@@ -332,6 +334,14 @@ def ago(moment: datetime | int | None, now: datetime) -> str:
     if abs(passed) < 1000:
         return "just now"
     return f"{numbers.duration(passed)} ago" if passed > 0 else f"in {numbers.duration(-passed)}"
+
+
+@register.filter
+def noted_ago(moment: datetime | None, now: datetime) -> str:
+    """The same of what is noted now and then: a token that is in use "in the last 6 min"."""
+    if moment is None or now - moment > USE_IS_RECENT:
+        return ago(moment, now)
+    return f"in the last {numbers.duration(USE_IS_RECENT // timedelta(milliseconds=1))}"
 
 
 @register.filter

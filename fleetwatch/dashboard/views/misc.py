@@ -5,6 +5,7 @@ from typing import cast
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
@@ -57,6 +58,12 @@ def moved(to: str) -> View:
         return redirect(f"{reverse(to)}?{request.GET.urlencode()}".removesuffix("?"))
 
     return lead
+
+
+@require_GET
+def favicon(_: HttpRequest) -> HttpResponse:
+    """Where programs ask that read no page: the icon that pages name."""
+    return redirect(static("img/favicon.svg"))
 
 
 @require_POST
