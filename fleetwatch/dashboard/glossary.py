@@ -19,199 +19,201 @@ TERMS = (
     Term(
         "adjustment",
         "Adjustment",
-        "A line in the running month that corrects a closed one. The closed month's own figures"
-        " never move.",
+        "An entry in the current month that corrects a closed one. The figures of the closed"
+        " month never change.",
         "settings_months",
     ),
     Term(
         "allocation",
         "Allocation",
-        "That a job holds a GPU, from when to when, as its scheduler says it; on hosts without one,"
-        " a process with a GPU context.",
+        "The period in which a job holds a GPU, as reported by the scheduler; on hosts"
+        " without one, as long as a process has a GPU context.",
     ),
     Term(
         "cause",
         "Cause",
-        "Why time was wasted: one for each GPU and five minutes, by the first rule that matches,"
-        " with the numbers that it rests on.",
+        "Why GPU time was wasted. Each GPU and five-minute interval has one: the first rule"
+        " that matches, with the numbers behind it.",
         "causes",
     ),
     Term(
         "certain",
         "Certain, probable, potential",
-        "Three tiers of waste. Certain: nothing ran at all. Probable: the job held the GPU and did"
-        " too little. Potential: might be saved, and is never added to what is called wasted.",
+        "Confidence tiers of waste. Certain: nothing ran at all. Probable: the job held the"
+        " GPU and did too little. Potential: possibly avoidable, never counted as wasted.",
         "definitions",
     ),
     Term(
         "commitment",
         "Commitment",
-        "GPUs that are paid for, used or not. What of them was not there is a line of its own in"
-        " the fleet's report.",
+        "Reserved GPUs that are paid for whether used or not. Reserved hours that were not"
+        " delivered are a separate line in the fleet report.",
         "settings_pricing",
     ),
     Term(
         "coverage",
         "Coverage",
-        "The share of GPU time that some agent observed. Shares of waste are of observed time; the"
-        " coverage stands beside them.",
+        "The share of GPU time reported by an agent. Waste percentages are of observed time,"
+        " with the coverage shown next to them.",
     ),
     Term(
         "efficiency",
         "Efficiency",
-        "How much of what the GPU can do in practice its active time reached, by the best signal"
-        " that was read: SMs, tensor cores, memory bandwidth, else power.",
+        "How much of a GPU's practical peak its active time reached, by the best available"
+        " signal: SM or tensor-core activity, memory bandwidth, otherwise power.",
         "definitions",
     ),
     Term(
         "finding",
         "Finding",
-        "A waste that somebody can end: one cause of one job or machine, with evidence, steps and"
-        " what they would save.",
+        "An opportunity to cut waste: one cause on one job or machine, with evidence, steps"
+        " to fix it and the estimated saving.",
         "findings",
     ),
     Term(
         "focus",
         "FOCUS",
-        "The FinOps Open Cost and Usage Specification: one table of cost that tools of several"
-        " makers read.",
+        "FinOps Open Cost and Usage Specification: a vendor-neutral table of cost and usage"
+        " data that FinOps tools can import.",
         "reports",
     ),
     Term(
         "free",
         "Free capacity",
-        "GPU time that no job held and nothing used. It is nobody's waste; statements keep it on a"
-        " line of its own, or spread it where that was chosen.",
+        "GPU time that no job held and nothing used. It is charged to no team: statements"
+        " show it on a separate line, or allocate it to teams if that is configured.",
         "settings_months",
     ),
     Term("gpu-hour", "GPU-hour", "One GPU for one hour, whatever it did in it."),
     Term(
         "idle",
         "Idle",
-        "A job held the GPU, and it did nothing for so long that nobody expects it to go on: 15"
-        " minutes for batch jobs, 30 for interactive ones, 60 for services.",
+        "A job held the GPU without using it for longer than the idle threshold: 15 minutes"
+        " for batch jobs, 30 for interactive ones, 60 for services.",
         "definitions",
     ),
     Term(
         "ledger",
         "Ledger",
-        "The book of GPU time: each millisecond of each GPU in exactly one of nine states. All"
-        " figures are sums of it.",
+        "The record of all GPU time: every millisecond of every GPU is in exactly one of nine"
+        " states. All figures are sums of it.",
         "definitions",
     ),
     Term(
         "mapping",
         "Mapping rule",
-        "A rule that says whose a job's time is: user, account, namespace or label, to team,"
+        "A rule that assigns the cost of jobs by user, account, namespace or label to a team,"
         " project or cost centre.",
         "mappings",
     ),
     Term(
         "mig",
         "MIG instance",
-        "A part of one GPU that the card itself divides. It is never added to the number of GPUs.",
+        "A hardware partition of one GPU (Multi-Instance GPU). It is never counted as a GPU"
+        " of its own.",
     ),
     Term("node", "Node", "A machine with GPUs, under the name by which its agent reports."),
     Term(
         "observed",
         "Observed",
-        "A window of 10 seconds that an agent sent. What nobody observed is never counted as idle,"
-        " and never as useful.",
+        "Time covered by 10-second windows from an agent. Unobserved time is never counted as"
+        " idle, and never as useful.",
     ),
     Term(
         "orphaned",
         "Orphaned",
-        "A GPU that no job holds, and a process or its memory still keeps.",
+        "A GPU held by no job, on which a leftover process or its memory remains.",
         "definitions",
     ),
     Term(
         "policy",
         "Policy",
-        "All thresholds by which the ledger judges, as one version. Every figure names the policy"
-        " that it was judged by.",
+        "The thresholds by which GPU time is classified, versioned. Every figure names the"
+        " policy version it was computed with.",
         "settings_policy",
     ),
     Term(
         "pue",
         "PUE",
-        "Energy at the building's meter by that of the machines: 1.3 means 30 % for cooling and"
-        " power supply.",
+        "Power usage effectiveness: energy at the facility meter divided by that of the IT"
+        " equipment. 1.3 means 30 % overhead for cooling and power distribution.",
         "settings_pricing",
     ),
     Term(
         "rate",
         "Rate",
-        "What a GPU-hour costs, from when to when. The most specific holds: GPU, node, pool, model"
-        " with class and region, model.",
+        "The price of a GPU-hour and its validity period. The most specific rate applies:"
+        " GPU, node, pool, model with class and region, model.",
         "settings_pricing",
     ),
     Term(
         "realised",
         "Realised savings",
-        "What a fix brought, measured: the runs after it beside those before.",
+        "Measured savings of a fix: runs after it compared with runs before.",
         "findings",
     ),
     Term(
         "recoverable",
         "Recoverable",
-        "What fixing the findings could save, as a range. This is an estimate; realised savings are"
+        "Estimated savings if the open findings were fixed, as a range. Realised savings are"
         " measured.",
         "findings",
     ),
     Term(
         "showback",
         "Showback",
-        "Telling a team what it used and what that cost. Chargeback is the same with money moved.",
+        "Showback: showing a team what it used and what that cost. Chargeback: billing it to"
+        " the team.",
         "reports",
     ),
     Term(
         "stalled",
         "Stalled",
-        "A job held the GPU and waited: for data, for other ranks, between steps.",
+        "A job held the GPU and was waiting: for input data, for other ranks, between steps.",
         "definitions",
     ),
     Term(
         "statement",
         "Statement",
-        "A team's month: GPU-hours at their rates, line by line, to the micro-dollar. A correction"
-        " is a new version; the old one stays.",
+        "A team's monthly cost report: GPU-hours at their rates, line by line, to the"
+        " micro-dollar. A correction makes a new version; earlier versions are kept.",
         "reports",
     ),
     Term(
         "underused",
         "Underused",
-        "The GPU worked, below what it can do in practice.",
+        "The GPU was active below its practical peak.",
         "definitions",
     ),
     Term(
         "unobserved",
         "Unobserved",
-        "Time that no agent reported. A silent node stays on the bill.",
+        "Time for which no agent reported. Silent nodes are still billed.",
         "definitions",
     ),
     Term(
         "useful",
         "Useful",
-        "The GPU worked at what it can do in practice.",
+        "The GPU was active at what it can reach in practice.",
         "definitions",
     ),
     Term(
         "useful-share",
         "Useful share of spend",
-        "Dollars of useful time by all dollars. Time of which only a running kernel is known is in"
-        " neither.",
+        "Cost of useful time divided by total cost. Time known only to have had a kernel"
+        " running is in neither.",
         "definitions",
     ),
     Term(
         "utilisation",
         "Utilisation",
-        "The share of time in which some kernel ran. It says nothing of how much of the GPU that"
-        " kernel used.",
+        "The share of time in which at least one kernel was running. It does not say how much"
+        " of the GPU the kernel used.",
     ),
     Term(
         "wasted",
         "Wasted",
-        "Certain and probable waste together. Potential is never in it.",
+        "Certain plus probable waste. Potential is never included.",
         "definitions",
     ),
 )

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.job_orders import Signals, signals
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, of_job
+from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, of_job
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.selectors import Group
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import Interval
+
+HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,18 @@ class JobLine:
 
     @property
     def cause_title(self) -> str:
-        """Why it wastes; "" where nothing was diagnosed."""
-        if self.cause is None:
+        """Why it wastes; "" where nothing was diagnosed, or hardly anything is wasted and nobody
+        knows why.
+        """
+        if self.cause is None or self._is_healthy(self.cause):
             return ""
         if self.cause.cause not in BY_CODE:
             return self.cause.cause
         return of_job(self.cause.cause, "", self.group.totals.coverage).title
+
+    def _is_healthy(self, cause: Primary) -> bool:
+        share = self.group.totals.wasted_share_of_observed
+        return cause.cause == UNDETERMINED and (share or 0) < HEALTHY
 
 
 def lines_of(

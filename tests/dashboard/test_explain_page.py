@@ -76,6 +76,10 @@ def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
 def test_pages_that_show_the_figure_lead_to_it(reader, gpu):
     for page in (f"/gpus/{gpu.uuid}?{PERIOD}", f"/nodes/n1?{PERIOD}"):
         assert "/explain?" in reader.get(page).content.decode()
+    now = tight(reader.get(f"/gpus/{gpu.uuid}?from=now-2h&to=now").content.decode())
+    assert "Explain hour:" in now
+    assert "Last hour shown" in now
+    assert "Hour after" not in now  # it is still to come
 
 
 def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):

@@ -107,14 +107,15 @@ def _history(gpu_ids: Sequence[int], node: Node, period: Period) -> Context:
 
 
 def _hours_around(period: Period) -> dict[str, Interval]:
-    """The last clock hour that the page shows, and those beside it."""
+    """The last clock hour that the page shows, and those beside it that have begun."""
     hour = timedelta(hours=1)
     start = floor_hour(period.so_far.end - timedelta(milliseconds=1))
-    return {
+    hours = {
         "Hour before": Interval(start - hour, start),
         "Last hour shown": Interval(start, start + hour),
         "Hour after": Interval(start + hour, start + 2 * hour),
     }
+    return {label: each for label, each in hours.items() if each.start < period.now}
 
 
 def _newest_events(node: Node) -> list[HealthEvent | SourceEvent]:
