@@ -28,7 +28,7 @@ PAGES = {
     "/worst": 5,
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
-    "/fleet/idle": 14,  # also of how many GPUs it is not known
+    "/fleet/idle": 17,  # causes, findings and incidents of its jobs
     "/nodes/node-001": 24,  # rates in force, silences; its version
     "/gpus/GPU-node-001-0": 19,  # its version
     "/jobs": 11,

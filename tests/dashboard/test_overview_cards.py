@@ -215,12 +215,19 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
 
 
 def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
+    """Of a job for half an hour, of which the ledger has all but two minutes: it costs to now."""
     job = factories.job(name="<b>sweep</b>")
     lasted = HOUR_MS // 2
+    known = lasted - 2 * MINUTE_MS
     for number, state in enumerate(("idle", "idle", "useful"), start=1):
         gpu = GPU.objects.get(node__name=f"node-{number}")
-        run = factories.run(gpu, hours_ago=0.5, hours=0.5, states={state: lasted}, held_by=job)
-        run.save()
+        span = {"hours_ago": 0.5, "hours": known / HOUR_MS}
+        factories.run(gpu, **span, states={state: known}, held_by=job).save()
+    rule = a_rule(condition="job_idle")
+    incident = an_incident(rule, job.key, opened_at=NOW, facts={})
+    start = NOW.replace(minute=0) - timedelta(hours=1)
+    told.cause("idle_held", of=job, on=GPU.objects.get(node__name="node-1"), start=start)
+    finding = told.finding(job, "idle_held")
 
     overview = fleet.get("/")
     idle = fleet.get("/fleet/idle")
@@ -228,11 +235,12 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     text = tight(overview.content.decode())
     assert '<b>2 GPUs idle right now,<span title="$4.000000">$4.00</span>/h.</b>' in text
     assert '<a href="/fleet/idle">Show all 2</a>' in text
-    assert [line.gpu.node.name for line in idle.context["lines"]] == ["node-1", "node-2"]
+    [line] = idle.context["lines"]
+    assert [each.gpu.node.name for each in line.gpus] == ["node-1", "node-2"]
+    assert (line.finding_id, line.incident_id, bool(line.cause)) == (finding.pk, incident.pk, True)
     assert idle.context["usd_per_hour"] == overview.context["spending"].idle_usd_per_hour == 4
-    assert [(line.since_ms, line.cost_usd) for line in idle.context["lines"]] == [
-        (NOW_MS - lasted, 1)
-    ] * 2
+    assert [(each.since_ms, each.cost_usd) for each in line.gpus] == [(NOW_MS - lasted, 1)] * 2
+    assert line.cost_usd == overview.context["longest"].cost_usd == 2
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 

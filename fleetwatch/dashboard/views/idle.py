@@ -1,26 +1,28 @@
-"""Which GPUs idle right now, one by one: what the overview's banner counts."""
+"""What idles right now, job by job: the GPUs that the overview's banner counts."""
 
 from decimal import Decimal
 
 from django.http import HttpRequest
 
 from fleetwatch.dashboard.idle import idle_gpus
+from fleetwatch.dashboard.idle_jobs import idle_jobs
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.figures.fleet_now import spending_now
 
-MAX_GPUS = 300
+MAX_JOBS = 200
 
 
 @shows("dashboard/idle.html", "fleet", needs_gpus=True)
 def idle(_: HttpRequest, period: Period) -> Context:
-    lines = idle_gpus(period.now)
-    per_hour = [line.usd_per_hour for line in lines if line.usd_per_hour is not None]
+    gpus = idle_gpus(period.now)
+    lines = idle_jobs(gpus, period.now)
+    per_hour = [each.usd_per_hour for each in gpus if each.usd_per_hour is not None]
     return {
-        "lines": lines[:MAX_GPUS],
-        "gpu_count": len(lines),
-        "left_off": max(0, len(lines) - MAX_GPUS),
+        "lines": lines[:MAX_JOBS],
+        "gpu_count": len(gpus),
+        "left_off": max(0, len(lines) - MAX_JOBS),
         "usd_per_hour": sum(per_hour, Decimal(0)),
-        "unpriced_gpus": len(lines) - len(per_hour),
+        "unpriced_gpus": len(gpus) - len(per_hour),
         "spending": spending_now(period.now),
     }

@@ -1,0 +1,144 @@
+"""What idles now job by job: on which GPUs, the likely cause, and where it is decided about."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES
+from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.dashboard.idle import IdleGPU
+from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.causes import BY_CODE, of_kind
+from fleetwatch.diagnosis.findings.inbox import UNDECIDED
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval, from_ms
+
+CONDITIONS = ("job_idle", "gpu_idle")
+LISTED = 64  # GPUs of a job
+
+
+class Decided(NamedTuple):
+    """Why a job idles, its finding and its incident; "" and None where there is none."""
+
+    cause: str
+    finding_id: int | None
+    incident_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleJob:
+    """A job (of shared GPUs several) with its GPUs that idle now, those first that idle longest;
+    `cause` is "" and the ids are None where there is none.
+    """
+
+    jobs: Sequence[Job]
+    gpus: Sequence[IdleGPU]
+    cause: str
+    finding_id: int | None
+    incident_id: int | None
+
+    @property
+    def since_ms(self) -> int:
+        return min(each.since_ms for each in self.gpus)
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted({each.gpu.node.name for each in self.gpus})
+
+    @property
+    def listed(self) -> Sequence[IdleGPU]:
+        return self.gpus[:LISTED]
+
+    @property
+    def left_off(self) -> int:
+        """How many GPUs are not listed."""
+        return len(self.gpus) - len(self.listed)
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """Of all its idle GPUs; None where one has no rate."""
+        return _sum(each.usd_per_hour for each in self.gpus)
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """Of all of them so far; None where one has no rate."""
+        return _sum(each.cost_usd for each in self.gpus)
+
+
+def idle_jobs(gpus: Sequence[IdleGPU], now: datetime) -> list[IdleJob]:
+    """The GPUs by whose they are, in the order in which the first of each comes."""
+    by_jobs: dict[tuple[int, ...], list[IdleGPU]] = defaultdict(list)
+    for each in gpus:
+        by_jobs[tuple(sorted({job.pk for job in each.jobs}))].append(each)
+    if not by_jobs:
+        return []
+    jobs = {job.pk: job for each in gpus for job in each.jobs}
+    since = Interval(from_ms(min(each.since_ms for each in gpus)), now)
+    decided = _decided(jobs, since)
+    return [_line(job_ids, of_jobs, jobs, decided) for job_ids, of_jobs in by_jobs.items()]
+
+
+def _line(
+    job_ids: Sequence[int],
+    gpus: Sequence[IdleGPU],
+    jobs: Mapping[int, Job],
+    decided: Mapping[int, Decided],
+) -> IdleJob:
+    of_jobs = [decided[pk] for pk in job_ids]
+    return IdleJob(
+        jobs=[jobs[pk] for pk in job_ids],
+        gpus=gpus,
+        cause=next((each.cause for each in of_jobs if each.cause), ""),
+        finding_id=_first(each.finding_id for each in of_jobs),
+        incident_id=_first(each.incident_id for each in of_jobs),
+    )
+
+
+def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
+    """Of each job the cause that it was diagnosed with in the period."""
+    causes = diagnosis.causes_of(jobs, interval)
+    findings = _findings(jobs)
+    incidents = _incidents(jobs.values())
+    decided = {}
+    for pk, job in jobs.items():
+        cause = causes[pk].cause if pk in causes else ""
+        title = _title(cause, job) if cause else ""
+        decided[pk] = Decided(title, findings.get((pk, cause)), incidents.get(job.key))
+    return decided
+
+
+def _title(cause: str, job: Job) -> str:
+    return of_kind(cause, job.kind).title if cause in BY_CODE else cause
+
+
+def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], int]:
+    """By job and cause the finding that nobody closed."""
+    rows = Finding.objects.filter(job__in=job_ids, status__in=UNDECIDED)
+    return {(job_id, cause): pk for job_id, cause, pk in rows.values_list("job", "cause", "pk")}
+
+
+def _incidents(jobs: Iterable[Job]) -> dict[str, int]:
+    """By job's key its open incident, as far as the reader sees it."""
+    rows = visible_incidents().filter(
+        subject__in=[job.key for job in jobs],
+        state__in=OPEN_STATES,
+        rule__condition__in=CONDITIONS,
+    )
+    return dict(rows.order_by("-pk").values_list("subject", "pk"))
+
+
+def _first(ids: Iterable[int | None]) -> int | None:
+    return next((each for each in ids if each is not None), None)
+
+
+def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    total = Decimal(0)
+    for usd in amounts:
+        if usd is None:
+            return None
+        total += usd
+    return total
