@@ -182,7 +182,11 @@ def _line(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
         for name, fact in entry.detail.items()
         if fact not in ("", None)
     ]
-    return AuditLine(entry, did, entry.subject, _address(entry), ", ".join(facts))
+    what = entry.subject
+    if what == entry.name and did.endswith(" as"):  # "ann logged in", not "as ann"
+        did = did.removesuffix(" as")
+        what = ""
+    return AuditLine(entry, did, what, _address(entry), ", ".join(facts))
 
 
 def _of_file(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:

@@ -78,6 +78,8 @@ def steps(breach: Breach) -> tuple[list[Step], list[str]]:
 
 def _step(text: str, breach: Breach) -> Step:
     """Apart from its sentence what a message has at the end of it: a command that is known."""
+    if breach.command and text.startswith(breach.command):
+        return Step(f"End the job{text.removeprefix(breach.command)}", breach.command)
     cause = BY_CODE.get(breach.label("cause"))
     codes = [step.code for step in cause.fixes if step.code] if cause else []
     code = next((code for code in (breach.command, *codes) if code and text.endswith(code)), "")

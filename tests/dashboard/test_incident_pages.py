@@ -51,7 +51,7 @@ def breach(key: str = "slurm/della/7", **fields) -> Breach:
         "owner": "ann (nlp)",
         "usd_per_hour": Decimal(2),
         "cost_usd": Decimal(2),
-        "actions": (f"Fix: scancel {key}",),
+        "actions": (f"Fix: scancel {key}, or give the GPUs back.",),
         "command": f"scancel {key}",
         "labels": {"user": ("ann",), "team": ("nlp",), "job": (key,)},
     }
@@ -268,6 +268,7 @@ class TestPage:
             "Fri 20 Nov, 11:00",
             "$2.00",
             "≈ $1,460 a month if left",
+            "<p>End the job, or give the GPUs back.</p>",
             "scancel slurm/della/7</code>",
             "Fires when every GPU of a job has been idle for 30 minutes.",
             "/jobs/slurm/della/7?from=",

@@ -313,6 +313,7 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
         ("export.file", "/costs.csv", asked | week),
         ("finding.dismiss", "471", {"note": "a benchmark"}),
         ("rate.set", "H100", {"price": "2.10 USD", "valid_from": "2026-11-01T00:00:00+00:00"}),
+        ("login.enter", "ann", {}),
         ("toy.jump_over", "<b>", {"is_high": True, "note": ""}),
     ):
         entry = {"action": action, "subject": subject, "detail": detail}
@@ -324,6 +325,7 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
         "exported costs by team (CSV, 768 B), 13–19 Nov",
         "dismissed finding 471, note a benchmark",
         "set the rate of H100, price 2.10 USD, valid from 1 Nov 2026, 00:00",
+        "ann logged in page",
         "toy: jump over &lt;b&gt;, is high yes",
     ):
         assert sentence in words_of(page), sentence

@@ -32,7 +32,7 @@ TABS = {
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
 SORTS = {
-    "newest": "fired last first",
+    "newest": "newest first",
     "dearest": "most expensive first",
     "hourly": "most dollars per hour first",
 }
