@@ -161,7 +161,7 @@ TERMS = (
     ),
     Term(
         "showback",
-        "Showback",
+        "Showback, chargeback",
         "Showback: showing a team what it used and what that cost. Chargeback: billing it to"
         " the team.",
         "reports",

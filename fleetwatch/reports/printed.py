@@ -5,14 +5,16 @@ A shape with figures gets an entry `printed`: its figures as they are shown, the
 beside them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
+from typing import Any
 
 from fleetwatch.figures.pricing import CENT, EXACT, HOUR_MS, exact_sum, lines, usd
 from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.reports.statement import Shape
 
+NONE_PINNED: Mapping[int, Decimal] = {}
 EFFECTS = ("volume_usd", "mix_usd", "rate_usd")
 
 
@@ -21,17 +23,20 @@ def hours(gpu_ms: int) -> Decimal:
     return EXACT.divide(Decimal(gpu_ms), Decimal(HOUR_MS))
 
 
-def apportioned(amounts: Sequence[Decimal], total: Decimal, *, firm: int = 0) -> list[Decimal]:
-    """The amounts to the cent (or hundredth) that sum to `total`, each rounded down or up; the
-    first `firm` of them to the nearest one, where the others can take what that leaves.
+def apportioned(
+    amounts: Sequence[Decimal], total: Decimal, pinned: Mapping[int, Decimal] = NONE_PINNED
+) -> list[Decimal]:
+    """The amounts to the cent (or hundredth) that sum to `total`, each rounded down or up; by their
+    place those that are `pinned`, where the others can take what that leaves.
 
     Where the total is not their sum, all are rounded to the nearest one.
     """
-    kept = [usd(amount, CENT) for amount in amounts[:firm]]
-    rest = total - exact_sum(kept)
-    if _fits(amounts[firm:], rest):
-        return [*kept, *lines(amounts[firm:], CENT, total=rest)]
-    if firm:
+    rest = total - exact_sum(pinned.values())
+    others = [amount for place, amount in enumerate(amounts) if place not in pinned]
+    if _fits(others, rest):
+        shown = iter(lines(others, CENT, total=rest))
+        return [pinned[place] if place in pinned else next(shown) for place in range(len(amounts))]
+    if pinned:
         return apportioned(amounts, total)
     return [usd(amount, CENT) for amount in amounts]
 
@@ -62,23 +67,41 @@ def total(shape: Shape) -> Shape:
 
 def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Shape]:
     """The rows as printed: each column sums to that of the printed total `of`, or without one to
-    its own sum.
+    its own sum. The first `firm` rows cost their nearest cent, where the others can take the rest;
+    what is all of a row's cost is printed as that.
     """
-    columns = {
-        name: _column(list(map(read, shapes)), None if of is None else of["printed"][name], firm)
-        for name, read in _READERS.items()
-        if shapes and _has(shapes[0], name)
-    }
+    columns: dict[str, list[Decimal]] = {}
+    costs = [shape["cost_usd"] for shape in shapes]
+    for name, read in _READERS.items():
+        if not shapes or not _has(shapes[0], name):
+            continue
+        amounts = list(map(read, shapes))
+        shown = columns.get("cost_usd")
+        pinned = _all_of_it(amounts, costs, shown) if shown else _nearest(amounts[:firm])
+        columns[name] = _column(amounts, of and of["printed"][name], pinned)
     return [
         shape | {"printed": {name: column[place] for name, column in columns.items()}}
         for place, shape in enumerate(shapes)
     ]
 
 
-def _column(amounts: Sequence[Decimal], total: Decimal | None, firm: int) -> list[Decimal]:
+def _nearest(amounts: Sequence[Decimal]) -> dict[int, Decimal]:
+    return {place: usd(amount, CENT) for place, amount in enumerate(amounts)}
+
+
+def _all_of_it(
+    amounts: Sequence[Decimal], costs: Sequence[Decimal], shown: Sequence[Decimal]
+) -> dict[int, Decimal]:
+    """By its place what is printed of a row's cost, where the amount is all of that."""
+    both = enumerate(zip(amounts, costs, shown, strict=True))
+    return {place: cost for place, (amount, exact, cost) in both if amount == exact}
+
+
+def _column(amounts: Sequence[Decimal], total: Any, pinned: Mapping[int, Decimal]) -> list[Decimal]:
+    """`total`: a Decimal, or None: their own sum."""
     if total is None:
         total = usd(exact_sum(amounts), CENT)
-    return apportioned(amounts, total, firm=firm)
+    return apportioned(amounts, total, pinned)
 
 
 def _has(shape: Shape, name: str) -> bool:

@@ -37,7 +37,9 @@ def usd(*amounts):
     ],
 )
 def test_rows_are_rounded_down_or_up_so_that_they_sum(amounts, total, firm, shown):
-    assert printed.apportioned(usd(*amounts), Decimal(total), firm=firm) == usd(*shown)
+    assert printed.apportioned(
+        usd(*amounts), Decimal(total), {place: Decimal(shown[place]) for place in range(firm)}
+    ) == usd(*shown)
 
 
 def test_certain_and_probable_sum_to_wasted_and_states_to_the_hours():
