@@ -6,7 +6,7 @@ says in which zone times are shown, and from and to are read that name none.
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -37,6 +37,11 @@ class Period:
     @property
     def interval(self) -> Interval:
         return self.timeframe.interval
+
+    @property
+    def minute(self) -> datetime:
+        """The minute that has begun, where periods end that reach to now."""
+        return floor_minute(self.now)
 
     @property
     def so_far(self) -> Interval:
@@ -104,18 +109,31 @@ def read_period(
         params |= _params_of(whole)
     clock = _clock(request, params, is_page=is_page) or organisation_zone
     try:
-        frame = timeframes.parse(
-            params, now=now, zone=organisation_zone, clock=clock, default=default
-        )
+        frame = _frame(params, now, organisation_zone, clock, default)
     except TimeframeError as error:
         if not is_page:
             raise
         messages.error(request, str(error))
         only_zone = {ZONE: params[ZONE]} if ZONE in params else {}
-        frame = timeframes.parse(
-            only_zone, now=now, zone=organisation_zone, clock=clock, default=default
-        )
+        frame = _frame(only_zone, now, organisation_zone, clock, default)
     return Period(frame, organisation_zone, clock, now, of_a_thing)
+
+
+def _frame(
+    params: dict[str, str], now: datetime, zone: ZoneInfo, clock: ZoneInfo, default: str
+) -> Timeframe:
+    """As of the minute that has begun, so that pages opened within it show the same figures; what
+    began within it as of now. Raises TimeframeError.
+    """
+    read = partial(timeframes.parse, params, zone=zone, clock=clock, default=default)
+    try:
+        return read(now=floor_minute(now))
+    except TimeframeError:
+        return read(now=now)
+
+
+def floor_minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
 
 
 def _params_of(interval: Interval) -> dict[str, str]:

@@ -51,6 +51,22 @@ def test_the_last_hour_is_an_hour(at_1246):
     assert (row["from_utc"], row["to_utc"]) == ("2026-11-20T11:46:00Z", "2026-11-20T12:46:00Z")
 
 
+def test_pages_that_are_opened_within_a_minute_show_the_same_dollars(at_1246):
+    """The GPU's page, its node's and the costs, seconds after each other; and what began since."""
+    uuid = GPU.objects.get().uuid
+    shown = []
+    for seconds, page in enumerate((f"/gpus/{uuid}", "/nodes/node-001", "/costs"), start=1):
+        with time_machine.travel(AT + timedelta(seconds=17 * seconds), tick=False):
+            context = at_1246.get(f"{page}?range=1h").context
+            shown.append(context["seen"].whole.totals if "seen" in context else context["totals"])
+    with time_machine.travel(AT + timedelta(seconds=40), tick=False):
+        since = at_1246.get("/costs?from=2026-11-20T12:46:20Z&to=now").context["timeframe"]
+
+    assert {totals.cost_usd for totals in shown} == {shown[0].cost_usd}
+    assert shown[0].capacity_ms == 59 * MINUTE_MS
+    assert since.interval.end == AT + timedelta(seconds=40)
+
+
 def test_no_file_reaches_into_the_future(at_1246):
     [row] = rows_of(at_1246.get("/waste.csv?from=2026-11-20&to=2026-11-30&group_by=node"))
     spent = rows_of(at_1246.get("/charts/spend?from=2026-11-20&to=2026-11-30&as=csv"))

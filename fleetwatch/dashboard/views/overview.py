@@ -115,7 +115,7 @@ def _month_within(period: Period) -> datetime | None:
     """When the running month began, where the period holds what of it is over, and no more after
     it: it need not be read again.
     """
-    so_far = budgets.running_month(period.now).so_far
+    so_far = budgets.running_month(period.minute).so_far
     if so_far is None or so_far.end != period.interval.end:
         return None
     return so_far.start if so_far.start >= period.interval.start else None
@@ -125,7 +125,7 @@ def _of_the_fleet(period: Period, wasters: Wasters) -> Context:
     sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
     return {
         **(_needs_somebody(period.now) if sees_all else {}),
-        "month": budgets.line(None, period.now, spent=wasters.since) if sees_all else None,
+        "month": budgets.line(None, period.minute, spent=wasters.since) if sees_all else None,
         "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         **_now(period.now),
     }
