@@ -62,6 +62,7 @@ READ_BY = {
     "rates_import": Right.MONEY,
     "mappings_template": Right.MONEY,
     "rates_template": Right.MONEY,
+    "invoice_example": Right.MONEY,
     "rates_calculator": Right.MONEY,
 }
 # addresses that take a form, and whose; what is not here takes none
