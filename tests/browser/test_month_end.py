@@ -82,7 +82,7 @@ def close_the_month(page: Page, site: str) -> None:
 
 def approve_and_send(page: Page, site: str) -> None:
     page.goto(f"{site}/teams/nlp/{MONTH}")
-    page.get_by_role("button", name=f"Compute {MONTH} now").click()
+    page.get_by_role("button", name=f"Compute {ENDED:%B %Y} now").click()
     page.wait_for_url("**/reports")
     work(datetime.now(UTC))
 
@@ -92,7 +92,7 @@ def approve_and_send(page: Page, site: str) -> None:
     expect(page.locator("#decide")).to_contain_text("approved by ann")
     page.fill("#recipient-address", "cfo@example.org")
     page.get_by_role("button", name="Add", exact=True).click()
-    page.get_by_role("button", name=f"Send {MONTH} now").click()
+    page.get_by_role("button", name=f"Send {ENDED:%B %Y} now").click()
     expect(page.get_by_text("On its way to 1 recipient.")).to_be_visible()
 
     delivery = Delivery.objects.get()
