@@ -113,7 +113,7 @@ def test_alertmanager_hears_that_the_node_is_back(told):
 def test_the_page_of_the_silent_node_says_what_to_do_and_whom_it_told(told):
     page = told.pages["otto incident silent"]
 
-    assert "see on the node whether it is up" in page
+    assert "See on the node whether it is up" in page
     assert "gpu-ops" in page
     assert "alertmanager" in page
 
