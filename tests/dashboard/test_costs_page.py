@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -209,6 +210,18 @@ def test_the_lines_by_state_are_the_parts_of_the_chart(explorer):
     assert lines["unverified"] == ("Busy, unverified", 2)
     assert set(answer.context["opened"]) == {"useful", "idle", "free"}
     assert "busy, unverified" in of_useful
+
+
+def test_less_useful_time_is_not_shown_as_good_nor_more_free_time_as_bad(explorer):
+    """Of two hours $2 each of idle and free time, of the two before $4 of useful time."""
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=state")
+
+    changes = re.findall(r"<span( class=\"\w+\")?>([+−])<span title=\"([^\"]+)", page)
+    assert {(colour.strip(), sign + usd) for colour, sign, usd in changes} == {
+        ("", "−$4.000000"),
+        ("", "+$2.000000"),
+        ('class="up"', "+$2.000000"),
+    }
 
 
 def test_the_eighth_group_is_one_of_the_others(admin):

@@ -37,6 +37,8 @@ GROUPS = {
     "gpu_model": "GPU model",
     "state": "State",
 }
+# of which more is worse and less better; of the total, which has no key, too
+JUDGED_STATES = frozenset({"stalled", "idle", "orphaned", "underused", ""})
 MAX_LINES = 200
 FILES: dict[str, tuple[Callable[[Table], str | bytes], str]] = {
     "csv": (lambda sheet: to_csv(sheet.columns, sheet.rows), CSV),
@@ -63,7 +65,7 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         "seen": seen,
         "lines": ordered(seen.lines, sort),
         "opened": _opened(request, group_by, seen.lines, filters, period),
-        "colours": _colours(seen.lines, group_by),
+        **_coloured(seen.lines, group_by),
         "owners": _owners(seen),
         "sort": sort,
         "filters": filters,
@@ -88,6 +90,12 @@ def _opened(
     shown = {name: request.GET[name] for name in ("step", COMPARE) if request.GET.get(name)}
     addresses = opened_by(group_by, (line.key for line in lines), shown | filters)
     return {key: f"{address}&{period.timeframe.query}" for key, address in addresses.items()}
+
+
+def _coloured(lines: Sequence[Compared], group_by: str) -> Context:
+    """The colours of lines, and of which ones more or less cost is coloured (None: of all)."""
+    judged = JUDGED_STATES if group_by == "state" else None
+    return {"colours": _colours(lines, group_by), "judged": judged}
 
 
 def _colours(lines: Sequence[Compared], group_by: str) -> dict[str, str]:
