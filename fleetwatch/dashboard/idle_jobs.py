@@ -14,6 +14,7 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval, from_ms
 
@@ -61,12 +62,12 @@ class IdleJob:
     @property
     def usd_per_hour(self) -> Decimal | None:
         """Of all its idle GPUs; None where one has no rate."""
-        return _sum(each.usd_per_hour for each in self.gpus)
+        return sum_if_all_known(each.usd_per_hour for each in self.gpus)
 
     @property
     def cost_usd(self) -> Decimal | None:
         """Of all of them so far; None where one has no rate."""
-        return _sum(each.cost_usd for each in self.gpus)
+        return sum_if_all_known(each.cost_usd for each in self.gpus)
 
 
 def idle_jobs(gpus: Sequence[IdleGPU], now: datetime) -> list[IdleJob]:
@@ -133,12 +134,3 @@ def _incidents(jobs: Iterable[Job]) -> dict[str, int]:
 
 def _first(ids: Iterable[int | None]) -> int | None:
     return next((each for each in ids if each is not None), None)
-
-
-def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
-    total = Decimal(0)
-    for usd in amounts:
-        if usd is None:
-            return None
-        total += usd
-    return total

@@ -59,3 +59,10 @@ def lines(
 def exact_sum(amounts: Iterable[Decimal]) -> Decimal:
     """The sum, of which no digit is cut off."""
     return reduce(EXACT.add, amounts, Decimal(0))
+
+
+def sum_if_all_known(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """The exact sum; None where one of the amounts is not known."""
+    dollars = list(amounts)
+    priced = [usd for usd in dollars if usd is not None]
+    return exact_sum(priced) if len(priced) == len(dollars) else None

@@ -1,7 +1,7 @@
 """The last weeks again with other GPUs: what jobs held, replayed, and what that would save."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -32,6 +32,8 @@ LOOKED_BACK = (timedelta(days=30), timedelta(days=7), timedelta(days=1))
 MONTH_HOURS = 730  # a twelfth of a year
 MOST_HOLDS = 60_000  # of GPUs: replayed within a second or two
 
+_GPU = tuple[int, str]  # its id, and its model
+_Presence = tuple[int, int | None]  # from when to when, in ms; None: it still is
 _HOLDS = read_statement("planning/sql/holds.sql")
 
 
@@ -130,9 +132,7 @@ class WhatIf:
     @property
     def saved_usd(self) -> Decimal | None:
         """None where GPUs that would not have been there, or would have, have no rate."""
-        dollars = [each.saved_usd for each in self.models if each.saved_ms]
-        priced = [usd for usd in dollars if usd is not None]
-        return pricing.exact_sum(priced) if len(priced) == len(dollars) else None
+        return pricing.sum_if_all_known(each.saved_usd for each in self.models if each.saved_ms)
 
 
 def what_if(asked: Asked, now: datetime) -> WhatIf:
@@ -141,7 +141,9 @@ def what_if(asked: Asked, now: datetime) -> WhatIf:
     Raises TooManyHoldsError.
     """
     interval, holds = _holds(floor_hour(now - SETTLED))
-    counts = _counts(interval, holds)
+    billed = _billed(interval)
+    paid_counts = _counts(interval, billed)
+    counts = _counts(interval, _there(billed, holds))
     outcomes = replay(
         runs(alone(holds)),
         counts,
@@ -153,11 +155,19 @@ def what_if(asked: Asked, now: datetime) -> WhatIf:
         group.label: group.totals.usd_per_gpu_hour
         for group in figures.totals_by(interval, "gpu_model")
     }
+    no_gpu = ((interval.start_ms, 0),)
     models = [
-        _of_model(name, pool, outcomes.get(name, Outcome()), interval, asked, prices.get(name))
-        for name, pool in sorted(counts.items())
+        _of_model(
+            name,
+            paid_counts.get(name, no_gpu),
+            outcomes.get(name, Outcome()),
+            interval,
+            asked,
+            prices.get(name),
+        )
+        for name in sorted(counts)
     ]
-    return WhatIf(interval, models, _began(interval, counts))
+    return WhatIf(interval, models, _began(interval, paid_counts))
 
 
 def _began(interval: Interval, counts: Mapping[str, Counts]) -> datetime:
@@ -204,30 +214,35 @@ def _holds(end: datetime) -> tuple[Interval, list[Hold]]:
     raise TooManyHoldsError
 
 
-def _counts(interval: Interval, holds: list[Hold]) -> dict[str, Counts]:
-    """By model how many GPUs there were from when on: since each was first reported until it went,
-    and while a job held it.
-    """
+def _counts(interval: Interval, there: Mapping[_GPU, _Presence]) -> dict[str, Counts]:
+    """By model how many GPUs there were from when on."""
     changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for (_, model), (start_ms, end_ms) in _there(interval, holds).items():
+    for (_, model), (start_ms, end_ms) in there.items():
         changes[model][max(start_ms, interval.start_ms)] += 1
         if end_ms is not None:
             changes[model][end_ms] -= 1
     return {model: _added_up(of_model) for model, of_model in changes.items()}
 
 
-def _there(interval: Interval, holds: list[Hold]) -> dict[tuple[int, str], tuple[int, int | None]]:
-    """By GPU and model from when to when it was there; None: it still is."""
+def _billed(interval: Interval) -> dict[_GPU, _Presence]:
+    """From when to when each GPU is on the bill: since it was first reported until it went."""
     rows = GPU.objects.filter(
         Q(retired_ms=None) | Q(retired_ms__gt=interval.start_ms),
         parent=None,
         first_ms__lt=interval.end_ms,
     ).values_list("pk", "model__name", "first_ms", "retired_ms")
-    there = {
-        # as a run begins with its first GPU, so does the time of its last one
-        (pk, model or NOBODY): ((first_ms or 0) - GANG_MS, retired_ms)
+    return {
+        (pk, model or NOBODY): (first_ms or 0, retired_ms)
         for pk, model, first_ms, retired_ms in rows
     }
+
+
+def _there(billed: Mapping[_GPU, _Presence], holds: Iterable[Hold]) -> dict[_GPU, _Presence]:
+    """From when to when each GPU could be held: while it is on the bill, and while a job held it,
+    which may have begun before its agent did.
+    """
+    # as a run begins with its first GPU, so does the time of its last one
+    there = {gpu: (start_ms - GANG_MS, end_ms) for gpu, (start_ms, end_ms) in billed.items()}
     for hold in holds:
         gpu = hold.gpu_id, hold.gpu_model
         start_ms, end_ms = there.get(gpu, (hold.start_ms, hold.end_ms))

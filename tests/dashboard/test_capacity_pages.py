@@ -6,6 +6,8 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.models import Commitment
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 from tests.markup import tight
@@ -115,6 +117,19 @@ def test_with_one_less_the_job_runs_as_it_did_and_with_none_nothing_is_saved(mac
     assert one.saved_usd_per_month == pytest.approx(Decimal(1460))
     assert one.days == 1
     assert (none["saved_ms"], none["outcome"]["waited"], none["outcome"]["runs"]) == (0, 0, 1)
+
+
+def test_nothing_is_saved_of_the_time_before_gpus_were_on_the_bill(machines):
+    """A scheduler says that the job held its GPU an hour before the agents began."""
+    before = machines.get("/capacity/what-if?less=2&less_of=H100+SXM").context["replayed"]
+    gpu, job = GPU.objects.get(index=0), Job.objects.get()
+    Allocation.objects.all().delete()
+    factories.hold(gpu, job, hours_ago=5, hours=4)
+
+    after = machines.get("/capacity/what-if?less=2&less_of=H100+SXM").context["replayed"]
+
+    assert (after.saved_ms, after.saved_usd) == (before.saved_ms, before.saved_usd)
+    assert after.outcome.unfit_ms > before.outcome.unfit_ms
 
 
 @pytest.mark.parametrize(

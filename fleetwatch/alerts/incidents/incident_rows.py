@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.alerts.breach import MINUTE_MS
 from fleetwatch.alerts.selectors import IncidentView
+from fleetwatch.figures.pricing import sum_if_all_known
 
 # diagnosis looks each five minutes: what befell GPUs at once fires within a few looks of it
 AT_ONCE_MS = 15 * MINUTE_MS
@@ -59,12 +60,12 @@ class IncidentRow:
     @property
     def cost_usd(self) -> Decimal | None:
         """Dollars of all so far; None where one's are not known."""
-        return _sum(line.breach.cost_usd for line in self.lines)
+        return sum_if_all_known(line.breach.cost_usd for line in self.lines)
 
     @property
     def usd_per_hour(self) -> Decimal | None:
         """Dollars an hour of all; None where one's are not known."""
-        return _sum(line.breach.usd_per_hour for line in self.lines)
+        return sum_if_all_known(line.breach.usd_per_hour for line in self.lines)
 
 
 def incident_rows(lines: Iterable[IncidentView]) -> list[IncidentRow]:
@@ -105,12 +106,3 @@ def _moment_ms(line: IncidentView) -> int:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[\w-]+", text.lower())) - FILLERS
-
-
-def _sum(values: Iterable[Decimal | None]) -> Decimal | None:
-    total = Decimal(0)
-    for usd in values:
-        if usd is None:
-            return None
-        total += usd
-    return total
