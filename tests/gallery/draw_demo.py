@@ -104,7 +104,9 @@ def test_every_page_of_the_demo_is_drawn(browser: Browser, demo_site: str):
 
 def draw(page: Page, address: str, theme: str, picture: Path) -> None:
     page.emulate_media(color_scheme=theme)
-    page.goto(address)
+    answer = page.goto(address)
+    assert answer is not None, address
+    assert answer.status < 500, address
     wait_for_charts(page)
     page.screenshot(path=picture, full_page=True)
 
