@@ -24,9 +24,21 @@ from fleetwatch.lib.sql import read_statement
 NOW = "now"  # those that run now, then the most waste
 NAMES = {"name": "name", "owner": "user", "state": "state"}  # from A on
 CAUSE = "cause"
-TIMES = ("start", "duration")
-SIGNALS = ("active", "memory")
-SORTS = (NOW, *FIGURES, *NAMES, CAUSE, *TIMES, *SIGNALS)
+SORTS = {  # by what a list of jobs may be ordered, and what that is called
+    NOW: "running first",
+    "waste": "most wasted",
+    "cost": "most expensive",
+    "time": "most GPU-hours",
+    "gpus": "most GPUs",
+    "name": "name",
+    "owner": "owner",
+    "state": "state",
+    CAUSE: "likely cause",
+    "start": "newest",
+    "duration": "longest",
+    "active": "most active",
+    "memory": "most memory",
+}
 UNKNOWN = -(2**40)  # behind all that is known
 
 _SIGNALS = read_statement("dashboard/sql/job_signals.sql")

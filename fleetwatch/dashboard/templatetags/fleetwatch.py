@@ -184,10 +184,14 @@ def sort_head(
     context: Context, sort: str, label: str, classes: str = "num", title: str = ""
 ) -> dict[str, Any]:
     """The head of a column by which the page's table may be sorted; `title` says what it is."""
+    return sort_link(context, sort, label) | {"title": title, "classes": classes}
+
+
+@register.inclusion_tag("dashboard/_sort_link.html", takes_context=True)
+def sort_link(context: Context, sort: str, label: str) -> dict[str, Any]:
+    """The link alone, of a column that has several."""
     return {
         "label": label,
-        "title": title,
-        "classes": classes,
         "is_sorted": context["sort"] == sort,
         "direction": "ascending" if sort in FROM_A else "descending",
         "address": query(context, sort=sort),

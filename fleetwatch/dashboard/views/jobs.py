@@ -74,6 +74,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         "lines": job_lines.lines_of(ranked.groups, interval, _gpus(asked)),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": sort,
+        "sorts": SORTS.items(),
         "text": text,
         "is_running": is_running,
         "filters": filters,
