@@ -2,6 +2,7 @@
 simulated fleet.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from django.db import transaction
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, give_name
 from fleetwatch.accounts.services import ensure_teams
+from fleetwatch.lib.actor import Actor, acting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,8 @@ def sentence() -> str:
     """Who else may log in, for whoever starts the demo."""
     others = ", ".join(f"{each.name} ({each.role.label.lower()})" for each in CAST)
     return f"{others}: with the admin's password of the first start"
+
+
+def acting_as(user: User) -> AbstractContextManager[None]:
+    """What is done within is that user's doing, as the audit log has it."""
+    return acting(lambda: Actor(user.username, user.pk))

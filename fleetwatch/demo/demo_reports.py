@@ -9,6 +9,7 @@ from django.db.models import Min
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import services as budgets
 from fleetwatch.demo.demo_fixes import is_diagnosed
+from fleetwatch.demo.demo_money import enter_money
 from fleetwatch.ledger.models import Entry
 from fleetwatch.operations.services import run_alone
 from fleetwatch.reports import monthly, months
@@ -24,6 +25,7 @@ def ask_for_months(now: datetime, *, days: int) -> int:
         return 0
     # what was forecast while days were still told knows some of them, and a report tells it
     run_alone("budgets.refresh", budgets.remake)
+    enter_money(now)
     for name in names:
         monthly.ask(name, now=now)
     return len(names)

@@ -7,7 +7,7 @@ import pytest
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import DAY_MS, runs_of_day
 from fleetwatch.accounts.models import User
-from fleetwatch.demo import demo_fixes
+from fleetwatch.demo import cast, demo_decisions, demo_fixes
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Fix, Said
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import from_ms
@@ -98,3 +98,20 @@ def test_told_again_nothing_is_said_twice_and_what_people_said_stays(past):
 def test_nothing_is_diagnosed_before_anything_was_posted():
     assert not demo_fixes.is_diagnosed(NOW, days=14)
     assert not demo_fixes.is_diagnosed(NOW + timedelta(days=1), days=1)
+
+
+def test_of_open_findings_people_decide_about_those_that_are_theirs(past):
+    cast.make_people("violet harbour eighty-four", now=NOW)
+    demo_fixes.decide_fixes(NOW, days=14)
+
+    # of noor's findings it is not priya's to say anything
+    assert demo_decisions.decide_some(NOW) == 1
+
+    said = Said.objects.exclude(kind="fixed").get()
+    assert (said.kind, said.by.username, said.finding.cause) == (
+        "accepted",
+        "amara",
+        "checkpoint_stall",
+    )
+    assert said.finding.status == "accepted"
+    assert demo_decisions.decide_some(NOW) == 0

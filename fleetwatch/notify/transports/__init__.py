@@ -3,6 +3,7 @@
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.transports.alertmanager import ALERTMANAGER
 from fleetwatch.notify.transports.base import Transport
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.notify.transports.email import EMAIL
 from fleetwatch.notify.transports.microsoft_teams import TEAMS
 from fleetwatch.notify.transports.pagerduty import PAGERDUTY
@@ -18,6 +19,7 @@ TRANSPORTS: tuple[Transport, ...] = (
     PAGERDUTY,
     ALERTMANAGER,
     WEBHOOK,
+    DELIVERY_LOG,
 )
 
 

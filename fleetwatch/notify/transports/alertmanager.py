@@ -47,6 +47,7 @@ class Alertmanager:
 
     kind = "alertmanager"
     label = "Alertmanager"
+    needs = "Its address; incidents are alerts there, grouped and silenced as its own."
     can_edit = True
     person_by = ""
     fields: tuple[ConfigField, ...] = (

@@ -94,6 +94,7 @@ class Receipt:
 class Transport(Protocol):
     """A way to reach people: one file, one object in TRANSPORTS.
 
+    needs: what has to be at hand before one is added, a sentence.
     can_edit: a later message of a thread replaces the earlier one, so that only the last counts.
     person_by: the accounts.Identity.System whose names are addresses of people here; "" = it
     reaches nobody but its own channel.
@@ -101,6 +102,7 @@ class Transport(Protocol):
 
     kind: str
     label: str
+    needs: str
     fields: tuple[ConfigField, ...]
     can_edit: bool
     person_by: str

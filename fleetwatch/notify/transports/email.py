@@ -59,6 +59,10 @@ class Email:
 
     kind = "email"
     label = "E-mail"
+    needs = (
+        "Your SMTP server, who it is from and to whom; user name and password where it wants them."
+        " People get their own mail too."
+    )
     can_edit = False
     person_by = "email"
     fields: tuple[ConfigField, ...] = (

@@ -44,6 +44,7 @@ class Teams:
 
     kind = "teams"
     label = "Microsoft Teams"
+    needs = "The address of a workflow of the channel: Send webhook alerts to a channel."
     can_edit = False
     person_by = ""
     fields: tuple[ConfigField, ...] = (

@@ -38,6 +38,7 @@ class PagerDuty:
 
     kind = "pagerduty"
     label = "PagerDuty"
+    needs = "An integration key of a service (Events API v2): incidents page, and resolve there."
     can_edit = True  # of what waits only the last counts: what is over pages nobody
     person_by = ""
     fields: tuple[ConfigField, ...] = (

@@ -26,6 +26,7 @@ class Slack:
 
     kind = "slack"
     label = "Slack"
+    needs = "An incoming webhook’s address: the quick way, into one channel; no buttons act."
     can_edit = False
     person_by = ""
     fields: tuple[ConfigField, ...] = (

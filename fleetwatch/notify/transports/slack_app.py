@@ -151,6 +151,10 @@ class SlackApp:
 
     kind = "slack_app"
     label = "Slack app"
+    needs = (
+        "A Slack app with the bot scope chat:write, invited to the channel: its bot token, and its"
+        " signing secret where buttons should act. One message per incident, direct messages too."
+    )
     can_edit = True
     person_by = "slack"
     fields: tuple[ConfigField, ...] = (

@@ -35,6 +35,7 @@ class Webhook:
 
     kind = "webhook"
     label = "Webhook"
+    needs = "An address that takes signed JSON by POST, and a secret to sign it with."
     can_edit = False
     person_by = ""
     fields: tuple[ConfigField, ...] = (

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from fleetwatch.demo import demo_fixes, demo_reports, fleet
+from fleetwatch.demo import demo_decisions, demo_fixes, demo_reports, fleet
 from fleetwatch.demo.services import Chapter, missing_chapters, store
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
@@ -67,6 +67,7 @@ class Command(HubCommand):
         for _ in range(LOOKS):
             if demo_fixes.is_diagnosed(timezone.now(), days=days):
                 self._say(f"fixes told={demo_fixes.decide_fixes(timezone.now(), days=days)}")
+                self._say(f"decisions told={demo_decisions.decide_some(timezone.now())}")
                 self._say(f"months asked={demo_reports.ask_for_months(timezone.now(), days=days)}")
                 return
             time.sleep(LOOKS_EVERY_S)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import cast, fleet, loading, services
+from fleetwatch.demo import cast, demo_desk, fleet, loading, services
 from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
@@ -62,6 +62,8 @@ class Command(HubCommand):
         with awaited_lock("initialise", patience_s=PATIENCE_S):
             self._prepare_database(now, options)
             login = self._admin(now, options)
+            if options["demo"]:
+                demo_desk.set_up(now)
         agents = self._agents(options)
         if options["answer"] is not None:
             others = cast.sentence() if options["demo"] else ""
