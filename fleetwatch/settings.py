@@ -122,6 +122,7 @@ TEMPLATES = [
                 "csp.context_processors.nonce",
                 "fleetwatch.accounts.permissions.for_templates",
                 "fleetwatch.accounts.visibility.for_templates",
+                "fleetwatch.demo.history_progress.for_templates",
             ],
         },
     }

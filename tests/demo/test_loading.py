@@ -103,6 +103,7 @@ def test_a_hub_that_was_started_as_a_demo_says_so_and_has_nothing_to_remove(oper
     page = operator.get("/settings").content
 
     assert b"Demo: a simulated fleet" in page
+    assert b"0 of 14 days are in the" in page
     assert b"no messages are sent" not in page
     assert b"Remove the demo" not in page
 
