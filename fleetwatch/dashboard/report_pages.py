@@ -11,9 +11,10 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import WHY
+from fleetwatch.lib import timeframes
 from fleetwatch.reports import drawn, printed, selectors, statement
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import days_of, in_words
+from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
 
 MAX_SAVINGS = 15
@@ -31,9 +32,7 @@ def report_context(report: Report) -> dict[str, Any]:
         "content": content,
         "title": content["team"]["name"] if "team" in content else "Fleet",
         "month_in_words": in_words(content["month"]),
-        "days": days_of(report.start, report.end, zone()),
-        "compared_days": _compared_days(content["compared_with"]),
-        "period": f"?from={content['from']}&to={content['to']}",
+        **_periods(report, content),
         # older reports have neither
         "energy": drawn.read(content["energy"]) if "energy" in content else None,
         "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
@@ -41,6 +40,16 @@ def report_context(report: Report) -> dict[str, Any]:
         "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
         **_listed(content),
+        "own_lines": _by_state(content.get("own_lines", [])),
+    }
+
+
+def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, str]:
+    """The report's days and those it is compared with in words, and its period for links."""
+    return {
+        "days": timeframes.in_words(report.start, report.end, zone()),
+        "compared_days": _compared_days(content["compared_with"]),
+        "period": f"?from={content['from']}&to={content['to']}",
     }
 
 
@@ -61,7 +70,7 @@ def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
 
 def _compared_days(compared: Mapping[str, str]) -> str:
     start, end = (datetime.fromisoformat(compared[end]) for end in ("from", "to"))
-    return days_of(start, end, zone())
+    return timeframes.in_words(start, end, zone())
 
 
 def _printed(content: Shape) -> Shape:
@@ -75,22 +84,30 @@ def _printed(content: Shape) -> Shape:
         "comparison": compared and printed.comparison(compared, cost_usd),
         **(_fleets_rows(content, whole) if is_fleets else {}),
         **({} if is_fleets else {"users": printed.rows(content["users"], whole)}),
-        **{
-            owners: printed.rows(content[owners], None if is_fleets else whole)
-            for owners in ("projects", "cost_centres")
-        },
+        **_owners(content, None if is_fleets else whole),
         **_beside(content, cost_usd),
         **({"free": _free(content["free"])} if "free" in content else {}),
     }
+
+
+def _owners(content: Shape, whole: Shape | None) -> Shape:
+    """The rows of projects and of cost centres, and what they sum to."""
+    shown = {name: printed.rows(content[name], whole) for name in ("projects", "cost_centres")}
+    totals = {f"{name}_total": printed.summed(rows) for name, rows in shown.items() if rows}
+    return shown | totals
 
 
 def _free(free: Shape) -> Shape:
     """Of each team, or of the one, its part of the free capacity: what leads from its cost to the
     sum of both.
     """
-    if "teams" in free:
-        return free | {"teams": list(map(printed.with_part, free["teams"]))}
-    return printed.with_part(free)
+    if "teams" not in free:
+        return printed.with_part(free)
+    teams = list(map(printed.with_part, free["teams"]))
+    left_usd = pricing.usd(free["left_usd"], pricing.CENT)
+    cost_usd, free_usd = (printed.column_sum(teams, name) for name in ("cost_usd", "free_usd"))
+    total = {"cost_usd": cost_usd, "free_usd": free_usd + left_usd}
+    return free | {"teams": teams, "total": total | {"with_free_usd": sum(total.values())}}
 
 
 def _fleets_rows(content: Shape, whole: Shape) -> Shape:
@@ -122,16 +139,40 @@ def _beside(content: Shape, cost_usd: Decimal) -> Shape:
 
 
 def _listed(content: Shape) -> dict[str, Any]:
-    """The dearest lines, and as one what the others come to; the first savings."""
+    """The dearest lines, those whose job names nobody apart, and as one what the others come to;
+    the first savings.
+    """
     lines = content.get("lines", [])
     left = lines[MAX_LINES:]
     rest = [statement.together(left)] if left else []
     rows = printed.rows([*lines[:MAX_LINES], *rest], content["total"])
-    savings = content.get("savings", [])
+    savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {
-        "lines": rows[:MAX_LINES],
+        **_by_whom(rows[:MAX_LINES]),
         "rest": rows[-1] if rest else None,
         "left_off": len(left),
-        "savings": printed.wasters(savings[:MAX_SAVINGS]),
-        "savings_left_off": max(0, len(savings) - MAX_SAVINGS),
+        "savings": savings,
+        "savings_total": printed.summed(savings) if savings else None,
+        "savings_left_off": len(content.get("savings", [])) - len(savings),
+    }
+
+
+def _by_state(own_lines: list[Shape]) -> list[Shape]:
+    """What no job held, a line for each state, with its `parts` by GPU model."""
+    by_state: dict[str, list[Shape]] = {}
+    for line in own_lines:
+        by_state.setdefault(line["state"], []).append(line)
+    return [
+        printed.summed(parts) | {"state": state, "parts": parts}
+        for state, parts in by_state.items()
+    ]
+
+
+def _by_whom(lines: list[Shape]) -> dict[str, Any]:
+    """The lines of jobs that name a user, and those of jobs that name none with their sum."""
+    unnamed = [line for line in lines if not line["user"]]
+    return {
+        "lines": [line for line in lines if line["user"]],
+        "unnamed": unnamed,
+        "unnamed_total": printed.summed(unnamed) if unnamed else None,
     }

@@ -4,7 +4,7 @@ Milliseconds are exact integers. Dollars are Decimals divided once and not round
 shows them rounds (pricing.usd) or splits a rounded total into lines (pricing.lines).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
@@ -120,12 +120,12 @@ class Totals:
         """The states with what is only utilisation (`unverified`) apart from useful, and what
         services wait (`waiting`) from stalled.
         """
-        return _apart(self.states, self.busy_only_ms, self.waiting_ms)
+        return apart(self.states, self.busy_only_ms, self.waiting_ms)
 
     @property
     def shown_cost(self) -> dict[str, Decimal]:
         """Their dollars."""
-        return _apart(self.cost_by_state, self.busy_only_usd, self.waiting_usd)
+        return apart(self.cost_by_state, self.busy_only_usd, self.waiting_usd)
 
     @property
     def has_apart(self) -> bool:
@@ -194,7 +194,10 @@ class Totals:
 Amount = TypeVar("Amount", int, Decimal)
 
 
-def _apart(amounts: dict[str, Amount], unverified: Amount, waiting: Amount) -> dict[str, Amount]:
+def apart(amounts: Mapping[str, Amount], unverified: Amount, waiting: Amount) -> dict[str, Amount]:
+    """Amounts by state as people see them: `unverified` apart from useful, `waiting` from
+    stalled.
+    """
     shown: dict[str, Amount] = {}
     for state, amount in amounts.items():
         if state == "useful":

@@ -109,7 +109,7 @@ def parse(
     preset = _preset(start_text, end_text)
     return Timeframe(
         interval=interval,
-        label=PRESETS[preset][2] if preset else _label(interval, clock or zone),
+        label=PRESETS[preset][2] if preset else in_words(start, end, clock or zone),
         preset=preset,
         step="hour" if interval.outward_to_hours().duration_ms <= MAX_POINTS * 3_600_000 else "day",
         step_s=_step_s(interval),
@@ -216,13 +216,27 @@ def _floor(moment: datetime, unit: str) -> datetime:
     return day.replace(day=1) if unit == "M" else day
 
 
-def _label(interval: Interval, zone: ZoneInfo) -> str:
-    start = interval.start.astimezone(zone)
-    end = interval.end.astimezone(zone)
-    if start.time() == end.time() == datetime.min.time():
-        last = end - timedelta(days=1)
-        begins = "" if last.date() == start.date() else f"{start:%-d %b} – "
-        return f"{begins}{last:%-d %b %Y}"
-    if start.date() == end.date():
-        return f"{start:%-d %b %Y, %H:%M} – {end:%H:%M}"
-    return f"{start:%-d %b, %H:%M} – {end:%-d %b %Y, %H:%M}"
+def in_words(start: datetime, end: datetime, zone: ZoneInfo) -> str:
+    """What lies between, for people: whole days of the zone by the first and the last of them
+    ("1–26 Nov 2026"), else moments: "25 Nov 2026, 09:10 – 12:00".
+    """
+    first = start.astimezone(zone)
+    after = end.astimezone(zone)
+    if first.time() == after.time() == datetime.min.time():
+        return _days_in_words(first, after - timedelta(days=1))
+    if first.date() == after.date():
+        return f"{first:%-d %b %Y, %H:%M} – {after:%H:%M}"
+    return f"{first:%-d %b{_year_of(first, after)}, %H:%M} – {after:%-d %b %Y, %H:%M}"
+
+
+def _days_in_words(first: datetime, last: datetime) -> str:
+    if first.date() == last.date():
+        return f"{last:%-d %b %Y}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first:%-d}–{last:%-d %b %Y}"
+    return f"{first:%-d %b{_year_of(first, last)}} – {last:%-d %b %Y}"
+
+
+def _year_of(first: datetime, last: datetime) -> str:
+    """Of the first moment, as strftime has it, where the last one is of another year."""
+    return "" if first.year == last.year else " %Y"

@@ -120,6 +120,7 @@ def _wasted_more(line: Compared) -> Decimal:
 
 
 def _states(then: Totals, now: Totals) -> list[tuple[str, int]]:
-    moves = [(state, now.states[state] - then.states[state]) for state in now.states]
+    earlier = then.shown_states
+    moves = [(state, gpu_ms - earlier[state]) for state, gpu_ms in now.shown_states.items()]
     large = [(state, gpu_ms) for state, gpu_ms in moves if abs(gpu_ms) >= LEAST_MS]
     return sorted(large, key=lambda move: -abs(move[1]))[:SHOWN]

@@ -11,7 +11,7 @@ from fleetwatch.reports import budgeted, statement_choices
 from fleetwatch.reports.beside import beside
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 6
+FORMAT = 7
 
 _INPUTS = read_statement("reports/sql/inputs.sql")
 

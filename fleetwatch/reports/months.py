@@ -76,11 +76,3 @@ def name_at(moment: datetime, zone: ZoneInfo) -> str:
 def in_words(name: str) -> str:
     """A month's name as people say it: November 2026."""
     return f"{start(name, ZoneInfo('UTC')):%B %Y}"
-
-
-def days_of(start: datetime, end: datetime, local: ZoneInfo) -> str:
-    """From the first to the last day of what lies between: 1 to 31 October 2026."""
-    first = start.astimezone(local)
-    last = end.astimezone(local) - timedelta(seconds=1)
-    month = "" if first.month == last.month else " %B"
-    return f"{first:%-d{month}} to {last:%-d %B %Y}"

@@ -5,14 +5,14 @@ A shape with figures gets an entry `printed`: its figures as they are shown, the
 beside them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from fleetwatch.figures.pricing import CENT, EXACT, HOUR_MS, exact_sum, lines, usd
 from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.ledger.policy import TIERS
-from fleetwatch.reports.statement import Shape
+from fleetwatch.reports.statement import Shape, together
 
 NONE_PINNED: Mapping[int, Decimal] = {}
 EFFECTS = ("volume_usd", "mix_usd", "rate_usd")
@@ -123,6 +123,22 @@ _READERS: dict[str, Callable[[Shape], Decimal]] = {
 def wasters(shapes: Sequence[Shape]) -> list[Shape]:
     """Rows each of which says what of its own waste is certain and probable."""
     return [total(shape) for shape in shapes]
+
+
+def summed(rows: Sequence[Shape]) -> Shape:
+    """The rows as one: each printed column is the sum of what they print. There is one at least."""
+    columns = [name for name, shown in rows[0]["printed"].items() if isinstance(shown, Decimal)]
+    return together(rows) | {"printed": {name: column_sum(rows, name) for name in columns}}
+
+
+def column_sum(rows: Sequence[Shape], name: str) -> Decimal:
+    """What rows print in a column, added up."""
+    return exact_sum([row["printed"][name] for row in rows])
+
+
+def cents_of(rows: Iterable[object], name: str) -> Decimal:
+    """The dollars of that name, each to its nearest cent, added up."""
+    return exact_sum([usd(getattr(row, name), CENT) for row in rows])
 
 
 def comparison(compared: Shape, cost_usd: Decimal) -> Shape:

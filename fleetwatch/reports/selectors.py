@@ -18,7 +18,7 @@ from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.diagnosis.cause_totals import rest
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
+from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals, apart
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.actor import actor
@@ -177,15 +177,16 @@ def figures(content: Any) -> Any:
     """What a stored report says, its dollars as numbers and its states in their order again: jsonb
     keeps neither.
 
-    What is only utilisation stands apart from useful, as on every page.
+    What is only utilisation stands apart from useful, and what services wait from stalled, as on
+    every page; versions from before that was kept have it in stalled.
     """
     if isinstance(content, list):
         return [figures(each) for each in content]
     if not isinstance(content, dict):
         return content
     shown = {key: _figure(key, value) for key, value in content.items()}
-    if "busy_unverified_ms" in shown:
-        shown["states"] = _apart(shown["states"], shown["busy_unverified_ms"])
+    if "states" in shown:
+        shown["states"] = _apart(shown)
     return shown
 
 
@@ -195,9 +196,9 @@ def _figure(key: str, value: Any) -> Any:
     return _amounts(value) if key.endswith(("_usd", "usd_per_gpu_hour")) else figures(value)
 
 
-def _apart(states: dict[str, int], unverified_ms: int) -> dict[str, int]:
-    parts = {"useful": states["useful"] - unverified_ms, "unverified": unverified_ms}
-    return {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}
+def _apart(line: dict[str, Any]) -> dict[str, int]:
+    parts = (line.get(name, 0) for name in ("busy_unverified_ms", "waiting_ms"))
+    return {state: gpu_ms for state, gpu_ms in apart(line["states"], *parts).items() if gpu_ms}
 
 
 def _amounts(value: Any) -> Any:

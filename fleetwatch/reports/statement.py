@@ -21,6 +21,7 @@ from fleetwatch.reports.effects import Spent, at_its_price, effects
 
 Shape = dict[str, Any]
 NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
+PARTS = ("busy_unverified_ms", "waiting_ms")  # of useful, and of stalled
 NO_USD = Decimal("0.000000")
 TWELVE_PLACES = Decimal("0.000000000001")
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
@@ -70,7 +71,7 @@ def together(lines: Sequence[Shape]) -> Shape:
         "states": dict(states),
         "cost_usd": summed(line["cost_usd"] for line in lines),
         **_waste(waste_usd),
-        **_unverified(sum(line.get("busy_unverified_ms", 0) for line in lines)),
+        **_parts(*(sum(line.get(part, 0) for line in lines) for part in PARTS)),
     }
 
 
@@ -163,7 +164,7 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
         "gpu_ms": totals.capacity_ms,
         "priced_ms": totals.priced_ms,
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
-        **_unverified(totals.busy_only_ms),
+        **_parts(totals.busy_only_ms, totals.waiting_ms),
         "cost_usd": cost_usd,
         "usd_per_gpu_hour": price(totals),
         **_waste(waste_usd),
@@ -178,11 +179,11 @@ def _waste(waste_usd: Mapping[str, Decimal]) -> Shape:
     }
 
 
-def _unverified(gpu_ms: int) -> Shape:
-    """The part of useful of which utilisation alone tells; without any a report says what it always
-    did, and has no new version.
+def _parts(*of_states: int) -> Shape:
+    """The part of useful of which utilisation alone tells, and what services wait of stalled;
+    without any a report says what it always did, and has no new version.
     """
-    return {"busy_unverified_ms": gpu_ms} if gpu_ms else {}
+    return {part: gpu_ms for part, gpu_ms in zip(PARTS, of_states, strict=True) if gpu_ms}
 
 
 def price(totals: Totals) -> str | None:

@@ -14,6 +14,7 @@ from fleetwatch.reports.exports.tables import OF_STATES, OF_TIERS
 GROUPS = ("team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause")
 RATIOS = ("wasted_share_of_observed", "spend_efficiency", "coverage")
 MICRO = 1_000_000
+AMOUNTS = ("cost_usd", "busy_only_usd", "waiting_usd")  # dollars that lines have beside tiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +32,23 @@ def to_csv(report: WasteReport) -> str:
     to their total.
     """
     every = [group.totals for group in report.lines]
-    amounts = zip(
-        pricing.lines([totals.cost_usd for totals in every]),
-        pricing.lines([totals.busy_only_usd for totals in every]),
-        *(pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS),
-        strict=True,
+    columns_usd = (
+        *([getattr(totals, name) for totals in every] for name in AMOUNTS),
+        *([totals.waste_usd[tier] for totals in every] for tier in TIERS),
     )
+    amounts = zip(*map(pricing.lines, columns_usd), strict=True)
     period = [f"{end:%Y-%m-%dT%H:%M:%SZ}" for end in (report.interval.start, report.interval.end)]
     rows = (
         [*period, defused(group.key), defused(group.label), *_cells(group.totals, *usd).values()]
         for group, usd in zip(report.lines, amounts, strict=True)
     )
-    columns = ("from_utc", "to_utc", report.group_by, "label", *_cells(nothing(), *[ZERO] * 5))
+    columns = ("from_utc", "to_utc", report.group_by, "label", *_cells(nothing(), *[ZERO] * 6))
     return written(columns, rows)
 
 
-def _cells(totals: Totals, cost: Decimal, unverified: Decimal, *waste: Decimal) -> dict[str, str]:
+def _cells(
+    totals: Totals, cost: Decimal, unverified: Decimal, waiting: Decimal, *waste: Decimal
+) -> dict[str, str]:
     """By column; `waste` by tier."""
     certain, probable, _ = waste
     return {
@@ -59,9 +61,19 @@ def _cells(totals: Totals, cost: Decimal, unverified: Decimal, *waste: Decimal) 
         **{name: _ratio(getattr(totals, name)) for name in RATIOS},
         "unpriced_gpu_hours": _hours(totals.unpriced_ms),
         "has_example_rates": "yes" if totals.has_example_rates else "no",
-        # a part of the useful ones, of which utilisation alone tells, and of cost_usd
+        **_parts(totals, unverified, waiting),
+    }
+
+
+def _parts(totals: Totals, unverified: Decimal, waiting: Decimal) -> dict[str, str]:
+    """Of the useful hours those of which utilisation alone tells, of the stalled ones those of
+    services, which wait for requests; both are in cost_usd.
+    """
+    return {
         "busy_unverified_gpu_hours": _hours(totals.busy_only_ms),
         "busy_unverified_usd": f"{unverified:f}",
+        "waiting_gpu_hours": _hours(totals.waiting_ms),
+        "waiting_usd": f"{waiting:f}",
     }
 
 

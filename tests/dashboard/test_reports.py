@@ -27,19 +27,37 @@ def text_of(answer):
     return unescape(answer.content.decode())
 
 
-def test_what_only_utilisation_tells_stands_apart_from_useful_on_both_reports(viewer):
+def test_what_is_only_utilisation_or_waits_stands_apart_from_its_state_on_both_reports(viewer):
     big, _ = a_fleet()
     ocr = a_job(key="slurm/della/9", user="ann")
     counted(big, job=ocr, start=OCTOBER + 5 * HOUR, efficiency_source="none")
+    counted(big, "stalled", job=ocr, start=OCTOBER + 6 * HOUR, tier="potential")
     computed()
 
     for report in (newest("nlp"), newest()):
         page = viewer.get(f"/reports/{report.pk}")
         assert "Busy, unverified 1.00 h" in text(page)
         assert '<rect class="unverified"' in text_of(page)
+        assert "Waiting 1.00 h" in text(page)
+        assert "Stalled" not in text(page)
     assert "unverified" not in text(viewer.get(f"/reports/{newest('vision').pk}"))
     assert newest("nlp").content["total"]["states"]["useful"] == 3 * HOUR_MS
     assert "busy_unverified_ms" not in newest("vision").content["total"]
+
+
+def test_lines_of_jobs_that_name_nobody_stand_together_and_tables_sum_to_the_total(viewer):
+    big, _ = a_fleet()
+    counted(big, job=a_job(key="docker/x/5", user=""), start=OCTOBER + 5 * HOUR)
+    computed()
+
+    statement = text(viewer.get(f"/reports/{newest('nlp').pk}"))
+    fleet = text(viewer.get(f"/reports/{newest().pk}"))
+
+    # train $8 and tune $1 as before, $4 of nobody
+    assert "Jobs that name no user 1 of these lines, below Useful 100 % 1.00 $4.00" in statement
+    assert "docker/x/5 docker/x/5 H100" in statement
+    assert re.search(r"Total [^$]*4\.00 \$13\.00 \$4\.00 \$0\.00 \$0\.00", statement)
+    assert re.search(r"Total [^$]*8\.00 \$23\.00 \$4\.00 \$0\.00", fleet)
 
 
 def test_before_the_first_hour_the_list_says_so(viewer):

@@ -138,7 +138,7 @@ def test_a_series_has_the_finest_round_step(start, step_s):
 def test_a_free_period_says_its_days_in_the_organisations_zone():
     assert (
         parse({"from": "2026-11-01", "to": "2026-11-08"}, now=NOW, zone=UTC_ZONE).label
-        == "1 Nov – 7 Nov 2026"
+        == "1–7 Nov 2026"
     )
     assert (
         parse({"from": "2026-11-01T06:00", "to": "2026-11-01T09:15"}, now=NOW, zone=BERLIN).label

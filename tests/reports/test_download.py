@@ -170,7 +170,7 @@ def test_the_cover_says_whose_month_in_which_currency_what_it_comes_to_and_what_
     rows = sheets(content)["Cover"]
     facts = {row[0]: row[1] for row in rows if len(row) > 1}
     assert rows[0][0] == "GPU cost of NLP, 2026-10"
-    assert facts["Period"] == "1 to 31 October 2026"
+    assert facts["Period"] == "1–31 Oct 2026"
     assert facts["Currency"] == "US dollars (USD)"
     assert (facts["Cost"], facts["Of that, wasted"], facts["GPU-hours"]) == (9, 4, 3)
     assert facts["wasted_usd"].startswith("Certain and probable")

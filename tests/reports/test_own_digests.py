@@ -438,7 +438,7 @@ def test_the_page_says_what_the_message_said(readers, client):
 
     assert "Your GPU week 2026-W47: $10.00 wasted of $20.00" in page
     assert "$20.00 (+100 %)" in page
-    assert "16 to 22 November 2026" in page
+    assert "16–22 Nov 2026" in page
     assert "no channel or address" in page
 
 

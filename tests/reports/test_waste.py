@@ -69,17 +69,21 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
 
 @pytest.mark.django_db
-def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells_and_its_dollars():
+def test_the_csv_says_what_of_useful_is_only_utilisation_and_of_stalled_only_waiting():
     gpu = a_gpu()
     a_rate("3", gpu=gpu)
-    an_entry(gpu, "useful", HALF_HOUR_MS, job=a_job(team="nlp"), efficiency_source="none")
+    ocr = a_job(team="nlp")
+    an_entry(gpu, "useful", HALF_HOUR_MS, job=ocr, efficiency_source="none")
+    an_entry(gpu, "stalled", HALF_HOUR_MS, job=ocr, tier="potential")
 
     [row, *_] = [
         row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"
     ]
 
     assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.500000", "0.500000")
-    assert (row["cost_usd"], row["busy_unverified_usd"]) == ("1.500000", "1.500000")
+    assert (row["cost_usd"], row["busy_unverified_usd"]) == ("3.000000", "1.500000")
+    assert (row["stalled_gpu_hours"], row["waiting_gpu_hours"]) == ("0.500000", "0.500000")
+    assert row["waiting_usd"] == "1.500000"
 
 
 @pytest.mark.django_db
@@ -147,7 +151,7 @@ def test_a_period_without_entries_is_a_head_without_lines():
         "waste_certain_gpu_hours,waste_probable_gpu_hours,waste_potential_gpu_hours,"
         "cost_usd,waste_certain_usd,waste_probable_usd,waste_potential_usd,wasted_usd,"
         "wasted_share_of_observed,spend_efficiency,coverage,unpriced_gpu_hours,has_example_rates,"
-        "busy_unverified_gpu_hours,busy_unverified_usd"
+        "busy_unverified_gpu_hours,busy_unverified_usd,waiting_gpu_hours,waiting_usd"
     ]
 
 

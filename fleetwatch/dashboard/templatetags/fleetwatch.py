@@ -28,8 +28,10 @@ from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.figures.state_spans import Kind
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
+from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
 
@@ -228,9 +230,8 @@ def process_trouble(state: str) -> str:
 
 @register.filter
 def shown_state(entry: Entry | Adjustment) -> str:
-    """The entry's state, or that only utilisation tells of it."""
-    is_unverified = entry.state == "useful" and entry.efficiency_source == "none"
-    return words.UNVERIFIED.name if is_unverified else entry.state
+    """The entry's state as pages tell it: "busy, unverified" and "waiting" apart from their own."""
+    return Kind(entry.state, entry.tier, entry.efficiency_source == "none").shown
 
 
 @register.filter
@@ -377,6 +378,14 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     if style == "cut":
         style = "hour" if local.hour or local.minute else "day"
     return f"{local:{STYLES[style]}}"
+
+
+@register.simple_tag(takes_context=True)
+def between(context: Context, start: datetime, end: datetime) -> str:
+    """A period in the zone that times are shown in: whole days by the first and the last of them,
+    "1–26 Nov 2026", else its two moments.
+    """
+    return timeframes.in_words(start, end, context.get("zone") or ZoneInfo("UTC"))
 
 
 @register.simple_tag(takes_context=True)

@@ -19,10 +19,11 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
+from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.reports import download, monthly, selectors, team_months
+from fleetwatch.reports import download, monthly, printed, selectors, team_months
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import days_of, in_words, last_full, name_at
+from fleetwatch.reports.months import in_words, last_full, name_at
 from fleetwatch.reports.selectors import MonthLine
 
 MAX_DIGESTS = 12
@@ -134,6 +135,7 @@ def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
         "month_in_words": in_words(newest.name),
         "fleet_pk": newest.fleet.pk,
         "statements": statements,
+        "statements_usd": printed.cents_of(statements, "cost_usd"),
         "approved": sum(bool(line.approved_by) for line in statements),
         "max_statements": f":{MAX_STATEMENTS}",
     }
@@ -155,7 +157,7 @@ def _digest(report: Report) -> dict[str, Any]:
         "message": message,
         "head": message["rows"][:1],
         "rows": message["rows"][1:],
-        "days": days_of(report.start, report.end, local),
+        "days": timeframes.in_words(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }
 

@@ -100,7 +100,9 @@ def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
 
 def _trend(every: list[TeamMonth], month: str) -> Context:
     trend = team_months.trend(every, month)
-    return {"trend": trend, "largest_usd": max((each.cost_usd for each in trend), default=0)}
+    total = {name: printed.cents_of(trend, name) for name in ("cost_usd", "wasted_usd")}
+    largest_usd = max((each.cost_usd for each in trend), default=0)
+    return {"trend": trend, "trend_total": total, "largest_usd": largest_usd}
 
 
 def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:

@@ -8,8 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from fleetwatch.lib import timeframes
 from fleetwatch.reports.exports.tables import Cell, hours
-from fleetwatch.reports.months import days_of
 from fleetwatch.reports.statement import Shape
 
 WORDS = (
@@ -30,6 +30,7 @@ WORDS = (
         "busy_unverified_gpu_hours",
         "A part of useful: utilisation says so, and nothing else was read.",
     ),
+    ("waiting_gpu_hours", "A part of stalled: services that wait for requests; no waste."),
 )
 
 
@@ -61,7 +62,7 @@ def cover(content: Shape, *, version: int) -> Cover:
 
 def _period(content: Shape) -> str:
     start, end = (datetime.fromisoformat(content[end]) for end in ("from", "to"))
-    return days_of(start, end, ZoneInfo(content["zone"]))
+    return timeframes.in_words(start, end, ZoneInfo(content["zone"]))
 
 
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:

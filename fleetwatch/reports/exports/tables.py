@@ -16,6 +16,7 @@ FOUR_PLACES = Decimal("0.0001")
 ENTRIES = {
     "gpu_hours": "gpu_ms",
     "busy_unverified_gpu_hours": "busy_unverified_ms",
+    "waiting_gpu_hours": "waiting_ms",
     "committed_gpu_hours": "committed_ms",
     "used_gpu_hours": "used_ms",
     "unheld_gpu_hours": "unheld_ms",
@@ -37,6 +38,7 @@ _FIGURES = (
     "gpu_hours",
     *OF_STATES,
     "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
+    "waiting_gpu_hours",  # a part of the stalled ones: of services, which wait for requests
     "usd_per_gpu_hour",
     "cost_usd",
     *OF_TIERS,
