@@ -220,12 +220,23 @@ def primary_causes(
     return {job_id: _primary(list(several)) for job_id, several in by_job}
 
 
-def _primary(several: Sequence[Caused]) -> tuple[Primary, Saving]:
+def caused_of(job: Job, interval: Interval) -> list[Caused]:
+    """What each cause took of the job in the period."""
+    spans = engine.read(CauseTime(), interval, scope=Scope(job=job.key))
+    return cause_columns.lines(spans, by_job=True).caused()
+
+
+def primary(several: Iterable[Caused]) -> Primary:
+    """The cause that the job wastes by, of those that took any of its time: at least one."""
     causes = [
         Primary(each.cause, each.confidence, each.wasted_ms, each.held_ms) for each in several
     ]
+    return max(causes, key=attrgetter("rank"))
+
+
+def _primary(several: Sequence[Caused]) -> tuple[Primary, Saving]:
     saving = total(each for each in several if each.cause not in UNFIT).saving
-    return max(causes, key=attrgetter("rank")), saving
+    return primary(several), saving
 
 
 def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:

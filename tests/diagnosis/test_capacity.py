@@ -11,12 +11,13 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis import capacity, cause_checks, selectors, services
 from fleetwatch.diagnosis.findings import advice, machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.telemetry import frames
 from tests.diagnosis import told as factories
 from tests.diagnosis.told import rate
@@ -422,6 +423,8 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
     jobs = [a_job("slurm/della/7"), a_job("slurm/della/8")]
     holds = [held(0, 0), held(1, 1)]
     diagnosed(Sender(gpus=2).batch(T0, *[HOT] * 60, jobs=jobs, allocations=holds))
+    since = {"valid_from": START, "created_at": START}
+    Rate.objects.create(node=Node.objects.get(), price_per_gpu_hour=2, **since)
 
     assert set(CauseEntry.objects.filter(cause="throttled").values_list("job__key", flat=True)) == {
         "slurm/della/7",
@@ -432,7 +435,26 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
     ]
     [line] = machine_findings.findings(ALL, now=NOW, cause="throttled")
     assert 0 < line.caused.saving.high_ms <= line.caused.wasted_ms
-    assert len(machine_findings.hurt(line.finding, ALL)) == 2
+    hurt = machine_findings.hurt(line.finding, ALL)
+    lost = [one.lost_usd for one in hurt]
+    assert float(sum(lost)) == pytest.approx(float(line.caused.wasted_usd))
+    for one in hurt:  # the job's page says the same as the finding's
+        usd = {each.cause: each.wasted_usd for each in selectors.caused_of(one.job, ALL)}
+        assert usd["throttled"] == one.lost_usd
+        assert machine_findings.slowing(one.job, ALL) == [line.finding]
+
+
+def test_a_finding_and_its_gpus_begin_with_the_first_five_minutes_of_heat():
+    held_all = {"jobs": [a_job()], "allocations": [held()]}
+    diagnosed(Sender().batch(T0, *[BUSY] * 30, *[HOT] * 30, **held_all))
+
+    entry = CauseEntry.objects.get(cause="throttled")
+    first_ms = T0 + 5 * MINUTE * next(bit for bit in range(12) if entry.cells >> bit & 1)
+    finding = Finding.objects.get(cause="throttled")
+    assert finding.first_ms == first_ms > T0
+    [affected] = machine_findings.affected(finding, ALL)
+    assert to_ms(affected.first) == first_ms
+    assert machine_findings.whole(finding).start_ms == T0
 
 
 def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more():

@@ -150,4 +150,5 @@ def _axis(rows: Rows, place: Placed) -> Figure:
         "ticktext": [plain(name) for name, _ in rows.groups],
         "showgrid": False,
         "automargin": True,
+        "ticks": "outside" if any(name for name, _ in rows.groups) else "",
     }

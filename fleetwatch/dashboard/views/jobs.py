@@ -28,8 +28,8 @@ from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind, title
-from fleetwatch.diagnosis.findings import inbox
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, of_job, of_kind, title
+from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
@@ -128,7 +128,7 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **fresh.context(),
         "job": job,
         **_of_findings(request, job, period),
-        "cause": _cause(job, period.interval, by_gpu.totals.coverage),
+        **_why(job, period.interval, by_gpu.totals.coverage),
         "totals": by_gpu.totals,
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
@@ -226,12 +226,16 @@ def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, l
     ]
 
 
-def _cause(job: Job, interval: Interval, coverage: float | None) -> Cause | None:
-    """Why it wastes most; None where nothing was diagnosed."""
-    primary = diagnosis.primary_causes(interval, scope=Scope(job=job.key)).get(job.pk)
-    if not primary or primary[0].cause not in BY_CODE:
-        return None
-    return of_job(primary[0].cause, job.kind, coverage)
+def _why(job: Job, interval: Interval, coverage: float | None) -> Context:
+    """Why it wastes most, None where nothing was diagnosed; and what its machines lost it."""
+    several = diagnosis.caused_of(job, interval)
+    code = diagnosis.primary(several).cause if several else ""
+    slowed = next((each for each in several if each.cause == SLOWED), None)
+    return {
+        "cause": of_job(code, job.kind, coverage) if code in BY_CODE else None,
+        "slowed": slowed,
+        "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
+    }
 
 
 def _gpu_lines(job: Job, groups: Sequence[Group], interval: Interval) -> list[GPULine]:

@@ -5,9 +5,10 @@ hour by hour.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Min, QuerySet, Sum
+from django.db.models import Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import cause_columns
@@ -31,8 +32,9 @@ from fleetwatch.figures.packed_spans import numbered, sums
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 from fleetwatch.telemetry import retention
@@ -67,11 +69,13 @@ class Affected:
 @dataclass(frozen=True, slots=True)
 class Hurt:
     """A job that held one of the GPUs meanwhile; `held_ms` is the time that it lost there, 0 where
-    that is not known.
+    that is not known. `lost_usd` is what of it the machine wasted; None where that is a line of the
+    ledger of its own.
     """
 
     job: Job
     held_ms: int
+    lost_usd: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +208,23 @@ def hours(finding: Finding, interval: Interval) -> list[Hour]:
 
 
 def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
-    """Of each GPU's id since when it is affected in the period."""
-    by_gpu = _entries(finding, interval).values_list("gpu_id")
-    return dict(by_gpu.annotate(Min("start")))
+    """Of each GPU's id since when it is affected in the period: from its first five minutes where
+    jobs are slowed, else from the hour in which it was first.
+    """
+    entries = _entries(finding, interval)
+    if finding.cause != SLOWED:
+        return dict(entries.values_list("gpu_id").annotate(Min("start")))
+    latest_first = entries.order_by("-start").values_list("gpu_id", "start", "cells")
+    firsts: dict[int, datetime] = {}
+    for gpu_id, start, cells in latest_first:
+        firsts[gpu_id] = min(_first_cell(start, cells), firsts.get(gpu_id, interval.end))
+    return firsts
+
+
+def _first_cell(start: datetime, cells: int) -> datetime:
+    """When the first of an hour's five minutes begins whose bits these are."""
+    lowest = (cells & -cells).bit_length() - 1
+    return floor_hour(start) + timedelta(milliseconds=CELL_MS * max(lowest, 0))
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
@@ -222,16 +240,44 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     """Jobs that held the GPUs while it went on: those that lost most first; of a queue none."""
     if finding.node_id is None:
         return []
+    lost = _lost(finding, interval)
+    ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
+    jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
+    hurt = [Hurt(job, *lost.get(pk, (0, None))) for pk, job in jobs.items()]
+    return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
+
+
+def _lost(finding: Finding, interval: Interval) -> dict[int, tuple[int, Decimal | None]]:
+    """By the job's id its time there and the dollars that it lost (None: not its waste), of those
+    that lost most.
+    """
+    if finding.cause == SLOWED:
+        caused = sorted(lost_by_job(finding, interval).items(), key=lambda each: -each[1].held_ms)
+        return {job_id: (each.held_ms, each.wasted_usd) for job_id, each in caused[:MAX_JOBS]}
     causes = CauseEntry.objects.filter(
         node=finding.node_id, cause=finding.cause, start__gte=interval.start, start__lt=interval.end
     )
-    lost: dict[int, int] = dict(
-        causes.values_list("job_id").annotate(lost=Sum("held_ms")).order_by("-lost")[:MAX_JOBS]
-    )
-    ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
-    jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
-    hurt = [Hurt(job, lost.get(pk, 0)) for pk, job in jobs.items()]
-    return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
+    by_job = causes.values_list("job_id").annotate(lost=Sum("held_ms")).order_by("-lost")
+    return {job_id: (held_ms, None) for job_id, held_ms in by_job[:MAX_JOBS]}
+
+
+def lost_by_job(finding: Finding, interval: Interval) -> dict[int, Caused]:
+    """By the job's id what a node's finding took of each job that it slowed: they sum to what it
+    took of all. Empty where its time is a line of the ledger of its own.
+    """
+    if finding.cause != SLOWED:
+        return {}
+    lines = cause_columns.lines(engine.read(MachineTime([finding]), interval), by_job=True)
+    return {each.job_id: each for each in lines.caused(counted=_AFFECTED) if each.job_id}
+
+
+def slowing(job: Job, interval: Interval) -> list[Finding]:
+    """The findings of nodes that slowed the job in the period, by the nodes' names."""
+    nodes = CauseEntry.objects.filter(
+        job=job, cause=SLOWED, start__gte=floor_hour(interval.start), start__lt=interval.end
+    ).values("node")
+    findings = Finding.objects.filter(node__in=nodes, cause=SLOWED, job=None)
+    return list(findings.select_related("node").order_by("node__name"))
 
 
 def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]:
@@ -257,20 +303,21 @@ def processes(finding: Finding, interval: Interval) -> list[GPUProcess]:
 
 
 def pools(finding: Finding, interval: Interval) -> list[tuple[str, int, int]]:
-    """(pool, GPUs, most that could have been used) of a queue's free time, most first; "" = nodes
-    that name none.
+    """(pool, GPU time that was free, most of it that could have been used) of a queue's free time,
+    in milliseconds, most first; "" = nodes that name none.
     """
     by_pool = _entries(finding, interval).values_list("node__labels__pool")
-    rows = by_pool.annotate(Count("gpu", distinct=True), Sum("high_ms"))
-    pools = [(str(pool or ""), gpus, high_ms) for pool, gpus, high_ms in rows]
+    rows = by_pool.annotate(Sum("gpu_ms"), Sum("high_ms"))
+    pools = [(str(pool or ""), free_ms, high_ms) for pool, free_ms, high_ms in rows]
     return sorted(pools, key=lambda row: (-row[2], row[0]))
 
 
 def whole(finding: Finding) -> Interval:
-    """From its first hour to its last, at most LONGEST."""
-    return Interval(
-        max(from_ms(finding.first_ms), from_ms(finding.last_ms) - LONGEST), from_ms(finding.last_ms)
-    )
+    """From its first hour to its last, at most LONGEST: whole hours, so that no part of one is
+    counted by its share.
+    """
+    last = from_ms(finding.last_ms)
+    return Interval(max(floor_hour(from_ms(finding.first_ms)), last - LONGEST), last)
 
 
 def place(finding: Finding) -> Place:

@@ -1,4 +1,5 @@
--- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was.
+-- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was; first is, where jobs are
+--      slowed, their first cell.
 -- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), outbreaks (of these, what
 --      happens to a GPU, each time anew), slowed (the cause of nodes that is told of jobs), queue (the cause of clusters), now_ms (no finding ends later).
 -- Reads the first and the last hour of each subject and cause alone, by index: how long a node is known makes no difference.
@@ -7,7 +8,7 @@
 --        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, of a GPU that
 --        was well for a day, or of one that had errors only and now can't work (or the other way round).
 WITH span AS (
-    SELECT node_id, '' AS cluster, cause, first_start, last_start
+    SELECT node_id, '' AS cluster, cause, first_start, last_start, 1 AS first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
     CROSS JOIN unnest(%(of_nodes)s::text[]) AS of_node (cause)
     CROSS JOIN LATERAL (
@@ -16,15 +17,19 @@ WITH span AS (
         WHERE entry.node_id = node.node_id AND entry.cause = of_node.cause AND entry.cluster = ''
     ) AS hours
     UNION ALL
-    SELECT node_id, '', %(slowed)s, first_start, last_start
+    SELECT node_id, '', %(slowed)s, first_start, last_start, first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
     CROSS JOIN LATERAL (
         SELECT min(start) AS first_start, max(start) AS last_start
         FROM diagnosis_causeentry AS entry
         WHERE entry.node_id = node.node_id AND entry.cause = %(slowed)s AND entry.high_ms > 0
     ) AS hours
+    CROSS JOIN LATERAL (
+        SELECT bit_or(cells) AS first_cells FROM diagnosis_causeentry AS entry
+        WHERE entry.node_id = node.node_id AND entry.cause = %(slowed)s AND entry.high_ms > 0 AND entry.start = hours.first_start
+    ) AS first
     UNION ALL
-    SELECT NULL, cluster, %(queue)s, first_start, last_start
+    SELECT NULL, cluster, %(queue)s, first_start, last_start, 1
     FROM unnest(%(clusters)s::text[]) AS waiting (cluster)
     CROSS JOIN LATERAL (
         SELECT min(start) AS first_start, max(start) AS last_start
@@ -37,7 +42,13 @@ told AS (
         node_id,
         cluster,
         cause,
-        (extract(epoch FROM first_start) * 1000)::bigint AS first_ms,
+        -- a bit for each of the hour's twelve cells
+        CASE
+            WHEN cause = %(slowed)s THEN
+                extract(epoch FROM date_trunc('hour', first_start, 'UTC'))::bigint * 1000
+                + (position('1' IN reverse(first_cells::int::bit(12)::text)) - 1) * 300000
+            ELSE (extract(epoch FROM first_start) * 1000)::bigint
+        END AS first_ms,
         LEAST((extract(epoch FROM date_trunc('hour', last_start, 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms,
         last_start
     FROM span
