@@ -15,6 +15,11 @@ class Rights:
     speaks_for: str = ""
 
     @property
+    def are_beyond(self) -> bool:
+        """Whether they let it say anything beyond its own node."""
+        return self.may_import or bool(self.speaks_for)
+
+    @property
     def in_words(self) -> str:
         """What they let it do, for people."""
         words = [f"speaks for {self.speaks_for}"] if self.speaks_for else []

@@ -383,6 +383,14 @@ def test_a_channels_secret_is_never_shown_again(admin):
     assert "verysecret" not in text_of(admin.get("/settings/channels"))
 
 
+def test_a_channel_is_added_and_tested_at_once(admin):
+    form = {"kind": "log", "name": "first try", "then": "test"}
+
+    page = text_of(admin.post("/settings/channel", form, follow=True))
+
+    assert "first try was added, and its test was sent: kept here, sent nowhere" in page
+
+
 def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
     response = admin.post(
         "/settings/channel",
@@ -488,7 +496,7 @@ def test_an_admin_gives_a_token_rights_and_takes_them_back(admin):
     token.refresh_from_db()
 
     assert given == (True, "della")
-    assert "speaks for della and imports accounting</summary>" in page
+    assert "speaks for della and imports accounting</div>" in page
     assert (token.may_import, token.speaks_for) == (False, "")
 
 
@@ -508,7 +516,7 @@ def test_a_viewer_sees_rights_and_no_form(viewer):
 
     page = text_of(viewer.get("/settings/agents"))
 
-    assert "reports for its own node only" in page
+    assert page.count("reports for its own node only unless it says more") == 1
     assert "agent-token-rights" not in page
 
 

@@ -54,7 +54,12 @@ def create_channel(asked: Asked) -> Done:
     channel = notify.create_channel(
         kind, name, asked.post, now=asked.now, gets_digest=asked.is_ticked("gets_digest")
     )
-    return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
+    if asked.text("then") != "test":
+        return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
+    result = notify.test_send(channel, asked.now)
+    if result.ok:
+        return Done(f"The channel {channel.name} was added, and its test was sent: {result.text}")
+    return Done(f"The channel {channel.name} was added, but its test did not arrive: {result.text}")
 
 
 def update_channel(asked: Asked) -> Done:
