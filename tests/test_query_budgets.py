@@ -50,7 +50,7 @@ PAGES = {
     "/reports": 10,
     "/budgets": 8,
     "/budgets/fleet": 10,
-    "/explain": 6,
+    "/explain": 7,
     "/search?q=node": 14,
     "/status": 19,  # how long batches wait, of how many nodes
     "/agents": 7,

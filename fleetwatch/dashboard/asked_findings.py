@@ -44,7 +44,7 @@ def scope_of_findings(filters: Mapping[str, str]) -> Scope:
     named = {name: value for name, value in filters.items() if name in SUBJECTS}
     scope = scope_of(named)
     job = filters.get("job") or None
-    return replace(scope, job=job, states=None, kind=None, cluster=None)
+    return replace(scope, job=job, states=None, shown=None, kind=None, cluster=None)
 
 
 def _asked(request: HttpRequest) -> dict[str, str]:

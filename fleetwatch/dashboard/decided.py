@@ -13,6 +13,7 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
+from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.ledger.explain import Stretch
 
 # a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
@@ -78,7 +79,7 @@ class _Worded:
     def decided_by(self) -> tuple[object, ...]:
         """What is the same of stretches that one rule decided."""
         words = tuple(parts[::2] for parts in self.sentences)
-        states = frozenset(part.state for part in self.stretch.parts)
+        states = frozenset(map(shown_state, self.stretch.parts))
         return words, states, self.stretch.values is None
 
 
@@ -105,7 +106,7 @@ def _line(rows: Sequence[Sequence[_Worded]]) -> Decided:
     parts: dict[str, int] = defaultdict(int)
     for stretch in whole:
         for part in stretch.parts:
-            parts[part.state] += part.gpu_ms
+            parts[shown_state(part)] += part.gpu_ms
     return Decided(
         start_ms=whole[0].start_ms,
         end_ms=whole[-1].end_ms,

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import ALLOCATED_STATES, Totals
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import PARTS, STATES
 
 OBSERVED = tuple(state for state in STATES if state != "unobserved")
 AVAILABLE = tuple(state for state in OBSERVED if state != "unavailable")
@@ -51,7 +51,8 @@ def _step(totals: Totals, label: str, meaning: str, states: Collection[str]) -> 
     if states == USEFUL:
         gpu_ms -= totals.busy_only_ms
         cost_usd -= totals.busy_only_usd
-    named = "" if states == STATES else ",".join(states)
+    parts = [part for part, whole in PARTS.items() if whole in states and states != USEFUL]
+    named = "" if states == STATES else ",".join([*states, *parts])
     return Step(
         label, meaning, named, gpu_ms, cost_usd, f"{100 * gpu_ms / totals.capacity_ms:.2f}%"
     )

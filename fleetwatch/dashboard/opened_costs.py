@@ -5,8 +5,6 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from fleetwatch.ledger.policy import STATES
-
 # by what a line's own costs are shown; a job has a page of its own
 OPENED_BY = {
     "team": "user",
@@ -29,6 +27,4 @@ def opened_by(
         return {}
     kept = {**filters, "group_by": OPENED_BY[group_by]}
     start = reverse("costs")
-    # what is a part of a state has no filter
-    named = [key for key in keys if key and (group_by != "state" or key in STATES)]
-    return {key: f"{start}?{urlencode(kept | {group_by: key})}" for key in named}
+    return {key: f"{start}?{urlencode(kept | {group_by: key})}" for key in keys if key}

@@ -4,7 +4,8 @@ name leads to the new one.
 Files and fragments, on which nothing can be said, refuse it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.shortcuts import redirect
 from fleetwatch.dashboard.choices import chosen, chosen_several
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.parameter_names import repeated, unknown
 
@@ -103,8 +104,16 @@ def filters_of(request: HttpRequest) -> dict[str, str]:
 def scope_of(filters: Mapping[str, str]) -> Scope:
     """The figures that these filters ask for."""
     named = {name: value for name, value in filters.items() if name != "state"}
-    states = tuple(filters["state"].split(",")) if filters.get("state") else None
-    return Scope(**named, states=states)  # type: ignore[arg-type]
+    scope = Scope(**named)  # type: ignore[arg-type]
+    return in_states(scope, filters["state"].split(",")) if filters.get("state") else scope
+
+
+def in_states(scope: Scope, shown: Sequence[str]) -> Scope:
+    """The figures of these states alone, as pages show them; what no state narrows, of none."""
+    if not shown:
+        return replace(scope, states=None, shown=None)
+    states = tuple(dict.fromkeys(PARTS.get(state, state) for state in shown))
+    return replace(scope, states=states, shown=tuple(shown))
 
 
 def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
@@ -112,7 +121,7 @@ def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
     not is said on the page, and narrows nothing.
     """
     filters = filters_of(request)
-    if not chosen_several(request, "state", STATES):
+    if not chosen_several(request, "state", SHOWN_STATES):
         filters.pop("state", None)
     if not chosen(request, "kind", Job.Kind.values):
         filters.pop("kind", None)

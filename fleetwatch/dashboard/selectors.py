@@ -21,7 +21,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import PARTS, STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
@@ -32,7 +32,6 @@ MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement("dashboard/sql/stretches.sql")
 _PARTS = read_statement("dashboard/sql/state_parts.sql")
-PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
 _PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *PARTS)], dtype=np.int64)
 # a run in stretches.sql, and a row of state_parts.sql
 _RUN = np.dtype(

@@ -134,7 +134,7 @@ def _by_cause(
 
 
 def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:
-    return replace(scope, states=states, is_allocated=None)
+    return replace(scope, states=states, shown=None, is_allocated=None)
 
 
 def findings(

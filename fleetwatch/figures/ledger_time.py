@@ -59,9 +59,14 @@ class LedgerTime:
 
     def chosen(self, spans: Spans[Kind], limits: Limits) -> list[Bools]:
         states = limits["states"]
-        if states is None:
+        shown = limits["shown"]
+        if states is None and shown is None:
             return []
-        return [np.array([kind.state in states for kind in KINDS])[spans.label]]
+        wanted = [
+            (states is None or kind.state in states) and (shown is None or kind.shown in shown)
+            for kind in KINDS
+        ]
+        return [np.array(wanted)[spans.label]]
 
 
 def _by_hour(spans: Spans[Kind], asked: Asked) -> Spans[Kind]:

@@ -20,7 +20,8 @@ HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether any
 # groups and limits that ask which job it was
 OF_HOLDERS = {"job", "user", *OWNERS, "seen", "job_id", "job_ids", *HELD}
 NAMES = (
-    *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids", "states"),
+    *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids"),
+    *("states", "shown"),
     *HELD,
 )
 FEW_JOBS = 20
@@ -60,6 +61,7 @@ def _of_time(scope: Scope) -> Limits:
     """What is asked of the time itself, and of what its jobs are."""
     return {
         "states": None if scope.states is None else list(scope.states),
+        "shown": scope.shown,
         "is_allocated": scope.is_allocated,
         "job_ids": _jobs(scope),
     }

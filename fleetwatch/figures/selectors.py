@@ -323,9 +323,12 @@ def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: i
     The parts are jobs (key "": what no job held); of one job, and of what none held, GPUs.
     """
     parts_by = "job" if scope.job is None else "gpu"
-    seen = look(interval, parts_by, scope=scope)
+    seen = look(interval, parts_by, "gpu_model", scope=scope)
     parts = seen.ranked(parts_by, size, sort=ranking.COST, start=start)
-    return Traced(parts.totals, terms(everything(seen.columns)), parts_by, parts)
+    cells = by_groups(seen.columns, "gpu_model")
+    models = seen.lines("gpu_model", [number for (number,) in cells])
+    by_model = ((models[number][1], of_model) for (number,), of_model in cells.items())
+    return Traced(parts.totals, terms(by_model), parts_by, parts)
 
 
 def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[int, Decimal]]]:

@@ -15,6 +15,8 @@ from fleetwatch.ledger.policy import STATES, TIERS
 
 # what "wasted" means without a word beside it (docs/ledger.md)
 HEADLINE_TIERS = ("certain", "probable")
+# of which time can be that at all; of all others "$0.00 wasted" would be no finding
+HEADLINE_STATES = frozenset(("stalled", "idle", "orphaned"))
 # what only a held GPU can be
 ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")
 ZERO = Decimal(0)
@@ -126,11 +128,6 @@ class Totals:
     def shown_cost(self) -> dict[str, Decimal]:
         """Their dollars."""
         return apart(self.cost_by_state, self.busy_only_usd, self.waiting_usd)
-
-    @property
-    def has_apart(self) -> bool:
-        """Whether some of the dollars are of a state that is shown apart from its own."""
-        return bool(self.busy_only_usd or self.waiting_usd)
 
     @property
     def useful_share_of_observed(self) -> float | None:
@@ -283,6 +280,7 @@ class Scope:
     cluster: str | None = None  # of the job
     label: str | None = None  # of the job: "name=value", or a name that has any value
     states: tuple[str, ...] | None = None  # time in these states alone
+    shown: tuple[str, ...] | None = None  # and what people see as one of these (SHOWN_STATES)
     is_allocated: bool | None = None  # time that a job held, or that none did
 
 

@@ -27,6 +27,7 @@ SHOWN_STATES = (
     "useful", "unverified", "underused", "stalled", "waiting",
     "idle", "starting", "orphaned", "free", "unavailable", "unobserved",
 )  # fmt: skip
+PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
 TIERS = ("certain", "probable", "potential")
 KINDS = ("gap", "within", "spinning", "cold", "held", "interactive")
 CONDITIONS = ("quiet", "spinning", "active", "free", "orphaned", "unavailable", "unobserved")

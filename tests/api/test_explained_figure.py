@@ -137,19 +137,19 @@ def test_a_stranger_gets_401(fleet):
     assert Client().get(f"/api/v1/explain/figure?{PERIOD}").status_code == 401
 
 
-def test_one_state_and_rate_is_one_term_whoever_has_the_rate():
-    for model in ("H100 SXM", "H200"):
-        an_entry(
-            on := a_gpu(model=model),
-            start=hour(0),
-            gpu_ms=MINUTE,
-            efficiency_source="none" if model == "H200" else "sensors",
-        )
-        a_rate("3.60", gpu=on, valid_from=hour(-len(model)))
+def test_a_model_state_and_rate_is_one_term_whoever_has_the_rate():
+    for model, source in (("H100 SXM", "sensors"), ("H200", "none")):
+        gpus = [a_gpu(model=model), a_gpu(model=model)]
+        for gpu in gpus:
+            an_entry(gpu, start=hour(0), gpu_ms=MINUTE, efficiency_source=source)
+        a_rate("3.60", gpu=gpus[0], valid_from=hour(-len(model)))
 
-    [term] = costs.traced(Interval(hour(0), hour(1)), size=1).terms
+    terms = costs.traced(Interval(hour(0), hour(1)), size=1).terms
 
-    assert (term.gpu_ms, term.usd) == (2 * MINUTE, Decimal("0.12"))
+    assert [(term.shown, term.gpu_model, term.gpu_ms, term.usd) for term in terms] == [
+        ("useful", "H100 SXM", 2 * MINUTE, Decimal("0.12")),
+        ("unverified", "H200", 2 * MINUTE, Decimal("0.12")),
+    ]
 
 
 def test_terms_sum_to_the_figure_where_it_lies_between_two_micro_dollars(api):

@@ -71,7 +71,7 @@ def small(_small, admin):
         (
             "/explain?state=busy",
             "/explain",
-            "There is no `state` 'busy'; there are useful, underused,",
+            "There is no `state` 'busy'; there are useful, unverified,",
         ),
         (
             "/explain?gpu=GPU-node-001-0&state=busy",

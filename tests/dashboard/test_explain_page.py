@@ -132,7 +132,10 @@ def test_figures_lead_to_what_they_are_made_of(reader, gpu):
 
 @pytest.mark.parametrize(
     ("step", "figure", "beside"),
-    [("useful", "$5.00", "$7.00 with $2.00 busy, unverified"), ("useful,underused", "$9.00", None)],
+    [
+        ("useful", "$5.00", "useful time alone; without what is busy, unverified"),
+        ("useful,underused,unverified", "$9.00", "useful, underused, busy, unverified time alone"),
+    ],
 )
 def test_the_page_that_a_figure_opens_shows_that_figure(admin, step, figure, beside):
     factories.rate("2.00")

@@ -21,14 +21,13 @@ from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import data_age as data_ages
-from fleetwatch.dashboard import numbers, threshold_words, words
+from fleetwatch.dashboard import numbers, shown_states, threshold_words, words
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.figures.state_spans import Kind
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
@@ -231,7 +230,7 @@ def process_trouble(state: str) -> str:
 @register.filter
 def shown_state(entry: Entry | Adjustment) -> str:
     """The entry's state as pages tell it: "busy, unverified" and "waiting" apart from their own."""
-    return Kind(entry.state, entry.tier, entry.efficiency_source == "none").shown
+    return shown_states.shown_state(entry)
 
 
 @register.filter

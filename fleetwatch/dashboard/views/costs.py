@@ -21,7 +21,9 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused,
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
+from fleetwatch.figures.totals import HEADLINE_STATES
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.explored import Explored, explored, table
 from fleetwatch.reports.exports.files import to_csv, to_xlsx
@@ -37,8 +39,9 @@ GROUPS = {
     "gpu_model": "GPU model",
     "state": "State",
 }
-# of which more is worse and less better; of the total, which has no key, too
-JUDGED_STATES = frozenset({"stalled", "idle", "orphaned", "underused", ""})
+# of which more is worse and less better
+JUDGED_STATES = HEADLINE_STATES | {"underused"}
+TOTAL = frozenset(("",))  # the key of the line that has none
 MAX_LINES = 200
 FILES: dict[str, tuple[Callable[[Table], str | bytes], str]] = {
     "csv": (lambda sheet: to_csv(sheet.columns, sheet.rows), CSV),
@@ -65,8 +68,7 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         "seen": seen,
         "lines": ordered(seen.lines, sort),
         "opened": _opened(request, group_by, seen.lines, filters, period),
-        **_coloured(seen.lines, group_by),
-        "owners": _owners(seen),
+        **_of_lines(seen, filters.get("state", "")),
         "sort": sort,
         "filters": filters,
         "files": [(form, reverse("costs_file", args=[form])) for form in FILES],
@@ -92,10 +94,31 @@ def _opened(
     return {key: f"{address}&{period.timeframe.query}" for key, address in addresses.items()}
 
 
-def _coloured(lines: Sequence[Compared], group_by: str) -> Context:
-    """The colours of lines, and of which ones more or less cost is coloured (None: of all)."""
-    judged = JUDGED_STATES if group_by == "state" else None
-    return {"colours": _colours(lines, group_by), "judged": judged}
+def _of_lines(seen: Explored, narrowed_to: str) -> Context:
+    """What lines are shown with, by key."""
+    return {
+        "colours": _colours(seen.lines, seen.group_by),
+        "owners": _owners(seen),
+        **_of_states(seen.group_by, narrowed_to),
+    }
+
+
+def _of_states(group_by: str, narrowed_to: str) -> Context:
+    """The keys of lines of which more or less cost is coloured (`judged`) and of those that can be
+    wasted; None: of all.
+    """
+    states = frozenset(narrowed_to.split(",")) if narrowed_to else frozenset(SHOWN_STATES)
+    return {
+        "judged": _lines_of(JUDGED_STATES & states, group_by),
+        "wasted_lines": _lines_of(HEADLINE_STATES & states, group_by),
+    }
+
+
+def _lines_of(states: frozenset[str], group_by: str) -> frozenset[str] | None:
+    """The keys of lines with time in these states, the total's too; None: of all lines."""
+    if group_by == "state" or not states:
+        return states and states | TOTAL
+    return None
 
 
 def _colours(lines: Sequence[Compared], group_by: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -15,19 +16,23 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
 from fleetwatch.dashboard.choices import chosen_several
 from fleetwatch.dashboard.decided import by_rule
-from fleetwatch.dashboard.parameters import PERIOD, takes
+from fleetwatch.dashboard.parameters import PERIOD, in_states, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.dashboard.shown_states import shown_state
+from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
-from fleetwatch.figures.totals import UNALLOCATED, Scope
+from fleetwatch.figures.totals import HEADLINE_STATES, UNALLOCATED, Scope, Totals
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger import explain
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.models import Adjustment, Entry
+from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import printed
 
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 40
@@ -62,22 +67,57 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     named: dict[str, Any] = {name: request.GET[name] for name in SUBJECTS if name in request.GET}
     states = _states(request)
-    scope = Scope(**named, states=states)
-    figure = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
+    figure = costs.traced(period.interval, scope=in_states(Scope(**named), states), size=MAX_PARTS)
     context = {
         "figure": figure,
-        "headline_usd": _headline_usd(figure, states),
+        **_printed(figure),
+        "apart": [part for part, whole in PARTS.items() if states == (whole,)],
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
         "states": states,
+        "may_be_wasted": not states or not HEADLINE_STATES.isdisjoint(states),
         **_parts(figure, named | _named_states(states), period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
 
 
-def _headline_usd(figure: Traced, states: tuple[str, ...] | None) -> Decimal:
-    """What the page that led here says: a state alone is told without what is apart from it."""
-    totals = figure.totals
-    return totals.shown_cost[states[0]] if states and len(states) == 1 else totals.cost_usd
+def _printed(figure: Traced) -> Context:
+    """Terms and parts with their hundredths of GPU-hours and cents, as both sum to the figure."""
+    total = _amounts(figure.totals)
+    usd = [term.usd or Decimal(0) for term in figure.terms]
+    gpu_ms = [term.gpu_ms for term in figure.terms]
+    rest = figure.parts.after
+    parts = [group.totals for group in figure.parts.groups] + [rest.totals][: rest.groups]
+    rows = list(zip(*_columns(parts, total), strict=True))
+    return {
+        "total": total,
+        "terms": list(zip(figure.terms, *_apportioned(gpu_ms, usd, total), strict=True)),
+        "parts": list(zip(figure.parts.groups, rows, strict=False)),
+        "rest": rows[-1] if rest.groups else None,
+    }
+
+
+def _amounts(totals: Totals) -> dict[str, Decimal]:
+    """What is printed of a total."""
+    return {
+        "gpu_hours": pricing.usd(printed.hours(totals.capacity_ms), pricing.CENT),
+        "cost_usd": pricing.usd(totals.cost_usd, pricing.CENT),
+        "wasted_usd": pricing.usd(totals.wasted_usd, pricing.CENT),
+    }
+
+
+def _columns(rows: Sequence[Totals], total: dict[str, Decimal]) -> Iterator[list[Decimal]]:
+    """What rows print of GPU-hours, cost and waste: each column sums to the total's."""
+    yield from _apportioned(
+        [row.capacity_ms for row in rows], [row.cost_usd for row in rows], total
+    )
+    yield printed.apportioned([row.wasted_usd for row in rows], total["wasted_usd"])
+
+
+def _apportioned(
+    gpu_ms: Sequence[int], usd: Sequence[Decimal], total: dict[str, Decimal]
+) -> Iterator[list[Decimal]]:
+    yield printed.apportioned(list(map(printed.hours, gpu_ms)), total["gpu_hours"])
+    yield printed.apportioned(usd, total["cost_usd"])
 
 
 def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context:
@@ -92,12 +132,17 @@ def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context
     return {"owners": {}, "further": urlencode(kept), "leads_on": _is_explained(job)}
 
 
-def _states(request: HttpRequest) -> tuple[str, ...] | None:
-    """Those that are asked for; None = all."""
-    return chosen_several(request, "state", STATES) or None
+def _states(request: HttpRequest) -> tuple[str, ...]:
+    """Those that are asked for, as pages show them; () = all."""
+    return chosen_several(request, "state", SHOWN_STATES)
 
 
-def _named_states(states: tuple[str, ...] | None) -> dict[str, str]:
+def _of_ledger(shown: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The ledger's states that these are, or are parts of; None = all."""
+    return in_states(Scope(), shown).states
+
+
+def _named_states(states: tuple[str, ...]) -> dict[str, str]:
     """As an address names them."""
     return {"state": ",".join(states)} if states else {}
 
@@ -130,16 +175,16 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     states = _states(request)
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
-    which: dict[str, Any] = {"job_id": holder, "states": states}
+    which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
     interval = explain.newest(gpu, period.interval, **which)
     context = {
         "gpu": gpu,
         "job": job,
         "is_nobody": holder == explain.NOBODY,
         "states": states,
-        "every_state": STATES,
+        "every_state": SHOWN_STATES,
         **_shown(request, period, interval),
-        **_behind(gpu, interval, which),
+        **_behind(gpu, interval, which, states),
     }
     name = "_explain.html" if request.headers.get("HX-Request") else "explain.html"
     return page(request, period, f"dashboard/{name}", "fleet", context)
@@ -162,17 +207,31 @@ def _is_explained(job: Job | None) -> bool:
     return sight() is None if job is None else attribution.seen_spans(job) is None
 
 
-def _behind(gpu: GPU, interval: Interval, which: dict[str, Any]) -> Context:
+def _behind(gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[str, ...]) -> Context:
     """Entries of the ledger with their dollars, and of the windows behind them the first rules that
-    decided them, each with the job that held the GPU.
+    decided them, each with the job that held the GPU; `shown`: of these states alone, () = of all.
     """
-    lines = priced(explain.rows(gpu, interval, **which))
-    decided = by_rule(explain.stretches(gpu, interval, **which))
+    states = frozenset(shown or SHOWN_STATES)
+    entries = explain.rows(gpu, interval, **which)
+    stretches = explain.stretches(gpu, interval, **which)
+    decided = by_rule(
+        each for each in stretches if not states.isdisjoint(map(shown_state, each.parts))
+    )
     jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
     return {
-        "lines": lines,
-        "total_usd": sum(line.usd for line in lines if line.usd is not None),
-        "unpriced": any(line.usd is None for line in lines),
+        **_priced([entry for entry in entries if shown_state(entry) in states]),
         "windows": [(each, jobs.get(each.job_id)) for each in decided[:MAX_RULES]],
         "left_off": max(0, len(decided) - MAX_RULES),
+    }
+
+
+def _priced(entries: Sequence[Entry | Adjustment]) -> Context:
+    """The entries with their rates and the cents that sum to the total's."""
+    lines = priced(entries)
+    usd = [line.usd or Decimal(0) for line in lines]
+    return {
+        "lines": list(zip(lines, pricing.lines(usd, pricing.CENT), strict=True)),
+        "total_usd": pricing.exact_sum(usd),
+        "total_ms": sum(line.row.gpu_ms for line in lines),
+        "unpriced": any(line.usd is None for line in lines),
     }

@@ -21,7 +21,7 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Look
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import clusters
-from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.policy import SHOWN_STATES
 
 MAX_OPTIONS = 500
 MAX_LISTED = 30  # of a list that one reads; a longer one is typed into
@@ -95,7 +95,7 @@ def _clusters() -> list[Option]:
 
 
 _OPTIONS: dict[str, Callable[[], list[Option]]] = {
-    "state": partial(_named, {name: words.BY_NAME[name].label for name in STATES}),
+    "state": partial(_named, {name: words.BY_NAME[name].label for name in SHOWN_STATES}),
     "kind": partial(_named, dict(Job.Kind.choices)),
     "cluster": _clusters,
     "cause": _causes,

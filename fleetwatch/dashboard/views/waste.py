@@ -20,6 +20,7 @@ from fleetwatch.dashboard.parameters import (
     PERIOD,
     SUBJECTS,
     filtered,
+    in_states,
     refused,
     takes_only,
 )
@@ -79,7 +80,7 @@ def _filtered(request: HttpRequest, group_by: str) -> tuple[Scope, dict[str, str
     scope, filters = filtered(request)
     if group_by == "cause" and filters.pop("state", ""):
         messages.error(request, f"{NO_STATE} What you see is not narrowed by it.")
-        return replace(scope, states=None), filters
+        return in_states(scope, ()), filters
     return scope, filters
 
 
@@ -107,7 +108,7 @@ def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Cont
         "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
         "energy": energy(
             period.interval,
-            scope=replace(scope, states=IDLE_OR_STALLED),
+            scope=replace(scope, states=IDLE_OR_STALLED, shown=None),
             by_node=seen.within(IDLE_OR_STALLED).by("node"),
         ),
     }
