@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import fleet_days
 from fleetwatch.costs.models import DayHours, SummedDay
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.cells import by_groups
@@ -29,7 +30,8 @@ SETTLED = timedelta(minutes=10)
 RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 Groups = tuple[str, ...]  # of figures.selectors.GROUPS
-Wrong = tuple[Any, ...]  # name of a node, start of a day, milliseconds
+Wrong = tuple[Any, ...]  # name of a node or EVERY_NODE, start of a day, milliseconds
+EVERY_NODE = "every node"
 LOCK = "costs.sum_days"  # of tasks the turn, of whoever writes sums the lock that he waits for
 
 _UNSUMMED = read_statement("costs/sql/unsummed_days.sql")
@@ -38,7 +40,8 @@ _WRONG_HOURS = read_statement("costs/sql/wrong_hours.sql")
 
 
 def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:
-    """How many days of nodes were summed (at most `limit`, the newest first).
+    """How many days of nodes were summed (at most `limit`, the newest first), and then how many of
+    the whole fleet.
 
     Looks from `since` on; None: from the first entry. Safe twice, beside another run and beside
     posting: a day whose entries change meanwhile is found again.
@@ -47,26 +50,37 @@ def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dic
     until = floor_hour(now - SETTLED)
     start = since or Entry.objects.aggregate(first=Min("start"))["first"]
     if start is None or start >= until:
-        return {"days": 0}
+        return {"days": 0, "fleet_days": 0}
     while days := _unsummed(Interval(start, until), min(NODE_DAYS_PER_STATEMENT, limit - summed)):
         _sum(days)
         summed += len(days)
-    return {"days": summed}
+    return {"days": summed, "fleet_days": _sum_fleet(Interval(start, until))}
+
+
+def _sum_fleet(interval: Interval) -> int:
+    """How many days of the fleet were summed, of those of which all nodes' are."""
+    days = fleet_days.unsummed(interval)
+    summed = [day for day in days if not _unsummed(day, 1)]
+    for day in summed:
+        fleet_days.sum_day(day)
+    return len(summed)
 
 
 def refresh(now: datetime, limit: int) -> dict[str, int]:
     """As sum_days(), from the first entry on; what the ledger no longer has is forgotten."""
     horizon = retention.horizon(now)
     DayHours.objects.filter(start__lt=horizon).delete()
+    fleet_days.forget_before(horizon)
     forgotten, _ = SummedDay.objects.filter(start__lt=horizon).delete()
     return {"forgotten": forgotten} | sum_days(now, limit)
 
 
 def wrong_sums(interval: Interval) -> list[Wrong]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as
-    current and is not that of its entries.
+    current and is not that of its entries; of a sum of the fleet EVERY_NODE.
     """
-    spans = [wrong for day in boundaries.days(interval, zone()) for wrong in _wrong_spans(day)]
+    days = boundaries.days(interval, zone())
+    spans = [wrong for day in days for wrong in (*_wrong_spans(day), *_wrong_of_fleet(day))]
     hours = execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
     return [*spans, *hours]
 
@@ -80,13 +94,19 @@ def _wrong_spans(day: Interval) -> list[Wrong]:
     return sorted((node.name, day.start, off_ms[node.pk]) for node in wrong)
 
 
+def _wrong_of_fleet(day: Interval) -> list[Wrong]:
+    """Of the sums of the fleet, of holders and of all of them, what is off most."""
+    off_ms = max(_off_ms(day, groups).total() for groups in (("job",), ("gpu_model",)))
+    return [(EVERY_NODE, day.start, off_ms)] if off_ms else []
+
+
 def _off_ms(day: Interval, groups: Groups) -> Counter[int]:
-    """By node how far its sums of these groups, node first, are from its entries."""
+    """By the first of these groups how far its sums are from its entries."""
     differences = _by_group(day, groups, with_sums=True)
     differences.subtract(_by_group(day, groups, with_sums=False))
     off_ms: Counter[int] = Counter()
-    for (node_id, *_), gpu_ms in differences.items():
-        off_ms[node_id] += abs(gpu_ms)
+    for (key, *_), gpu_ms in differences.items():
+        off_ms[key] += abs(gpu_ms)
     return off_ms
 
 

@@ -323,6 +323,32 @@ class SummedDay(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["node", "start"], name="one_sum_per_node_and_day")
         ]
+        # read by: figures of the fleet, for the days of which there is no FleetDay
+        indexes = [models.Index(fields=["start"], name="summed_day_by_start")]
+
+
+class FleetDay(models.Model):
+    """A day of GPU time and energy of all nodes together (fleet_days.py): what a figure of the
+    fleet reads that names no node and no GPU.
+
+    It counts only while the nodes' entries are those that it was summed from, and the GPUs that it
+    puts together have one price and model.
+    """
+
+    start = models.DateTimeField(unique=True, help_text="the organisation's midnight")
+    until = models.DateTimeField(help_text="and the next one")
+    version = models.BigIntegerField(
+        help_text="ledger.NodeDay's of all nodes and UTC days that it touches, together"
+    )
+    last_gpu_id = models.BigIntegerField(help_text="the newest GPU there was")
+    alike = models.CharField(
+        max_length=32, help_text="digest of which GPUs up to that one have one price and model"
+    )
+    job_spans = models.BinaryField(
+        help_text="zstd of spans as state_spans.py has them: of each group of GPUs (under its first"
+        " one), holder and kind of time"
+    )
+    total_spans = models.BinaryField(help_text="the same of all holders together, under none")
 
 
 class DayHours(models.Model):

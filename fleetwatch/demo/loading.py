@@ -38,7 +38,7 @@ ITS_OWN = {
         *("Entry", "ClosedMonth", "Adjustment", "Run", "IdlePower", "NodeDay", "StateDay"),
         *("HourCells", "Posted"),
     },
-    "costs": {"Commitment", "NodePlace", "SummedDay", "DayHours", "Attribution"},
+    "costs": {"Commitment", "NodePlace", "SummedDay", "FleetDay", "DayHours", "Attribution"},
     "budgets": {"Budget", "SpendDay", "Outlook", "Anomaly"},
     "diagnosis": {
         *("NodeCells", "DiagnosedDay", "CauseEntry", "CapacityEntry", "Finding", "Said", "Fix"),

@@ -46,13 +46,23 @@ class Asked:
         return bool(self.facts & {"gpu", "gpu_ids"})
 
     @property
+    def of_nodes(self) -> bool:
+        """Whether nodes are told apart; else time may be of any."""
+        return bool(self.facts & {"node", "node_id"})
+
+    @property
     def of_jobs(self) -> bool:
         """Whether holders are told apart; else all time may be nobody's."""
         return bool(self.facts & OF_HOLDERS)
 
+    @property
+    def days(self) -> list[Interval]:
+        """The zone's whole days that are touched."""
+        return boundaries.days(self.eras.whole, self.zone)
+
     def within(self, interval: Interval) -> dict[str, Any]:
         """The parameters of a statement that reads whole cuts."""
-        days = boundaries.days(self.eras.whole, self.zone)
+        days = self.days
         return {
             "moments": self.eras.moments,
             "moved": self.eras.moved,

@@ -1,6 +1,7 @@
 """The ledger's time by state: the vocabulary of costs.
 
-Sums of days are read where they are as new as their entries, entries elsewhere.
+Sums of days are read where they are as new as their entries, of the fleet or else of nodes, and
+entries elsewhere.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from fleetwatch.figures import edges
+from fleetwatch.figures import edges, fleet_sums
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.packed_spans import Bools, Ints, Spans, unpacked
@@ -23,15 +24,19 @@ _NODES, _SPANS, _HOURS = (
     read_statement(f"figures/sql/{name}.sql") for name in ("nodes_of", "spans", "hours")
 )
 
+_NO_NODE = 0  # ids begin with 1
 _DATABASE_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTime:
-    """Spans of states; without sums of days from entries alone."""
+    """Spans of states; without sums of the fleet's days from those of nodes, and without these from
+    entries alone.
+    """
 
     with_sums: bool = True
+    with_fleet_days: bool = True
 
     def limits(self, limits: Limits) -> Limits:
         return limits
@@ -49,7 +54,31 @@ class LedgerTime:
         wanted = asked.within(interval) | {"states": asked.limits["states"]}
         if asked.step == "hour":  # of which sums of days know nothing
             return _by_hour(unpacked(fetched(_HOURS, wanted), CUT_RECORD, KINDS), asked)
-        return unpacked(fetched(_SPANS, wanted | {"use_sums": self.with_sums}), RECORD, KINDS)
+        of_fleet = self._fleet_days(interval, asked)
+        rest = [day for day in asked.days if day.start not in of_fleet]
+        wanted |= {
+            "use_sums": self.with_sums,
+            "day_starts": [day.start for day in rest],
+            "day_ends": [day.end for day in rest],
+        }
+        rows = [
+            (_NO_NODE, *asked.step_and_era(start), None, spans) for start, spans in of_fleet.items()
+        ]
+        return unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
+
+    def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, bytes]:
+        """The packed spans of whole days of the interval, by their start; none where nodes or GPUs
+        are told apart.
+        """
+        are_asked = self.with_sums and self.with_fleet_days and asked.is_of_fleet
+        if not are_asked or asked.of_gpus or asked.of_nodes:
+            return {}
+        days = [
+            day
+            for day in asked.days
+            if interval.start <= day.start and day.end <= interval.end and asked.eras.is_one(day)
+        ]
+        return fleet_sums.current(days, of_jobs=asked.of_jobs) if days else {}
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
         spans = edges.parts(ends, asked.node_ids)

@@ -2,7 +2,7 @@
 and what of it is looked at.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, numbered
+from fleetwatch.figures.price_rows import every_price, prices_of
 from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
 from fleetwatch.figures.scopes import HELD, OWNED, Limits, Seen
 from fleetwatch.figures.totals import NOBODY, OWNERS, Line, without
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_MOMENTS, _HOLDERS, _PRICES, _MACHINES = (
-    read_statement(f"figures/sql/{name}.sql")
-    for name in ("moments", "holders", "prices", "machines")
+_MOMENTS, _HOLDERS, _MACHINES = (
+    read_statement(f"figures/sql/{name}.sql") for name in ("moments", "holders", "machines")
 )
 Row = tuple[Any, ...]
 
@@ -63,6 +62,11 @@ class Eras:
     moments: list[datetime]
     moved: list[int | None]  # the node whose price may change at the moment; None = any
     starts: list[datetime]  # where each begins: the period does, and at each moment another
+
+    def is_one(self, day: Interval) -> bool:
+        """Whether nobody's price may change within the day."""
+        at = bisect_right(self.starts, day.start)
+        return at == len(self.starts) or self.starts[at] >= day.end
 
     def during(self, valid_from: datetime | None, valid_to: datetime | None) -> slice:
         """Those in which what is valid over that span holds."""
@@ -168,7 +172,7 @@ def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool)
     """
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
-    prices = _every_price() if is_of_fleet else fetched(_PRICES, {"gpu_ids": gpus})
+    prices = every_price() if is_of_fleet else prices_of(gpus)
     holders = _holders(jobs, asked)
     return PricedSpans(
         spans,
@@ -180,11 +184,6 @@ def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool)
         [Holder(), *(Holder(*row[:-3]) for row in holders)],
         _places(holders, jobs, eras, spans.era, job),
     )
-
-
-@read_once
-def _every_price() -> Sequence[Row]:
-    return fetched(_PRICES, {"gpu_ids": None})
 
 
 def _places(rows: Sequence[Row], every: Ints, eras: Eras, era: Ints, at: Ints) -> Ints:

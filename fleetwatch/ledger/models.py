@@ -221,11 +221,19 @@ class NodeDay(models.Model):
         size=HOURS,
         help_text="one number per UTC hour; it only ever grows",
     )
+    version = models.GeneratedField(
+        expression=Func(F("versions"), function="ledger_version"),
+        output_field=models.BigIntegerField(),
+        db_persist=True,
+        help_text="all of them together: one number that grows with each",
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["node", "day"], name="one_row_per_node_and_day")
         ]
+        # read by: sums of the fleet's days, which ask all nodes whether they are as new
+        indexes = [models.Index(fields=["day"], include=["version"], name="node_day_by_day")]
 
 
 class StateDay(models.Model):

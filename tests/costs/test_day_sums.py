@@ -84,7 +84,7 @@ def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind_and_fewer
             counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY + hour * HOUR, energy_j=10.0)
     counted(dear, "useful", HOUR_MS, job=other, start=MONDAY, energy_j=10.0)
 
-    assert sum_days(LATER, 100) == {"days": 1}
+    assert sum_days(LATER, 100)["days"] == 1
 
     assert [KINDS[kind] for kind in kept().label] == [("useful", "", False)] * 4
     assert told_as("spans") == [
@@ -104,7 +104,7 @@ def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind_and_fewer
     with pytest.raises(ValueError, match="read by gpu"):
         selectors.look(WEEK, "job").gpus("job")
     assert is_read_from_sums()
-    assert sum_days(LATER, 100) == {"days": 0}
+    assert sum_days(LATER, 100)["days"] == 0
 
 
 @pytest.mark.parametrize("lacking", [("total_spans",), ("total_spans", "alike_spans")])
@@ -114,7 +114,7 @@ def test_a_day_that_was_summed_of_each_gpu_or_holder_alone_is_read_so_and_summed
     SummedDay.objects.update(**dict.fromkeys(lacking))
 
     assert is_read_from_sums()
-    assert sum_days(LATER, 100) == {"days": 1}
+    assert sum_days(LATER, 100)["days"] == 1
     assert [kept(form).figures["gpu_ms"].tolist() for form in lacking] == [[HOUR_MS]] * len(lacking)
 
 
@@ -335,7 +335,7 @@ def test_what_the_ledger_no_longer_has_is_forgotten(settings):
     refresh(LATER, 100)
     settings.LEDGER_RETENTION_DAYS = 30
 
-    assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1}
+    assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1, "fleet_days": 23}
 
 
 def test_a_day_that_goes_in_part_is_read_from_what_is_left_of_it(settings):

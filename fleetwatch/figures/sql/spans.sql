@@ -1,7 +1,7 @@
 -- One row: GPU time of a node's day between two moments, packed as packed_spans.py reads it: of each GPU, holder and kind, which may be
 --      there several times.
--- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches); use_sums (whether
---      sums of days can answer); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
+-- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches, less those that are
+--      known already); use_sums (whether sums of days can answer); moments, moved (moments.sql: arrays of one length); eras (its moments, each once);
 --      steps (starts of days, or none: in which of them a row lies, from 0 on);
 --      what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job or GPU these are few), gpu_ids, job_id, states
 --      (of entries; sums of days are read with all of theirs); of_gpus (whether GPUs are told apart: of days that are summed, else those of
@@ -22,8 +22,8 @@ current_day AS MATERIALIZED (
     ) AS alike ON alike.node_id = current_sum.node_id AND alike.digest = current_sum.alike
     WHERE %(use_sums)s::boolean
       AND (%(node_ids)s::bigint[] IS NULL OR current_sum.node_id = ANY(%(node_ids)s::bigint[]))
+      AND current_sum.start = ANY(%(day_starts)s::timestamptz[])
       AND current_sum.start >= %(start)s::timestamptz
-      AND current_sum.start < %(end)s::timestamptz
 ),
 -- of these the zone's days (or what of one is over), under one price
 summed AS MATERIALIZED (
@@ -93,8 +93,8 @@ JOIN (
         spans,
         CASE WHEN %(of_jobs)s::boolean THEN alike_spans ELSE COALESCE(total_spans, alike_spans) END AS alike_spans
     FROM costs_summedday
-    WHERE start >= %(start)s::timestamptz
-      AND start < %(end)s::timestamptz
+    WHERE start = ANY(%(day_starts)s::timestamptz[])
+      AND start >= %(start)s::timestamptz
       AND (%(node_ids)s::bigint[] IS NULL OR node_id = ANY(%(node_ids)s::bigint[]))
     -- so these are read in their order, and looked up in the others: Postgres would take out each by the index
     OFFSET 0

@@ -1,0 +1,68 @@
+"""GPUs of one price and model: in a figure of the fleet one stands for all of them."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.figures.packed_spans import Ints
+from fleetwatch.figures.price_rows import every_price
+from fleetwatch.lib.memo import read_once
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+
+_MODELS = read_statement("figures/sql/gpus_of_models.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeGPUs:
+    """Every GPU's id, ascending, and of each the first one that has its price and model, at every
+    moment.
+    """
+
+    gpus: Ints
+    stands_for: Ints
+
+    @property
+    def last_id(self) -> int:
+        """The newest GPU; 0 = there is none."""
+        return int(self.gpus[-1]) if len(self.gpus) else 0
+
+    def digest(self, last_id: int) -> str:
+        """Which GPUs up to this one are alike: of two groupings it is the same where these are. A
+        later GPU changes nothing of it.
+        """
+        count = int(np.searchsorted(self.gpus, last_id, side="right"))
+        parts = (self.gpus[:count], self.stands_for[:count])
+        return hashlib.md5(b"".join(map(bytes, parts)), usedforsecurity=False).hexdigest()
+
+    def first_of(self, gpus: Ints) -> Ints:
+        """Of each of these GPUs, all of them known, the one that stands for it."""
+        return self.stands_for[np.searchsorted(self.gpus, gpus)]
+
+
+@read_once
+def alike_gpus() -> AlikeGPUs:
+    """As prices and models stand now."""
+    models = [ids for _, ids in fetched(_MODELS, {})]
+    gpus = np.sort(_ids(b"".join(models)))
+    sets = [_ids(packed) for packed in (*models, *(row[-1] for row in every_price()))]
+    return AlikeGPUs(gpus, in_the_same(gpus, sets))
+
+
+def in_the_same(gpus: Ints, sets: Iterable[Ints]) -> Ints:
+    """Of each of the GPUs (ascending) the first one that is in the same of the sets. Pure."""
+    group = np.zeros(len(gpus), dtype=np.int64)
+    groups = 1
+    for members in sets:
+        at = np.searchsorted(gpus, members)
+        split, part = np.unique(group[at], return_inverse=True)
+        group[at] = groups + part
+        groups += len(split)
+    _, first, of_group = np.unique(group, return_index=True, return_inverse=True)
+    return gpus[first[of_group]]
+
+
+def _ids(packed: bytes) -> Ints:
+    return np.frombuffer(packed, dtype=">i8").astype(np.int64)
