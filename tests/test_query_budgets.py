@@ -48,8 +48,8 @@ PAGES = {
     "/causes": 3,
     "/causes/hung": 4,
     "/reports": 10,
-    "/budgets": 8,
-    "/budgets/fleet": 10,
+    "/budgets": 9,  # since when there is history
+    "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,
     "/search?q=node": 14,
     "/status": 19,  # how long batches wait, of how many nodes

@@ -27,7 +27,8 @@ HABIT_DAYS = 3  # so many of them are no bursts any more, where the shape holds 
 HABIT_SHAPE = 0.5  # of the dollars that were spent: bursts are then how this series spends
 LEAST_SPREAD = 0.05  # of a usual day: less is not told apart
 FEWEST_DAYS = 7  # below it there is no shape: the mean of what there is
-NEW_DAYS = 14  # below it nothing was seen twice: the range is a guess and says so
+# below it no weekday was seen twice, and what is shown would be a guess with a bias: nothing is
+ENOUGH_DAYS = 14
 LONGEST = 31  # days ahead
 LOW = 0.1  # the range holds 8 of 10 outcomes
 HIGH = 0.9

@@ -52,6 +52,23 @@ class MonthEnd:
         return self.steps[-1]
 
 
+def together(ends: Sequence[MonthEnd]) -> MonthEnd | None:
+    """The ends of the same month as one, ranges added up; None of none."""
+    if not ends:
+        return None
+    every_day = zip(*(each.steps for each in ends), strict=True)
+    return MonthEnd(tuple(map(_sum_of, every_day)), None, None)
+
+
+def _sum_of(steps: Sequence[Step]) -> Step:
+    return Step(
+        steps[0].until,
+        sum(step.expected_usd for step in steps),
+        sum(step.low_usd for step in steps),
+        sum(step.high_usd for step in steps),
+    )
+
+
 def predict(
     outlook: Outlook,
     rest: Interval,

@@ -25,7 +25,6 @@ NO_HISTORY = "Not enough history for a forecast yet: no full day with costs in t
 AWAITED = "The forecast is being computed: it comes minutes after the first full day with costs."
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
-NEW = "Under two weeks of history: the range is a guess."
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 
 
@@ -70,8 +69,10 @@ def until_month_end(
     *,
     budget_usd: Decimal | None,
 ) -> MonthEnd | None:
-    """The rest of the month; None without a forecast, or where nothing is left of the month."""
-    if outlook is None or rest is None:
+    """The rest of the month; None without a forecast of enough history, or where nothing is left of
+    the month.
+    """
+    if outlook is None or rest is None or _is_short(outlook):
         return None
     return month_end.predict(outlook, rest, spent_usd, budget_usd=budget_usd, zone=zone())
 
@@ -82,14 +83,19 @@ def reason(outlook: Outlook | None, spent_usd: Decimal) -> str:
     """
     if outlook is None:
         return AWAITED if spent_usd else NO_HISTORY
-    if outlook.days < forecast.NEW_DAYS:
-        return NEW
+    if _is_short(outlook):
+        return f"Not enough history to forecast ({outlook.days} of {forecast.ENOUGH_DAYS} days)."
     return SHIFTED if outlook.has_shifted else ""
+
+
+def _is_short(outlook: Outlook) -> bool:
+    """Whether its history is so short that nothing of it was seen twice."""
+    return outlook.days < forecast.ENOUGH_DAYS
 
 
 def tried(outlook: Outlook | None) -> list[Tried]:
     """The back-tested errors for TOLD_DAYS, as far as there were any."""
-    if outlook is None:
+    if outlook is None or _is_short(outlook):
         return []
     errors = [(days, outlook.median_error[days - 1], outlook.tries[days - 1]) for days in TOLD_DAYS]
     return [Tried(days, error, tries) for days, error, tries in errors if error is not None]

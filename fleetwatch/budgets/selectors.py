@@ -1,7 +1,7 @@
 """Reads of budgets: each team's month so far, its end, and its budget."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -17,15 +17,16 @@ from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.budgets.outlooks import Tried
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Bucket, Group, Scope, Totals
-from fleetwatch.figures.totals import nothing, together
+from fleetwatch.figures.totals import UNALLOCATED, nothing, together
 from fleetwatch.lib.intervals import Interval
 
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
 # of a range: what is expected stands at its end where forecasts were off to one side
 EDGE = 0.15
 # nobody's budget: in the fleet's line
-NO_TEAMS = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
+NO_TEAMS = (UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +112,62 @@ def running_month(now: datetime) -> Month:
     return Month(first, whole, so_far, Interval(until, whole.end) if until < whole.end else None)
 
 
-def lines(now: datetime) -> list[BudgetLine]:
-    """The fleet first, then every team with a budget, dollars this month or a forecast; most
-    pressing first.
+@dataclass(frozen=True, slots=True)
+class MonthLines:
+    """The fleet's line and then every team's with a budget, dollars this month or a forecast, most
+    pressing first; and what of the fleet's is no team's: None = nothing was, or is expected.
     """
+
+    lines: list[BudgetLine]
+    unallocated: BudgetLine | None
+
+
+def lines(now: datetime) -> list[BudgetLine]:
+    """The fleet first, then the teams, most pressing first."""
+    return month_lines(now).lines
+
+
+def month_lines(now: datetime) -> MonthLines:
+    """Every line of the running month."""
     month = running_month(now)
     groups = costs.totals_by(month.so_far, "team") if month.so_far else []
     limits = budgets.limits(month.first)
+    every = _lines(groups, limits, month)
+    spent = together(group.totals for group in groups)
+    outlook = outlooks.all_of("fleet").get("")
+    fleet = _line(FLEET_NAME, spent, limits.get(WHOLE_FLEET), outlook, month)
+    teams = [line for line in every if line.key not in NO_TEAMS]
+    nobodys = [line for line in every if line.key in NO_TEAMS and line.spent_usd]
+    return MonthLines([fleet, *sorted(teams, key=_pressing)], _unallocated(nobodys))
+
+
+def _lines(groups: Sequence[Group], limits: Mapping[str, Limit], month: Month) -> list[BudgetLine]:
+    """A line for each team, and for what is none's."""
     forecasts = outlooks.all_of("team")
     spent = {group.key: group.totals for group in groups}
-    teams = [
+    return [
         _line((key, label), spent.get(key, nothing()), limits.get(key), forecasts.get(key), month)
         for key, label in _labels(groups, {*limits, *forecasts}).items()
-        if key not in NO_TEAMS
     ]
-    outlook = outlooks.all_of("fleet").get("")
-    fleet = _line(FLEET_NAME, together(spent.values()), limits.get(WHOLE_FLEET), outlook, month)
-    return [fleet, *sorted(teams, key=_pressing)]
 
 
-def unallocated_usd(fleet_first: Sequence[BudgetLine]) -> Decimal:
-    """What of the fleet's dollars is in none of its teams' lines, as lines() gives them."""
-    fleet, *teams = fleet_first
-    return fleet.spent_usd - sum((each.spent_usd for each in teams), Decimal(0))
+def _unallocated(lines: Sequence[BudgetLine]) -> BudgetLine | None:
+    """What no job held and what jobs without a team did as one line; without a forecast where one
+    of them has none.
+    """
+    if not lines:
+        return None
+    ends = [line.end for line in lines if line.end is not None]
+    return BudgetLine(
+        key=UNALLOCATED,
+        label="Unallocated",
+        spent_usd=exact_sum(line.spent_usd for line in lines),
+        unpriced_ms=sum(line.unpriced_ms for line in lines),
+        limit=None,
+        end=month_end.together(ends) if len(ends) == len(lines) else None,
+        reason=next((line.reason for line in lines if line.end is None), ""),
+        tried=[],
+    )
 
 
 def line(team: Team | None, now: datetime, *, spent: Totals | None = None) -> BudgetLine:

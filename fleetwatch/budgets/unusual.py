@@ -11,13 +11,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Min, Q
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import anomalies, calendar, daily_dollars
+from fleetwatch.budgets import anomalies, calendar, daily_dollars, forecast
 from fleetwatch.budgets.daily_dollars import METRICS, History
-from fleetwatch.budgets.models import KINDS, Anomaly
+from fleetwatch.budgets.models import KINDS, Anomaly, SpendDay
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import MICRO_USD
@@ -25,6 +25,8 @@ from fleetwatch.figures.selectors import Line, Scope
 from fleetwatch.lib.intervals import Interval
 
 LOOKS_BACK_DAYS = 35  # as far as late data reopens hours
+# of history before the first hour that can be judged
+ENOUGH_DAYS = anomalies.FEWEST_WEEKS * forecast.WEEK
 KEPT = timedelta(days=400)
 EXPLAINED_PER_RUN = 20
 MOVERS = 3  # of each kind
@@ -102,6 +104,18 @@ def _pairs(
     for row in sorted(grown, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
         row.movers = _movers(row) or row.movers
     return pairs
+
+
+def days_known(now: datetime, *, kind: str = "fleet", key: str = "") -> int:
+    """How many whole days there are since the first one with dollars of that series."""
+    spent = SpendDay.objects.filter(kind=kind, key=key, usd__gt=0)
+    first = spent.aggregate(first=Min("start"))["first"]
+    if first is None:
+        return 0
+    home = zone()
+    today = boundaries.midnight(now, home)
+    days: int = (today.astimezone(home).date() - first.astimezone(home).date()).days
+    return days
 
 
 def anomalies_of(

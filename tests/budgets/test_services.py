@@ -187,7 +187,40 @@ def test_until_the_first_forecasts_are_made_they_are_awaited():
 
     assert {line.reason for line in selectors.lines(NOW)} == {outlooks.AWAITED}
     services.refresh(NOW)
-    assert {line.reason for line in selectors.lines(NOW)} == {outlooks.NEW}
+    assert {(line.reason, line.end) for line in selectors.lines(NOW)} == {
+        ("Not enough history to forecast (2 of 14 days).", None)
+    }
+
+
+@pytest.mark.parametrize(
+    ("days", "reason"),
+    [(13, "Not enough history to forecast (13 of 14 days)."), (14, "")],
+)
+def test_a_forecast_is_shown_from_two_weeks_of_history_on(days, reason):
+    kept(days)
+    outlooks.make(NOW, is_whole=True)
+
+    line = selectors.line(None, NOW)
+
+    assert (line.reason, line.end is None, line.tried == []) == (reason, bool(reason), bool(reason))
+
+
+def test_what_is_no_teams_is_expected_like_a_team():
+    a_fleet(19, held=range(8, 18))
+    services.refresh(NOW)
+
+    unallocated = selectors.month_lines(NOW).unallocated
+
+    # 14 hours a day at $2, today those before 8 and none up to 12
+    assert unallocated.spent_usd == 19 * 28 + 16
+    assert unallocated.end.end.expected_usd == pytest.approx(30 * 28)
+
+
+def test_unusual_hours_need_three_weeks_of_history():
+    assert unusual.days_known(NOW) == 0
+    kept(20)
+
+    assert (unusual.days_known(NOW), unusual.ENOUGH_DAYS) == (20, 21)
 
 
 @pytest.mark.parametrize(("days_ago", "forecasts"), [(28, 2), (29, 0)])
@@ -200,10 +233,10 @@ def test_after_four_weeks_of_which_nothing_is_known_there_is_no_forecast(days_ag
 
 
 def test_hours_without_any_gpu_cost_nothing():
-    """A fleet of one job of six hours ten days ago: nothing since, so that next to nothing is
+    """A fleet of one job of six hours fifteen days ago: nothing since, so that next to nothing is
     expected.
     """
-    start = MIDNIGHT - 10 * DAY
+    start = MIDNIGHT - 15 * DAY
     hours = [24.0 if 9 <= hour < 15 else None for hour in range(24)]
     SpendDay.objects.create(
         kind="fleet", key="", start=start, usd=144, wasted_usd=0, hours=hours, wasted_hours=hours
@@ -212,7 +245,7 @@ def test_hours_without_any_gpu_cost_nothing():
     outlooks.make(NOW, is_whole=True)
 
     [forecast] = Outlook.objects.all()
-    assert sum(map(sum, forecast.usd_per_hour)) < 144 / 10 * 7
+    assert sum(map(sum, forecast.usd_per_hour)) < 144 / 15 * 7
     assert selectors.line(None, NOW).end.end.expected_usd < 144
 
 

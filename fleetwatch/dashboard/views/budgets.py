@@ -20,7 +20,8 @@ from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
-from fleetwatch.dashboard.drawing.bars import spend_bar
+from fleetwatch.budgets.selectors import BudgetLine
+from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
@@ -77,7 +78,7 @@ def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
     """One team's month, or the whole fleet's."""
     slug = team.slug if team else WHOLE_FLEET
     line = selectors.line(team, period.now)
-    anomalies = _anomalies(period, kind="fleet" if team is None else "team", key=slug)
+    kind = "fleet" if team is None else "team"
     return {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
@@ -85,28 +86,40 @@ def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],
-        "anomalies": anomalies[:MAX_ANOMALIES],
-        "anomaly_days": ANOMALY_DAYS,
+        **_unusual(period, kind, slug, shown=_anomalies(period, kind=kind, key=slug)),
     }
 
 
 def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpResponse:
     period = read_period(request)
-    lines = selectors.lines(period.now)
-    anomalies = _anomalies(period)
+    seen = selectors.month_lines(period.now)
     context = {
-        "lines": [(line, spend_bar(line.spent_usd, line.budget_usd, line.end)) for line in lines],
-        "has_budgets": any(line.limit for line in lines),
-        "unallocated_usd": selectors.unallocated_usd(lines),
+        "lines": list(map(_with_bar, seen.lines)),
+        "fleet": seen.lines[0],
+        "has_budgets": any(line.limit for line in seen.lines),
+        "unallocated": seen.unallocated and _with_bar(seen.unallocated),
         "month": selectors.running_month(period.now),
         "teams": team_choices(),
         "months": [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)],
-        "anomalies": anomalies[:MAX_ANOMALIES],
-        "anomalies_left_off": max(0, len(anomalies) - MAX_ANOMALIES),
-        "anomaly_days": ANOMALY_DAYS,
+        **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),
         **_form(request, errors or {}),
     }
     return page(request, period, "dashboard/budgets.html", "budgets", context)
+
+
+def _with_bar(line: BudgetLine) -> tuple[BudgetLine, SpendBar | None]:
+    return line, spend_bar(line.spent_usd, line.budget_usd, line.end)
+
+
+def _unusual(period: Period, kind: str, key: str, *, shown: list[unusual.Seen]) -> Context:
+    """The newest anomalies, and of how many days of history they are judged."""
+    return {
+        "anomalies": shown[:MAX_ANOMALIES],
+        "anomalies_left_off": max(0, len(shown) - MAX_ANOMALIES),
+        "anomaly_days": ANOMALY_DAYS,
+        "known_days": unusual.days_known(period.now, kind=kind, key=key),
+        "enough_days": unusual.ENOUGH_DAYS,
+    }
 
 
 def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
