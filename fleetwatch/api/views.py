@@ -53,6 +53,7 @@ def docs(request: HttpRequest) -> HttpResponse:
     swagger = {
         "layout": "BaseLayout",
         "deepLinking": True,
+        "defaultModelsExpandDepth": 0,  # a hundred shapes of answers, folded
         "url": reverse("api-openapi"),
         "validatorUrl": None,
     }

@@ -162,6 +162,53 @@ PLACES = {
 }
 
 
+# background work, as it is recorded
+TASKS = {
+    "accounts.ask_directory": "Asks the directory who left",
+    "actions.advance": "Warns, ends and drains by itself",
+    "alerts.evaluate": "Evaluates rules, tells people",
+    "budgets.refresh": "Forecasts, finds unusual spending",
+    "costs.attribute_changed": "Gives changed jobs to teams",
+    "costs.ensure_example_rates": "Gives new GPU models a list price",
+    "costs.note_places": "Notes nodes’ pools and regions",
+    "costs.sum_all_days": "Sums all days",
+    "costs.sum_recent_days": "Sums the newest days",
+    "demo.history": "Stored the demo’s history",
+    "demo.keep_going": "Draws the demo",
+    "diagnosis.apply_retention": "Forgets old causes",
+    "diagnosis.diagnose": "Determines causes",
+    "diagnosis.forget_cells": "Forgets cells that nothing needs",
+    "diagnosis.measure_fixes": "Measures what fixes saved",
+    "ingest.believe_moves": "Believes GPUs that moved",
+    "ingest.bill_silent": "Bills silent nodes",
+    "ingest.retire_silent": "Retires GPUs that are gone",
+    "ledger.apply_retention": "Forgets old ledger hours",
+    "ledger.learn_idle_power": "Learns idle power",
+    "ledger.post": "Posts hours to the ledger",
+    "ledger.refresh_state_days": "Sums days by state",
+    "notify.deliver": "Sends messages",
+    "notify.prune_deliveries": "Forgets old messages",
+    "operations.prune_runs": "Forgets old runs of this list",
+    "reports.ask_for_last_month": "Asks for last month’s reports",
+    "reports.compute": "Plans the reports of a month",
+    "reports.compute_part": "Computes a report",
+    "reports.send_statements": "Sends statements",
+    "reports.weekly_digest": "Writes weekly digests",
+    "settle": "Did all that was due at once",
+    "stack.make_room": "Makes room on the disk",
+    "telemetry.apply_retention": "Forgets old telemetry",
+    "telemetry.join": "Joins sealed hours",
+    "telemetry.keep_partitions": "Keeps a day’s partitions",
+    "telemetry.refresh_recent_cells": "Draws the newest of the heat map",
+    "telemetry.seal": "Seals batches into columns",
+}
+
+
+def task_name(name: str) -> str:
+    """What a background task does; its own name where that is nowhere said."""
+    return TASKS.get(name, name)
+
+
 def place_name(page: str) -> str:
     """The place that a page is at; FleetWatch for one that is at none."""
     return PLACES.get(page, "FleetWatch")

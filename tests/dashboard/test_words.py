@@ -1,10 +1,17 @@
-"""Kinds of events as people read them."""
+"""Kinds of events, and background work, as people read them."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.templatetags.fleetwatch import inside, thead
+from fleetwatch.demo.loading import LOCK
+
+PRODUCT = Path(__file__).resolve().parents[2] / "fleetwatch"
+RECORDED = re.compile(r'(?:record_run|run_alone)\(\s*"([a-z_.]+)"')
 
 
 def test_every_kind_of_event_has_words():
@@ -36,3 +43,14 @@ def test_a_tables_head_is_its_columns_each_with_its_classes():
         '<th scope="col" class="num wide-only">Cost, &lt; and &gt;</th>'
         '<td class=""></td></tr></thead>'
     )
+
+
+def test_every_task_that_is_recorded_says_what_it_does():
+    recorded = {
+        name
+        for path in PRODUCT.rglob("*.py")
+        for name in RECORDED.findall(path.read_text(encoding="utf-8"))
+    }
+
+    assert recorded | {LOCK} == set(words.TASKS)
+    assert words.task_name("ledger.of_another_version") == "ledger.of_another_version"

@@ -69,6 +69,7 @@ for text_of in (
     words.event,
     words.incident_event,
     words.place_name,
+    words.task_name,
     threshold_words.of_minutes,
 ):
     register.filter(text_of)
