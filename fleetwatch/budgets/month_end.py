@@ -21,6 +21,8 @@ MAY_EXCEED = "may pass"
 WITHIN = "within"
 UNKNOWN = "not known"
 NO_BUDGET = "no budget"
+# of a range: what is expected stands at its end where forecasts were off to one side
+EDGE = 0.15
 RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
 
 
@@ -34,6 +36,16 @@ class Step:
     expected_usd: float
     low_usd: float
     high_usd: float
+
+    @property
+    def leans(self) -> str:
+        """Where earlier forecasts were off to nearly always: "more" or "less" came than they said;
+        "" where it went both ways.
+        """
+        edge = EDGE * (self.high_usd - self.low_usd)
+        if self.expected_usd - self.low_usd < edge:
+            return "more"
+        return "less" if self.high_usd - self.expected_usd < edge else ""
 
 
 @dataclass(frozen=True, slots=True)

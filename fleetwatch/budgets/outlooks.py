@@ -74,17 +74,20 @@ def until_month_end(
     """
     if outlook is None or rest is None or _is_short(outlook):
         return None
-    return month_end.predict(outlook, rest, spent_usd, budget_usd=budget_usd, zone=zone())
+    end = month_end.predict(outlook, rest, spent_usd, budget_usd=budget_usd, zone=zone())
+    # a lean that more history would take away is an error that is known, not a forecast
+    return None if outlook.days < NEWEST_DAYS and end.end.leans else end
 
 
-def reason(outlook: Outlook | None, spent_usd: Decimal) -> str:
-    """What to know of a forecast, or why there is none; "" where there is nothing to say. Who
-    spends this month gets one with the first full day.
+def reason(outlook: Outlook | None, spent_usd: Decimal, end: MonthEnd | None) -> str:
+    """What to know of a forecast, or why there is none (`end` None); "" where there is nothing to
+    say.
     """
     if outlook is None:
         return AWAITED if spent_usd else NO_HISTORY
-    if _is_short(outlook):
-        return f"Not enough history to forecast ({outlook.days} of {forecast.ENOUGH_DAYS} days)."
+    if end is None and outlook.days < NEWEST_DAYS:
+        days = forecast.ENOUGH_DAYS if _is_short(outlook) else NEWEST_DAYS
+        return f"Not enough history to forecast ({outlook.days} of {days} days)."
     return SHIFTED if outlook.has_shifted else ""
 
 

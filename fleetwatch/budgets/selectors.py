@@ -23,8 +23,6 @@ from fleetwatch.figures.totals import UNALLOCATED, nothing, together
 from fleetwatch.lib.intervals import Interval
 
 FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
-# of a range: what is expected stands at its end where forecasts were off to one side
-EDGE = 0.15
 # nobody's budget: in the fleet's line
 NO_TEAMS = (UNALLOCATED, costs.NOBODY, costs.UNMAPPED)
 
@@ -77,13 +75,7 @@ class BudgetLine:
         """Where earlier forecasts were off to nearly always: "more" or "less" came than they said;
         "" where it went both ways, or nothing is known.
         """
-        if self.end is None:
-            return ""
-        step = self.end.end
-        edge = EDGE * (step.high_usd - step.low_usd)
-        if step.expected_usd - step.low_usd < edge:
-            return "more"
-        return "less" if step.high_usd - step.expected_usd < edge else ""
+        return "" if self.end is None else self.end.end.leans
 
     @property
     def risk(self) -> str:
@@ -235,13 +227,14 @@ def _line(
     name: tuple[str, str], spent: Totals, limit: Limit | None, outlook: Outlook | None, month: Month
 ) -> BudgetLine:
     budget_usd = None if limit is None else limit.usd
+    end = outlooks.until_month_end(outlook, month.rest, spent.cost_usd, budget_usd=budget_usd)
     return BudgetLine(
         *name,
         spent.cost_usd,
         spent.unpriced_ms,
         limit,
-        outlooks.until_month_end(outlook, month.rest, spent.cost_usd, budget_usd=budget_usd),
-        outlooks.reason(outlook, spent.cost_usd),
+        end,
+        outlooks.reason(outlook, spent.cost_usd, end),
         outlooks.tried(outlook),
     )
 

@@ -9,7 +9,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
 from fleetwatch.budgets.models import Outlook
-from fleetwatch.budgets.month_end import Step
+from fleetwatch.budgets.month_end import MonthEnd, Step
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
@@ -40,7 +40,7 @@ def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
         "spent_usd": cost_usd,
         "is_open": is_open,
         "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),
-        "note": _note(limit, outlook, cost_usd, is_open=is_open),
+        "note": _note(limit, outlook, cost_usd, ahead, is_open=is_open),
         **_expected(end),
     }
 
@@ -86,10 +86,15 @@ def _risk(
 
 
 def _note(
-    limit: Limit | None, outlook: Outlook | None, spent_usd: Decimal, *, is_open: bool
+    limit: Limit | None,
+    outlook: Outlook | None,
+    spent_usd: Decimal,
+    ahead: MonthEnd | None,
+    *,
+    is_open: bool,
 ) -> str:
     """What a reader has to know of the figures; "" = nothing."""
-    notes = [outlooks.reason(outlook, spent_usd)] if is_open else []
+    notes = [outlooks.reason(outlook, spent_usd, ahead)] if is_open else []
     if limit is not None and limit.usd is None:
         notes.insert(0, f"Nobody said what one {limit.budget.currency} is in dollars.")
     return " ".join(filter(None, notes))

@@ -319,3 +319,21 @@ def test_months_before_are_shown_where_all_of_their_days_are_kept():
     [october] = selectors.past_months(None, NOW)
 
     assert (october.first.month, october.spent_usd, october.budget_usd) == (10, 31 * 48, None)
+
+
+@pytest.mark.parametrize(
+    ("days", "low", "reason"),
+    [
+        (27, -0.01, "Not enough history to forecast (27 of 28 days)."),
+        (28, -0.01, ""),
+        (27, -0.5, ""),
+    ],
+)
+def test_under_four_weeks_a_forecast_that_was_off_to_one_side_is_not_shown(days, low, reason):
+    kept(days)
+    outlooks.make(NOW, is_whole=True)
+    Outlook.objects.update(low=[low] * 31, high=[0.5] * 31)
+
+    line = selectors.line(None, NOW)
+
+    assert (line.reason, line.end is None) == (reason, bool(reason))
