@@ -7,10 +7,11 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import wraps
 from typing import Any
 
+from fleetwatch.lib import memory_sizes
+
 UNKNOWN = "–"
 HALF_A_MICRO_USD = Decimal("0.0000005")
 HOUR_MS = 3_600_000
-_GIB = 1024**3
 
 
 def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -195,13 +196,9 @@ def duration(milliseconds: float) -> str:
 
 
 @_or_dash
-def gibibytes(count: float) -> str:
-    """61 GiB; 300 MiB below one."""
-    return (
-        f"{_significant(Decimal(int(count)) / _GIB)} GiB"
-        if count >= _GIB
-        else f"{int(count) // 1024**2} MiB"
-    )
+def gigabytes(count: float) -> str:
+    """As in messages: "61 GB"."""
+    return memory_sizes.gigabytes(count)
 
 
 @_or_dash

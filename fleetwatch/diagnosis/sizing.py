@@ -3,12 +3,12 @@
 import re
 
 from fleetwatch.diagnosis.cause import Facts, Step
+from fleetwatch.lib.memory_sizes import GB, gigabytes
 
 FULL = 0.85  # of the GPU's memory: room for what an allocator takes on top
 LARGEST_FACTOR = 16  # of the batch: beyond it the work is of another kind
 HEADROOM = 1.3  # a smaller GPU's memory by the peak that it must hold
 WORKERS_AT_MOST = 16  # per GPU; more loaders fight for memory and file handles
-GIB = 1024**3
 
 # Memory of MIG slices in GiB, smallest first (NVIDIA's MIG user guide, "Supported MIG profiles"),
 # by the memory of the whole GPU.
@@ -63,9 +63,9 @@ def smaller_gpu(facts: Facts) -> tuple[Step, ...]:
     )
     if not names or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
         return ()
-    peak = facts.memory_total_bytes * facts.memory_peak_ratio / GIB
+    peak = facts.memory_total_bytes * facts.memory_peak_ratio / GB
     text = (
-        f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB:"
+        f"Memory peaks at {peak:.1f} GB of {gigabytes(facts.memory_total_bytes)}:"
         f" {' or '.join(names)} holds it with room to spare. An allocator may hold more than it"
         " needs, a model server all it can get."
     )
@@ -89,8 +89,8 @@ def smaller(
     """
     if not total_bytes or peak_ratio is None:
         return ()
-    need = HEADROOM * peak_ratio * total_bytes / GIB
-    total = total_bytes / GIB
+    need = HEADROOM * peak_ratio * total_bytes / GB
+    total = total_bytes / GB
     slices = _slices(total, mig_profile.partition("+")[0]) if CAN_SLICE.search(model) else ()
     mig = next((f"MIG {name}" for name, memory in slices if memory >= need), None)
     other = next(

@@ -4,6 +4,8 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from fleetwatch.lib import memory_sizes
+
 UNKNOWN = "unknown"
 HOUR_MS = 3_600_000
 
@@ -69,11 +71,8 @@ def duration(length_ms: int) -> str:
 
 
 def gigabytes(amount_bytes: float | None) -> str:
-    """GB (10^9 bytes) as a whole number, one decimal below 10; None = unknown."""
-    if amount_bytes is None:
-        return UNKNOWN
-    gb = amount_bytes / 1e9
-    return f"{gb:.0f} GB" if gb >= 10 else f"{gb:.1f} GB"
+    """As on pages: "61 GB"; None = unknown."""
+    return UNKNOWN if amount_bytes is None else memory_sizes.gigabytes(amount_bytes)
 
 
 def moment(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:

@@ -29,7 +29,7 @@ def an_idle_gpu(index: int | None, **fields) -> IdleGPU:
     return IdleGPU(
         **(
             usual
-            | {"since_ms": ms(10), "until_ms": ms(210), "memory_bytes": 30.5e9}
+            | {"since_ms": ms(10), "until_ms": ms(210), "memory_bytes": 30.5 * 2**30}
             | money
             | fields
         )

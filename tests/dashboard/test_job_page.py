@@ -73,7 +73,7 @@ def test_its_curves_lie_under_its_states_on_one_axis_of_time(client, measured):
     assert drawn_states == [None] * 144 + ["idle"] * 48 + ["useful"] * 48 + [None] * 48
 
 
-def test_memory_is_drawn_in_gibibytes(client, measured):
+def test_memory_is_drawn_in_gigabytes_of_two_to_the_thirtieth(client, measured):
     values = [value for _, value in drawn(log_in(client), "memory") if value is not None]
 
     assert (min(values), max(values)) == pytest.approx((60e9 / 2**30, 66e9 / 2**30), abs=0.5)

@@ -18,8 +18,8 @@ from fleetwatch.diagnosis.judgement.marks import Mark, marks
     [
         ("util", 0.414, "41 %"),
         ("ten", 0.004, "0.4 %"),
-        ("rx", 4.2 * 1024**3, "4.2 GiB/s"),
-        ("nvl", 35 * 1024**2, "35 MiB/s"),
+        ("rx", 4.2e9, "4.2 GB/s"),
+        ("nvl", 35e6, "35 MB/s"),
         ("cyc_s", 2.54, "2.5 s"),
         ("longest_low_s", 4020.0, "67 min"),
         ("processes", 0.0, "0"),

@@ -4,6 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from fleetwatch.dashboard import numbers
 from fleetwatch.notify import wording
 
 
@@ -68,10 +69,19 @@ def test_durations(minutes, said):
 
 
 @pytest.mark.parametrize(
-    ("amount", "said"), [(61e9, "61 GB"), (5.4e8, "0.5 GB"), (0.0, "0.0 GB"), (None, "unknown")]
+    ("amount", "said"),
+    [
+        (85_520_809_984, "80 GB"),  # nvidia-smi: 81559 MiB of an "H100 80GB"
+        (9.95 * 2**30, "10 GB"),
+        (9.4 * 2**30, "9.4 GB"),
+        (2**30 - 1, "1023 MB"),
+        (0.0, "0 MB"),
+        (None, "unknown"),
+    ],
 )
 def test_gigabytes(amount, said):
     assert wording.gigabytes(amount) == said
+    assert amount is None or numbers.gigabytes(amount) == said
 
 
 def test_a_moment_carries_its_zone_and_another_day_its_date():

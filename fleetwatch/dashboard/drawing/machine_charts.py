@@ -23,13 +23,13 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.memory_sizes import GB
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames, matrices
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.heat_cells import CELL_MS
 from fleetwatch.telemetry.steps import StepSeries
 
-GIB = 1024**3
 MOST_POINTS = 400
 MOST_LINES = 16  # of a node; its other GPUs are on their pages
 COLOURS = (*(f"group-{number}" for number in range(1, 8)), "others")  # of app.css
@@ -77,7 +77,7 @@ METRICS = {
     ),
     "gpu-power": Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
     "gpu-memory": Metric(
-        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", GIB
+        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GB", GB
     ),
     "gpu-temperature": Metric(
         "Temperature",

@@ -63,7 +63,7 @@ for text_of in (
     numbers.percent,
     numbers.change,
     numbers.duration,
-    numbers.gibibytes,
+    numbers.gigabytes,
     numbers.watts,
     numbers.kilowatt_hours,
     words.event,

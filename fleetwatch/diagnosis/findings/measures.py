@@ -7,9 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 
-MIB = 1024**2
-GIB = 1024**3
-
 Shown = Callable[[float], str]
 
 
@@ -32,8 +29,8 @@ def share(value: float) -> str:
 
 
 def rate(value: float) -> str:
-    """Bytes per second: 4.2 GiB/s, 35 MiB/s."""
-    return f"{value / GIB:.1f} GiB/s" if value >= GIB else f"{value / MIB:.0f} MiB/s"
+    """Bytes per second, of 10^9 as links are sold and charts draw them: 4.2 GB/s, 35 MB/s."""
+    return f"{value / 1e9:.1f} GB/s" if value >= 1e9 else f"{value / 1e6:.0f} MB/s"
 
 
 def seconds(value: float) -> str:
