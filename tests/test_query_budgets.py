@@ -78,7 +78,7 @@ PAGES = {
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
     "/charts/gpu?gpu=GPU-node-001-0": 9,
     "/charts/gpu?gpu=GPU-node-001-0&as=svg": 6,
-    "/charts/gpu-slowed?gpu=GPU-node-001-0": 6,
+    "/charts/gpu-slowed?gpu=GPU-node-001-0": 7,  # when it was judged so
     "/charts/node?node=node-001": 11,
 }
 # of a token whose use was noted in the last minutes

@@ -2,7 +2,6 @@
 who holds it and the finding of the same cause.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -10,8 +9,10 @@ from urllib.parse import urlencode
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
+from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Step
-from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
@@ -23,6 +24,8 @@ from fleetwatch.lib.intervals import Interval, from_ms
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 MAX_HOLDERS = 3
+LIKELY = "Likely"  # the line of a breach that says its cause
+UNIT = "share of the time in which a kernel ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +42,33 @@ class Curve:
 
 
 def curve(breach: Breach, around: str) -> Curve | None:
-    """Of its GPU, of a job's the first; None where it is of none, or the reader sees no machines.
+    """Of its GPU, of a job's all; None where it is of none, or the reader sees no machines.
     `around` names the time, as an address does.
     """
-    gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()
-    uuids = [breach.subject] if breach.kind == "gpu" else [g["uuid"] for g in gpus if "uuid" in g]
+    uuids = _uuids(breach)
     if not uuids or sight() is not None:
         return None
-    query = f"{urlencode({'gpu': uuids[0]})}&{around}"
+    query = f"{urlencode({'gpu': ','.join(uuids[:MOST_LINES])})}&{around}"
     if breach.label("cause") == SLOWED:
-        about = "SM clock, temperature and power, and for which share of the time it was slowed"
+        about = "as it was read; shaded is the time that diagnosis judged slowed"
         return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
     title = f"GPU utilisation, {breach.where}"
-    return Curve("gpu-util", query, title, _of_utilisation(gpus, len(uuids)))
+    if len(uuids) == 1:
+        return Curve("gpu-util", query, title, UNIT)
+    return Curve("gpus-util", query, title, _of_utilisation(len(uuids)))
 
 
-def _of_utilisation(gpus: Sequence[Mapping[str, object]], count: int) -> str:
-    """In which unit the curve is, and which of several GPUs it shows."""
-    unit = "share of the time in which a kernel ran, in %"
-    if count < 2:
-        return unit
-    index = gpus[0].get("index")
-    number = "the first" if index is None else f"GPU {index}"
-    return f"drawn is {number}, one of {count}; {unit}"
+def _uuids(breach: Breach) -> list[str]:
+    if breach.kind == "gpu":
+        return [breach.subject]
+    gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()
+    return [gpu["uuid"] for gpu in gpus if "uuid" in gpu]
+
+
+def _of_utilisation(count: int) -> str:
+    """Of several GPUs which are drawn, and in which unit."""
+    shown = "a line per GPU" if count <= MOST_LINES else f"{MOST_LINES} of its {count} GPUs"
+    return f"{shown}, averages of five minutes or longer; {UNIT}"
 
 
 def steps(breach: Breach) -> tuple[list[Step], list[str]]:
@@ -103,7 +110,7 @@ def holders(breach: Breach) -> list[Job]:
 
 
 def finding_line(breach: Breach, now: datetime) -> Line | None:
-    """The finding of the GPU's node and the same cause, with its dollars of the incident's time;
+    """The finding of the GPU's node and the same cause, with its dollars as its own page has them;
     None where there is none, or the reader sees no machines.
     """
     if breach.kind != "gpu" or sight() is not None:
@@ -112,7 +119,31 @@ def finding_line(breach: Breach, now: datetime) -> Line | None:
     finding = Finding.objects.filter(**named).select_related("node", "assignee").first()
     if finding is None:
         return None
-    return machine_findings.line_of(finding, _meanwhile(breach), now=now)
+    return machine_findings.line_of(finding, machine_findings.whole(finding), now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """What diagnosis says of a job meanwhile; `finding_id` None where it is no finding."""
+
+    title: str
+    sentence: str
+    finding_id: int | None
+
+
+def likely(breach: Breach) -> Likely | None:
+    """Why a job wastes, where its incident does not say so itself; None where diagnosis knows no
+    cause yet.
+    """
+    job = Job.objects.filter(key=breach.subject).first() if breach.kind == "job" else None
+    if job is None or any(label == LIKELY for label, _ in breach.lines):
+        return None
+    primary = diagnosis.causes_of([job.pk], _meanwhile(breach)).get(job.pk)
+    if primary is None or primary.cause not in BY_CODE or primary.cause == UNDETERMINED:
+        return None
+    cause = of_kind(primary.cause, job.kind)
+    finding = Finding.objects.filter(job=job, cause=primary.cause).first()
+    return Likely(cause.title, cause.sentence, finding.pk if finding else None)
 
 
 def _meanwhile(breach: Breach) -> Interval:

@@ -166,6 +166,7 @@ function dress(el, { data, layout }) {
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("yaxis")).map(([name, own]) => [name, { ...axis, ...own }])),
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("legend")).map(([name, own]) => [name, isNarrow ? { ...own, font: { size: 9 } } : own])),
+    annotations: layout.annotations?.map((title) => (el.clientWidth > 640 ? { ...title, yshift: title.yshift - title.name } : title)),
     xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: isNarrow ? 4 : layout.xaxis.nticks },
     images: data.filter((trace) => trace.meta?.steps).map((trace) => hatching(el, trace)),
     shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),

@@ -1,5 +1,7 @@
 """GPUs that work and are in trouble: slowed by heat or power, or with errors of their memory."""
 
+from decimal import Decimal
+
 import pytest
 
 from fleetwatch.alerts.back_test import back_test
@@ -10,13 +12,14 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BLIND, CATALOGUE, FAILURES, SLOWED, UNDETERMINED
+from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import a_rule, at, ms
 from tests.alerts.test_job_hung import a_cause
-from tests.costs.factories import a_gpu, a_job
+from tests.costs.factories import a_gpu, a_job, a_rate
 
 pytestmark = pytest.mark.django_db
 
@@ -125,9 +128,13 @@ class TestSlowed:
 
         assert states(30) == ["resolved"]
 
-    def test_it_says_where_and_what_to_do(self):
+    def test_it_says_where_what_to_do_and_what_the_lower_clock_wasted(self):
+        """Half an hour at $4 an hour, of which a tenth was wasted."""
         slowed()
-        a_cause(a_gpu(index=3), a_job(), range(6), cause=SLOWED)
+        gpu = a_gpu(index=3)
+        a_rate("4.00", gpu=gpu)
+        half = a_cause(gpu, a_job(), range(6), cause=SLOWED)
+        CauseEntry.objects.filter(pk=half.pk).update(stalled_probable_ms=180_000)
 
         states(35)
 
@@ -137,11 +144,8 @@ class TestSlowed:
             "slowed by heat or power · gpu-01 GPU 3 (H100 SXM)",
         )
         assert breach.actions[0].startswith("Fix: Check airflow")
-        assert (breach.has_cost, breach.label("node"), breach.label("cause")) == (
-            False,
-            "gpu-01",
-            SLOWED,
-        )
+        assert (breach.label("node"), breach.label("cause")) == ("gpu-01", SLOWED)
+        assert (breach.cost_usd, breach.usd_per_hour) == (Decimal("0.20"), Decimal("0.40"))
 
 
 class TestMemoryErrors:

@@ -22,6 +22,7 @@ from fleetwatch.alerts.models import (
 )
 from fleetwatch.alerts.selectors import view_of
 from fleetwatch.dashboard.views.incidents import next_workday
+from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.jobs.models import Job
@@ -322,14 +323,36 @@ class TestPage:
             assert part in " ".join(page.split()), part
         assert "Fix:" not in page
 
-    def test_of_several_gpus_the_curve_says_which_it_shows_and_in_what_unit(self, admin):
+    def test_of_several_gpus_the_curve_has_a_line_for_each_and_says_its_unit(self, admin):
         facts = {"gpus": [{"uuid": "GPU-a", "index": 2}, {"uuid": "GPU-b", "index": 3}]}
         shown = incident(facts={"facts": facts, "where": "node-001 GPU 2, 3"})
 
         page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
 
         assert "<h3>GPU utilisation, node-001 GPU 2, 3</h3>" in page
-        assert "drawn is GPU 2, one of 2; share of the time in which a kernel ran, in %" in page
+        assert (
+            "a line per GPU, averages of five minutes or longer; share of the time in which a kernel"
+            " ran" in page
+        )
+        assert "/charts/gpus-util?gpu=GPU-a%2CGPU-b&amp;" in page
+
+    def test_names_the_likely_cause_and_its_finding(self, admin):
+        job = factories.job("slurm/della/7")
+        gpu = factories.gpu(factories.node())
+        told = {"cause": "idle_held", "confidence": 3, "cells": 4095, "low_ms": 0, "high_ms": 0}
+        amounts = dict.fromkeys((f"{name}_ms" for name in WASTE), 0) | {"held_ms": HOUR_MS}
+        start = NOW - timedelta(hours=1)
+        CauseEntry.objects.create(node=gpu.node, gpu=gpu, job=job, start=start, **told, **amounts)
+        of = Finding.objects.create(job=job, cause="idle_held", first_ms=0, last_ms=to_ms(NOW))
+        shown = incident(job.key)
+        rule = Rule.objects.get(condition="job_stalled")
+        lines = {"lines": (("Likely", "Waits for its input"),)}
+        of_stalled = incident(job.key, facts=lines, rule=rule)
+
+        page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
+
+        assert f'href="/findings/{of.pk}">Idle, still held</a>' in page
+        assert "Likely cause" not in text(admin, f"/incidents/{of_stalled.pk}")  # it says so itself
 
     def test_what_is_over_is_kept_and_burns_no_more(self, admin):
         over = incident(resolved_at=NOW, resolution="the GPUs are active again")

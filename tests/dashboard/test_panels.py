@@ -28,7 +28,11 @@ def test_bands_and_panels_share_the_time_and_each_has_an_axis_of_its_own():
     assert [trace["yaxis"] for trace in figure["data"]] == ["y", "y2", "y3"]
     assert cells_of(figure["data"][0]) == [[0, 5], [None, None], [None, 0]]
     assert figure["data"][2]["y"] == [500.0, None]
-    assert [title["text"] for title in layout["annotations"]] == ["State", "Utilisation", "Power"]
+    assert [title["text"] for title in layout["annotations"]] == [
+        "State with the most time",
+        "Utilisation",
+        "Power",
+    ]
     # two rows of 16 px with a line of 2, two panels of 116, three titles of 26
     assert layout["height"] == 34 + 2 * 116 + 3 * 26 + 26
     assert layout["yaxis3"]["domain"][0] == 0

@@ -1,12 +1,17 @@
-"""The condition gpu_slowed: a GPU that works, and is held back by heat or power delivery."""
+"""The condition gpu_slowed: a GPU that works, and is held back by heat or power delivery. Its
+dollars are what the lower clock wasted.
+"""
 
 from collections.abc import Iterable, Sequence
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Measured
 from fleetwatch.alerts.measuring.gpu_causes import measured
+from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of_parts
 from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.slowed_cells import slowed_parts
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -24,13 +29,39 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     gpus = inventory.newest_rows({each.subject for each in episodes})
     clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
     there = [(each, gpus.get(each.subject)) for each in episodes]
+    costs = _costs([(each, gpu.pk) for each, gpu in there if gpu is not None])
     return [
-        None if gpu is None else _breach(each, gpu, clusters.get(gpu.node_id, ()), watch)
+        None
+        if gpu is None
+        else _breach(each, gpu, clusters.get(gpu.node_id, ()), costs[each], watch)
         for each, gpu in there
     ]
 
 
-def _breach(episode: Episode, gpu: GPU, clusters: Iterable[str], watch: Watch) -> Breach:
+def _costs(episodes: Sequence[tuple[Episode, int]]) -> dict[Episode, Cost]:
+    """What each (of the GPU with that id) wasted so far, and an hour of it by its newest five
+    minutes.
+    """
+    if not episodes:
+        return {}
+    gpu_ids = {gpu_id for _, gpu_id in episodes}
+    start_ms = min(each.since_ms for each, _ in episodes)
+    parts = slowed_parts(gpu_ids, start_ms, max(each.until_ms for each, _ in episodes))
+    rates = RatesInForce(gpu_ids)
+    costs = {}
+    for each, gpu_id in episodes:
+        own = [
+            part
+            for part in parts.get(gpu_id, ())
+            if part[1] > each.since_ms and part[0] < each.until_ms
+        ]
+        costs[each] = cost_of_parts(gpu_id, own, rates)
+    return costs
+
+
+def _breach(
+    episode: Episode, gpu: GPU, clusters: Iterable[str], cost: Cost, watch: Watch
+) -> Breach:
     where = place_of(gpu)
     return Breach(
         subject=episode.subject,
@@ -45,7 +76,9 @@ def _breach(episode: Episode, gpu: GPU, clusters: Iterable[str], watch: Watch) -
         had="It had been slowed",
         limit=f"slowed ≥ {watch.settings.minutes:g} min",
         name=where,
-        has_cost=False,
+        usd_per_hour=cost.usd_per_hour,
+        cost_usd=cost.usd,
+        has_example_rates=cost.has_example_rates,
         lines=(("What is wrong", CAUSE.sentence),),
         actions=tuple(f"Fix: {step.text} {step.code}".strip() for step in CAUSE.fixes),
         labels=gpu_labels([gpu], clusters) | {"cause": (SLOWED,)},

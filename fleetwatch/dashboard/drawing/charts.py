@@ -139,6 +139,7 @@ CHARTS = {
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
     "gpu-slowed": Kind(machine_charts.of_slowed_gpu, ("gpu", *PERIOD)),
+    "gpus-util": Kind(machine_charts.of_gpus, ("gpu", *PERIOD)),
     "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
     "capacity": Kind(capacity_charts.over_time, (*OF_CAPACITY, *PERIOD)),
     "capacity-week": Kind(capacity_charts.by_hour_of_week, (*OF_CAPACITY, *PERIOD)),

@@ -17,6 +17,7 @@ from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
+from fleetwatch.diagnosis.slowed_cells import slowed_spans
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
@@ -95,9 +96,9 @@ METRICS = {
     "gpu-clock": Metric(
         "Clock",
         (("sm_clock_hz", "SM clock", "accent"), ("sm_clock_max_hz", "its maximum", "ink-3")),
-        ".0f",
-        " MHz",
-        1e6,
+        ".2~f",
+        " GHz",
+        1e9,
     ),
 }
 
@@ -138,13 +139,47 @@ OF_SLOWED = [
 
 def of_slowed_gpu(params: Params, period: Period) -> Chart:
     """What tells that heat or power holds it back: the clock beside its maximum, temperatures,
-    power, and the share of the time. Raises NoSuchChartError where there is no such GPU.
+    power, and the share of the time; shaded is the time that was judged so. Raises NoSuchChartError
+    where there is no such GPU.
     """
     shown = _gpu(params)
     read = _read(shown, OF_SLOWED, period)
     starts = _local(read.start_ms, period)
     rows = [metric.panel(read) for metric in OF_SLOWED]
-    return _stacked(f"GPU {shown.uuid}", None, starts, rows, period)
+    chart = _stacked(f"GPU {shown.uuid}", None, starts, rows, period)
+    spans = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
+    shades = [
+        (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "others")
+        for start_ms, end_ms in spans
+    ]
+    return replace(chart, figure=figures.shaded(chart.figure, shades))
+
+
+def of_gpus(params: Params, period: Period) -> Chart:
+    """Utilisation of several GPUs, a line each, by means of five minutes or longer. Raises
+    NoSuchChartError where there is none of them.
+    """
+    asked = params.get("gpu", "").split(",")[:MOST_LINES]
+    gpus = [gpu for gpu in map(inventory.gpu, asked) if gpu is not None]
+    if not gpus:
+        raise NoSuchChartError(params.get("gpu", ""))
+    steps = _steps(period.so_far)
+    panel = Panel(OF_NODE["util"], _each_seen(gpus, steps))
+    starts = _local(steps, period)
+    figure = figures.series(starts, panel.lines, y_format=panel.y_format)
+    return _chart(panel.title, figure, starts, [panel], period)
+
+
+def _each_seen(gpus: Sequence[GPU], steps: range) -> list[Line]:
+    """A line for each, every other one dashed: two that are alike are both seen."""
+    names = [f"{gpu.node.name} GPU {_number(gpu)}" for gpu in gpus]
+    values = matrices.cells("util", [gpu.pk for gpu in gpus], _interval(steps), len(steps))
+    lines = _lines(names, values)
+    return [replace(line, is_dashed=place % 2 == 1) for place, line in enumerate(lines)]
+
+
+def _number(gpu: GPU) -> str:
+    return gpu.uuid[:12] if gpu.index is None else str(gpu.index)
 
 
 OF_JOB = [METRICS[name] for name in ("gpu-util", "gpu-memory", "gpu-power")]
@@ -213,7 +248,7 @@ def of_node(params: Params, period: Period) -> Chart:
         raise NoSuchChartError(params.get("node", ""))
     gpus = physical_gpus(shown)[:MOST_LINES]
     steps = _steps(period.so_far)
-    names = [f"GPU {gpu.uuid[:12] if gpu.index is None else gpu.index}" for gpu in gpus]
+    names = [f"GPU {_number(gpu)}" for gpu in gpus]
     ids = [gpu.pk for gpu in gpus]
     rows = [*_gpu_panels(names, ids, steps), Panel("Host", _host_lines(shown, steps))]
     bands = _bands(names, states(ids, period.so_far, BAND_CELLS), period)

@@ -9,7 +9,9 @@ from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, band, curv
 from fleetwatch.dashboard.drawing.grid import Ints
 
 TITLE_PX = 26  # above each panel: what it is, and the names of its lines
-NAMES_PX = 20  # more where there are so many names that they have a row of their own
+NAMES_PX = 20  # more for each row of names, where lines have any
+NAMES_IN_A_ROW = 3  # on a phone
+MOST_ROWS = 3
 PANEL_PX = 116
 AXIS_PX = 26
 
@@ -45,6 +47,11 @@ class _Slot:
     height: int
     above: int = TITLE_PX
 
+    @property
+    def spare_px(self) -> str:
+        """By how much charts.js lowers the title where one row of names is enough."""
+        return str(max(0, self.above - TITLE_PX - NAMES_PX))
+
 
 def stacked(
     bands: Bands | None,
@@ -73,7 +80,7 @@ def _add(figure: Figure, slot: _Slot, name: str, axis: Figure, span: tuple[float
     layout[f"yaxis{name}"] = axis | slot.axis | {"domain": span}
     layout[f"legend{name}"] = _LEGEND | {"y": span[1]}
     title = {"text": slot.title, "y": span[1], "yshift": slot.above - TITLE_PX}
-    layout["annotations"].append(_TITLE | title)
+    layout["annotations"].append(_TITLE | title | {"name": slot.spare_px})
     layout["xaxis"]["anchor"] = f"y{name}"  # the last one: time is written below it
     own = {"yaxis": f"y{name}", "legend": f"legend{name}"}
     figure["data"] += [trace | own for trace in slot.traces]
@@ -90,7 +97,7 @@ def _names(count: int) -> list[str]:
     return ["", *(str(number) for number in range(2, count + 1))][:count]
 
 
-_LEGEND: Figure = {"orientation": "h", "x": 1, "xanchor": "right", "yanchor": "bottom"}
+_LEGEND: Figure = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"}
 _TITLE: Figure = {
     **{"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom"},
     "showarrow": False,
@@ -99,21 +106,22 @@ _TITLE: Figure = {
 
 def _of_bands(bands: Bands) -> _Slot:
     trace, axis, height = heat_map.bands(bands.names, bands.edges, bands.states)
-    return _Slot([trace | {"showlegend": False}], axis, "State", height)
+    return _Slot([trace | {"showlegend": False}], axis, "State with the most time", height)
 
 
 def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
+    # one line alone is what the title says
+    is_named = panel.is_named and (len(panel.lines) > 1 or panel.band is not None)
     traces = [
-        trace | {"showlegend": panel.is_named}
+        trace | {"showlegend": is_named}
         for trace in curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
     ]
     traces += band(starts, *panel.band) if panel.band else []
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     named = sum(trace["showlegend"] for trace in traces)
-    return _Slot(
-        traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * ((named > 2) + (named > 4))
-    )
+    rows = min(MOST_ROWS, -(-named // NAMES_IN_A_ROW))
+    return _Slot(traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * rows)
 
 
 def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:

@@ -97,7 +97,9 @@ def _panel(figure: Figure, axis: str, area: _Area) -> Iterator[str]:
             yield _between(below, trace, area)
         elif trace["line"]["width"]:
             yield _line(trace, area)
-    yield _names([trace for trace in traces if trace["showlegend"]], area)
+    named = [trace for trace in traces if trace["showlegend"]]
+    if named:
+        yield _names(named, area)
 
 
 def _states(trace: Figure, area: _Area) -> Iterator[str]:

@@ -41,6 +41,7 @@ from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page
+from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -228,6 +229,8 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
         "finding_line": line,
+        "loses": breach.label("cause") == SLOWED and breach.has_cost,
+        "likely": incident_pages.likely(breach),
         "steps": steps,
         "step_notes": notes,
         "subject_url": _subject_url(user, breach, period),

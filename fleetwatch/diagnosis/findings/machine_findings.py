@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from django.db.models import Min, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
@@ -27,12 +28,12 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
+from fleetwatch.diagnosis.slowed_cells import spread
 from fleetwatch.figures import boundaries, engine
-from fleetwatch.figures.packed_spans import numbered, sums
+from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
@@ -59,10 +60,11 @@ _HOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A GPU with the time that the finding took of it, and since when."""
+    """A GPU with the time that the finding took of it, what of that it wasted, and since when."""
 
     gpu: GPU
     gpu_ms: int
+    lost_usd: Decimal
     first: datetime
 
 
@@ -159,11 +161,17 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
         spans = engine.read(MachineTime([finding]), interval)
         firsts = _firsts(finding, _so_far(finding, interval))
     gpu_ids, gpu = numbered(spans.gpu)
-    held_ms = sums(gpu, spans.figures["ms"][:, HELD], len(gpu_ids)).tolist()
+    # a line for each GPU, where elsewhere each job has one
+    by_gpu = cause_columns.Lines(spans, gpu_ids, np.zeros_like(gpu_ids), gpu)
     gpus = GPU.objects.select_related("node", "model").in_bulk(gpu_ids.tolist())
     lines = [
-        Affected(gpus[gpu_id], gpu_ms, max(firsts[gpu_id], from_ms(finding.first_ms)))
-        for gpu_id, gpu_ms in zip(gpu_ids.tolist(), held_ms, strict=True)
+        Affected(
+            gpus[gpu_id],
+            caused.held_ms,
+            caused.wasted_usd,
+            max(firsts[gpu_id], from_ms(finding.first_ms)),
+        )
+        for gpu_id, caused in zip(gpu_ids.tolist(), by_gpu.caused(), strict=True)
     ]
     lines.sort(key=lambda line: (-line.gpu_ms, line.gpu.pk))
     return [line for line in lines if line.gpu_ms > 0]
@@ -214,17 +222,11 @@ def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
     entries = _entries(finding, interval)
     if finding.cause != SLOWED:
         return dict(entries.values_list("gpu_id").annotate(Min("start")))
-    latest_first = entries.order_by("-start").values_list("gpu_id", "start", "cells")
     firsts: dict[int, datetime] = {}
-    for gpu_id, start, cells in latest_first:
-        firsts[gpu_id] = min(_first_cell(start, cells), firsts.get(gpu_id, interval.end))
+    for gpu_id, start, cells in entries.values_list("gpu_id", "start", "cells"):
+        first = from_ms(spread(to_ms(start), cells, 0)[0][0]) if cells else start
+        firsts[gpu_id] = min(first, firsts.get(gpu_id, first))
     return firsts
-
-
-def _first_cell(start: datetime, cells: int) -> datetime:
-    """When the first of an hour's five minutes begins whose bits these are."""
-    lowest = (cells & -cells).bit_length() - 1
-    return floor_hour(start) + timedelta(milliseconds=CELL_MS * max(lowest, 0))
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:

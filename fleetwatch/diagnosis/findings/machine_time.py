@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fleetwatch.diagnosis.cause_columns import RECORD
-from fleetwatch.diagnosis.cause_time import of_edges
+from fleetwatch.diagnosis.cause_time import in_part, of_edges
 from fleetwatch.diagnosis.causes import OF_STATES, SLOWED
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import edges
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
-from fleetwatch.figures.packed_spans import Bools, Ints, Spans, sums, unpacked
+from fleetwatch.figures.packed_spans import Bools, Ints, Spans, joined, sums, unpacked
 from fleetwatch.figures.scopes import Limits
 from fleetwatch.figures.state_spans import KINDS_OF_A_STATE, Kind
 from fleetwatch.ledger.policy import STATES
@@ -44,13 +44,18 @@ class MachineTime:
         return unpacked(rows, RECORD, list(map(str, ids)))
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[str]:
-        """Of causes that explain a state of the ledger what it has of it in the part, of others
-        their share of the cut; in whole milliseconds, rounded down.
+        """Of jobs that were slowed and of causes that explain a state of the ledger what it has of
+        that in the part, of others their share of the cut; in whole milliseconds, rounded down.
         """
-        node_ids = {each.node_id for each in self.findings if each.cause in OF_STATES}
+        by_ledger = (SLOWED, *OF_STATES)
+        node_ids = {each.node_id for each in self.findings if each.cause in by_ledger}
+        slowed = np.array([finding.cause == SLOWED for finding in self.findings])
 
         def clipped(edge: Edge, ledger: Spans[Kind]) -> Spans[str]:
-            return self._clipped(self.whole(edge.cut, asked), edge, ledger)
+            spans = self.whole(edge.cut, asked)
+            is_slowed = slowed[spans.label]
+            by_job = in_part(spans.where(is_slowed), ledger)
+            return joined(by_job, self._clipped(spans.where(~is_slowed), edge, ledger))
 
         return of_edges(ends, sorted(filter(None, node_ids)), clipped)
 

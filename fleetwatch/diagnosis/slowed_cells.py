@@ -1,0 +1,55 @@
+"""When GPUs were slowed by heat or power, and what that wasted of them, five minutes by five
+minutes: incidents, findings and charts of it say the same by them.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from fleetwatch.diagnosis.causes import SLOWED
+from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
+from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
+from fleetwatch.lib.intervals import floor_hour, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.spans import Span, union
+
+# [start_ms, end_ms) of five minutes, and the milliseconds of the GPU that they wasted
+Part = tuple[int, int, int]
+
+
+def slowed_parts(
+    gpu_ids: Collection[int], start_ms: int, end_ms: int
+) -> Mapping[int, Sequence[Part]]:
+    """By GPU's id its five minutes that touch [start_ms, end_ms), in order of time; of two jobs on
+    one GPU each has its own.
+    """
+    rows = CauseEntry.objects.filter(
+        gpu__in=gpu_ids,
+        cause=SLOWED,
+        start__gte=floor_hour(from_ms(start_ms)),
+        start__lt=from_ms(end_ms),
+    ).annotate(wasted_ms=WASTED_MS)
+    parts: dict[int, list[Part]] = defaultdict(list)
+    for gpu_id, start, cells, wasted_ms in rows.values_list(
+        "gpu_id", "start", "cells", "wasted_ms"
+    ):
+        every = spread(to_ms(start), cells, wasted_ms)
+        parts[gpu_id] += [part for part in every if part[1] > start_ms and part[0] < end_ms]
+    return {gpu_id: sorted(own) for gpu_id, own in parts.items()}
+
+
+def spread(cut_ms: int, cells: int, wasted_ms: int) -> list[Part]:
+    """An hour's waste over its five minutes with these bits, as evenly as whole milliseconds are;
+    the last one has what is left.
+    """
+    hour_ms = floor_hour_ms(cut_ms)
+    starts = [hour_ms + bit * CELL_MS for bit in range(CELLS_PER_HOUR) if cells >> bit & 1]
+    if not starts:
+        return []
+    each_ms, left_ms = divmod(wasted_ms, len(starts))
+    own_ms = [each_ms] * (len(starts) - 1) + [each_ms + left_ms]
+    return [(at, at + CELL_MS, ms) for at, ms in zip(starts, own_ms, strict=True)]
+
+
+def slowed_spans(gpu_id: int, start_ms: int, end_ms: int) -> list[Span]:
+    """When the GPU was slowed in [start_ms, end_ms), neighbours as one."""
+    own = slowed_parts([gpu_id], start_ms, end_ms).get(gpu_id, ())
+    return union((first_ms, last_ms) for first_ms, last_ms, _ in own)
