@@ -34,6 +34,9 @@ Wrong = tuple[Any, ...]  # name of a node or EVERY_NODE, start of a day, millise
 EVERY_NODE = "every node"
 LOCK = "costs.sum_days"  # of tasks the turn, of whoever writes sums the lock that he waits for
 
+_OF_NODES = LedgerTime(with_fleet_days=False)
+_OF_ENTRIES = LedgerTime(with_sums=False)
+
 _UNSUMMED = read_statement("costs/sql/unsummed_days.sql")
 _SUM = read_statement("costs/sql/sum_days.sql")
 _WRONG_HOURS = read_statement("costs/sql/wrong_hours.sql")
@@ -89,30 +92,31 @@ def _wrong_spans(day: Interval) -> list[Wrong]:
     """Of the sums of each GPU, of those of one price and of all holders, what is off most."""
     off_ms: Counter[int] = Counter()
     for groups in (("node", "job", "gpu"), ("node", "job"), ("node",)):
-        off_ms |= _off_ms(day, groups)
+        off_ms |= _off_ms(day, groups, _OF_NODES)
     wrong = Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off])
     return sorted((node.name, day.start, off_ms[node.pk]) for node in wrong)
 
 
 def _wrong_of_fleet(day: Interval) -> list[Wrong]:
-    """Of the sums of the fleet, of holders and of all of them, what is off most."""
-    off_ms = max(_off_ms(day, groups).total() for groups in (("job",), ("gpu_model",)))
+    """Of the sums of the fleet, of holders, of GPUs, of nodes and of all, what is off most."""
+    groups = ("job", "gpu", "node", "gpu_model")
+    off_ms = max(_off_ms(day, (group,), LedgerTime()).total() for group in groups)
     return [(EVERY_NODE, day.start, off_ms)] if off_ms else []
 
 
-def _off_ms(day: Interval, groups: Groups) -> Counter[int]:
+def _off_ms(day: Interval, groups: Groups, sums: LedgerTime) -> Counter[int]:
     """By the first of these groups how far its sums are from its entries."""
-    differences = _by_group(day, groups, with_sums=True)
-    differences.subtract(_by_group(day, groups, with_sums=False))
+    differences = _by_group(day, groups, sums)
+    differences.subtract(_by_group(day, groups, _OF_ENTRIES))
     off_ms: Counter[int] = Counter()
     for (key, *_), gpu_ms in differences.items():
         off_ms[key] += abs(gpu_ms)
     return off_ms
 
 
-def _by_group(day: Interval, groups: Groups, *, with_sums: bool) -> Counter[tuple[Any, ...]]:
+def _by_group(day: Interval, groups: Groups, time: LedgerTime) -> Counter[tuple[Any, ...]]:
     """GPU time of the day by these groups, state and tier."""
-    columns = engine.read(LedgerTime(with_sums=with_sums), day, by=groups)
+    columns = engine.read(time, day, by=groups)
     gpu_ms: Counter[tuple[Any, ...]] = Counter()
     for ids, cells in by_groups(columns, *groups).items():
         for cell in cells:

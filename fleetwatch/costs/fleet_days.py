@@ -37,8 +37,10 @@ def sum_day(day: Interval) -> None:
     with one_view():
         ((version,),) = execute(_VERSION, {"start": day.start, "end": day.end})
         alike = alike_gpus()
-        columns = engine.read(_OF_NODES, day, by=("job",))
-    gpu = alike.first_of(columns.gpu)
+        of_jobs, of_nodes, of_gpus = (
+            engine.read(_OF_NODES, day, by=(group,)) for group in ("job", "node", "gpu")
+        )
+    gpu = alike.first_of(of_jobs.gpu)
     FleetDay.objects.update_or_create(
         start=day.start,
         defaults={
@@ -46,14 +48,17 @@ def sum_day(day: Interval) -> None:
             "version": version,
             "last_gpu_id": alike.last_id,
             "alike": alike.digest(alike.last_id),
-            "job_spans": _packed(gpu, columns.job, columns),
-            "total_spans": _packed(gpu, np.full_like(gpu, NO_JOB), columns),
+            "job_spans": _packed(of_jobs, gpu, of_jobs.job),
+            "total_spans": _packed(of_jobs, gpu),
+            "node_spans": _packed(of_nodes, of_nodes.gpu),
+            "gpu_spans": _packed(of_gpus, of_gpus.gpu),
         },
     )
 
 
-def _packed(gpu: Ints, job: Ints, columns: Columns[Kind]) -> bytes:
-    """The columns' time of each GPU, job and kind of time."""
+def _packed(columns: Columns[Kind], gpu: Ints, job: Ints | None = None) -> bytes:
+    """The columns' time of each GPU, job (None: of all together) and kind of time."""
+    job = np.full_like(gpu, NO_JOB) if job is None else job
     keys, place = np.unique(np.stack([gpu, job, _kinds(columns)]), axis=1, return_inverse=True)
     spans = np.empty(keys.shape[1], dtype=RECORD)
     spans["gpu"], spans["job"], spans["label"] = keys

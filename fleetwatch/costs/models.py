@@ -329,7 +329,7 @@ class SummedDay(models.Model):
 
 class FleetDay(models.Model):
     """A day of GPU time and energy of all nodes together (fleet_days.py): what a figure of the
-    fleet reads that names no node and no GPU.
+    fleet reads, in the form that tells apart no more than it asks for.
 
     It counts only while the nodes' entries are those that it was summed from, and the GPUs that it
     puts together have one price and model.
@@ -349,6 +349,8 @@ class FleetDay(models.Model):
         " one), holder and kind of time"
     )
     total_spans = models.BinaryField(help_text="the same of all holders together, under none")
+    node_spans = models.BinaryField(help_text="the same of each node by itself")
+    gpu_spans = models.BinaryField(help_text="the same of each GPU by itself")
 
 
 class DayHours(models.Model):

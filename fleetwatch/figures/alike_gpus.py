@@ -17,11 +17,12 @@ _MODELS = read_statement("figures/sql/gpus_of_models.sql")
 
 @dataclass(frozen=True, slots=True)
 class AlikeGPUs:
-    """Every GPU's id, ascending, and of each the first one that has its price and model, at every
-    moment.
+    """Every GPU's id, ascending, of each its node, and the first one that has its price and model,
+    at every moment.
     """
 
     gpus: Ints
+    nodes: Ints
     stands_for: Ints
 
     @property
@@ -41,14 +42,20 @@ class AlikeGPUs:
         """Of each of these GPUs, all of them known, the one that stands for it."""
         return self.stands_for[np.searchsorted(self.gpus, gpus)]
 
+    def nodes_of(self, gpus: Ints) -> Ints:
+        """Of each of these GPUs, all of them known, its node."""
+        return self.nodes[np.searchsorted(self.gpus, gpus)]
+
 
 @read_once
 def alike_gpus() -> AlikeGPUs:
     """As prices and models stand now."""
-    models = [ids for _, ids in fetched(_MODELS, {})]
-    gpus = np.sort(_ids(b"".join(models)))
-    sets = [_ids(packed) for packed in (*models, *(row[-1] for row in every_price()))]
-    return AlikeGPUs(gpus, in_the_same(gpus, sets))
+    models = [_ids(pairs).reshape(-1, 2) for _, pairs in fetched(_MODELS, {})]
+    pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *models])
+    gpus, nodes = pairs[np.argsort(pairs[:, 0])].T
+    of_prices = [_ids(row[-1]) for row in every_price()]
+    sets = [*(of_model[:, 0] for of_model in models), *of_prices]
+    return AlikeGPUs(gpus, nodes, in_the_same(gpus, sets))
 
 
 def in_the_same(gpus: Ints, sets: Iterable[Ints]) -> Ints:

@@ -1,9 +1,10 @@
-"""Days of the fleet that were summed: what of a figure that names no node and no GPU is read of one
-row instead of one for each node.
+"""Days of the fleet that were summed: what of a figure of the fleet is read of one row instead of
+one for each node.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from functools import cache
 
 import zstandard
@@ -16,26 +17,34 @@ from fleetwatch.lib.sql import read_statement
 _FLEET_DAYS = read_statement("figures/sql/fleet_days.sql")
 
 
-def current(days: Sequence[Interval], *, of_jobs: bool) -> dict[datetime, bytes]:
-    """By start those of the days whose sums are as new as their entries, and of GPUs that are alike
-    still: their spans, packed as state_spans.py has them; of each holder, or of all together.
+class Form(StrEnum):
+    """What is told apart: but for GPU, of GPUs that are alike (but for NODE, wherever they are) one
+    stands for them; but for JOB, all holders are together.
     """
-    rows = _as_new_as_entries(days, of_jobs=of_jobs)
-    return {start: zstandard.decompress(spans) for start, spans in rows}
+
+    JOB = "job"
+    TOTAL = "total"
+    NODE = "node"
+    GPU = "gpu"
+
+
+def current(days: Sequence[Interval], form: Form) -> dict[datetime, bytes]:
+    """By start those of the days whose sums are as new as their entries, and of GPUs that are alike
+    still: their spans, packed as state_spans.py has them.
+    """
+    return {start: zstandard.decompress(spans) for start, spans in _current(days, form)}
 
 
 def summed(days: Sequence[Interval]) -> set[datetime]:
     """The starts of these days."""
-    return {start for start, _ in _as_new_as_entries(days, of_jobs=None)}
+    return {start for start, _ in _current(days, None)}
 
 
-def _as_new_as_entries(
-    days: Sequence[Interval], *, of_jobs: bool | None
-) -> list[tuple[datetime, bytes]]:
+def _current(days: Sequence[Interval], form: Form | None) -> list[tuple[datetime, bytes]]:
     wanted = {
         "day_starts": [day.start for day in days],
         "day_ends": [day.end for day in days],
-        "of_jobs": of_jobs,
+        "form": form,
     }
     rows = fetched(_FLEET_DAYS, wanted)
     if not rows:

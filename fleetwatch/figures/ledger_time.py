@@ -11,8 +11,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from fleetwatch.figures import edges, fleet_sums
+from fleetwatch.figures.alike_gpus import alike_gpus
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
+from fleetwatch.figures.fleet_sums import Form
 from fleetwatch.figures.packed_spans import Bools, Ints, Spans, unpacked
 from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import CUT_RECORD, KINDS, RECORD, Kind
@@ -64,21 +66,23 @@ class LedgerTime:
         rows = [
             (_NO_NODE, *asked.step_and_era(start), None, spans) for start, spans in of_fleet.items()
         ]
-        return unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
+        spans = unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
+        # what the fleet's rows do not say
+        return _at_nodes(spans) if of_fleet and asked.of_nodes else spans
 
     def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, bytes]:
-        """The packed spans of whole days of the interval, by their start; none where nodes or GPUs
-        are told apart.
+        """The packed spans of whole days of the interval, by their start; none where more is told
+        apart than they have.
         """
-        are_asked = self.with_sums and self.with_fleet_days and asked.is_of_fleet
-        if not are_asked or asked.of_gpus or asked.of_nodes:
+        form = _form(asked)
+        if form is None or not (self.with_sums and self.with_fleet_days and asked.is_of_fleet):
             return {}
         days = [
             day
             for day in asked.days
             if interval.start <= day.start and day.end <= interval.end and asked.eras.is_one(day)
         ]
-        return fleet_sums.current(days, of_jobs=asked.of_jobs) if days else {}
+        return fleet_sums.current(days, form) if days else {}
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
         spans = edges.parts(ends, asked.node_ids)
@@ -96,6 +100,19 @@ class LedgerTime:
             for kind in KINDS
         ]
         return [np.array(wanted)[spans.label]]
+
+
+def _form(asked: Asked) -> Form | None:
+    """The form of the fleet's days that has what is asked for; None = there is none."""
+    if asked.of_jobs:
+        return None if asked.of_gpus or asked.of_nodes else Form.JOB
+    if asked.of_gpus:
+        return Form.GPU
+    return Form.NODE if asked.of_nodes else Form.TOTAL
+
+
+def _at_nodes(spans: Spans[Kind]) -> Spans[Kind]:
+    return replace(spans, node=alike_gpus().nodes_of(spans.gpu))
 
 
 def _by_hour(spans: Spans[Kind], asked: Asked) -> Spans[Kind]:

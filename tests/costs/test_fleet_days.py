@@ -12,6 +12,7 @@ from fleetwatch.costs.day_sums import sum_days, wrong_sums
 from fleetwatch.costs.models import FleetDay, Rate, SummedDay
 from fleetwatch.figures.alike_gpus import AlikeGPUs, in_the_same
 from fleetwatch.figures.selectors import Scope, totals, totals_by
+from fleetwatch.figures.state_spans import RECORD
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
@@ -51,8 +52,11 @@ def figures():
 
 @pytest.fixture
 def fleet(db):
-    """Two nodes with a dear GPU each and one with a cheap one: two hours of jobs, one of nobody."""
-    gpus = [a_gpu(node="n1"), a_gpu(node="n2"), a_gpu(node="n3", model="L4")]
+    """Two nodes with a dear GPU each and one with two cheap ones: two hours of jobs, one of
+    nobody.
+    """
+    dear = [a_gpu(node="n1"), a_gpu(node="n2")]
+    gpus = [*dear, a_gpu(node="n3", model="L4"), a_gpu(node="n3", model="L4")]
     a_rate("3.00", gpu=gpus[0])
     a_rate("1.00", gpu=gpus[2])
     jobs = [a_job(user="ana"), a_job(user="bob", team=None)]
@@ -69,9 +73,10 @@ def test_a_day_of_the_fleet_is_one_row_that_says_what_its_entries_say(fleet):
     assert sum_days(LATER, 100) == {"days": 3, "fleet_days": 8}
 
     assert figures() == before
-    assert totals(WEEK).cost_usd == 3 * (3 + 3 + 1)
+    assert totals(WEEK).cost_usd == 3 * (3 + 3 + 1 + 1)
     assert is_read_of_the_fleet()
     assert is_read_of_the_fleet(Scope(user="ana"))
+    assert is_read_of_the_fleet(Scope(gpu_model="L4"))
     assert not is_read_of_the_fleet(Scope(node="n1"))
     assert sum_days(LATER, 100) == {"days": 0, "fleet_days": 0}
 
@@ -80,11 +85,11 @@ def test_gpus_of_one_price_and_model_are_one_in_it(fleet):
     sum_days(LATER, 100)
 
     day = FleetDay.objects.get(start=MONDAY)
-    # a span takes 42 bytes: of two models the time of two jobs and of nobody, and of all holders
-    # what was useful and what was free
-    sizes = [len(zstandard.decompress(bytes(day.job_spans))) // 42]
-    sizes.append(len(zstandard.decompress(bytes(day.total_spans))) // 42)
-    assert sizes == [2 * 3, 2 * 2]
+    forms = (day.job_spans, day.total_spans, day.node_spans, day.gpu_spans)
+    # of two models the time of two jobs and of nobody; of all holders what was useful and what was
+    # free; the same of each of two nodes with one GPU and one with two; and of each GPU
+    spans = [len(zstandard.decompress(bytes(packed))) // RECORD.itemsize for packed in forms]
+    assert spans == [2 * 3, 2 * 2, 3 * 2, 4 * 2]
 
 
 def test_what_is_posted_again_is_in_the_next_figure(fleet):
@@ -111,10 +116,10 @@ def test_where_gpus_are_no_longer_alike_no_sum_of_before_is_believed(fleet, chan
     if change == "another model":
         fleet[1].model = GPUModel.objects.get(name="L4")
         fleet[1].save(update_fields=["model"])
-        cost = 3 * (3 + 1 + 1)
+        cost = 3 * (3 + 1 + 1 + 1)
     else:
         a_rate("0.50", only=fleet[1])
-        cost = 3 * (3 + 0.5 + 1)
+        cost = 3 * (3 + 0.5 + 1 + 1)
 
     assert totals(WEEK).cost_usd == cost
     assert not is_read_of_the_fleet()
@@ -137,16 +142,19 @@ def test_a_day_in_which_a_price_changes_is_priced_hour_by_hour(fleet):
     sum_days(LATER, 100)
     dearer_from(MONDAY + 2 * HOUR, fleet[0])
 
-    assert totals(WEEK).cost_usd == 2 * (2 * 3 + 5) + 3 * 1
+    assert totals(WEEK).cost_usd == 2 * (2 * 3 + 5) + 2 * 3 * 1
 
 
-def test_a_wrong_sum_of_the_fleet_is_found(fleet):
+@pytest.mark.parametrize(
+    ("form", "hours"), [("job_spans", 2), ("total_spans", 4), ("node_spans", 4), ("gpu_spans", 2)]
+)
+def test_a_wrong_sum_of_the_fleet_is_found(fleet, form, hours):
     sum_days(LATER, 100)
     assert wrong_sums(WEEK) == []
     day = FleetDay.objects.get(start=MONDAY)
-    right = zstandard.decompress(bytes(day.total_spans))
-    wrong = right.replace((4 * HOUR_MS).to_bytes(8, "big"), (4 * HOUR_MS - 5).to_bytes(8, "big"), 1)
-    day.total_spans = zstandard.compress(wrong)
+    right, wrong = ((hours * HOUR_MS - off).to_bytes(8, "big") for off in (0, 5))
+    spans = zstandard.decompress(bytes(getattr(day, form)))
+    setattr(day, form, zstandard.compress(spans.replace(right, wrong, 1)))
     day.save()
 
     assert wrong_sums(WEEK) == [("every node", MONDAY, 5)]
@@ -161,13 +169,17 @@ def test_gpus_that_are_in_the_same_sets_are_alike_and_the_first_stands_for_them(
     assert of_no_set.tolist() == [2, 2, 2, 2, 2]
     # 2 and 5 are in the first, 8 in the second, 9 in both, 3 in none
     assert of_two.tolist() == [2, 3, 2, 8, 9]
-    assert AlikeGPUs(gpus, of_two).first_of(np.array([5, 9, 2])).tolist() == [2, 9, 2]
+    assert AlikeGPUs(gpus, gpus, of_two).first_of(np.array([5, 9, 2])).tolist() == [2, 9, 2]
+
+
+def of_one_node(gpus, stands_for):
+    return AlikeGPUs(np.array(gpus), np.ones(len(gpus), dtype=int), np.array(stands_for))
 
 
 def test_a_digest_is_of_the_gpus_that_there_were():
-    before = AlikeGPUs(np.array([2, 3]), np.array([2, 2]))
-    after = AlikeGPUs(np.array([2, 3, 4]), np.array([2, 2, 2]))
-    split = AlikeGPUs(np.array([2, 3, 4]), np.array([2, 3, 3]))
+    before = of_one_node([2, 3], [2, 2])
+    after = of_one_node([2, 3, 4], [2, 2, 2])
+    split = of_one_node([2, 3, 4], [2, 3, 3])
 
     assert before.digest(before.last_id) == after.digest(before.last_id)
     assert after.digest(4) != after.digest(3)

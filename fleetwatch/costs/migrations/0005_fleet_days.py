@@ -37,10 +37,14 @@ class Migration(migrations.Migration):
                     "total_spans",
                     models.BinaryField(help_text="the same of all holders together, under none"),
                 ),
+                ("node_spans", models.BinaryField(help_text="the same of each node by itself")),
+                ("gpu_spans", models.BinaryField(help_text="the same of each GPU by itself")),
             ],
         ),
         migrations.AddIndex("summedday", models.Index(fields=["start"], name="summed_day_by_start")),
         migrations.RunSQL(
-            "ALTER TABLE costs_fleetday ALTER COLUMN job_spans SET STORAGE EXTERNAL", migrations.RunSQL.noop
+            "ALTER TABLE costs_fleetday ALTER COLUMN job_spans SET STORAGE EXTERNAL,"
+            " ALTER COLUMN node_spans SET STORAGE EXTERNAL, ALTER COLUMN gpu_spans SET STORAGE EXTERNAL",
+            migrations.RunSQL.noop,
         ),
     ]

@@ -1,12 +1,18 @@
 -- One row: a day of the fleet that was summed, while its nodes' entries are as it was summed from: its start, the newest GPU there was,
 --      the digest of which GPUs it puts together (whether they still are alike, who reads asks), and its spans, compressed.
--- In:  day_starts, day_ends (the zone's days, arrays of one length); of_jobs (whether holders are told apart; NULL = no spans).
+-- In:  day_starts, day_ends (the zone's days, arrays of one length); form (job: GPUs that are alike together, of each holder; total: of all
+--      holders; node, gpu: of all holders, each node or GPU by itself; NULL = no spans).
 -- Again: safe, it only reads.
 SELECT
     kept.start,
     kept.last_gpu_id,
     kept.alike,
-    CASE %(of_jobs)s::boolean WHEN true THEN kept.job_spans WHEN false THEN kept.total_spans END
+    CASE %(form)s::text
+        WHEN 'job' THEN kept.job_spans
+        WHEN 'total' THEN kept.total_spans
+        WHEN 'node' THEN kept.node_spans
+        WHEN 'gpu' THEN kept.gpu_spans
+    END
 FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
 JOIN costs_fleetday AS kept ON kept.start = day.start AND kept.until = day."end"
 WHERE kept.version = (
