@@ -1,5 +1,5 @@
-"""What the people of a demo hub have set up: channels and routes that reach nobody, saved views, a
-maintenance window, an exemption, and who gets a team's statement.
+"""What the people of a demo hub have set up: projects, channels and routes that reach nobody, saved
+views, a maintenance window, an exemption, a token, and who gets a team's statement.
 
 By the same functions as on the pages. The audit log remembers what was set up once: what a visitor
 changed or removed stays so.
@@ -12,17 +12,30 @@ from django.db import transaction
 
 from fleetwatch.accounts.models import AuditEntry, Team, User
 from fleetwatch.accounts.saved_views import save_view
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.accounts.services import create_api_token, set_organisation
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.messaging.team_routes import set_route
 from fleetwatch.alerts.models import Route, Silence
 from fleetwatch.alerts.silences import SilenceTerms, add_silence
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.demo.cast import acting_as
-from fleetwatch.demo.fleet import CLUSTER, nodes
+from fleetwatch.demo.fleet import CLUSTER, DAYS, nodes
+from fleetwatch.figures import boundaries
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.services import create_channel
 from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.reports.statement_sending import add_recipient
 
+NAME = "Aurora Labs"
+# account of the scheduler, project, cost centre; of the others nobody said any
+PROJECTS = (
+    ("nlp", "Language models", "CC-410"),
+    ("vision", "Perception", "CC-420"),
+    ("speech", "Perception", "CC-420"),
+    ("serving", "Search", "CC-510"),
+)
 ON_CALL = "Platform on call"
 TEAM = "nlp"  # whose lead is one of the cast
 SATURDAY = 5
@@ -45,6 +58,29 @@ def set_up(now: datetime) -> list[str]:
         with transaction.atomic():
             PARTS[action](people, now)
     return missing
+
+
+def _organisation(_: People, __: datetime) -> None:
+    set_organisation(name=NAME, time_zone=zone())
+
+
+def _mappings(people: People, now: datetime) -> None:
+    """Which project and cost centre an account of the scheduler works for."""
+    since = boundaries.midnight(now, zone(), days=-DAYS - 1)
+    with acting_as(people["fiona"]):
+        for account, project, cost_centre in PROJECTS:
+            terms = Terms(
+                Conditions(account=account),
+                Gives(project=project, cost_centre=cost_centre),
+                valid_from=since,
+            )
+            add_rule(terms, now=now, by="fiona")
+
+
+def _tokens(people: People, now: datetime) -> None:
+    """One whose secret nobody knows."""
+    with acting_as(people["otto"]):
+        create_api_token(people["otto"], scope="read", now=now, name="Grafana, fleet board")
 
 
 def _channels(people: People, now: datetime) -> None:
@@ -106,6 +142,9 @@ def _silences(people: People, now: datetime) -> None:
 
 
 PARTS: dict[str, Callable[[People, datetime], None]] = {
+    "organisation.set": _organisation,
+    "mapping.add": _mappings,
+    "token.create": _tokens,
     "channel.create": _channels,
     "report.recipient": _statements,
     "view.save": _views,

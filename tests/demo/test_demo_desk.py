@@ -31,6 +31,9 @@ def people():
 
 def test_channels_routes_views_and_silences_are_set_up_by_those_who_may(people):
     assert demo_desk.set_up(NOW) == [
+        "organisation.set",
+        "mapping.add",
+        "token.create",
         "channel.create",
         "report.recipient",
         "view.save",
