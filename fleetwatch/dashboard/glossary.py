@@ -7,13 +7,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word, what it means, and the page that says more ("" = none): an address' name."""
+    """A word, what it means, and the page where it is seen: its address' name, and what narrows it
+    to the word.
+    """
 
     slug: str
     word: str
     meaning: str
-    more: str = ""
+    seen: str
+    narrowed: str = ""
 
+    @property
+    def place(self) -> str:
+        """What the page is called."""
+        return PLACES[self.seen]
+
+
+# the pages of the words, as the rail and the settings call them
+PLACES = {
+    "budgets": "Budgets",
+    "causes": "Causes",
+    "costs": "Costs",
+    "findings": "Savings",
+    "fleet": "Fleet",
+    "home": "Overview",
+    "jobs": "Jobs",
+    "mappings": "Mapping rules",
+    "reports": "Reports",
+    "settings_months": "Months and statements",
+    "settings_policy": "Policy",
+    "settings_pricing": "Pricing",
+    "status": "Status",
+    "waste": "Waste",
+}
 
 TERMS = (
     Term(
@@ -28,6 +54,22 @@ TERMS = (
         "Allocation",
         "The period in which a job holds a GPU, as reported by the scheduler; on hosts"
         " without one, as long as a process has a GPU context.",
+        "jobs",
+    ),
+    Term(
+        "budget",
+        "Budget, forecast",
+        "What a team or the fleet may spend in a month, and what is expected to be spent at its"
+        " end, with a range that holds 8 of 10 outcomes; from two weeks of history on.",
+        "budgets",
+    ),
+    Term(
+        "unverified",
+        "Busy, unverified",
+        "The part of useful time of which utilisation alone tells. Left out of every efficiency"
+        " figure.",
+        "costs",
+        "?group_by=team&state=unverified",
     ),
     Term(
         "cause",
@@ -41,7 +83,7 @@ TERMS = (
         "Certain, probable, potential",
         "Confidence tiers of waste. Certain: nothing ran at all. Probable: the job held the"
         " GPU and did too little. Potential: possibly avoidable, never counted as wasted.",
-        "definitions",
+        "waste",
     ),
     Term(
         "commitment",
@@ -49,19 +91,21 @@ TERMS = (
         "Reserved GPUs that are paid for whether used or not. Reserved hours that were not"
         " delivered are a separate line in the fleet report.",
         "settings_pricing",
+        "#commitments",
     ),
     Term(
         "coverage",
         "Coverage",
         "The share of GPU time reported by an agent. Waste percentages are of observed time,"
         " with the coverage shown next to them.",
+        "waste",
     ),
     Term(
         "efficiency",
         "Efficiency",
         "How much of a GPU's practical peak its active time reached, by the best available"
         " signal: SM or tensor-core activity, memory bandwidth, otherwise power.",
-        "definitions",
+        "home",
     ),
     Term(
         "finding",
@@ -82,22 +126,37 @@ TERMS = (
         "Free capacity",
         "GPU time that no job held and nothing used. It is charged to no team: statements"
         " show it on a separate line, or allocate it to teams if that is configured.",
-        "settings_months",
+        "costs",
+        "?group_by=state&state=free",
     ),
-    Term("gpu-hour", "GPU-hour", "One GPU for one hour, whatever it did in it."),
+    Term(
+        "gb",
+        "GB",
+        "Of memory 2^30 bytes, as NVIDIA counts its cards: an H100 80GB has 80 GB here and 81,559"
+        " MiB in nvidia-smi. Of transfers per second 10^9, as links are sold.",
+        "fleet",
+        "?view=table",
+    ),
+    Term(
+        "gpu-hour",
+        "GPU-hour",
+        "One GPU for one hour, whatever it did in it.",
+        "costs",
+    ),
     Term(
         "idle",
         "Idle",
         "A job held the GPU without using it for longer than the idle threshold: 15 minutes"
         " for batch jobs, 30 for interactive ones, 60 for services.",
-        "definitions",
+        "costs",
+        "?group_by=team&state=idle",
     ),
     Term(
         "ledger",
         "Ledger",
         "The record of all GPU time: every millisecond of every GPU is in exactly one of nine"
         " states. All figures are sums of it.",
-        "definitions",
+        "status",
     ),
     Term(
         "mapping",
@@ -111,19 +170,28 @@ TERMS = (
         "MIG instance",
         "A hardware partition of one GPU (Multi-Instance GPU). It is never counted as a GPU"
         " of its own.",
+        "fleet",
     ),
-    Term("node", "Node", "A machine with GPUs, under the name by which its agent reports."),
+    Term(
+        "node",
+        "Node",
+        "A machine with GPUs, under the name by which its agent reports.",
+        "fleet",
+        "?view=table",
+    ),
     Term(
         "observed",
         "Observed",
         "Time covered by 10-second windows from an agent. Unobserved time is never counted as"
         " idle, and never as useful.",
+        "home",
     ),
     Term(
         "orphaned",
         "Orphaned",
         "A GPU held by no job, on which a leftover process or its memory remains.",
-        "definitions",
+        "costs",
+        "?group_by=node&state=orphaned",
     ),
     Term(
         "policy",
@@ -138,6 +206,7 @@ TERMS = (
         "Power usage effectiveness: energy at the facility meter divided by that of the IT"
         " equipment. 1.3 means 30 % overhead for cooling and power distribution.",
         "settings_pricing",
+        "#energy",
     ),
     Term(
         "rate",
@@ -167,10 +236,18 @@ TERMS = (
         "reports",
     ),
     Term(
+        "starting",
+        "Starting",
+        "The quiet time at the start of a job that then begins to work, up to 15 minutes.",
+        "costs",
+        "?group_by=team&state=starting",
+    ),
+    Term(
         "stalled",
         "Stalled",
         "A job held the GPU and was waiting: for input data, for other ranks, between steps.",
-        "definitions",
+        "costs",
+        "?group_by=team&state=stalled",
     ),
     Term(
         "statement",
@@ -180,40 +257,58 @@ TERMS = (
         "reports",
     ),
     Term(
+        "unavailable",
+        "Unavailable",
+        "There is evidence that the GPU cannot work: lost, drained, driver missing.",
+        "costs",
+        "?group_by=node&state=unavailable",
+    ),
+    Term(
         "underused",
         "Underused",
         "The GPU was active below its practical peak.",
-        "definitions",
+        "costs",
+        "?group_by=team&state=underused",
     ),
     Term(
         "unobserved",
         "Unobserved",
         "Time for which no agent reported. Silent nodes are still billed.",
-        "definitions",
+        "costs",
+        "?group_by=node&state=unobserved",
     ),
     Term(
         "useful",
         "Useful",
         "The GPU was active at what it can reach in practice.",
-        "definitions",
+        "costs",
+        "?group_by=team&state=useful",
     ),
     Term(
         "useful-share",
         "Useful share of spend",
         "Cost of useful time divided by total cost. Time known only to have had a kernel"
         " running is in neither.",
-        "definitions",
+        "home",
     ),
     Term(
         "utilisation",
         "Utilisation",
         "The share of time in which at least one kernel was running. It does not say how much"
         " of the GPU the kernel used.",
+        "jobs",
+    ),
+    Term(
+        "waiting",
+        "Waiting",
+        "The part of stalled time in which services wait for requests: no waste, but potential.",
+        "costs",
+        "?group_by=team&state=waiting",
     ),
     Term(
         "wasted",
         "Wasted",
         "Certain plus probable waste. Potential is never included.",
-        "definitions",
+        "waste",
     ),
 )

@@ -38,9 +38,9 @@ STATES = (
         "stalled",
         "Stalled",
         "A job holds the GPU and waits: quiet for less than the idle time, pauses inside active"
-        " windows (data loader), or busy-waiting.",
+        " windows (data loader), or busy-waiting. What services wait stands apart.",
         "job owner",
-        "probable; potential for services",
+        "probable",
     ),
     StateWords(
         "idle",
