@@ -153,8 +153,28 @@ if (before) {
 // where a figure wants one, through all of its panels
 const CROSSHAIR = { spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "solid" };
 
-function dress(el, { data, layout }) {
+/** Panels with more room for names above them, where these need more rows: a title's name says how much. */
+function movedApart(layout) {
+  const margins = layout.margin.t + layout.margin.b;
+  const plot = layout.height - margins;
+  const more = layout.annotations.reduce((sum, title) => sum + Number(title.name), 0);
+  const moved = { ...layout, height: plot + more + margins, annotations: [] };
+  let above = 0;
+  for (const [at, axis] of Object.keys(layout).filter((name) => name.startsWith("yaxis")).entries()) {
+    const title = layout.annotations[at];
+    const legend = axis.replace("yaxis", "legend");
+    above += Number(title.name);
+    const domain = layout[axis].domain.map((share) => (share * plot + more - above) / (plot + more));
+    moved[axis] = { ...layout[axis], domain };
+    moved[legend] = { ...layout[legend], y: domain[1] };
+    moved.annotations.push({ ...title, y: domain[1], yshift: title.yshift + Number(title.name) });
+  }
+  return moved;
+}
+
+function dress(el, { data, layout: given }) {
   const isNarrow = el.clientWidth < 420;
+  const layout = given.annotations && el.clientWidth < 640 ? movedApart(given) : given;
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
@@ -166,7 +186,6 @@ function dress(el, { data, layout }) {
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("yaxis")).map(([name, own]) => [name, { ...axis, ...own }])),
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("legend")).map(([name, own]) => [name, isNarrow ? { ...own, font: { size: 9 } } : own])),
-    annotations: layout.annotations?.map((title) => (el.clientWidth > 640 ? { ...title, yshift: title.yshift - title.name } : title)),
     xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: isNarrow ? 4 : layout.xaxis.nticks },
     images: data.filter((trace) => trace.meta?.steps).map((trace) => hatching(el, trace)),
     shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),
@@ -181,8 +200,9 @@ async function draw(el) {
     return;
   }
   note?.remove();
-  if (layout.height) el.style.height = `${layout.height}px`;
-  await Plotly.react(el, data.map(paint), dress(el, el.figure), CONFIG);
+  const dressed = dress(el, el.figure);
+  if (layout.height) el.style.height = `${dressed.height}px`;
+  await Plotly.react(el, data.map(paint), dressed, CONFIG);
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;

@@ -64,7 +64,7 @@ def test_its_curves_lie_under_its_states_on_one_axis_of_time(client, measured):
     figure = log_in(client).get(CURVES).json()
 
     titles = [each["text"] for each in figure["layout"]["annotations"]]
-    assert titles == ["State", "Utilisation", "Memory used", "Power"]
+    assert titles == ["State with the most time", "Utilisation", "Memory used", "Power"]
     assert {trace.get("xaxis", "x") for trace in figure["data"]} == {"x"}
     # six hours in 288 cells; the job's own are the fourth and the fifth
     names = figure["data"][0]["meta"]["steps"]

@@ -342,7 +342,7 @@ def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
     assert [trace["y"] for trace in together if trace.get("name") == "board power"] == [values]
     of_node = admin.get("/charts/node?node=node-001&from=now-6h&to=now").json()["layout"]
     titles = [title["text"] for title in of_node["annotations"]]
-    assert titles[:2] == ["State", "Utilisation"]
+    assert titles[:2] == ["State with the most time", "Utilisation"]
     assert admin.get("/charts/node?node=none").status_code == 404
 
 

@@ -38,7 +38,7 @@ HOST_DAYS = 7  # of a longer period the host's samples are too many to be read f
 HOST = {"cpu_ratio": "CPU busy", "iowait_ratio": "waiting for disks"}
 OF_NODE = {
     "util": "Utilisation",
-    "memory": "Memory used, of all",
+    "memory": "Memory used, of its total",
     "power": "Power, of its limit",
 }
 

@@ -9,9 +9,8 @@ from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, band, curv
 from fleetwatch.dashboard.drawing.grid import Ints
 
 TITLE_PX = 26  # above each panel: what it is, and the names of its lines
-NAMES_PX = 20  # more for each row of names, where lines have any
-NAMES_IN_A_ROW = 3  # on a phone
-MOST_ROWS = 3
+NAMES_PX = 20  # more for a row of names, where lines have any
+NAMES_IN_A_ROW = 3  # on a phone; elsewhere all of them
 PANEL_PX = 116
 AXIS_PX = 26
 
@@ -46,11 +45,7 @@ class _Slot:
     title: str
     height: int
     above: int = TITLE_PX
-
-    @property
-    def spare_px(self) -> str:
-        """By how much charts.js lowers the title where one row of names is enough."""
-        return str(max(0, self.above - TITLE_PX - NAMES_PX))
+    narrow_px: int = 0  # more above it where a figure is narrow: charts.js moves panels apart
 
 
 def stacked(
@@ -80,7 +75,7 @@ def _add(figure: Figure, slot: _Slot, name: str, axis: Figure, span: tuple[float
     layout[f"yaxis{name}"] = axis | slot.axis | {"domain": span}
     layout[f"legend{name}"] = _LEGEND | {"y": span[1]}
     title = {"text": slot.title, "y": span[1], "yshift": slot.above - TITLE_PX}
-    layout["annotations"].append(_TITLE | title | {"name": slot.spare_px})
+    layout["annotations"].append(_TITLE | title | {"name": str(slot.narrow_px)})
     layout["xaxis"]["anchor"] = f"y{name}"  # the last one: time is written below it
     own = {"yaxis": f"y{name}", "legend": f"legend{name}"}
     figure["data"] += [trace | own for trace in slot.traces]
@@ -120,8 +115,9 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     named = sum(trace["showlegend"] for trace in traces)
-    rows = min(MOST_ROWS, -(-named // NAMES_IN_A_ROW))
-    return _Slot(traces, axis, panel.title, PANEL_PX, TITLE_PX + NAMES_PX * rows)
+    above = TITLE_PX + NAMES_PX * bool(named)
+    more_rows = max(0, -(-named // NAMES_IN_A_ROW) - 1)
+    return _Slot(traces, axis, panel.title, PANEL_PX, above, NAMES_PX * more_rows)
 
 
 def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:
