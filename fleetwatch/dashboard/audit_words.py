@@ -34,6 +34,7 @@ DID = {
     "person.role": "changed the role of",
     "person.email": "changed the e-mail address of",
     "person.password": "set the password of",
+    "person.join": "put into a team:",
     "person.leave": "recorded the leaving of",
     "person.leave_directory": "recorded as gone from the directory",
     "person.sign_out": "logged out everywhere",

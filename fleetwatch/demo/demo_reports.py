@@ -11,9 +11,10 @@ from fleetwatch.budgets import services as budgets
 from fleetwatch.demo.demo_fixes import is_diagnosed
 from fleetwatch.demo.demo_money import enter_money
 from fleetwatch.ledger.models import Entry
-from fleetwatch.operations.services import run_alone
+from fleetwatch.operations.services import record_run, run_alone
 from fleetwatch.reports import monthly, months
 from fleetwatch.reports.models import MonthRun
+from fleetwatch.reports.services import compute_weekly_digests
 
 
 def ask_for_months(now: datetime, *, days: int) -> int:
@@ -29,6 +30,15 @@ def ask_for_months(now: datetime, *, days: int) -> int:
     for name in names:
         monthly.ask(name, now=now)
     return len(names)
+
+
+def write_digests(now: datetime) -> dict[str, int]:
+    """How many digests of the last full week were written and queued, of which the clock would
+    write them within a quarter of an hour.
+    """
+    with record_run("reports.weekly_digest") as did:
+        did.update(compute_weekly_digests(now))
+    return did
 
 
 def _missing(now: datetime) -> list[str]:

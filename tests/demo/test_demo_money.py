@@ -1,4 +1,6 @@
-"""What the demo's finance people entered: amounts follow from what its fleet spent."""
+"""What the demo's finance people entered, and its digests: amounts follow from what its fleet
+spent.
+"""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,8 +10,9 @@ import pytest
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment
 from fleetwatch.demo.demo_money import OVER, budget_of, enter_money
+from fleetwatch.demo.demo_reports import write_digests
 from fleetwatch.finance.reconciliation import reconciliation
-from fleetwatch.reports.models import Invoice
+from fleetwatch.reports.models import Invoice, Report
 from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +98,13 @@ def test_entered_again_nothing_is_there_twice(week):
     enter_money(NOW)
 
     assert enter_money(NOW) == {"budgets": 0, "commitments": 0, "invoices": 0}
+
+
+def test_the_digests_of_the_last_full_week_need_not_wait_for_the_clock(week):
+    assert write_digests(NOW)["computed"] > 0
+
+    assert Report.objects.filter(content__week="2026-W46").exists()
+    assert write_digests(NOW)["computed"] == 0
 
 
 def test_before_anything_was_posted_there_is_nothing_to_enter():

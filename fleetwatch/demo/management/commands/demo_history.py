@@ -69,6 +69,7 @@ class Command(HubCommand):
                 self._say(f"fixes told={demo_fixes.decide_fixes(timezone.now(), days=days)}")
                 self._say(f"decisions told={demo_decisions.decide_some(timezone.now())}")
                 self._say(f"months asked={demo_reports.ask_for_months(timezone.now(), days=days)}")
+                self._say(f"digests {demo_reports.write_digests(timezone.now())}")
                 return
             time.sleep(LOOKS_EVERY_S)
         self._say("fixes are not told: the history is not diagnosed yet")
