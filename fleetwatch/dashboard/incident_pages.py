@@ -24,7 +24,6 @@ from fleetwatch.lib.intervals import Interval, from_ms
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 MAX_HOLDERS = 3
-LIKELY = "Likely"  # the line of a breach that says its cause
 UNIT = "share of the time in which a kernel ran"
 
 
@@ -132,11 +131,11 @@ class Likely:
 
 
 def likely(breach: Breach) -> Likely | None:
-    """Why a job wastes, where its incident does not say so itself; None where diagnosis knows no
-    cause yet.
+    """Why a job wasted meanwhile, as its finding is called; None where diagnosis knows no cause
+    yet, and of what is no job.
     """
     job = Job.objects.filter(key=breach.subject).first() if breach.kind == "job" else None
-    if job is None or any(label == LIKELY for label, _ in breach.lines):
+    if job is None:
         return None
     primary = diagnosis.causes_of([job.pk], _meanwhile(breach)).get(job.pk)
     if primary is None or primary.cause not in BY_CODE or primary.cause == UNDETERMINED:
