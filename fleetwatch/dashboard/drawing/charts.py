@@ -31,6 +31,7 @@ from fleetwatch.dashboard.drawing.machine_charts import METRICS
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
 from fleetwatch.planning.selectors import SUBJECTS as OF_CAPACITY
 
 
@@ -115,13 +116,17 @@ def _expected(line: budgets.BudgetLine, period: Period) -> list[Expected]:
 def _spent(
     team: Team | None, month: budgets.Month, period: Period
 ) -> list[tuple[datetime, Decimal]]:
-    """What was spent of the month by the end of each day, and by now."""
+    """What was spent of the month by the end of each day, and by now; from the day on that the
+    ledger began, before which nothing is known and not nothing was spent.
+    """
     days = budgets.days_so_far(team, period.now)
     moments = [month.whole.start, *(day.start for day in days[1:])]
     if month.so_far:
         moments.append(month.so_far.end)
     dollars = accumulate((day.totals.cost_usd for day in days), initial=Decimal(0))
-    return list(zip(map(period.local, moments), dollars, strict=True))
+    began = costs.ledger_began()
+    unknown = sum(moment <= began for moment in moments) - 1 if began else 0
+    return list(zip(map(period.local, moments), dollars, strict=True))[max(0, unknown) :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Capacity: short or too much of it, and what other GPUs would have meant."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 from django.http import HttpRequest
 
@@ -13,6 +12,7 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.jobs.selectors import pending_jobs, waits
@@ -37,7 +37,7 @@ def capacity(request: HttpRequest, period: Period) -> Context:
         "hours": hours,
         "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
         **_lines(model_hours(hours, narrowed) if hours else [], hours),
-        "free_usd": _free_usd(hours, filters),
+        **_free_usd(hours, filters),
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
         "queues": waiting(to_ms(period.now)),
         "pending": pending_jobs(to_ms(period.now)),
@@ -55,12 +55,15 @@ def _lines(models: Sequence[ModelHours], hours: Interval | None) -> Context:
     return {"whole": whole, "lines": lines, "verdict": spare}
 
 
-def _free_usd(hours: Interval | None, filters: Mapping[str, str]) -> dict[str, Decimal]:
-    """What free time cost, by GPU model; nothing where only some of its machines are looked at."""
+def _free_usd(hours: Interval | None, filters: Mapping[str, str]) -> Context:
+    """What free time cost, by GPU model and in all; nothing where only some of its machines are
+    looked at.
+    """
     if hours is None or filters.keys() - {"gpu_model"}:
-        return {}
+        return {"free_usd": {}}
     groups = figures.totals_by(hours, "gpu_model")
-    return {group.label: group.totals.cost_by_state["free"] for group in groups}
+    free_usd = {group.label: group.totals.cost_by_state["free"] for group in groups}
+    return {"free_usd": free_usd, "free_total_usd": exact_sum(free_usd.values())}
 
 
 def _count(hours: Interval) -> int:

@@ -130,12 +130,16 @@ def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
     if newest is None or newest.fleet is None:
         return {}
     statements = team_months.lines_of(newest.fleet.start)
+    statements_usd = printed.cents_of(statements, "cost_usd")
+    fleet_usd = printed.cents_of([newest.fleet], "cost_usd")
     return {
         "month_of": newest.name,
         "month_in_words": in_words(newest.name),
         "fleet_pk": newest.fleet.pk,
         "statements": statements,
-        "statements_usd": printed.cents_of(statements, "cost_usd"),
+        "statements_usd": statements_usd,
+        "fleet_usd": fleet_usd,
+        "nobodys_usd": fleet_usd - statements_usd,
         "approved": sum(bool(line.approved_by) for line in statements),
         "max_statements": f":{MAX_STATEMENTS}",
     }
