@@ -328,6 +328,19 @@ def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):
     assert "still to come" not in state
 
 
+def test_several_gpus_have_a_line_each_and_those_that_are_alike_are_both_seen(admin):
+    fleet.make(nodes=1, gpus=2, hours=2)
+    uuids = "GPU-node-001-0,GPU-node-001-1,GPU-nobody-knows"
+
+    traces = admin.get(f"/charts/gpus-util?gpu={uuids}&from=now-2h&to=now").json()["data"]
+
+    assert [(trace["name"], trace["line"]["dash"]) for trace in traces] == [
+        ("node-001 GPU 0", "solid"),
+        ("node-001 GPU 1", "dot"),
+    ]
+    assert admin.get("/charts/gpus-util?gpu=GPU-nobody-knows").status_code == 404
+
+
 def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
     fleet.make(nodes=1, gpus=1, hours=8)
 
