@@ -55,3 +55,13 @@ def test_a_band_lies_between_its_edges_and_many_names_have_a_row_of_their_own():
     assert (low["y"], high["y"], high["fill"]) == ([0.0, None], [1.0, None], "tonexty")
     assert [trace["showlegend"] for trace in figure["data"]] == [True, True, False, True]
     assert figure["layout"]["height"] == 116 + 26 + 20 + 26
+
+
+def test_names_that_need_more_rows_on_a_phone_say_how_much_that_is():
+    """Columns of 42 + 4.3 px a letter in 250 px: three of "GPU 0", one of the longest name."""
+    gpus = Panel("Use", [Line(f"GPU {number}", [0.5, 0.5]) for number in range(8)])
+    long = Panel("Rest", [Line(name, [0.5, 0.5]) for name in ("power, idle to limit", "SM")])
+
+    figure = panels.stacked(BANDS, HOURS[:2], [gpus, long], period=PERIOD)
+
+    assert [title["name"] for title in figure["layout"]["annotations"]] == ["0", "40", "20"]

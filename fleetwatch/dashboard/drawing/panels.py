@@ -10,7 +10,9 @@ from fleetwatch.dashboard.drawing.grid import Ints
 
 TITLE_PX = 26  # above each panel: what it is, and the names of its lines
 NAMES_PX = 20  # more for a row of names, where lines have any
-NAMES_IN_A_ROW = 3  # on a phone; elsewhere all of them
+PHONE_PX = 250  # of a row of names on a phone; elsewhere one has room for all
+MARK_PX = 42  # beside a name there
+LETTER_PX = 4.3
 PANEL_PX = 116
 AXIS_PX = 26
 
@@ -114,10 +116,18 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     traces += band(starts, *panel.band) if panel.band else []
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
-    named = sum(trace["showlegend"] for trace in traces)
-    above = TITLE_PX + NAMES_PX * bool(named)
-    more_rows = max(0, -(-named // NAMES_IN_A_ROW) - 1)
-    return _Slot(traces, axis, panel.title, PANEL_PX, above, NAMES_PX * more_rows)
+    names = [trace["name"] for trace in traces if trace["showlegend"]]
+    above = TITLE_PX + NAMES_PX * bool(names)
+    return _Slot(traces, axis, panel.title, PANEL_PX, above, NAMES_PX * _more_rows(names))
+
+
+def _more_rows(names: Sequence[str]) -> int:
+    """How many more rows the names take on a phone, in columns as wide as the longest."""
+    if not names:
+        return 0
+    column_px = MARK_PX + LETTER_PX * max(map(len, names))
+    in_a_row = max(1, int(PHONE_PX / column_px))
+    return -(-len(names) // in_a_row) - 1
 
 
 def _layout(period: tuple[datetime, datetime], plot_px: int) -> Figure:
