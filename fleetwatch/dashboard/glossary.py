@@ -132,8 +132,8 @@ TERMS = (
     Term(
         "gb",
         "GB",
-        "Of memory 2^30 bytes, as NVIDIA counts its cards: an H100 80GB has 80 GB here and 81,559"
-        " MiB in nvidia-smi. Of transfers per second 10^9, as links are sold.",
+        "Of memory 2³⁰ bytes, as NVIDIA counts its cards: an H100 80GB has 80 GB here and 81,559"
+        " MiB in nvidia-smi. Of transfers per second 10⁹, as links are sold.",
         "fleet",
         "?view=table",
     ),
