@@ -61,6 +61,7 @@ def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
 Lines = Mapping[str, Line]  # by column
 
 FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
+LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
 UTIL = "util_mean"
@@ -260,10 +261,13 @@ def _means(column: str, hours: Mapping[int, Hour], known_ms: int, *, goes_on: bo
 
 
 def _known_ms(finding: Finding, period: Period) -> int:
-    """Until when it is known how it stands: what the node sent last, of a queue now."""
+    """Until when it is known how it stands: what the node sent last, of a queue now; of what goes
+    on, when diagnosis looked at it last.
+    """
     now_ms = to_ms(period.now)
     last_ms = finding.node.last_ms if finding.node else None
-    return now_ms if last_ms is None else min(last_ms, now_ms)
+    looked_ms = finding.last_ms if now_ms - finding.last_ms < LOOKS_MS else now_ms
+    return min(looked_ms, now_ms if last_ms is None else last_ms)
 
 
 def _elapsed_ms(start_ms: int, known_ms: int) -> int:
