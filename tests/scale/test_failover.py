@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -18,7 +19,8 @@ from tests.scale.cluster import URL, WEB, Cluster, running_cluster
 from tests.scale.parts import Part, wait_until
 from tests.stack.living import ROOT
 
-READ = "SELECT sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) FROM pg_stat_user_tables WHERE relname = 'ledger_entry'"
+READ = "SELECT sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0)) FROM pg_stat_user_tables WHERE relname = 'costs_fleetday'"
+BEGUN = "SELECT count(*) FROM operations_jobrun WHERE started_at > %s AND name <> 'settle'"
 SENDING_S = 240
 
 
@@ -60,10 +62,19 @@ def back_after(cluster: Cluster, victim: Part) -> float:
     """Kills it; seconds until pages are served by a hub that is whole, its own start included."""
     began = time.monotonic()
     victim.kill()
+    killed_at = datetime.now(UTC)
     if victim.name in ("balancer", "pgbouncer"):  # one each: a supervisor starts it again
         victim.start()
     wait_until(lambda: cluster.answers("/readyz"), f"ready after {victim.name} is gone")
+    if victim.name == "beat0":
+        wait_until(lambda: is_asked_for(cluster, killed_at), "work that another beat asks for")
     return time.monotonic() - began
+
+
+def is_asked_for(cluster: Cluster, since: datetime) -> bool:
+    """Whether a task began that beats ask for: none of them starts another one."""
+    [[count]] = cluster.query(BEGUN, since)
+    return bool(count)
 
 
 def victims(cluster: Cluster) -> list[Part]:
@@ -71,6 +82,7 @@ def victims(cluster: Cluster) -> list[Part]:
     return [
         parts["web0"],
         parts["worker0"],
+        parts["beat0"],
         cluster.redis_master(),
         parts["balancer"],
         parts["pgbouncer"],
@@ -84,9 +96,11 @@ def test_what_is_acknowledged_outlives_the_kill_of_any_host(cluster, logs):
     expected_batches = received(cluster, "calm")
     table = {}
 
-    for number, victim in enumerate(victims(cluster)):
-        part = logs[2 * number : 2 * number + 2]
-        agent = replaying(URL, "storm", part, storm)
+    several = victims(cluster)
+
+    for number, victim in enumerate(several):
+        first, last = (len(logs) * at // len(several) for at in (number, number + 1))
+        agent = replaying(URL, "storm", logs[first:last], storm)
         posting = settling(cluster)
         table[victim.name] = back_after(cluster, victim)
         assert agent.wait(SENDING_S) == 0, f"not sent after {victim.name} was killed"
