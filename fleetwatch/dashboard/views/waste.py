@@ -58,7 +58,7 @@ SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Fr
 def waste(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = _filtered(request, group_by)
-    seen = costs.look(period.interval, *({group_by, "node"} - {"cause"}), scope=scope)
+    seen = costs.look(period.interval, *({group_by} - {"cause"}), scope=scope)
     lines, rest = _lines(seen, group_by, scope, period.interval)
     return {
         "groups": GROUPS.items(),
@@ -106,11 +106,8 @@ def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Cont
     return {
         "totals": totals,
         "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
-        "energy": energy(
-            period.interval,
-            scope=replace(scope, states=IDLE_OR_STALLED, shown=None),
-            by_node=seen.within(IDLE_OR_STALLED).by("node"),
-        ),
+        # by itself: sums of days have holders or nodes, and both only node by node
+        "energy": energy(period.interval, scope=replace(scope, states=IDLE_OR_STALLED, shown=None)),
     }
 
 
