@@ -141,8 +141,10 @@ def starved(site: str, slack) -> Finding:
 
 
 def a_run(days_ago: int, cause: str, *, hours: int, wasted: int) -> Job:
-    """A run of "train" on one GPU: its cause, hours held, and of these stalled."""
-    start = (now() - days_ago * DAY).replace(minute=0, second=0)
+    """A run of "train" on one GPU, within a day of UTC: its cause, hours held, and of these
+    stalled.
+    """
+    start = (now() - days_ago * DAY).replace(hour=2, minute=0, second=0, microsecond=0)
     spans = {"start_ms": to_ms(start), "end_ms": to_ms(start + hours * HOUR)}
     run = told.job(f"slurm/della/{cause}-{days_ago}", user="vera", **spans)
     told.cause(cause, of=run, start=start, hours=wasted, waste="stalled_probable_ms")
