@@ -87,7 +87,7 @@ def reason(outlook: Outlook | None, spent_usd: Decimal, end: MonthEnd | None) ->
         return AWAITED if spent_usd else NO_HISTORY
     if end is None and outlook.days < NEWEST_DAYS:
         days = forecast.ENOUGH_DAYS if _is_short(outlook) else NEWEST_DAYS
-        return f"Not enough history to forecast ({outlook.days} of {days} days)."
+        return f"Needs {days} days of history, has {outlook.days}."
     return SHIFTED if outlook.has_shifted else ""
 
 

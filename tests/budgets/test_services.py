@@ -188,13 +188,13 @@ def test_until_the_first_forecasts_are_made_they_are_awaited():
     assert {line.reason for line in selectors.lines(NOW)} == {outlooks.AWAITED}
     services.refresh(NOW)
     assert {(line.reason, line.end) for line in selectors.lines(NOW)} == {
-        ("Not enough history to forecast (2 of 14 days).", None)
+        ("Needs 14 days of history, has 2.", None)
     }
 
 
 @pytest.mark.parametrize(
     ("days", "reason"),
-    [(13, "Not enough history to forecast (13 of 14 days)."), (14, "")],
+    [(13, "Needs 14 days of history, has 13."), (14, "")],
 )
 def test_a_forecast_is_shown_from_two_weeks_of_history_on(days, reason):
     kept(days)
@@ -324,7 +324,7 @@ def test_months_before_are_shown_where_all_of_their_days_are_kept():
 @pytest.mark.parametrize(
     ("days", "low", "reason"),
     [
-        (27, -0.01, "Not enough history to forecast (27 of 28 days)."),
+        (27, -0.01, "Needs 28 days of history, has 27."),
         (28, -0.01, ""),
         (27, -0.5, ""),
     ],

@@ -298,7 +298,7 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     later.move_to(NOW + MINUTE)
 
     page = text(admin.get("/settings/audit"))
-    assert "changed the role of bo, role lead, before engineer" in words_of(page)
+    assert "changed the role of bo · role lead, before engineer" in words_of(page)
     assert "page 127.0.0.1" in page
     assert "&amp;who=ann" in page
     assert "role of" not in text(admin.get("/settings/audit?kind=login"))
@@ -322,11 +322,11 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
     page = admin.get("/settings/audit").content.decode()
 
     for sentence in (
-        "exported costs by team (CSV, 768 B), 13–19 Nov",
-        "dismissed finding 471, note a benchmark",
-        "set the rate of H100, price 2.10 USD, valid from 1 Nov 2026, 00:00",
+        "exported costs by team (CSV, 768 B) · 13–19 Nov",
+        "dismissed finding 471 · note a benchmark",
+        "set the rate of H100 · price 2.10 USD, valid from 1 Nov 2026, 00:00",
         "ann logged in page",
-        "toy: jump over &lt;b&gt;, is high yes",
+        "toy: jump over &lt;b&gt; · is high yes",
     ):
         assert sentence in words_of(page), sentence
     assert 'href="/costs.csv?group_by=team">' in page
