@@ -297,7 +297,7 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     post(admin, bo, "role", role="lead")
     later.move_to(NOW + MINUTE)
 
-    page = text(admin.get("/settings/audit"))
+    page = admin.get("/settings/audit").content.decode()
     assert "changed the role of bo · role lead, before engineer" in words_of(page)
     assert "page 127.0.0.1" in page
     assert "&amp;who=ann" in page
