@@ -51,6 +51,7 @@ def set_budget(budget: Budget, *, now: datetime, by: str) -> Budget:
     if budget.amount is not None:
         _check_amount(budget.amount)
         _usd_per_unit(budget.currency, budget.month)
+    before = counting(Budget.objects.filter(team=budget.team), budget.month)
     budget.created_at = now
     budget.created_by = by[:200]
     budget.save(force_insert=True)
@@ -60,6 +61,7 @@ def set_budget(budget: Budget, *, now: datetime, by: str) -> Budget:
         month=f"{budget.month:%Y-%m}",
         amount=None if budget.amount is None else str(budget.amount),
         currency=budget.currency,
+        before=None if before is None else f"{before.amount} {before.currency}",
     )
     return budget
 

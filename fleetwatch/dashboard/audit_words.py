@@ -1,5 +1,6 @@
 """Entries of the audit log as sentences. Pure; files keep what was recorded."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ from django.urls import NoReverseMatch, reverse
 
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.dashboard.machine_pages import days_in_words
+from fleetwatch.lib import actor
 
 # by action, what was done and, before its name, to what; others are told by their parts
 DID = {
@@ -152,6 +154,17 @@ PAGES = {
     "policy": ("settings_policy", False),
     "link": ("settings_links", False),
 }
+# how it was done, by AuditEntry.via
+VIA = {
+    actor.PAGE: "in a browser",
+    actor.API: "by the API",
+    actor.SLACK: "in Slack",
+    actor.MAIL: "by a link in mail",
+    actor.COMMAND: "by a command",
+    actor.HUB: "by itself",
+}
+# between the words of a file's name; within a month or a version it is part of them
+_SEPARATOR = re.compile(r"(?<!\d)-|-(?!\d)|\.(?=[a-z])")
 GROUPS = ("group_by", "by")  # of the address of an export, by what it is summed
 
 
@@ -166,6 +179,11 @@ class AuditLine:
     what: str
     address: str
     facts: str
+
+    @property
+    def via(self) -> str:
+        """How it was done, in words."""
+        return VIA.get(self.entry.via, self.entry.via)
 
 
 def audit_lines(entries: Iterable[AuditEntry], zone: ZoneInfo) -> list[AuditLine]:
@@ -200,9 +218,11 @@ def _of_file(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
 def _file(entry: AuditEntry, asked: str) -> str:
     """ "costs by team (CSV, 768 B)"."""
     name, _, form = str(entry.detail.get("file", entry.subject)).rpartition(".")
+    name = _SEPARATOR.sub(" ", name.removeprefix("fleetwatch-"))
     by = next((f" by {values[0]}" for key, values in parse_qs(asked).items() if key in GROUPS), "")
+    by = "" if " by " in name else by
     size = filesizeformat(entry.detail.get("bytes", 0)).replace("\xa0bytes", "\xa0B")
-    return f"{name.removeprefix('fleetwatch-').replace('-', ' ')}{by} ({form.upper()}, {size})"
+    return f"{name}{by} ({form.upper()}, {size})"
 
 
 def _days(detail: dict[str, Any], zone: ZoneInfo) -> str:

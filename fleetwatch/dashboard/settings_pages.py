@@ -21,12 +21,14 @@ from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.figures import selectors
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.address_templates import PLACEHOLDERS
 from fleetwatch.jobs.job_links import job_links
+from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.reports import statement_choices
@@ -117,9 +119,15 @@ def _tokens(request: HttpRequest, _: datetime) -> Context:
     }
 
 
-def _months(_: HttpRequest, __: datetime) -> Context:
-    """What is closed for good, and how statements are made."""
+def _months(_: HttpRequest, now: datetime) -> Context:
+    """What is closed for good, what can be, and how statements are made."""
+    following = closing.next_month()
+    is_closable = following is not None and following.closable_from <= now
     return {
+        "following": following,
+        "closable_usd": (
+            selectors.totals(following.interval).cost_usd if following and is_closable else None
+        ),
         "closed_months": closed_months(),
         "free_capacity": statement_choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),

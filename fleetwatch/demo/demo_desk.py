@@ -113,7 +113,9 @@ def _views(people: People, now: datetime) -> None:
         save_view(people["amara"], "NLP by person, this week", users, is_shared=True, now=now)
     idle = ("/waste", "state=idle&group_by=node&range=24h")
     with acting_as(people["admin"]):
-        save_view(people["admin"], "Idle yesterday, by node", idle, is_shared=False, now=now)
+        save_view(
+            people["admin"], "Idle in the last 24 hours, by node", idle, is_shared=False, now=now
+        )
 
 
 def _silences(people: People, now: datetime) -> None:

@@ -74,9 +74,8 @@ def change_the_rate(page: Page, site: str) -> None:
 
 def close_the_month(page: Page, site: str) -> None:
     page.goto(f"{site}/settings/months")
-    page.get_by_text("Close a month").click()
-    page.fill("#month-month", MONTH)
-    page.get_by_role("button", name="Close the month for good").click()
+    expect(page.locator("#months")).to_contain_text("A closed month can’t be reopened.")
+    page.get_by_role("button", name=f"Close {ENDED:%B %Y} for good").click()
     expect(page.locator("#months td.name").first).to_have_text(f"{ENDED:%B %Y}")
 
 

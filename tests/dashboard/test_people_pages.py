@@ -299,7 +299,7 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
 
     page = admin.get("/settings/audit").content.decode()
     assert "changed the role of bo · role lead, before engineer" in words_of(page)
-    assert "page 127.0.0.1" in page
+    assert "in a browser 127.0.0.1" in page
     assert "&amp;who=ann" in page
     assert "role of" not in text(admin.get("/settings/audit?kind=login"))
     assert "role of" not in text(admin.get("/settings/audit?who=bo"))
@@ -325,7 +325,7 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
         "exported costs by team (CSV, 768 B) · 13–19 Nov",
         "dismissed finding 471 · note a benchmark",
         "set the rate of H100 · price 2.10 USD, valid from 1 Nov 2026, 00:00",
-        "ann logged in page",
+        "ann logged in in a browser",
         "toy: jump over &lt;b&gt; · is high yes",
     ):
         assert sentence in words_of(page), sentence

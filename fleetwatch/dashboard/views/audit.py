@@ -23,7 +23,7 @@ from fleetwatch.reports.exports.files import to_csv
 
 Row = dict[str, Any]
 
-PAGE_SIZE = 100
+PAGE_SIZE = 50
 MAX_LINES = 100_000  # of a file
 FILTERS = ("who", "kind")
 

@@ -1,15 +1,17 @@
 """Closing a month: from then on posting leaves its entries alone."""
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from django.db import transaction
+from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.ledger.models import ClosedMonth, Entry
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import execute, lock_key, wait_for_lock
 from fleetwatch.telemetry.models import TouchedHour
@@ -20,6 +22,30 @@ _LOCK = "ledger.closed_months"
 
 class ClosingError(RefusedFieldError):
     """A month that can't be closed; the text is a sentence for who asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMonth:
+    """The next month to be closed, its hours, and from when on it can be."""
+
+    month: date
+    interval: Interval
+    closable_from: datetime
+
+
+def next_month() -> OpenMonth | None:
+    """The earliest month with hours that are not closed; None where there is none."""
+    open_at = _earliest_entry(policy_plan.frontier().until_ms, timezone.now())
+    if open_at is None:
+        return None
+    month = open_at.astimezone(zone()).date().replace(day=1)
+    start, end = _bounds(month)
+    return OpenMonth(month, Interval(start, end), _settled(end))
+
+
+def _settled(end: datetime) -> datetime:
+    """From when on nothing changes the hours of a month that ends then."""
+    return from_ms(to_ms(end) + longest_reach_ms())
 
 
 def keep_open() -> None:
@@ -50,7 +76,7 @@ def close_month(month: date, *, by: str, now: datetime, reason: str = "") -> Clo
     wait_for_lock(_LOCK)
     start, end = _bounds(month)
     policy_id, _ = current_policy()
-    _check(month, start, end, settled=from_ms(to_ms(end) + longest_reach_ms()), now=now)
+    _check(month, start, end, settled=_settled(end), now=now)
     closed = ClosedMonth.objects.create(
         month=month,
         start=start,
