@@ -29,8 +29,8 @@ PAGES = {
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
     "/fleet/idle": 17,  # causes, findings and incidents of its jobs
-    "/nodes/node-001": 24,  # rates in force, silences; its version
-    "/gpus/GPU-node-001-0": 19,  # its version
+    "/nodes/node-001": 25,  # rates in force, silences, incidents; its version
+    "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
     "/jobs/slurm/della/1000": 23,  # its links; one more where it ran before
     "/capacity": 14,
@@ -76,8 +76,8 @@ PAGES = {
     "/charts/capacity": 5,
     "/charts/capacity-week": 5,
     "/charts/gpu-power?gpu=GPU-node-001-0": 6,
-    "/charts/gpu?gpu=GPU-node-001-0": 9,
-    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 6,
+    "/charts/gpu?gpu=GPU-node-001-0": 10,  # when it was slowed
+    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 7,
     "/charts/gpu-slowed?gpu=GPU-node-001-0": 7,  # when it was judged so
     "/charts/node?node=node-001": 11,
 }

@@ -217,8 +217,43 @@ async function draw(el) {
     if (cell) location.assign(`${cell.link}?${periodOf(cell)}`);
     else drill(el, partAt(el, event));
   });
-  el.on("plotly_hover", (event) => point(el, event));
-  el.on("plotly_unhover", () => point(el));
+  el.on("plotly_hover", (event) => {
+    point(el, event);
+    light(el, lineAt(el, event));
+  });
+  el.on("plotly_unhover", () => {
+    point(el);
+    light(el);
+  });
+  el.addEventListener("mouseover", ({ target }) => {
+    const name = target.closest?.(".traces")?.querySelector("text")?.dataset.unformatted;
+    if (name) light(el, name);
+  });
+  el.addEventListener("mouseout", ({ target }) => target.closest?.(".traces") && light(el));
+}
+
+const MANY_LINES = 3; // so many in a panel hide each other: what is pointed at is seen alone
+const NEAR_PX = 14;
+const DIM = 0.12;
+
+/** Shows the lines of that name in all panels, the others faintly; without a name, or of few lines, all as they are. */
+function light(el, name = "") {
+  if (el.lit === name) return;
+  const lines = el.data.flatMap((trace, at) => (trace.type === "scatter" && !trace.fill ? [at] : []));
+  const isLine = new Set(lines.map((at) => el.data[at].name));
+  if (name && (!isLine.has(name) || isLine.size < MANY_LINES)) return;
+  el.lit = name;
+  Plotly.restyle(el, { opacity: lines.map((at) => (name && el.data[at].name !== name ? DIM : 1)) }, lines);
+}
+
+/** The name of the line that the pointer is next to, of those of the panel that it is in; "" far from all. */
+function lineAt(el, event) {
+  const top = event.event.clientY - el.getBoundingClientRect().top;
+  const near = event.points
+    .filter(({ yaxis, data }) => data.type === "scatter" && top >= yaxis._offset && top <= yaxis._offset + yaxis._length)
+    .map(({ yaxis, y, data }) => ({ name: data.name, px: Math.abs(yaxis._offset + yaxis.d2p(y) - top) }));
+  const nearest = near.toSorted((one, other) => one.px - other.px)[0];
+  return nearest?.px <= NEAR_PX ? nearest.name : "";
 }
 
 const DOUBLE_MS = 350; // a second click that comes within it makes a double one, which Plotly tells before that click

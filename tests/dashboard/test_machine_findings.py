@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 import time_machine
 
+from fleetwatch.alerts.models import Rule
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import HealthEvent
+from tests.alerts.factories import an_incident
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
 from tests.markup import tight
@@ -83,3 +85,26 @@ def test_the_hour_that_goes_on_is_by_what_is_known_of_it_and_does_not_fall(admin
 
     assert figure["data"][0]["y"] == [1, 1, 1]
     assert figure["data"][0]["x"][-1].endswith(":15:00")
+
+
+def test_a_node_and_its_gpus_say_what_is_wrong_with_each(admin):
+    """GPU 1 lost an hour of $2 by heat, and an incident of it fires; GPU 2 is well."""
+    rate("2.00")
+    of = job(start_ms=to_ms(NOW - 3 * HOUR))
+    cause("throttled", of=of, on=gpu(1), low=0.25, high=0.25)
+    hold(gpu(1), of, hours_ago=3, hours=3)
+    finding = place("throttled", node=gpu(1).node)
+    rule = Rule.objects.get(condition="gpu_slowed")
+    facts = {"labels": {"node": ["n1"]}}
+    fires = an_incident(rule, gpu(1).uuid, opened_at=NOW, facts=facts)
+    an_incident(rule, gpu(2).uuid, opened_at=NOW, resolved_at=NOW, facts=facts)
+
+    pages = ("/nodes/n1", f"/gpus/{gpu(1).uuid}", f"/gpus/{gpu(2).uuid}")
+    of_node, slow, well = (tight(admin.get(page).content.decode()) for page in pages)
+
+    for page in (of_node, slow):
+        assert f'href="/findings/{finding.pk}"' in page
+        assert f'href="/incidents/{fires.pk}"' in page
+        assert page.index("Problems") < page.index("States and readings")
+    assert "$2.00" in slow[slow.index("Problems") : slow.index("States and readings")]
+    assert "Problems" not in well

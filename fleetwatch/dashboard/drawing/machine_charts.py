@@ -33,7 +33,11 @@ from fleetwatch.telemetry.steps import StepSeries
 
 MOST_POINTS = 400
 MOST_LINES = 16  # of a node; its other GPUs are on their pages
-COLOURS = (*(f"group-{number}" for number in range(1, 8)), "others")  # of app.css
+# of app.css; neighbours differ in hue and lightness, and none is grey
+COLOURS = (
+    *("group-1", "group-3", "group-4", "ink"),
+    *("group-6", "group-2", "group-8", "group-5"),
+)
 HOST_DAYS = 7  # of a longer period the host's samples are too many to be read for a page
 HOST = {"cpu_ratio": "CPU busy", "iowait_ratio": "waiting for disks"}
 OF_NODE = {
@@ -112,17 +116,6 @@ def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
     return _chart(metric.title, figure, starts, [panel], period)
 
 
-def of_gpu(params: Params, period: Period) -> Chart:
-    """All of them under its states. Raises NoSuchChartError where there is no such GPU."""
-    shown = _gpu(params)
-    read = _read(shown, METRICS.values(), period)
-    own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
-    # -1, where it was elsewhere, is less than every state
-    bands = _bands([""], own.max(axis=0, keepdims=True), period)
-    rows = [metric.panel(read) for metric in METRICS.values()]
-    return _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
-
-
 SLOWED_BY = Metric(
     "Slowed, share of the time",
     (
@@ -130,6 +123,23 @@ SLOWED_BY = Metric(
         ("throttle_power_ratio", "by power", "stalled"),
     ),
 )
+OF_GPU = [*METRICS.values(), SLOWED_BY]
+
+
+def of_gpu(params: Params, period: Period) -> Chart:
+    """All of them under its states; shaded is the time in which heat or power slowed it. Raises
+    NoSuchChartError where there is no such GPU.
+    """
+    shown = _gpu(params)
+    read = _read(shown, OF_GPU, period)
+    own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
+    # -1, where it was elsewhere, is less than every state
+    bands = _bands([""], own.max(axis=0, keepdims=True), period)
+    rows = [metric.panel(read) for metric in OF_GPU]
+    chart = _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
+    return _shaded(chart, shown, period)
+
+
 OF_SLOWED = [
     *(METRICS[name] for name in ("gpu-clock", "gpu-temperature", "gpu-power")),
     SLOWED_BY,
@@ -146,7 +156,11 @@ def of_slowed_gpu(params: Params, period: Period) -> Chart:
     read = _read(shown, OF_SLOWED, period)
     starts = _local(read.start_ms, period)
     rows = [metric.panel(read) for metric in OF_SLOWED]
-    chart = _stacked(f"GPU {shown.uuid}", None, starts, rows, period)
+    return _shaded(_stacked(f"GPU {shown.uuid}", None, starts, rows, period), shown, period)
+
+
+def _shaded(chart: Chart, shown: GPU, period: Period) -> Chart:
+    """With the time shaded that was judged slowed."""
     spans = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
     shades = [
         (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "others")

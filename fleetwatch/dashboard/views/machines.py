@@ -19,13 +19,11 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, machine_commands, selectors
+from fleetwatch.dashboard import agents, machine_commands, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
-from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
-from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.ingest import services as ingest
@@ -71,7 +69,7 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "totals": figures.totals,
         "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
         "jobs": _with_jobs(figures.jobs.groups, period),
-        "findings": _findings(node, period),
+        "problems": problems.of_node(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
         "events": _newest_events(node),
@@ -106,16 +104,12 @@ def _history(gpu_ids: Sequence[int], node: Node, period: Period) -> Context:
     }
 
 
-def _hours_around(period: Period) -> dict[str, Interval]:
+def _hours_around(period: Period) -> list[Interval]:
     """The last clock hour that the page shows, and those beside it that have begun."""
     hour = timedelta(hours=1)
     start = floor_hour(period.so_far.end - timedelta(milliseconds=1))
-    hours = {
-        "Hour before": Interval(start - hour, start),
-        "Last hour shown": Interval(start, start + hour),
-        "Hour after": Interval(start + hour, start + 2 * hour),
-    }
-    return {label: each for label, each in hours.items() if each.start < period.now}
+    around = [start - hour, start, start + hour]
+    return [Interval(first, first + hour) for first in around if first < period.now]
 
 
 def _newest_events(node: Node) -> list[HealthEvent | SourceEvent]:
@@ -137,11 +131,6 @@ def _source_events(outage: SourceOutage) -> list[SourceEvent]:
     if outage.answered_ms is None:
         return [stopped]
     return [stopped, SourceEvent(outage.answered_ms, "source_answers", outage.kind)]
-
-
-def _findings(node: Node, period: Period) -> list[PlaceRow]:
-    lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
-    return [row(line) for line in lines]
 
 
 @contextmanager
@@ -182,6 +171,7 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "gpu": gpu,
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
+        "problems": problems.of_gpu(gpu, period),
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),

@@ -1,0 +1,33 @@
+"""The incidents that go on of a node, a GPU or a job: what the pages of these say is wrong."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import Q
+
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
+
+MOST = 50
+
+
+def of_node(name: str) -> Q:
+    """Those of the node, of its GPUs, and of jobs on them."""
+    return Q(facts__contains={"labels": {"node": [name]}})
+
+
+def of_gpu(uuid: str) -> Q:
+    """Those of the GPU, and of jobs that fire because of it among others."""
+    return Q(subject=uuid) | Q(facts__contains={"facts": {"gpus": [{"uuid": uuid}]}})
+
+
+def of_job(key: str, uuids: Iterable[str]) -> Q:
+    """Those of the job, and of these GPUs, which it holds."""
+    return Q(subject=key) | Q(subject__in=list(uuids))
+
+
+def going_on(which: Q, now: datetime) -> list[IncidentView]:
+    """Of them those that fire and the reader may see, as they stand now, the oldest first."""
+    fires = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
+    rows = visible_incidents().filter(which, state__in=fires).order_by("since_ms", "pk")[:MOST]
+    return [view.at(now) for view in views_of(rows)]
