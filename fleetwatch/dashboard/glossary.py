@@ -96,8 +96,8 @@ TERMS = (
     Term(
         "coverage",
         "Coverage",
-        "The share of GPU time reported by an agent. Waste percentages are of observed time,"
-        " with the coverage shown next to them.",
+        "The share of GPU time reported by an agent. Waste percentages beside dollars are of the"
+        " cost, those of time are of observed time.",
         "waste",
     ),
     Term(

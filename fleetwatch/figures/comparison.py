@@ -16,6 +16,35 @@ def is_unchanged(change: Decimal, before: Decimal) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Dollars of two periods; `before_usd` None = there is nothing to compare with. `key` is that
+    of their line.
+    """
+
+    key: str
+    usd: Decimal
+    before_usd: Decimal | None
+
+    @property
+    def change_usd(self) -> Decimal | None:
+        """How much more it is than before."""
+        return None if self.before_usd is None else self.usd - self.before_usd
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it is what it was, but for less than half a per cent."""
+        change = self.change_usd
+        if change is None or self.before_usd is None:
+            return False
+        return is_unchanged(change, self.before_usd)
+
+    @property
+    def change_ratio(self) -> float | None:
+        """The change as a share of what it was before; None also where that was nothing."""
+        return float(self.usd / self.before_usd - 1) if self.before_usd else None
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A line, and what it was before; None = there is nothing to compare with."""
 
@@ -25,23 +54,29 @@ class Compared:
     before: Totals | None
 
     @property
+    def cost(self) -> Change:
+        before_usd = None if self.before is None else self.before.cost_usd
+        return Change(self.key, self.totals.cost_usd, before_usd)
+
+    @property
+    def wasted(self) -> Change:
+        before_usd = None if self.before is None else self.before.wasted_usd
+        return Change(self.key, self.totals.wasted_usd, before_usd)
+
+    @property
     def change_usd(self) -> Decimal | None:
         """How much more it costs than before."""
-        return None if self.before is None else self.totals.cost_usd - self.before.cost_usd
+        return self.cost.change_usd
 
     @property
     def is_unchanged(self) -> bool:
         """Whether it costs what it did, but for less than half a per cent."""
-        if self.before is None:
-            return False
-        return is_unchanged(self.totals.cost_usd - self.before.cost_usd, self.before.cost_usd)
+        return self.cost.is_unchanged
 
     @property
     def change_ratio(self) -> float | None:
         """The same as a share of what it cost before; None also where that was nothing."""
-        if self.before is None or not self.before.cost_usd:
-            return None
-        return float(self.totals.cost_usd / self.before.cost_usd - 1)
+        return self.cost.change_ratio
 
 
 def compared(now: Iterable[Group], before: Iterable[Group] | None) -> list[Compared]:

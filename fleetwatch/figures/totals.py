@@ -144,6 +144,11 @@ class Totals:
         return self.wasted_ms / self.observed_ms if self.observed_ms else None
 
     @property
+    def wasted_share_of_cost(self) -> Decimal | None:
+        """Wasted dollars ÷ all dollars, 0 to 1; None without dollars."""
+        return self.wasted_usd / self.cost_usd if self.cost_usd else None
+
+    @property
     def efficiency(self) -> float | None:
         """Useful ÷ (useful + underused), 0 to 1, of the time whose efficiency was measured; None
         without any.

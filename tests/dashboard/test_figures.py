@@ -74,21 +74,44 @@ def test_a_day_is_a_bar_in_the_middle_of_its_day():
     assert trace["offset"][0] * 2 + trace["width"][0] == 86_400_000
 
 
-def test_a_part_of_an_hour_is_narrow_and_as_high_as_it_costs_by_the_hour():
-    part = Bar(START + timedelta(minutes=45), START + timedelta(hours=1), 3_600_000, 900_000)
+def test_a_bar_has_the_dollars_of_its_part_over_the_whole_step_and_is_lighter():
+    quarter = START + timedelta(minutes=45)
+    part = Bar(quarter, START + timedelta(hours=1), 3_600_000, 900_000, START)
     running = Bar(START + timedelta(hours=1), START + timedelta(minutes=90), 3_600_000, 1_800_000)
 
     figure = valid(figures.stacked_dollars([part, running], parts(useful=[1.0, 2.0]), step="hour"))
 
     trace = figure["data"][0]
-    assert (trace["y"], trace["customdata"]) == ([4.0, 4.0], [1.0, 2.0])
-    assert [width / BAR_SHARE for width in trace["width"]] == [900_000, 1_800_000]
-    assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:45:00", "2026-11-20T01:30:00"]
+    assert (trace["y"], trace["customdata"]) == ([1.0, 2.0], [1.0, 2.0])
+    assert [width / BAR_SHARE for width in trace["width"]] == [3_600_000, 3_600_000]
+    assert trace["offset"][0] == trace["offset"][1] - 45 * 60_000
+    assert trace["marker"]["opacity"] == [figures.LIGHTER] * 2
+    assert trace["hovertext"] == [
+        "15 min of Fri 20 Nov, 00:00: $1.00",
+        "30 min of Fri 20 Nov, 01:00: $2.00",
+    ]
+    assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:00:00", "2026-11-20T02:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("begins", "step", "name"),
+    [
+        (START, "hour", "Fri 20 Nov, 00:00"),
+        (START, "day", "Fri 20 Nov"),
+        (START.replace(hour=5), "day", "the day from Fri 20 Nov, 05:00"),
+        (START.replace(day=16), "week", "16 – 22 Nov"),
+        (START.replace(day=30), "week", "30 Nov – 6 Dec"),
+        (START.replace(day=1), "month", "November 2026"),
+    ],
+)
+def test_a_step_is_named_with_its_end(begins, step, name):
+    assert figures.step_name(begins, step) == name
 
 
 def test_ticks_stand_where_hours_begin():
     starts = [START + timedelta(hours=number) for number in range(24)]
-    part = Bar(START - timedelta(minutes=20), START, 3_600_000, 1_200_000)
+    before = START - timedelta(hours=1)
+    part = Bar(START - timedelta(minutes=20), START, 3_600_000, 1_200_000, before)
 
     figure = valid(
         figures.stacked_dollars([part, *bars(starts)], parts(useful=[1.0] * 25), step="hour")

@@ -10,17 +10,22 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from fleetwatch.dashboard.numbers import duration
+from fleetwatch.lib.intervals import to_ms
+
 Figure = dict[str, Any]
 Value = float | None
 Expected = tuple[datetime, float, float, float]  # until when, dollars, their lower and upper end
 
 DAY = timedelta(days=1)
+MILLISECOND = timedelta(milliseconds=1)
 DAY_MS = 86_400_000
 SHORTEST_DAY = timedelta(hours=23)
 MINUTE_MS = 60_000
 SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6
+LIGHTER = 0.45  # opacity of a bar that is a part of its step
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
 
 
@@ -37,17 +42,32 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A step (an hour, day, week or month), or what of it lies in a period: from when to when, how
-    long the whole is, and of how much the ledger knows.
+    long the whole is, of how much the ledger knows, and when the whole begins (None = at `start`).
     """
 
     start: datetime
     end: datetime
     whole_ms: int
     known_ms: int
+    whole_start: datetime | None = None
+
+    @property
+    def begins(self) -> datetime:
+        return self.whole_start or self.start
 
     @property
     def shown_ms(self) -> int:
-        return (self.end - self.start) // timedelta(milliseconds=1)
+        return to_ms(self.end) - to_ms(self.start)  # of wall clocks a day with 25 h would have 24
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a minute of the step or more is not in the period, or not over."""
+        return self.whole_ms - self.shown_ms >= MINUTE_MS
+
+    @property
+    def middle(self) -> datetime:
+        """The middle of the whole step."""
+        return self.begins + self.whole_ms // 2 * MILLISECOND
 
 
 def money_ticks(top: float) -> str:
@@ -73,29 +93,65 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
     """Stacked dollars per step, the parts in their order from below: bars, or an area where they
     would be too many.
 
-    A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or
-    day in it: no part looks like a whole one. What is pointed at are the dollars themselves.
+    A bar is as high as the dollars that lie in the period, over the whole of its step; lighter
+    where the period has a part of the step alone. An area is as high as the dollars of a whole
+    step: it is read as a rate.
     """
     is_area = len(bars) > MAX_BARS
     shape = LINES if is_area else _place(bars, step)
     traces = [
-        shape | _dollars(part, bars) | _pattern(part.token, is_area=is_area)
+        shape | _dollars(part, bars, is_area=is_area) | _pattern(part.token, bars, is_area=is_area)
         for part in parts
         if any(part.dollars)
     ]
     layout = _stacked(bars, traces) | {"meta": {"y": f"dollars per {step}"}}
-    if bars and not is_area:
-        layout["xaxis"] |= _axis_of_bars(bars)
+    if bars and traces and not is_area:
+        layout["xaxis"] |= _axis_of_bars(bars, step)
+        _add_totals(traces, bars, step)
     return {"data": traces, "layout": layout}
 
 
-def _axis_of_bars(bars: Sequence[Bar]) -> Figure:
-    ticks = _whole_starts(bars)
+def _add_totals(traces: Sequence[Figure], bars: Sequence[Bar], step: str) -> None:
+    """Under what is pointed at each bar's name and sum, which the last part tells."""
+    sums = [sum(dollars) for dollars in zip(*(each["y"] for each in traces), strict=True)]
+    traces[-1]["hovertext"] = [
+        f"{bar_name(bar, step)}: ${usd:,.2f}" for bar, usd in zip(bars, sums, strict=True)
+    ]
+    traces[-1]["hovertemplate"] += "<br><b>%{hovertext}</b>"
+
+
+def bar_name(bar: Bar, step: str) -> str:
+    """The step in words, and how much of it the period has: "2 h of Fri 20 Nov"."""
+    if not bar.is_part:
+        return step_name(bar.begins, step)
+    return f"{duration(bar.shown_ms)} of {step_name(bar.begins, step)}"
+
+
+def step_name(begins: datetime, step: str) -> str:
+    """The step that begins then, in words, with its last day."""
+    last = begins + timedelta(days=6)
+    match step:
+        case "hour":
+            return f"{begins:%a %-d %b, %H:%M}"
+        case "week":
+            month = "" if begins.month == last.month else f"{begins: %b}"
+            return f"{begins:%-d}{month} – {last:%-d %b}"
+        case "month":
+            return f"{begins:%B %Y}"
+    return f"{begins:%a %-d %b}" if begins.hour == 0 else f"the day from {begins:%a %-d %b, %H:%M}"
+
+
+def _axis_of_bars(bars: Sequence[Bar], step: str) -> Figure:
+    ticked = _ticked(bars) if step == "hour" else bars[:: -(-len(bars) // MAX_TICKS)]
+    ticks = [bar.begins if step == "hour" else bar.middle for bar in ticked]
+    end = bars[-1].begins + bars[-1].whole_ms * MILLISECOND
+    named = {"ticktext": [step_name(bar.begins, step) for bar in ticked]}
     return {
-        "range": [iso(bars[0].start), iso(bars[-1].end)],
+        "range": [iso(bars[0].begins), iso(end)],
         "tickvals": list(map(iso, ticks)),
         "tickformat": _ticks(ticks),
         "tickformatstops": [],  # they would win, by a distance that Plotly takes for that of ticks
+        **(named if step in ("week", "month") else {}),
     }
 
 
@@ -108,49 +164,52 @@ def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
 
 
 def _place(bars: Sequence[Bar], step: str) -> Figure:
-    """A bar stands over its hour or day, not around its beginning."""
-    widths = [bar.shown_ms * BAR_SHARE for bar in bars]
-    offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
+    """A bar stands over the whole of its step, not around its beginning."""
+    widths = [bar.whole_ms * BAR_SHARE for bar in bars]
+    offsets = [
+        (bar.begins - bar.start) // MILLISECOND + (bar.whole_ms - width) / 2
+        for bar, width in zip(bars, widths, strict=True)
+    ]
     return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _hover(bars, step)}
 
 
 def _hover(bars: Sequence[Bar], step: str) -> str:
     """How a bar is named: a day by its date where it begins at midnight as it is shown."""
-    is_of_days = step != "hour" and not any(bar.start.hour for bar in bars[1:])
+    is_of_days = step != "hour" and not any(bar.begins.hour for bar in bars)
     return _HOVER["day" if is_of_days else "hour"]
 
 
-def _dollars(part: Part, bars: Sequence[Bar]) -> Figure:
-    """Of one part, as high as in a whole hour or day."""
+def _dollars(part: Part, bars: Sequence[Bar], *, is_area: bool) -> Figure:
+    """Of one part; of an area as in a whole step."""
+    rates = [
+        round(usd * bar.whole_ms / bar.known_ms, 6)
+        for usd, bar in zip(part.dollars, bars, strict=True)
+    ]
     return {
         "name": part.label,
         "x": [iso(bar.start) for bar in bars],
-        "y": [
-            round(usd * bar.whole_ms / bar.known_ms, 6)
-            for usd, bar in zip(part.dollars, bars, strict=True)
-        ],
+        "y": rates if is_area else part.dollars,
         "customdata": part.dollars,
         "meta": {"token": part.token} | ({"link": part.link} if part.link else {}),
         "hovertemplate": "%{customdata:$,.2f}",
     }
 
 
-def _pattern(token: str, *, is_area: bool) -> Figure:
-    """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
+def _pattern(token: str, bars: Sequence[Bar], *, is_area: bool) -> Figure:
+    """Free and unobserved are hatched: they are nobody's work and nobody's waste. Bars of a part
+    of a step are lighter.
+    """
     shape = {"free": "/", "unobserved": "\\"}.get(token, "")
     pattern = {"shape": shape} | ({"size": 5, "solidity": 0.35} if shape else {})
     if is_area:
         return {"stackgroup": "parts", "line": {"width": 0}, "fillpattern": pattern}
-    return {"marker": {"pattern": pattern}}
+    lighter = [LIGHTER if bar.is_part else 1.0 for bar in bars]
+    return {"marker": {"pattern": pattern} | ({"opacity": lighter} if min(lighter) < 1 else {})}
 
 
-def _whole_starts(bars: Sequence[Bar]) -> list[datetime]:
-    """Where hours or days begin, a few of them; of one or two bars where they begin themselves."""
-    whole = [
-        bar.start
-        for bar in bars
-        if len(bars) < 3 or bar is not bars[0] or bar.shown_ms == bar.whole_ms
-    ]
+def _ticked(bars: Sequence[Bar]) -> list[Bar]:
+    """A few hours; the first one of several where all of it is there."""
+    whole = [bar for bar in bars if len(bars) < 3 or bar is not bars[0] or not bar.is_part]
     return whole[:: -(-len(whole) // MAX_TICKS)]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 
@@ -164,17 +165,37 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     the period and is over, and something of it is known.
     """
     drawn: list[tuple[Bucket, Bar]] = []
+    until = min(period.interval.end, period.now)
     for bucket in buckets:
-        whole_end = boundaries.following(bucket.start, step, period.zone)
-        start = max(bucket.start, period.interval.start)
-        end = min(whole_end, period.interval.end, period.now)
-        known_ms = max(0, to_ms(end) - to_ms(start))
-        if known_ms and whole_end > period.now:
+        bar = _bar_of(bucket.start, period.interval.start, until, step, period)
+        known_ms = max(0, bar.shown_ms)
+        if known_ms and boundaries.following(bucket.start, step, period.zone) > period.now:
             known_ms = _known_ms(bucket, known_ms, drawn)
         if known_ms:
-            whole_ms = to_ms(whole_end) - to_ms(bucket.start)
-            drawn.append((bucket, Bar(period.local(start), period.local(end), whole_ms, known_ms)))
+            drawn.append((bucket, replace(bar, known_ms=known_ms)))
     return drawn
+
+
+def partial_steps(period: Period, step: str) -> list[str]:
+    """The steps that the period has a part of alone, in words; none where bars would be too many
+    to tell them apart.
+    """
+    so_far = period.so_far
+    starts = boundaries.steps(so_far, step, period.zone)
+    if len(starts) > figures.MAX_BARS:
+        return []
+    ends = sorted({starts[0], starts[-1]}) if starts else []
+    bars = [_bar_of(begins, so_far.start, so_far.end, step, period) for begins in ends]
+    return [figures.bar_name(bar, step) for bar in bars if bar.is_part]
+
+
+def _bar_of(begins: datetime, since: datetime, until: datetime, step: str, period: Period) -> Bar:
+    """The step that begins then, as far as it lies between the two moments."""
+    whole_end = boundaries.following(begins, step, period.zone)
+    whole_ms = to_ms(whole_end) - to_ms(begins)
+    start = period.local(max(begins, since))
+    end = period.local(min(whole_end, until))
+    return Bar(start, end, whole_ms, whole_ms, period.local(begins))
 
 
 def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
