@@ -3,11 +3,12 @@ made, looked at, taken back.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.models import Rate
 from fleetwatch.figures import boundaries, selectors
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import ZERO
@@ -20,6 +21,17 @@ Groups = dict[str, selectors.Group]  # by key
 
 
 @dataclass(frozen=True, slots=True)
+class SetRate:
+    """What a line of rates sets, and the rate of the same subject that holds when it begins; None =
+    there is none.
+    """
+
+    name: str  # of the subject
+    rate: Rate
+    before: Rate | None
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """How many lines of a file were set, how many of it stood already, and which of all these are
     like a slip of the pen.
@@ -28,6 +40,7 @@ class Imported:
     set: int
     stood: int
     doubts: tuple[Fault, ...] = ()
+    rates: tuple[SetRate, ...] = field(default=(), compare=False)  # of a file of rates
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from django.http import HttpRequest
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import Right
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
+from fleetwatch.costs.models import PRICING_CLASSES, Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.stored_data import stored_data
 from fleetwatch.figures import selectors
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
@@ -69,18 +70,31 @@ def _general(_: HttpRequest, __: datetime) -> Context:
 def _pricing(_: HttpRequest, now: datetime) -> Context:
     """What rates are in force, were and will be, commitments, currencies, regions."""
     gpu_models, priced_models = book.priced_models()
+    card = rate_card.rate_card(now, most=MAX_ROWS)
     return {
-        "card": rate_card.rate_card(now, most=MAX_ROWS),
+        "card": card,
         "gpu_models": gpu_models,
         "priced_models": priced_models,
         "pools": book.places("pool")[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
-        "commitments": commitments(),
+        "commitments": [(each, _priced_otherwise(each, card)) for each in commitments()],
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_ROWS],
         "regions": book.places("region"),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_ROWS],
         "classes": [(each, each.replace("_", " ")) for each in PRICING_CLASSES],
     }
+
+
+def _priced_otherwise(commitment: Commitment, card: rate_card.RateCard) -> Rate | None:
+    """The rate in force of the commitment's model, where it is not what is paid by the GPU-hour."""
+    for line in card.lines:
+        rate = line.in_force
+        if rate is None or rate.gpu_model_id != commitment.gpu_model_id:
+            continue
+        paid = (commitment.price_per_gpu_hour, commitment.currency)
+        if rate.node_class == rate.region == "" and None not in paid:
+            return None if (rate.price_per_gpu_hour, rate.currency) == paid else rate
+    return None
 
 
 def _agents(_: HttpRequest, now: datetime) -> Context:
@@ -140,8 +154,9 @@ def _links(_: HttpRequest, __: datetime) -> Context:
 
 
 def _retention(_: HttpRequest, __: datetime) -> Context:
-    """How long what is kept."""
+    """How long what is kept, and what of it is there."""
     return {
+        "stored": stored_data(),
         "hot_hours": settings.HOT_RETENTION_HOURS,
         "raw_days": settings.RAW_RETENTION_DAYS,
         "matrix_days": settings.MATRIX_RETENTION_DAYS,

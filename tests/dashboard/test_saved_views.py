@@ -8,6 +8,7 @@ import pytest
 from fleetwatch.accounts import saved_views
 from fleetwatch.accounts.models import AuditEntry, OthersShown, SavedView, User
 from fleetwatch.accounts.visibility import set_others_shown
+from fleetwatch.dashboard.page_addresses import address_in_words
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -217,3 +218,20 @@ def test_the_menu_of_a_page_saves_it_as_it_stands(admin):
     assert f'name="address" value="{ADDRESS}"' in form
     assert 'type="checkbox" name="shared"' in form
     assert 'action="/v/save"' not in text(admin.get("/charts/spend?as=table"))
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "words"),
+    [
+        ("/", "", "Overview"),
+        (
+            "/costs",
+            "team=nlp&group_by=cost_centre&range=7d",
+            "Costs · last 7 days · team nlp · by cost centre",
+        ),
+        ("/waste", "from=now-30d&to=now&state=idle", "Waste · last 30 days · state idle"),
+        ("/teams/nlp", "from=now-3d&tz=Asia%2FTokyo", "Teams nlp · now-3d to now"),
+    ],
+)
+def test_a_view_says_what_it_shows(path, query, words):
+    assert address_in_words(path, query) == words

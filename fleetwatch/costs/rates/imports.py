@@ -9,10 +9,11 @@ from functools import partial
 from itertools import pairwise
 
 from django.db import transaction
+from django.db.models import Q
 
 from fleetwatch.costs import difference, services
 from fleetwatch.costs.changing import RATES, OpenBook, open_book
-from fleetwatch.costs.difference import DryRun, Imported
+from fleetwatch.costs.difference import DryRun, Imported, SetRate
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rates.rate_csv import Row, read
 from fleetwatch.costs.rates.subjects import FIELDS, RateError, doubt, find, rates_like, subject_name
@@ -32,11 +33,13 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
     rows, faults = read(content, book.zone)
     rows = _of_subjects(rows, faults)
     new = [row for row in rows if not _stands(row.rate)]
+    rates = tuple(SetRate(subject_name(row.rate), row.rate, _before(row.rate)) for row in new)
     for row in new:
         _set(book, row, now, faults)
     # of all lines at once: who puts the first one right would only be told the next
     refuse(faults)
-    return Imported(set=len(new), stood=len(rows) - len(new), doubts=tuple(_doubts(rows)))
+    doubts = tuple(_doubts(rows))
+    return Imported(set=len(new), stood=len(rows) - len(new), doubts=doubts, rates=rates)
 
 
 def dry_run(content: bytes, *, now: datetime) -> DryRun:
@@ -91,6 +94,12 @@ def _stands(rate: Rate) -> bool:
     """Whether the book has this very rate."""
     names = ("valid_from", "valid_to", "price_per_gpu_hour", "currency", "is_example")
     return rates_like(rate).filter(**{name: getattr(rate, name) for name in names}).exists()
+
+
+def _before(rate: Rate) -> Rate | None:
+    """What its subject costs when it begins."""
+    holds = Q(valid_to=None) | Q(valid_to__gt=rate.valid_from)
+    return rates_like(rate).filter(holds, valid_from__lte=rate.valid_from).first()
 
 
 def _set(book: OpenBook, row: Row, now: datetime, faults: list[Fault]) -> None:

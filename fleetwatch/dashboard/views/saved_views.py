@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import SavedView, User
 from fleetwatch.accounts.saved_views import drop_view, may_drop, may_share, save_view, views_of
 from fleetwatch.dashboard.forms.asked import read_form
-from fleetwatch.dashboard.page_addresses import read_address
+from fleetwatch.dashboard.page_addresses import address_in_words, read_address
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
@@ -74,5 +74,8 @@ def drop(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _context(user: User) -> Context:
-    listed: list[tuple[SavedView, bool]] = [(each, may_drop(user, each)) for each in views_of(user)]
+    listed: list[tuple[SavedView, str, bool]] = [
+        (each, address_in_words(each.path, each.query), may_drop(user, each))
+        for each in views_of(user)
+    ]
     return {"views": listed, "may_share": may_share(user), "errors": {}, "sent": {}}

@@ -189,6 +189,10 @@ def test_a_dry_run_says_the_dollars_per_team_and_writes_nothing():
     assert (found.total.before_usd, found.total.after_usd) == (Decimal(3), Decimal("6.25"))
     assert (found.unpriced_ms_before, found.unpriced_ms_after) == (3_600_000, 0)
     assert found.would == Imported(set=2, stood=0)
+    assert [
+        (each.name, each.before and each.before.price_per_gpu_hour, each.rate.price_per_gpu_hour)
+        for each in found.would.rates
+    ] == [("H100 SXM", 2, Decimal("3.50")), ("L4", None, 1)]
     assert (book(), totals(closed_days(NOW))) == (before, told)
     import_rates(content.encode(), now=NOW)
     assert totals(closed_days(NOW)).cost_usd == found.total.after_usd
