@@ -50,10 +50,14 @@ Overruled = tuple[Mask, int, float]  # cells, how surely, and the share that cou
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do: a sentence, and the setting or command to copy ("" = none)."""
+    """Something to do: a sentence, and the setting or command to copy ("" = none).
+
+    `topics` are what it is about: a fix is left out where an earlier step is about the same.
+    """
 
     text: str
     code: str = ""
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,10 @@ def _no_steps(_: Facts) -> tuple[Step, ...]:
     return ()
 
 
+def _nothing_else(_: Facts) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """A cause: how it is told, what people are told of it, and what helps.
@@ -147,6 +155,7 @@ class Cause:
     idle: str = ""  # of which jobs it is, told by the ledger alone: PART, EMPTY or HELD
 
     steps: Callable[[Facts], tuple[Step, ...]] = _no_steps
+    told_by: Callable[[Facts], str] = _nothing_else  # what its signs say, instead of the sentence
     command: Callable[[Place], str] = nothing
     command_of: int = 0  # the one of its fixes that the command does
     is_ended: bool = False  # the first of its fixes is to end the job

@@ -64,6 +64,7 @@ FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
+KEYS = {marks.PAUSE: "pause", marks.SPINNING: "spinning at near-idle power"}
 UTIL = "util_mean"
 ZEROS = "util_zero_fraction"
 CURVES = {
@@ -111,22 +112,33 @@ def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> 
     series_of = _series_of(seen, job.start_ms or 0)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
-    rows = _panels(curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu), other, read)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
+    rows = _panels(drawn, other, read, _keys(marked, read))
     chart = _of_panels(f"{cause.title}, as it was measured", rows, read, period)
     return _with_kinds(replace(chart, figure=_shaded(chart.figure, marked, period)), read, marked)
 
 
-def _panels(drawn: Lines, other: Lines, read: StepSeries) -> list[Panel]:
-    """Utilisation in the band of its readings, how many of these were zero, and all else; each with
-    the line of another GPU or hour to compare with.
+def _panels(drawn: Lines, other: Lines, read: StepSeries, keys: Sequence[Line]) -> list[Panel]:
+    """Utilisation in the band of its readings, how many of these were zero, if any, and all else;
+    each with the line of another GPU or hour to compare with.
     """
-    rest = [column for column in {**drawn, **other} if column not in (UTIL, ZEROS)]
+    columns = [column for column in {**drawn, **other} if column not in (UTIL, ZEROS)]
+    rest = _lines(columns, drawn, other)
+    alone = f"{rest[0].name[0].upper()}{rest[0].name[1:]}" if len(rest) == 1 else ""
+    zeros = [line for line in _lines([ZEROS], drawn) if any(line.values)]
     return [
-        Panel("Utilisation", _lines([UTIL], drawn, other), band=_band(read)),
-        Panel("Readings at zero", _lines([ZEROS], drawn), is_named=False),
-        Panel("Other readings", _lines(rest, drawn, other)),
+        Panel("Utilisation", _lines([UTIL], drawn, other), band=_band(read), keys=keys),
+        Panel("Readings at zero", zeros, is_named=False),
+        Panel(alone or "Other readings", rest),
     ]
+
+
+def _keys(marked: Sequence[marks.Mark], read: StepSeries) -> list[Line]:
+    """The names of the kinds that are shaded, in their colours."""
+    kinds = {mark.kind for mark in marked}
+    nothing = [None] * len(read.start_ms)
+    return [Line(KEYS[kind], nothing, MARKED[kind]) for kind in MARKED if kind in kinds]
 
 
 def _lines(columns: Iterable[str], *several: Lines) -> list[Line]:
@@ -191,9 +203,14 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
 
 def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
     """What reads columns of a GPU over the window, drawn an hour long at least."""
-    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
+    start_ms = drawn_from_ms(seen, earliest_ms)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
     return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+
+
+def drawn_from_ms(seen: evidence.Evidence, earliest_ms: int) -> int:
+    """From when on a window is drawn: with what of an hour came before it, since the job began."""
+    return max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
 
 
 def _find(number: str) -> Finding:

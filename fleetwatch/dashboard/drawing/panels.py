@@ -27,6 +27,7 @@ class Panel:
     unit: str = ""
     is_named: bool = True  # its lines have their names above it
     band: tuple[Line, Line] | None = None  # what lies between them is shaded
+    keys: Sequence[Line] = ()  # of what is shaded behind it: names without values
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,12 @@ def _of_bands(bands: Bands) -> _Slot:
 
 def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     # one line alone is what the title says
-    is_named = panel.is_named and (len(panel.lines) > 1 or panel.band is not None)
+    several = len(panel.lines) > 1 or panel.band is not None or bool(panel.keys)
+    is_named = panel.is_named and several
+    lines = [*panel.lines, *panel.keys]
     traces = [
         trace | {"showlegend": is_named}
-        for trace in curves(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
+        for trace in curves(starts, lines, y_format=panel.y_format, unit=panel.unit)
     ]
     traces += band(starts, *panel.band) if panel.band else []
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}

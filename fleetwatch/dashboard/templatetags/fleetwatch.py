@@ -46,6 +46,7 @@ STYLES = {
     "day": "%-d %b %Y",
     "hour": "%-d %b %Y, %H:%M",
     "clock": "%H:%M:%S",
+    "minute": "%H:%M",
     "exact": "%Y-%m-%d %H:%M:%S %Z",
     "field": "%Y-%m-%dT%H:%M",
 }
@@ -367,7 +368,7 @@ def data_age(newest_ms: int | None, now: datetime) -> DataAge:
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     """A moment in the zone that times are shown in: "Thu 19 Nov, 09:10"; style "short", "day",
-    "exact", "clock" or "field", as a form has it.
+    "exact", "clock", "minute" or "field", as a form has it.
 
     "cut": the day, with its hour where that is not midnight.
     """

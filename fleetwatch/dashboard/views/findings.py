@@ -24,6 +24,7 @@ from fleetwatch.dashboard.asked_findings import (
     scope_of_findings,
 )
 from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.drawing import finding_charts
 from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
@@ -43,6 +44,7 @@ from fleetwatch.diagnosis.findings import (
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
+from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox
 from fleetwatch.diagnosis.findings.ranked_findings import Line
@@ -246,6 +248,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "evidence": seen.evidence,
+        "drawn_from_ms": _drawn_from_ms(seen.evidence, job.start_ms or 0),
         "excerpt": excerpt(seen.evidence) if seen.evidence else None,
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
@@ -253,6 +256,12 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }
+
+
+def _drawn_from_ms(seen: Evidence | None, earliest_ms: int) -> int | None:
+    """From when on the chart shows what came before the window; None = it shows the window."""
+    start_ms = finding_charts.drawn_from_ms(seen, earliest_ms) if seen else None
+    return start_ms if seen and start_ms != seen.start_ms else None
 
 
 def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:

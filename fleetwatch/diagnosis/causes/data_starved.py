@@ -33,6 +33,12 @@ CORES = 0.85  # of the job's cores in use
 LONG_PAUSES = 0.25  # share of time; more is something else than a loop that waits for input
 READS = 0.2  # share of time in which something waits for the disk
 ONE_THREAD = 0.95
+RHYTHM = frozenset({"lo", "cyc_s", "dips_per_min"})
+
+# what its steps are about: of full cores more workers are no help
+WORKERS = ("workers",)
+CORES_TOPIC = ("workers", "cores")
+DISK = ("disk",)
 
 
 def find(f: Features) -> Judged:
@@ -94,7 +100,7 @@ def loader(facts: Facts) -> tuple[Step, ...]:
             "Processes wait for the disk: copy the data to local NVMe before the first epoch, in"
             " shards of 100 MB and more."
         )
-        return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/'),)
+        return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/', DISK),)
     gpus = facts.gpus_on_node
     workers = workers_per_gpu(facts.cores, gpus)
     if workers is None:
@@ -109,19 +115,31 @@ def loader(facts: Facts) -> tuple[Step, ...]:
             f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
             f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4,"
             " pin_memory=True)",
+            WORKERS,
         ),
     )
 
 
 def _more_cores(facts: Facts) -> Step:
     why = (
-        "Its cores are full: more workers alone won't help. Ask for more cores, or move decoding"
-        " and augmentation to the GPU."
+        "Its cores are full: more workers alone won't help. Ask for more cores, prepare the data"
+        " once and store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
     )
     if not facts.cores or facts.place.scheduler != "slurm":
-        return Step(why)
+        return Step(why, topics=CORES_TOPIC)
     # by GPU: nobody read into how many tasks the job is split
-    return Step(why, f"#SBATCH --cpus-per-gpu={round(facts.cores * 2 / facts.gpus_on_node)}")
+    asked = round(facts.cores * 2 / facts.gpus_on_node)
+    return Step(why, f"#SBATCH --cpus-per-gpu={asked}", CORES_TOPIC)
+
+
+def _told_by(facts: Facts) -> str:
+    """Full cores alone decide too: then nobody saw a rhythm of pauses."""
+    if "cpu" not in facts.met or facts.met >= RHYTHM:
+        return ""
+    return (
+        "The job's CPU cores are full, and the GPU is not: it gets its data no faster than they"
+        " prepare it."
+    )
 
 
 CAUSE = Cause(
@@ -137,14 +155,17 @@ CAUSE = Cause(
             "Load in parallel and ahead of time.",
             "DataLoader(..., num_workers=CORES_PER_GPU, persistent_workers=True,"
             " prefetch_factor=4, pin_memory=True)",
+            WORKERS,
         ),
         Step(
             "If the cores are full: ask for more, prepare the data once and store it, or decode"
-            " on the GPU (DALI, nvJPEG, kornia)."
+            " on the GPU (DALI, nvJPEG, kornia).",
+            topics=CORES_TOPIC,
         ),
         Step(
             "If the disk is slow: stage the data on local NVMe, pack it into shards"
-            " (WebDataset, MDS), read it in large pieces."
+            " (WebDataset, MDS), read it in large pieces.",
+            topics=DISK,
         ),
     ),
     effort=HOURS,
@@ -157,4 +178,5 @@ CAUSE = Cause(
     ),
     detectors=(Detector(find),),
     steps=loader,
+    told_by=_told_by,
 )

@@ -2,6 +2,7 @@
 command that ends it. Pure.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleetwatch.diagnosis.cause import Cause, Facts, Step
@@ -27,6 +28,12 @@ class Advice:
     steps: tuple[Step, ...]
     command: str = ""
     tell: tuple[Step, ...] = field(default=())
+    told: str = ""  # what its signs say, where that is not the cause's sentence
+
+    @property
+    def sentence(self) -> str:
+        """What happens, as the signs that are met say it."""
+        return self.told or self.cause.sentence
 
     @property
     def note(self) -> str:
@@ -57,9 +64,16 @@ def advise(code: str, facts: Facts) -> Advice:
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
     steps = tuple(
         Step(step.text, _filled(step.code, facts))
-        for step in (*first, *_fixes(cause, place), *last)
+        for step in (*first, *_not_said(_fixes(cause, place), first), *last)
     )
-    return Advice(cause, steps, typed, tuple(_aimed(step, place) for step in cause.tell))
+    tell = tuple(_aimed(step, place) for step in cause.tell)
+    return Advice(cause, steps, typed, tell, cause.told_by(facts))
+
+
+def _not_said(fixes: Iterable[Step], before: Iterable[Step]) -> tuple[Step, ...]:
+    """The fixes that are about nothing that a step before them is about."""
+    said = {topic for step in before for topic in step.topics}
+    return tuple(step for step in fixes if said.isdisjoint(step.topics))
 
 
 def _aimed(step: Step, place: Place) -> Step:

@@ -72,21 +72,27 @@ class Evidence:
     beside: GPU | None  # of the job, that the rule compares it with
 
     @property
-    def matched(self) -> int:
-        return sum(sign.is_met for sign in self.signs)
+    def deciding(self) -> tuple[Read, ...]:
+        """The signs that decided: those that are met, and what the rule needs."""
+        return tuple(sign for sign in self.signs if sign.is_met or sign.is_needed)
+
+    @property
+    def looked_at(self) -> tuple[Read, ...]:
+        """The other signs: the rule holds without them."""
+        return tuple(sign for sign in self.signs if not (sign.is_met or sign.is_needed))
 
     @property
     def unread(self) -> tuple[str, ...]:
-        return tuple(sign.label for sign in self.signs if not sign.is_read)
+        """What of the deciding signs was not measured."""
+        return tuple(sign.label for sign in self.deciding if not sign.is_read)
 
     @property
     def reasons(self) -> str:
-        """ "matched 3 of the 4 signs that were read; disk writes of the node not measured"."""
-        read = len(self.signs) - len(self.unread)
-        words = (
-            f"matched {self.matched} of the {read} sign{'s' * (read != 1)} that"
-            f" {'was' if read == 1 else 'were'} read"
-        )
+        """ "decided by utilisation, mean and time in pauses; disk writes not measured"."""
+        *first, last = [sign.label for sign in self.deciding if sign.is_read] or [""]
+        if not last:
+            return f"{', '.join(self.unread)} not measured"
+        words = f"decided by {', '.join(first)}{' and ' if first else ''}{last}"
         return f"{words}; {', '.join(self.unread)} not measured" if self.unread else words
 
     @property

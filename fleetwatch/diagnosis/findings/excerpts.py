@@ -42,6 +42,10 @@ class Excerpt:
     window_s: int
     windows: tuple[WindowReadings, ...]
 
+    @property
+    def has_pauses(self) -> bool:
+        return any(window.pauses for window in self.windows)
+
 
 def excerpt(seen: Evidence) -> Excerpt | None:
     """The minute of the evidence's window in which there were most pauses; None where nothing of it
