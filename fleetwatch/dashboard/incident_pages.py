@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -24,6 +25,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 MAX_HOLDERS = 3
+FROM_JOB = "; from when the job began"
 UNIT = "share of the time in which a kernel ran"
 
 
@@ -40,9 +42,16 @@ class Curve:
     is_stack: bool = False
 
 
-def curve(breach: Breach, around: str) -> Curve | None:
+def begun_ms(breach: Breach) -> int | None:
+    """When the job began that it is about; None of what is no job, or where nobody said."""
+    if breach.kind != "job":
+        return None
+    return Job.objects.filter(key=breach.subject).values_list("start_ms", flat=True).first()
+
+
+def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | None:
     """Of its GPU, of a job's all; None where it is of none, or the reader sees no machines.
-    `around` names the time, as an address does.
+    `around` names the time, as an address does; `from_job`: it begins with the job.
     """
     uuids = _uuids(breach)
     if not uuids or sight() is not None:
@@ -53,8 +62,9 @@ def curve(breach: Breach, around: str) -> Curve | None:
         return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
     title = f"GPU utilisation, {breach.where}"
     if len(uuids) == 1:
-        return Curve("gpu-util", query, title, UNIT)
-    return Curve("gpus-util", query, title, _of_utilisation(len(uuids)))
+        return Curve("gpu-util", query, title, f"{UNIT}{FROM_JOB * from_job}")
+    about = f"{_of_utilisation(len(uuids))}{FROM_JOB * from_job}"
+    return Curve("gpus-util", query, title, about)
 
 
 def _uuids(breach: Breach) -> list[str]:
@@ -70,9 +80,13 @@ def _of_utilisation(count: int) -> str:
     return f"{shown}, averages of five minutes or longer; {UNIT}"
 
 
-def steps(breach: Breach) -> tuple[list[Step], list[str]]:
-    """What to do in order, each with what to type; and what else there is to say of it."""
+def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], list[str]]:
+    """What to do in order, each with what to type; and what else there is to say of it. Where
+    diagnosis named a `likely` cause since the breach was told, its first step.
+    """
     actions = [action for action in breach.actions if action]
+    if likely is not None and actions == [NO_CAUSE]:
+        return [likely.fix], []
     first = [
         _step(action.removeprefix(FIX), breach) for action in actions if action.startswith(FIX)
     ]
@@ -128,6 +142,7 @@ class Likely:
     title: str
     sentence: str
     finding_id: int | None
+    fix: Step
 
 
 def likely(breach: Breach) -> Likely | None:
@@ -142,7 +157,7 @@ def likely(breach: Breach) -> Likely | None:
         return None
     cause = of_kind(primary.cause, job.kind)
     finding = Finding.objects.filter(job=job, cause=primary.cause).first()
-    return Likely(cause.title, cause.sentence, finding.pk if finding else None)
+    return Likely(cause.title, cause.sentence, finding.pk if finding else None, cause.fixes[0])
 
 
 def _meanwhile(breach: Breach) -> Interval:

@@ -99,7 +99,7 @@ class Machine:
     of that; `how` says then how its GPUs were meanwhile.
     `entries` is the SELECT of its rows (sql/capacity_entries.sql), "" where a detector or the queue
     tells it; `state` the state of the ledger all of whose time it explains ("" = none). `past` is
-    what is said of one that is over, before the machine's name.
+    what is said of one that is over, before the machine's name, `past_sentence` what happened.
     """
 
     curve: str = ""
@@ -108,6 +108,7 @@ class Machine:
     entries: str = ""
     state: str = ""
     past: str = ""
+    past_sentence: str = ""
     of_cluster: bool = False
     is_outbreak: bool = False  # it happens, each time anew; else it is how a machine is
     is_failure: bool = False  # it ends its holder's job, and the driver says why

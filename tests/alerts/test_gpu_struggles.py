@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.conditions.gpu_slowed import slowed_since
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
@@ -143,9 +144,26 @@ class TestSlowed:
             "gpu-01 GPU 3 was slowed by heat or power",
             "slowed by heat or power · gpu-01 GPU 3 (H100 SXM)",
         )
+        assert breach.owner == "ann (nlp)"
         assert breach.actions[0].startswith("Fix: Check airflow")
         assert (breach.label("node"), breach.label("cause")) == ("gpu-01", SLOWED)
         assert (breach.cost_usd, breach.usd_per_hour) == (Decimal("0.20"), Decimal("0.40"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "since"),
+    [
+        ([], 60),
+        ([(60, 65)], 60),
+        ([(40, 45), (45, 60), (60, 65)], 40),
+        ([(20, 40), (50, 60)], 20),  # a break of ten minutes, of fifteen that would end it
+        ([(20, 45), (60, 65)], 60),
+    ],
+)
+def test_it_is_slowed_since_its_last_long_break_though_it_fired_later(parts, since):
+    slowed = [(ms(start), ms(end), 0) for start, end in parts]
+
+    assert slowed_since(slowed, ms(60), clear_ms=ms(15) - ms(0)) == ms(since)
 
 
 class TestMemoryErrors:

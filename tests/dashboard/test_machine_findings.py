@@ -31,7 +31,7 @@ def test_a_machine_that_is_well_again_is_told_so_and_nothing_is_to_be_reset(admi
     page = tight(admin.get(f"/findings/{broken.pk}?range=24h").content.decode())
 
     assert ("Was broken: n1 GPU 3, 18–20 Nov" in page) == is_over
-    assert ("since 20 Nov 2026, still open" in page) == is_over
+    assert ("since 20 Nov 2026, nobody decided about it yet" in page) == is_over
     assert ("nvidia-smi --gpu-reset -i 3" in page) == (not is_over)
     assert "Wed 18 Nov, 10:00</td>" in page  # since it began, not since the period does
     assert "GPUs that could not work, hourly mean" in page
@@ -62,7 +62,7 @@ def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_
     page = tight(admin.get(f"/findings/{slow.pk}").content.decode())
     other = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
-    own = page.index("keep synchronous jobs off this GPU")
+    own = page.index("take its node out of service")
     assert own < page.index("scontrol update nodename=n1 state=drain") < page.index("</ol>", own)
     assert "$0.50" in other  # a quarter of an hour's $2, as in the inbox
     assert "Dollars of these" not in other

@@ -3,12 +3,14 @@ dollars are what the lower clock wasted.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Measured
 from fleetwatch.alerts.measuring.gpu_causes import measured
-from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of_parts
+from fleetwatch.alerts.measuring.gpu_costs import Part, cost_of_parts
 from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring.slowed_holders import owners
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.slowed_cells import slowed_parts
@@ -17,6 +19,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
 
 CAUSE = BY_CODE[SLOWED]
+LOOKS_BACK_MS = 7 * 24 * 60 * 60_000  # before it fired: what goes on for longer began then at most
 
 
 def measure(watch: Watch) -> Measured:
@@ -28,45 +31,68 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode which GPU it is and what to do; None of one that nobody knows any more."""
     gpus = inventory.newest_rows({each.subject for each in episodes})
     clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
-    there = [(each, gpus.get(each.subject)) for each in episodes]
-    costs = _costs([(each, gpu.pk) for each, gpu in there if gpu is not None])
-    return [
-        None
-        if gpu is None
-        else _breach(each, gpu, clusters.get(gpu.node_id, ()), costs[each], watch)
+    there = [(each, gpus[each.subject]) for each in episodes if each.subject in gpus]
+    slowed = _slowed([(each, gpu.pk) for each, gpu in there], watch)
+    rates = RatesInForce({gpu.pk for gpu in gpus.values()})
+    breaches = {
+        each: _breach(gpu, clusters.get(gpu.node_id, ()), slowed[each], rates, watch)
         for each, gpu in there
-    ]
+    }
+    return [breaches.get(each) for each in episodes]
 
 
-def _costs(episodes: Sequence[tuple[Episode, int]]) -> dict[Episode, Cost]:
-    """What each (of the GPU with that id) wasted so far, and an hour of it by its newest five
-    minutes.
+@dataclass(frozen=True, slots=True)
+class _Slowed:
+    """An episode with the five minutes in which its GPU was slowed, since `since_ms`: diagnosis may
+    know of earlier ones than the rule saw when it fired.
     """
+
+    episode: Episode
+    since_ms: int
+    parts: Sequence[Part]
+    owner: str  # who holds the GPU, and can't mend it; "" = nobody known
+
+
+def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episode, _Slowed]:
+    """Of each (of the GPU with that id) since when, without a break in which it would be over."""
     if not episodes:
         return {}
     gpu_ids = {gpu_id for _, gpu_id in episodes}
-    start_ms = min(each.since_ms for each, _ in episodes)
+    start_ms = min(each.since_ms for each, _ in episodes) - LOOKS_BACK_MS
     parts = slowed_parts(gpu_ids, start_ms, max(each.until_ms for each, _ in episodes))
-    rates = RatesInForce(gpu_ids)
-    costs = {}
-    for each, gpu_id in episodes:
-        own = [
-            part
-            for part in parts.get(gpu_id, ())
-            if part[1] > each.since_ms and part[0] < each.until_ms
-        ]
-        costs[each] = cost_of_parts(gpu_id, own, rates)
-    return costs
+    holders = owners(episodes)
+    clear_ms = max(watch.settings.timing.clear_ms, 1)
+    return {
+        each: _one(each, parts.get(gpu_id, ()), holders.get(each, ""), clear_ms=clear_ms)
+        for each, gpu_id in episodes
+    }
+
+
+def _one(episode: Episode, parts: Sequence[Part], owner: str, *, clear_ms: int) -> _Slowed:
+    until = [part for part in parts if part[0] < episode.until_ms]
+    since_ms = slowed_since(until, episode.since_ms, clear_ms=clear_ms)
+    return _Slowed(episode, since_ms, [part for part in until if part[1] > since_ms], owner)
+
+
+def slowed_since(parts: Sequence[Part], since_ms: int, *, clear_ms: int) -> int:
+    """Since when, of parts in order of time, it goes on up to then: no break lasts `clear_ms`."""
+    for start_ms, end_ms, _ in reversed(parts):
+        if since_ms - end_ms >= clear_ms:
+            break
+        since_ms = min(since_ms, start_ms)
+    return since_ms
 
 
 def _breach(
-    episode: Episode, gpu: GPU, clusters: Iterable[str], cost: Cost, watch: Watch
+    gpu: GPU, clusters: Iterable[str], slowed: _Slowed, rates: RatesInForce, watch: Watch
 ) -> Breach:
     where = place_of(gpu)
+    episode = slowed.episode
+    cost = cost_of_parts(gpu.pk, slowed.parts, rates)
     return Breach(
         subject=episode.subject,
         kind="gpu",
-        since_ms=episode.since_ms,
+        since_ms=slowed.since_ms,
         until_ms=episode.until_ms,
         word="slowed",
         tag="slowed",
@@ -76,6 +102,7 @@ def _breach(
         had="It had been slowed",
         limit=f"slowed ≥ {watch.settings.minutes:g} min",
         name=where,
+        owner=slowed.owner,
         usd_per_hour=cost.usd_per_hour,
         cost_usd=cost.usd,
         has_example_rates=cost.has_example_rates,

@@ -432,15 +432,20 @@ def _advice(facts: Facts) -> tuple[tuple[str, str], str]:
 
 def _alike(facts: Facts) -> str:
     """What looks the same, and what would tell it apart; "" where nothing does."""
-    memory = facts.memory_bytes
     if facts.reaches_beyond or facts.job_gpus > len(facts.gpus):
         sort = PART
-    elif memory is not None and memory <= EMPTY_BYTES * len(facts.gpus):
+    elif _is_empty(facts):
         sort = EMPTY
     else:
         sort = HELD
     cause = of_kind(OF_IDLE_JOBS[sort], facts.kind)
     return " ".join([cause.alike, *(step.text for step in cause.tell)]).strip()
+
+
+def _is_empty(facts: Facts) -> bool:
+    """Whether no process of it is on its GPUs, as far as their memory says."""
+    memory = facts.memory_bytes
+    return memory is not None and memory <= EMPTY_BYTES * len(facts.gpus)
 
 
 def _fix(facts: Facts, ending: str) -> str:
@@ -464,9 +469,10 @@ def _fix(facts: Facts, ending: str) -> str:
             "Fix: see whether somebody still uses the service; if not, take it down: requests fail"
             " from then on."
         )
-    lost = LOST.get(facts.kind, LOST_OF_ANY)
+    # what ran nothing has nothing to lose
+    lost = "" if _is_empty(facts) else f" {LOST.get(facts.kind, LOST_OF_ANY)}"
     pods = f" {PODS.text}" if ending.startswith(shell.DELETE_POD) else ""
-    return f"Fix: {ending or 'end the job'}, or give the GPUs back. {lost}{pods}"
+    return f"Fix: {ending or 'end the job'}, or give the GPUs back.{lost}{pods}"
 
 
 def _may_end(facts: Facts) -> bool:

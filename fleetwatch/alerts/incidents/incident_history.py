@@ -14,6 +14,7 @@ from fleetwatch.alerts.selectors import (
     visible_incidents,
 )
 from fleetwatch.notify.models import Channel, Delivery
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 
 MAX_SENDS = 100
 MAX_BEFORE = 10
@@ -83,10 +84,16 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
         delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
         delivery.channel,
         note.person if note else None,
-        Delivery.State(delivery.state).label,
+        _state(delivery),
         "" if is_hidden else delivery.last_answer,
         note.why if note else "",
     )
+
+
+def _state(delivery: Delivery) -> str:
+    """How it went: what reaches nobody was kept, not sent."""
+    is_kept = delivery.channel.kind == DELIVERY_LOG.kind and delivery.state == Delivery.State.SENT
+    return "Kept" if is_kept else Delivery.State(delivery.state).label
 
 
 def _unsent(note: Notification) -> Send:

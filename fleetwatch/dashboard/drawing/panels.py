@@ -108,20 +108,21 @@ def _of_bands(bands: Bands) -> _Slot:
 
 
 def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
-    # one line alone is what the title says
-    several = len(panel.lines) > 1 or panel.band is not None or bool(panel.keys)
-    is_named = panel.is_named and several
-    lines = [*panel.lines, *panel.keys]
-    traces = [
-        trace | {"showlegend": is_named}
-        for trace in curves(starts, lines, y_format=panel.y_format, unit=panel.unit)
-    ]
-    traces += band(starts, *panel.band) if panel.band else []
+    traces = _traces(starts, panel)
     top = {"range": [0, 1.0]} if panel.y_format == SHARE else {}
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     names = [trace["name"] for trace in traces if trace["showlegend"]]
     above = TITLE_PX + NAMES_PX * bool(names)
     return _Slot(traces, axis, panel.title, PANEL_PX, above, NAMES_PX * _more_rows(names))
+
+
+def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:
+    """The panel's lines, with their names where these say more than its title."""
+    several = len(panel.lines) > 1 or panel.band is not None or bool(panel.keys)
+    is_named = panel.is_named and several
+    lines = curves(starts, [*panel.lines, *panel.keys], y_format=panel.y_format, unit=panel.unit)
+    traces = [trace | {"showlegend": is_named} for trace in lines]
+    return traces + (band(starts, *panel.band) if panel.band else [])
 
 
 def _more_rows(names: Sequence[str]) -> int:

@@ -220,7 +220,6 @@ def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
 def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     """What is wrong, of whom, and where more of it is to be seen."""
     breach = view.breach
-    steps, notes = incident_pages.steps(breach)
     line = incident_pages.finding_line(breach, period.now)
     return {
         "breach": breach,
@@ -230,15 +229,27 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "holders": incident_pages.holders(breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        "likely": incident_pages.likely(breach),
-        "steps": steps,
-        "step_notes": notes,
+        **_advice(breach),
         "subject_url": _subject_url(user, breach, period),
         "silence_query": _silence_query(view),
-        "curve": incident_pages.curve(breach, _around(breach, period)),
+        "curve": _curve(breach, period),
         "usd_per_month": _month(breach),
         "labels": _labels(breach),
     }
+
+
+def _advice(breach: Breach) -> Context:
+    """The likely cause, what to do step by step, and what else there is to say of it."""
+    likely = incident_pages.likely(breach)
+    steps, notes = incident_pages.steps(breach, likely)
+    return {"likely": likely, "steps": steps, "step_notes": notes}
+
+
+def _curve(breach: Breach, period: Period) -> incident_pages.Curve | None:
+    """Of a job from when it began at the earliest: what was before is another job's."""
+    begun_ms = incident_pages.begun_ms(breach) or 0
+    from_job = begun_ms > breach.since_ms - AROUND_MS
+    return incident_pages.curve(breach, _around(breach, period, begun_ms), from_job=from_job)
 
 
 def _silence_query(view: IncidentView) -> str:
@@ -273,10 +284,10 @@ def _subject_url(user: User, breach: Breach, period: Period) -> str:
     return f"{breach.path}?{_around(breach, period)}"
 
 
-def _around(breach: Breach, period: Period) -> str:
-    """The time around it, as an address names it."""
+def _around(breach: Breach, period: Period, begun_ms: int = 0) -> str:
+    """The time around it, but not before it began, as an address names it."""
     end_ms = min(breach.until_ms + AROUND_MS, to_ms(period.now))
-    return f"from={breach.since_ms - AROUND_MS}&to={end_ms}"
+    return f"from={max(breach.since_ms - AROUND_MS, begun_ms)}&to={end_ms}"
 
 
 def _month(breach: Breach) -> Decimal | None:

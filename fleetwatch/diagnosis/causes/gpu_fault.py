@@ -83,5 +83,8 @@ CAUSE = Cause(
         is_outbreak=True,
         is_failure=True,
         past="Was broken",
+        past_sentence=(
+            "The GPU failed: jobs on it could make no progress until it was reset or replaced."
+        ),
     ),
 )

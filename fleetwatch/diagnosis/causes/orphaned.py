@@ -74,6 +74,10 @@ CAUSE = Cause(
         entries=ENTRIES,
         state="orphaned",
         past="Was held by no job",
+        past_sentence=(
+            "Processes, or memory that they left behind, held GPUs that no job was given: nobody"
+            " could use them."
+        ),
         is_outbreak=True,
     ),
 )

@@ -46,5 +46,9 @@ CAUSE = Cause(
         worth="GPU time with it off",
         entries=ENTRIES,
         past="Had persistence mode off",
+        past_sentence=(
+            "The driver unloaded between jobs: an idle GPU may have read as busy and drawn power,"
+            " and the first job waited for it to start."
+        ),
     ),
 )

@@ -40,8 +40,8 @@ CAUSE = Cause(
         AIRFLOW,
         Step("See which limit holds it back.", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
         Step(
-            "Until it is mended, keep synchronous jobs off this GPU: the slowest rank sets the"
-            " pace."
+            "Until it is mended, take its node out of service (a scheduler drains nodes, not GPUs):"
+            " of a synchronous job the slowest rank sets the pace."
         ),
     ),
     effort=HOURS,
@@ -55,8 +55,12 @@ CAUSE = Cause(
         AIRFLOW,
     ),
     machine=Machine(
-        curve="GPUs slowed",
+        curve="GPUs judged slowed",
         how="slower than they could be",
         past="Was slowed by heat or power",
+        past_sentence=(
+            "The hardware lowered the clock to protect itself: jobs ran slower through no fault of"
+            " their own."
+        ),
     ),
 )

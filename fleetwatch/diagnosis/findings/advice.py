@@ -57,23 +57,26 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = of_kind(code, facts.kind)
     place = facts.place
     if cause.when_over and place.is_over:
-        return Advice(cause, cause.when_over)
+        return Advice(cause, cause.when_over, told=cause.machine.past_sentence)
     typed = command(code, place)
+    tell = tuple(_aimed(step, place) for step in cause.tell)
+    return Advice(cause, _steps(cause, facts, typed), typed, tell, cause.told_by(facts))
+
+
+def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
+    """What the job's numbers say first, then the cause's fixes, with these numbers."""
+    place = facts.place
     is_past = cause.is_ended and place.is_over
     first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
-    steps = tuple(
-        Step(step.text, _filled(step.code, facts))
-        for step in (*first, *_not_said(_fixes(cause, place), first), *last)
-    )
-    tell = tuple(_aimed(step, place) for step in cause.tell)
-    return Advice(cause, steps, typed, tell, cause.told_by(facts))
+    every = (*first, *_not_said(_fixes(cause, place), first), *last)
+    return tuple(Step(step.text, _filled(step.code, facts)) for step in every)
 
 
-def _not_said(fixes: Iterable[Step], before: Iterable[Step]) -> tuple[Step, ...]:
+def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...]:
     """The fixes that are about nothing that a step before them is about."""
-    said = {topic for step in before for topic in step.topics}
-    return tuple(step for step in fixes if said.isdisjoint(step.topics))
+    topics = {topic for step in earlier for topic in step.topics}
+    return tuple(step for step in fixes if topics.isdisjoint(step.topics))
 
 
 def _aimed(step: Step, place: Place) -> Step:

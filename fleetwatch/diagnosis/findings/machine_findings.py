@@ -156,7 +156,9 @@ def _line(finding: Finding, caused: Caused, gpus: int, now: datetime) -> Line:
 
 
 def affected(finding: Finding, interval: Interval) -> list[Affected]:
-    """The GPUs of the finding in the period, those with most time first."""
+    """The GPUs of the finding in the period: what lost most first, then most time, then by node
+    and number.
+    """
     with one_view():  # no GPU has time in one of the two alone
         spans = engine.read(MachineTime([finding]), interval)
         firsts = _firsts(finding, _so_far(finding, interval))
@@ -173,8 +175,14 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
         )
         for gpu_id, caused in zip(gpu_ids.tolist(), by_gpu.caused(), strict=True)
     ]
-    lines.sort(key=lambda line: (-line.gpu_ms, line.gpu.pk))
+    lines.sort(key=_order)
     return [line for line in lines if line.gpu_ms > 0]
+
+
+def _order(line: Affected) -> tuple[object, ...]:
+    gpu = line.gpu
+    is_numbered = gpu.index is not None
+    return -line.lost_usd, -line.gpu_ms, gpu.node.name, not is_numbered, gpu.index or 0, gpu.pk
 
 
 def _so_far(finding: Finding, interval: Interval) -> Interval:
