@@ -40,8 +40,8 @@ def gpu(db):
 def test_the_page_tells_entries_windows_and_the_rule(reader, gpu):
     page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
 
-    assert "<h1>Explained</h1>" in page
-    assert "at least T_idle of a batch job (900 s): idle from its start" in page
+    assert "<h1>GPU 0 explained</h1>" in page
+    assert "at least the 900 s after which a batch job is idle: idle from its start" in page
     assert "$3.60" in page
     assert "<script>alert" not in page
 
@@ -58,7 +58,7 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
 
 def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
     assert (
-        "the newest 6 hours of it in the period"
+        "of a longer period six hours at a time"
         in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
     )
 

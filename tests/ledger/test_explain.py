@@ -100,21 +100,22 @@ def test_the_words_name_values_and_thresholds():
 
     assert rules(told()) == [
         (
-            "active share a = 0.5, spinning = 0, working w = a - spinning = 0.5 | efficiency e ="
-            " 0.5372 (estimated by power): useful w e = 0.2686, underused 0.2314 | inactive 1 - a"
-            " = 0.5"
+            "active 50 % of the time, busy-waiting 0 %: working 50 % | working at 53.72 % efficiency"
+            " (estimated by power): 26.86 % of the time useful, 23.14 % underused | inactive 50 %"
+            " of the time"
         ),
         (
             "activity maximum 0 <= 0.02 is contradicted by pcie_rx_bytes_s 1e+09 > 5.24288e+07"
-            " | active share a = 0, spinning = 0, working w = a - spinning = 0 | inactive 1 - a = 1"
+            " | active 0 % of the time, busy-waiting 0 %: working 0 % | inactive 100 % of the time"
         ),
         (
             "quiet: activity maximum 0 <= 0.02, and nothing contradicts | in a quiet run since"
-            " 06:04:00 UTC of 1200 s, at least T_idle of a batch job (900 s): idle from its start"
+            " 06:04:00 UTC of 1200 s, at least the 900 s after which a batch job is idle: idle from its"
+            " start"
         ),
         (
-            "active share a = 1, spinning = 0, working w = a - spinning = 1"
-            " | efficiency e = 1.0000 (busy, unverified): useful w e = 1.0000, underused 0.0000"
+            "active 100 % of the time, busy-waiting 0 %: working 100 % | working at 100 % efficiency"
+            " (busy, unverified): 100 % of the time useful, 0 % underused"
         ),
     ]
 
@@ -123,8 +124,8 @@ def test_work_that_no_job_and_no_process_explains_is_said():
     post(Sender().batch(T0, EMPTY | {"util_mean": 1.0, "util_max": 1.0, "tensor_active": 0.35}))
 
     assert rules(told()) == [
-        "active share a = 1, spinning = 0, working w = a - spinning = 1"
-        " | efficiency e = 1.0000 (by sensors): useful w e = 1.0000, underused 0.0000"
+        "active 100 % of the time, busy-waiting 0 %: working 100 % | working at 100 % efficiency"
+        " (by sensors): 100 % of the time useful, 0 % underused"
         " | no job and no process is named, but it works, and nobody knows for whom"
     ]
 
@@ -164,7 +165,7 @@ def test_short_runs_gaps_and_free_time_are_told_too():
         " for up to 900 s, then stalled"
     )
     assert found[2].endswith(
-        "in a quiet run since 06:06:00 UTC of 300 s, shorter than T_idle of a batch job (900 s):"
+        "in a quiet run since 06:06:00 UTC of 300 s, less than the 900 s after which a batch job is idle:"
         " stalled"
     )
     assert found[3:] == [

@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import data_age as data_ages
-from fleetwatch.dashboard import numbers, shown_states, threshold_words, words
+from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
@@ -72,6 +72,7 @@ for text_of in (
     words.place_name,
     words.task_name,
     threshold_words.of_minutes,
+    entry_words.why,
 ):
     register.filter(text_of)
 

@@ -81,18 +81,34 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
 
 
 def _printed(figure: Traced) -> Context:
-    """Terms and parts with their hundredths of GPU-hours and cents, as both sum to the figure."""
+    """Terms and parts with their hundredths of GPU-hours and cents, as both sum to the figure;
+    those that print nothing but zeros are counted.
+    """
     total = _amounts(figure.totals)
-    usd = [term.usd or Decimal(0) for term in figure.terms]
-    gpu_ms = [term.gpu_ms for term in figure.terms]
     rest = figure.parts.after
     parts = [group.totals for group in figure.parts.groups] + [rest.totals][: rest.groups]
     rows = list(zip(*_columns(parts, total), strict=True))
+    named = list(zip(figure.parts.groups, rows, strict=False))
+    shown = [part for part in named if any(part[1])]
     return {
         "total": total,
-        "terms": list(zip(figure.terms, *_apportioned(gpu_ms, usd, total), strict=True)),
-        "parts": list(zip(figure.parts.groups, rows, strict=False)),
+        **_printed_terms(figure, total),
+        "parts": shown,
+        "parts_of_nothing": len(named) - len(shown),
         "rest": rows[-1] if rest.groups else None,
+    }
+
+
+def _printed_terms(figure: Traced, total: dict[str, Decimal]) -> Context:
+    usd = [term.usd or Decimal(0) for term in figure.terms]
+    gpu_ms = [term.gpu_ms for term in figure.terms]
+    terms = list(zip(figure.terms, *_apportioned(gpu_ms, usd, total), strict=True))
+    shown = [term for term in terms if any(term[1:])]
+    priced_terms = [term for term in figure.terms if term.usd is not None]
+    return {
+        "terms": shown,
+        "terms_of_nothing": len(terms) - len(shown),
+        "list_prices": _how_many([term.is_example_rate for term in priced_terms]),
     }
 
 
@@ -151,7 +167,6 @@ def _shown(request: HttpRequest, period: Period, shown: Interval) -> Context:
     """Which hours of the period are shown, and the way to those before."""
     return {
         "interval": shown,
-        "asked": [moment.isoformat(timespec="minutes") for moment in (shown.start, shown.end)],
         "is_cut": shown != period.interval,
         "is_final": explain.is_final(shown, period.now),
         "earlier": _earlier(request, period.interval, shown),
@@ -234,4 +249,12 @@ def _priced(entries: Sequence[Entry | Adjustment]) -> Context:
         "total_usd": pricing.exact_sum(usd),
         "total_ms": sum(line.row.gpu_ms for line in lines),
         "unpriced": any(line.usd is None for line in lines),
+        "list_prices": _how_many([line.rate.is_example for line in lines if line.rate]),
     }
+
+
+def _how_many(are_so: Sequence[bool]) -> str:
+    """Of which a page says so: "all" once above them, "some" beside each, "" nowhere."""
+    if not any(are_so):
+        return ""
+    return "all" if all(are_so) else "some"

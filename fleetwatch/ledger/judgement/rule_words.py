@@ -118,21 +118,24 @@ def _contradicting(evidence: Evidence, columns: Columns, row: int, policy: Polic
 
 def _of_active(acts: Activity, row: int, policy: Policy) -> list[str]:
     active = acts.active[row]
-    fraction = acts.evidence.fraction[row]
-    spinning = acts.spinning[row]
-    is_rounded = fraction != active == 1
-    whole = f" (from {policy.active_full:g} it counts as 1)" if is_rounded else ""
     words = [
-        f"active share a = {fraction:g}{whole}, spinning = {spinning:g}, working w = a -"
-        f" spinning = {acts.working[row]:g}"
+        f"active {_of_fraction(acts, row, policy)}, busy-waiting {_percent(acts.spinning[row])}:"
+        f" working {_percent(acts.working[row])}"
     ]
     if acts.blip[row]:
-        words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
+        words.append(f"active at most {_percent(policy.blip_max)}: it continues a quiet run")
     if acts.working[row] > 0:
         words.append(_of_efficiency(acts, row))
     if active < 1:
-        words.append(f"inactive 1 - a = {1 - active:g}")
+        words.append(f"inactive {_percent(1 - active)} of the time")
     return words
+
+
+def _of_fraction(acts: Activity, row: int, policy: Policy) -> str:
+    fraction = acts.evidence.fraction[row]
+    is_rounded = fraction != acts.active[row] == 1
+    whole = f" (from {_percent(policy.active_full)} on it counts as all of it)"
+    return f"{_percent(fraction)} of the time{whole if is_rounded else ''}"
 
 
 def _of_efficiency(acts: Activity, row: int) -> str:
@@ -140,9 +143,15 @@ def _of_efficiency(acts: Activity, row: int) -> str:
     efficiency = acts.efficiency[row]
     by = _SOURCES[int(acts.efficiency_source[row])]
     return (
-        f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f},"
-        f" underused {working * (1 - efficiency):.4f}"
+        f"working at {_percent(efficiency)} efficiency ({by}):"
+        f" {_percent(working * efficiency)} of the time useful,"
+        f" {_percent(working * (1 - efficiency))} underused"
     )
+
+
+def _percent(share: float) -> str:
+    """To the hundredth, without zeros that say nothing: "50 %", "53.72 %"."""
+    return f"{round(100 * share, 2):g} %"
 
 
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
@@ -154,8 +163,8 @@ def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str
     since = f"{from_ms(start_ms):%H:%M:%S}"
     if stretches.verdict[stretch] == IDLE_RUN:
         return (
-            f"in a quiet run since {since} UTC of {length_s:g} s, at least T_idle of a {kind} job"
-            f" ({limit_s:g} s): idle from its start"
+            f"in a quiet run since {since} UTC of {length_s:g} s, at least the {limit_s:g} s after"
+            f" which a {kind} job is idle: idle from its start"
         )
     if stretches.verdict[stretch] == STARTING_RUN:
         grace_s = policy.grace_ms(kind) / 1000
@@ -164,6 +173,6 @@ def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str
             f" starting for up to {grace_s:g} s, then stalled"
         )
     return (
-        f"in a quiet run since {since} UTC of {length_s:g} s, shorter than T_idle of a {kind} job"
-        f" ({limit_s:g} s): stalled"
+        f"in a quiet run since {since} UTC of {length_s:g} s, less than the {limit_s:g} s after"
+        f" which a {kind} job is idle: stalled"
     )
