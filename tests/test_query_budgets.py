@@ -49,6 +49,7 @@ PAGES = {
     "/causes/hung": 4,
     "/reports": 10,
     "/budgets": 9,  # since when there is history
+    "/teams": 11,
     "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,
     "/search?q=node": 14,

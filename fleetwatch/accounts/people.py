@@ -4,6 +4,7 @@ Each refuses with a RefusedFieldError: which field is wrong and what to do.
 """
 
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -273,6 +274,17 @@ def members(teams: Iterable[Team], at: datetime) -> QuerySet[Membership, Any]:
     return Membership.objects.filter(
         Q(valid_until=None) | Q(valid_until__gt=at), team__in=list(teams), valid_from__lte=at
     ).values("user")
+
+
+def members_by_team(at: datetime) -> dict[int, list[User]]:
+    """By a team's id the people with an account that are in it at that moment, by name."""
+    rows = Membership.objects.filter(
+        Q(valid_until=None) | Q(valid_until__gt=at), valid_from__lte=at, user__is_active=True
+    )
+    by_team: dict[int, list[User]] = defaultdict(list)
+    for row in rows.select_related("user").order_by("user__username"):
+        by_team[row.team_id].append(row.user)
+    return by_team
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class BudgetLine:
     key: str
     label: str
     spent_usd: Decimal
+    wasted_usd: Decimal  # of what was spent
     unpriced_ms: int  # time without a rate: in no dollar figure
     limit: Limit | None
     end: MonthEnd | None  # None = no forecast; `reason` says why
@@ -154,6 +155,7 @@ def _unallocated(lines: Sequence[BudgetLine]) -> BudgetLine | None:
         key=UNALLOCATED,
         label="Unallocated",
         spent_usd=exact_sum(line.spent_usd for line in lines),
+        wasted_usd=exact_sum(line.wasted_usd for line in lines),
         unpriced_ms=sum(line.unpriced_ms for line in lines),
         limit=None,
         end=month_end.together(ends) if len(ends) == len(lines) else None,
@@ -231,6 +233,7 @@ def _line(
     return BudgetLine(
         *name,
         spent.cost_usd,
+        spent.wasted_usd,
         spent.unpriced_ms,
         limit,
         end,

@@ -38,6 +38,7 @@ from fleetwatch.dashboard.views import (
     silences,
     statements,
     status,
+    teams,
     waste,
     welcome,
 )
@@ -46,7 +47,7 @@ from fleetwatch.dashboard.views import (
 class MonthConverter:
     """A month by its name: 2026-10."""
 
-    regex = r"[0-9]{4}-[0-9]{2}"
+    regex = r"2[01][0-9]{2}-(?:0[1-9]|1[0-2])"
 
     def to_python(self, value: str) -> str:
         return value
@@ -119,6 +120,7 @@ urlpatterns = [
     path("reports/months", reports.months, name="report_months"),
     path("reports/compute", reports.compute, name="report_compute"),
     path("reports/stop", reports.stop, name="report_stop"),
+    path("teams", teams.teams, name="teams"),
     path("teams/<path:slug>/<month:month>/do/<slug:action>", statements.change, name="team_change"),
     path("teams/<path:slug>/<month:month>", statements.team_statement, name="team_statement"),
     path("teams/<path:slug>", statements.team, name="team"),

@@ -151,6 +151,7 @@ PLACES = {
     "alerts": "Alerts",
     "reports": "Reports",
     "budgets": "Budgets",
+    "teams": "Teams",
     "pricing": "Pricing",
     "status": "Status",
     "people": "People",

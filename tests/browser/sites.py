@@ -38,6 +38,7 @@ PAGES = {
     "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",
+    "teams": "/teams",
     "budget": "/budgets/fleet",
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",

@@ -42,7 +42,7 @@ def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october)
     assert "$9.00" in page
     assert "H100 2.00 $4.00 $8.00" in page  # hours × rate
     assert "Total 3.00 $9.00" in page
-    assert "2026-09 $8.00" in page
+    assert "September 2026 $8.00" in page
     assert "+13 %" in page  # 9 ÷ 8 = 1.125
     assert "free capacity is a separate line" in page
     assert "not approved yet" in page
@@ -53,7 +53,10 @@ def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october)
 
     assert finance.get("/teams/nlp")["Location"] == PAGE
     assert finance.get("/teams/ghosts").status_code == 404
-    assert finance.get("/teams/nlp/2019-01").status_code == 404
+    unknown = finance.get("/teams/nlp/2019-01")
+    assert unknown.status_code == 404
+    assert "There is no statement of January 2019" in unknown.content.decode()
+    assert finance.get("/teams/nlp/2026-99").status_code == 404
     assert "is not computed yet" in text(finance.get("/teams/nlp/2026-11"))
     Team.objects.create(slug="new")
     assert "is not computed yet" in text(finance.get("/teams/new", follow=True))

@@ -33,6 +33,7 @@ from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
+from fleetwatch.reports import months
 
 register = template.Library()
 
@@ -75,6 +76,7 @@ for text_of in (
     entry_words.why,
 ):
     register.filter(text_of)
+register.filter("month_in_words", months.in_words)
 
 
 _NUMBER = '<span title="{}">{}</span>'

@@ -54,7 +54,19 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 def team_statement(request: HttpRequest, slug: str, month: str) -> HttpResponse:
     """One month of one team. Where it is not computed, what is known of that."""
     of = existing(visible_teams().filter(slug=slug).first())
+    month_names = _known_months(of)
+    if month not in month_names:
+        context = {"team": of, "month_in_words": months.in_words(month), "months": month_names[:12]}
+        context |= {"page": "reports", "zone": zone()}
+        return render(request, "dashboard/no_statement.html", context, status=404)
     return _page(request, of, month)
+
+
+def _known_months(of: Team) -> list[str]:
+    """The months that the team has a statement of, or can have one; the newest first."""
+    computed = {each.name for each in team_months.newest(of.slug)}
+    lines = {each.name for each in selectors.month_lines(timezone.now())}
+    return sorted(computed | lines, reverse=True)
 
 
 def _page(
