@@ -1,5 +1,6 @@
 """The OpenAPI description: Ninja's, with the errors that each operation can answer."""
 
+import re
 from typing import Any
 
 from ninja import NinjaAPI
@@ -31,6 +32,8 @@ ERRORS = {
     500: ("InternalServerError", "Something broke on our side; it was logged."),
     503: ("ServiceUnavailable", "The database does not answer in time."),
 }
+_WORD = re.compile(r"[A-Z]?[a-z]+")
+_NAMES = {"Gpu": "GPU", "Gpus": "GPUs", "Me": "yourself and your jobs"}
 ANY = (400, 401, 422, 429, 500, 503)
 WAITS = (429, 503)
 
@@ -47,10 +50,17 @@ class DescribedAPI(NinjaAPI):
         }
         for path, methods in described["paths"].items():
             for method, operation in methods.items():
+                operation["summary"] = in_words(operation["operationId"])
                 _name_errors(operation, method, path)
                 for parameter in operation["parameters"]:
                     parameter["schema"] = _without_null(parameter["schema"])
         return described
+
+
+def in_words(operation_id: str) -> str:
+    """ "listGpus" as a title: "List GPUs"."""
+    verb, *words = _WORD.findall(operation_id)
+    return " ".join([verb.capitalize(), *(_NAMES.get(word, word.lower()) for word in words)])
 
 
 def _name_errors(operation: Described, method: str, path: str) -> None:

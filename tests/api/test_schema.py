@@ -19,6 +19,7 @@ from schemathesis import GenerationMode, Response, checks
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
+from fleetwatch.api.description import in_words
 from fleetwatch.api.v1 import api as reading
 from fleetwatch.budgets.models import Anomaly
 from fleetwatch.reports.models import Report
@@ -339,3 +340,16 @@ def test_an_address_that_is_not_there_is_a_404_in_json(path):
 
     assert answer.status_code == 404
     assert answer.json() == {"error": "there is nothing at this address", "field": None}
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "title"),
+    [
+        ("listGpus", "List GPUs"),
+        ("getGpuSeries", "Get GPU series"),
+        ("getMe", "Get yourself and your jobs"),
+        ("explainFigure", "Explain figure"),
+    ],
+)
+def test_an_operation_is_called_by_what_it_does(operation_id, title):
+    assert in_words(operation_id) == title

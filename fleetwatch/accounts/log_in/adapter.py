@@ -1,6 +1,6 @@
 """How allauth behaves here: no open sign-up, and a throttle of passwords that locks no name out."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 from allauth.account.adapter import DefaultAccountAdapter
@@ -27,6 +27,10 @@ log = structlog.get_logger(__name__)
 
 class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Accounts are made by an admin, never by a visitor."""
+
+    error_messages: ClassVar = DefaultAccountAdapter.error_messages | {
+        "username_password_mismatch": "This user name and password do not belong together."
+    }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
