@@ -81,8 +81,9 @@ TERMS = (
     Term(
         "certain",
         "Certain, probable, potential",
-        "Confidence tiers of waste. Certain: nothing ran at all. Probable: the job held the"
-        " GPU and did too little. Potential: possibly avoidable, never counted as wasted.",
+        "Tiers of waste. Certain: idle with exactly zero activity, and orphaned. Probable: the"
+        " rest of idle, and stalled batch and interactive jobs. Potential: underused, services"
+        " that wait for requests, free GPUs; never added to wasted.",
         "waste",
     ),
     Term(

@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from fleetwatch.dashboard.search_hits import Hit, Subject
+from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.intervals import Interval
 
 DAYS = 7
+FINDING_DAYS = 30
 
 
 def dollars_of(hits: Iterable[Hit], now: datetime) -> Mapping[Subject, Decimal]:
@@ -30,6 +33,18 @@ def dollars_of(hits: Iterable[Hit], now: datetime) -> Mapping[Subject, Decimal]:
         for subject in subjects
         if subject.key in cost_by_key
     }
+
+
+def savings_of(hits: Iterable[Hit], now: datetime) -> Mapping[int, Saving]:
+    """By the id of each finding that was found what it could save, in the last 30 days; of what was
+    not seen in these there is nothing.
+    """
+    wanted = {hit.finding_id for hit in hits if hit.finding_id is not None}
+    if not wanted:
+        return {}
+    every = inbox.inbox(Interval(now - timedelta(days=FINDING_DAYS), now), now=now)
+    lines = (*every.of_jobs[:], *every.of_places)
+    return {line.finding.pk: line.caused.saving for line in lines if line.finding.pk in wanted}
 
 
 def _by_key(

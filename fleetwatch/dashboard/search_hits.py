@@ -3,9 +3,10 @@ may see them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from django.db.models import Q
 from django.urls import resolve, reverse
@@ -14,9 +15,11 @@ from django.utils.http import urlencode
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.saved_views import views_of
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
+from fleetwatch.dashboard.machine_pages import days_in_words
 from fleetwatch.diagnosis.causes import CATALOGUE, title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
@@ -24,11 +27,13 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.called_jobs import jobs_called, users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.intervals import from_ms
 
 MIN_CHARACTERS = 2
 LONGEST = 100  # characters of what is looked for
 # "l40s-05 5": the GPU of that number on a node
 MAX_NUMBERED = 10
+MAIN_PAGES = 10
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
@@ -52,6 +57,7 @@ class Hit:
     address: str
     about: str = ""
     subject: Subject | None = None
+    finding_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +119,8 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
         return []
     kinds = (
         _pages(wanted, user),
-        _numbered_gpus(wanted),
         _nodes(wanted, limit),
+        _numbered_gpus(wanted),
         _gpus(wanted, limit),
         _teams(wanted, limit),
         _users(wanted, limit),
@@ -126,6 +132,16 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
         _terms(wanted),
     )
     return [hit for kind in kinds for hit in islice(kind, limit)]
+
+
+def by_kind(hits: Iterable[Hit]) -> list[tuple[str, list[Hit]]]:
+    """The same in groups of one kind, in their order."""
+    return [(kind, list(several)) for kind, several in groupby(hits, key=attrgetter("kind"))]
+
+
+def main_pages(user: User) -> list[Hit]:
+    """The pages that somebody who has not typed anything yet may want to go to."""
+    return list(islice(_pages("", user), MAIN_PAGES))
 
 
 def _pages(text: str, user: User) -> Iterator[Hit]:
@@ -165,8 +181,9 @@ def _nodes(text: str, limit: int) -> Iterator[Hit]:
 
 def _gpus(text: str, limit: int) -> Iterator[Hit]:
     if sight() is None:
-        rows = inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node")
-        yield from map(_gpu, rows.order_by("uuid")[:limit])
+        called = Q(uuid__icontains=text) | Q(model_name__icontains=text)
+        rows = inventory.here(GPU.objects.filter(called | Q(model__name__icontains=text)))
+        yield from map(_gpu, rows.select_related("node").order_by("node__name", "index")[:limit])
 
 
 def _teams(text: str, limit: int) -> Iterator[Hit]:
@@ -209,9 +226,18 @@ def _finding(finding: Finding) -> Hit:
     thing = finding.job or finding.node
     name = (thing.name or getattr(thing, "key", "")) if thing else finding.cluster
     owner = finding.job.user if finding.job else ""
-    about = " · ".join(part for part in (owner, finding.get_status_display().lower()) if part)
+    seen = f"seen {_days(finding)}"
+    status = finding.get_status_display().lower()
+    about = " · ".join(part for part in (owner, seen, status) if part)
     address = reverse("finding", args=[finding.pk])
-    return Hit("finding", f"{title(finding.cause)}: {name}", address, about)
+    called = f"{title(finding.cause)}: {name}"
+    return Hit("finding", called, address, about, finding_id=finding.pk)
+
+
+def _days(finding: Finding) -> str:
+    """Its first and its last day, "23–25 Nov"."""
+    local = (from_ms(at_ms).astimezone(zone()) for at_ms in (finding.first_ms, finding.last_ms - 1))
+    return days_in_words(*local)
 
 
 def _incidents(text: str, limit: int) -> Iterator[Hit]:

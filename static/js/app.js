@@ -9,7 +9,7 @@ addEventListener("beforeprint", () => {
   for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `${now} UTC`;
 });
 
-// The palette: Ctrl-K or ⌘K anywhere; arrows go through what was found, Enter opens it, or searches for all of it.
+// The palette: Ctrl-K or ⌘K anywhere; Enter opens the first that was found, arrows go through the others.
 const palette = document.querySelector("#palette");
 addEventListener("keydown", (event) => {
   if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
@@ -27,6 +27,41 @@ palette?.addEventListener("keydown", (event) => {
 });
 palette?.addEventListener("click", (event) => {
   if (event.target === palette) palette.close();
+});
+palette?.querySelector("form").addEventListener("submit", (event) => {
+  const text = palette.querySelector("input").value.trim();
+  const found = palette.querySelector("[data-of]");
+  const first = found?.querySelector("[data-hit]");
+  if (!text || !first || found.dataset.of !== text) return;
+  event.preventDefault();
+  first.click();
+});
+
+// What was opened in this tab lately, above the pages: it goes with the tab.
+const RECENT = 5;
+const recent = JSON.parse(sessionStorage.getItem("recent") ?? "[]");
+if (palette && /^\/(jobs|gpus|nodes|findings|incidents|teams)\/./.test(location.pathname)) {
+  const here = { to: location.pathname, name: document.title.replace(" · FleetWatch", "") };
+  const others = recent.filter((each) => each.to !== here.to);
+  sessionStorage.setItem("recent", JSON.stringify([here, ...others].slice(0, RECENT)));
+}
+palette?.addEventListener("htmx:afterSwap", () => {
+  const found = palette.querySelector("[data-of]");
+  if (found?.dataset.of !== "" || recent.length === 0) return;
+  const title = document.createElement("h3");
+  const list = document.createElement("ul");
+  title.textContent = "Recent";
+  list.className = "hits";
+  for (const each of recent) {
+    const link = document.createElement("a");
+    link.href = each.to;
+    link.dataset.hit = "";
+    link.textContent = each.name;
+    const line = document.createElement("li");
+    line.append(link);
+    list.append(line);
+  }
+  found.prepend(title, list);
 });
 
 addEventListener("keydown", (event) => {

@@ -11,6 +11,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Job
 from tests.dashboard import factories
+from tests.diagnosis import told
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +82,8 @@ def test_what_is_typed_is_answered_in_a_list_that_keys_go_through(admin, fleet):
     part = tight(admin.get("/search/quick?q=priya").content.decode())
 
     assert '<a href="/jobs?user=priya" data-hit>' in part
+    assert '<div data-of="priya">' in part  # Enter opens the first of what is found of this
+    assert "<h3>User<span" in part
     assert "csrf" not in part
     assert admin.get("/search/quick?q=priya&limit=3").status_code == 422
     assert "No match" in admin.get("/search/quick?q=zz").content.decode()
@@ -118,4 +121,28 @@ def test_who_is_lost_has_the_rail_and_the_search(admin):
 
 def test_nothing_that_is_looked_for_is_no_error(admin):
     assert admin.get("/search").status_code == 200
-    assert admin.get("/search/quick").status_code == 200
+    pages = tight(admin.get("/search/quick").content.decode())
+    assert "Go to" in pages
+    assert 'href="/fleet" data-hit' in pages
+
+
+@pytest.mark.parametrize(
+    ("typed", "page"),
+    [("/nodes", "/fleet"), ("/idle", "/fleet/idle"), ("/glossary", "/docs/glossary")],
+)
+def test_an_address_that_people_guess_leads_to_its_page(admin, typed, page):
+    assert admin.get(typed).headers["Location"] == page
+
+
+def test_a_model_finds_its_gpus_and_a_finding_has_its_days_and_what_it_could_save(admin):
+    told.rate("2.00")
+    of = told.job(name="detector")
+    told.cause("data_starved", of=of, on=told.gpu(5), low=0.25, high=0.25)
+    detector = told.finding(of, "data_starved")
+
+    page = tight(admin.get("/search?q=detector").content.decode())
+    by_model = admin.get("/search/quick?q=h100").content.decode()
+
+    assert f'href="/findings/{detector.pk}"' in page
+    assert "could be saved, 30 days" in page
+    assert "GPU 5" in by_model

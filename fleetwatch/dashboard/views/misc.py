@@ -15,8 +15,8 @@ from fleetwatch.dashboard import words
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.search_dollars import DAYS, dollars_of
-from fleetwatch.dashboard.search_hits import hits
+from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
+from fleetwatch.dashboard.search_hits import by_kind, hits, main_pages
 from fleetwatch.dashboard.showing import Context, shows
 
 MAX_HITS = 10  # of each kind
@@ -28,15 +28,30 @@ THEME_MAX_AGE_S = 365 * 86_400
 def search(request: HttpRequest, period: Period) -> Context:
     text = request.GET.get("q", "").strip()
     every = hits(text, cast("User", request.user), limit=MAX_HITS)
-    dollars = dollars_of(every, period.now)
-    return {"text": text, "hits": every, "most": MAX_HITS, "dollars": dollars, "days": DAYS}
+    return {
+        "text": text,
+        "hits": every,
+        "groups": by_kind(every),
+        "most": MAX_HITS,
+        "dollars": dollars_of(every, period.now),
+        "savings": savings_of(every, period.now),
+        "days": DAYS,
+        "finding_days": FINDING_DAYS,
+    }
 
 
 @shows("dashboard/_search_hits.html", "search", "q", is_part=True)
-def search_quickly(request: HttpRequest, _: Period) -> Context:
-    """What is found so far, while somebody types."""
+def search_quickly(request: HttpRequest, period: Period) -> Context:
+    """What is found so far, while somebody types; before that the pages to go to."""
     text = request.GET.get("q", "").strip()
-    return {"text": text, "hits": hits(text, cast("User", request.user), limit=MAX_QUICK_HITS)}
+    user = cast("User", request.user)
+    every = hits(text, user, limit=MAX_QUICK_HITS) if text else main_pages(user)
+    return {
+        "text": text,
+        "groups": by_kind(every),
+        "most": MAX_QUICK_HITS,
+        "savings": savings_of(every, period.now),
+    }
 
 
 @shows("dashboard/definitions.html", "definitions")
