@@ -5,7 +5,7 @@ let chord = "";
 // Paper says where it is from and when it was printed.
 addEventListener("beforeprint", () => {
   const now = new Date().toISOString().slice(0, 16).replace("T", " ");
-  for (const el of document.querySelectorAll("[data-address]")) el.textContent = location.href;
+  for (const el of document.querySelectorAll("[data-address]")) el.textContent = location.href.replace(/^https?:\/\//, "");
   for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `${now} UTC`;
 });
 
