@@ -15,14 +15,14 @@ from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.lib.refusal import RefusedFieldError
 
 HOURS = ("1", "6", "24", "168")  # that are judged twice
 HOUR_CHOICES = [
     ("1", "the last hour"),
-    ("6", "the last 6 hours"),
-    ("24", "the last 24 hours"),
+    ("6", "the last 6 full hours"),
+    ("24", "the last 24 full hours"),
     ("168", "the last 7 days"),
 ]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
@@ -89,11 +89,16 @@ def content(request: HttpRequest, now: datetime) -> Context:
         "may_try": may_try,
     }
     if asked and may_try:
-        period = Interval(now - timedelta(hours=int(hours)), now)
-        context |= _outcome(in_force, asked, period, now)
+        context |= _outcome(in_force, asked, _full_hours(int(hours), now), now)
     errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
     return context | {"parts": _parts(shown)}
+
+
+def _full_hours(count: int, now: datetime) -> Interval:
+    """So many, those that were over last."""
+    until = floor_hour(now)
+    return Interval(until - timedelta(hours=count), until)
 
 
 def _parts(shown: Sequence[Threshold]) -> list[PolicyPart]:
