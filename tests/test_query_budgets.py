@@ -32,7 +32,7 @@ PAGES = {
     "/nodes/node-001": 25,  # rates in force, silences, incidents; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 23,  # its links; one more where it ran before
+    "/jobs/slurm/della/1000": 24,  # its links, what fires; one more where it ran before
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,
     "/waste": 8,

@@ -23,11 +23,14 @@ LISTED = 64  # GPUs of a job
 
 
 class Decided(NamedTuple):
-    """Why a job idles, its finding and its incident; "" and None where there is none."""
+    """Why a job idles, its finding, its incident and what to type against it; "" and None where
+    there is none.
+    """
 
     cause: str
     finding_id: int | None
     incident_id: int | None
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class IdleJob:
     cause: str
     finding_id: int | None
     incident_id: int | None
+    command: str = ""  # what ends it
 
     @property
     def since_ms(self) -> int:
@@ -96,6 +100,7 @@ def _line(
         cause=next((each.cause for each in of_jobs if each.cause), ""),
         finding_id=_first(each.finding_id for each in of_jobs),
         incident_id=_first(each.incident_id for each in of_jobs),
+        command=next((each.command for each in of_jobs if each.command), ""),
     )
 
 
@@ -108,7 +113,8 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
         title = _title(cause, job) if cause else ""
-        decided[pk] = Decided(title, findings.get((pk, cause)), incidents.get(job.key))
+        incident_id, command = incidents.get(job.key, (None, ""))
+        decided[pk] = Decided(title, findings.get((pk, cause)), incident_id, command)
     return decided
 
 
@@ -122,14 +128,15 @@ def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], int]:
     return {(job_id, cause): pk for job_id, cause, pk in rows.values_list("job", "cause", "pk")}
 
 
-def _incidents(jobs: Iterable[Job]) -> dict[str, int]:
-    """By job's key its open incident, as far as the reader sees it."""
+def _incidents(jobs: Iterable[Job]) -> dict[str, tuple[int, str]]:
+    """By job's key its open incident with its command, as far as the reader sees it."""
     rows = visible_incidents().filter(
         subject__in=[job.key for job in jobs],
         state__in=OPEN_STATES,
         rule__condition__in=CONDITIONS,
     )
-    return dict(rows.order_by("-pk").values_list("subject", "pk"))
+    named = rows.order_by("-pk").values_list("subject", "pk", "facts__command")
+    return {key: (pk, command or "") for key, pk, command in named}
 
 
 def _first(ids: Iterable[int | None]) -> int | None:

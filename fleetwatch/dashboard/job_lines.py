@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.job_orders import Signals, signals
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, of_job
+from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, WELL_CODES, of_job
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.selectors import Group
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import Interval
 
+WELL = "Nothing to change"
 HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
 
 
@@ -38,9 +39,22 @@ class JobLine:
             return self.cause.cause
         return of_job(self.cause.cause, "", self.group.totals.coverage).title
 
+    @property
+    def why(self) -> str:
+        """The same for a list, where each line says something: a job that works, or that wastes
+        hardly anything for a reason that nobody knows, has nothing to change.
+        """
+        if self.cause is None:
+            return WELL if self._wastes_little else "Not diagnosed yet"
+        is_well = self.cause.cause in WELL_CODES and self._wastes_little
+        return WELL if is_well else self.cause_title or WELL
+
+    @property
+    def _wastes_little(self) -> bool:
+        return (self.group.totals.wasted_share_of_observed or 0) < HEALTHY
+
     def _is_healthy(self, cause: Primary) -> bool:
-        share = self.group.totals.wasted_share_of_observed
-        return cause.cause == UNDETERMINED and (share or 0) < HEALTHY
+        return cause.cause == UNDETERMINED and self._wastes_little
 
 
 def lines_of(

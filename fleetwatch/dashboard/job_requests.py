@@ -23,8 +23,8 @@ class RequestLine:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to show of it."""
-        return UNKNOWN not in (self.requested, self.used) or self.requested != self.used
+        """Whether it was asked for: else there is nothing to set what it used beside."""
+        return self.requested != UNKNOWN
 
 
 def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
@@ -40,15 +40,17 @@ def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
     ]
 
 
-def notes(lines: Sequence[RequestLine]) -> list[str]:
-    """Why there are dashes, once for all resources that it is true of: "Not reported by its
-    scheduler: GPUs, time limit."
+def notes(lines: Sequence[RequestLine], *, is_submit_known: bool) -> list[str]:
+    """Why something is not shown, once for all that it is true of: "Not reported by its
+    scheduler: GPUs, time limit, when it was submitted."
     """
-    reasons = dict.fromkeys(line.why for line in lines if line.why)
-    return [
-        f"{why}: {', '.join(_inside(line.name) for line in lines if line.why == why)}."
-        for why in reasons
-    ]
+    named: dict[str, list[str]] = {}
+    for line in lines:
+        if line.why:
+            named.setdefault(line.why, []).append(_inside(line.name))
+    if not is_submit_known:
+        named.setdefault(NOT_SAID, []).append("when it was submitted")
+    return [f"{why}: {', '.join(names)}." for why, names in named.items()]
 
 
 def _inside(name: str) -> str:

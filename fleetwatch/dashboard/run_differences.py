@@ -89,7 +89,7 @@ def _more(count: int) -> str:
 
 
 def _named(name: str, other: str) -> str:
-    return "another" if name and other and name != other else ""
+    return "differs" if name and other and name != other else ""
 
 
 def _points(share: float | None, other: float | None) -> str:

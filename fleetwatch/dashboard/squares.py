@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
+from typing import Any
 
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.drawing import maps
@@ -16,17 +17,42 @@ from fleetwatch.lib.intervals import Interval
 
 IN_A_ROW = 8
 SIDE = 14  # of a square and the air beside it
+SQUARE = 12
 SHADES = 10  # classes of app.css, from nothing to the most
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One GPU: its colour (a class), where it is, and what the pointer is told."""
+    """One GPU: its colour (a class), where it is, how much of it from below is marked as wasted,
+    and what the pointer is told.
+    """
 
     colour: str
     x: int
     y: int
     title: str
+    wasted_high: float = 0
+
+    @property
+    def wasted_y(self) -> float:
+        """Where the mark begins."""
+        return self.y + SQUARE - self.wasted_high
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a square shows: its colour, what that says, and which share of its cost was wasted."""
+
+    colour: str
+    text: str
+    wasted_share: float
+
+    @property
+    def words(self) -> str:
+        """All of it."""
+        if not self.wasted_share:
+            return self.text
+        return f"{self.text}, {numbers.percent(self.wasted_share)} of its cost wasted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +74,20 @@ def of_page(
     gpus = [gpu for node in shown for gpu in node.gpus]
     values = maps.in_one(metric, gpus, interval, scope)
     most = maps.most(metric, values)
-    marks = iter([_mark(metric, value, most) for value in values.tolist()])
+    wasted = _wasted_shares(gpus, interval, scope) if metric == "state" else [0.0] * len(gpus)
+    marks = iter(
+        Mark(*_mark(metric, value, most), share)
+        for value, share in zip(values.tolist(), wasted, strict=True)
+    )
     totals = {line.node.name: line.totals for line in lines}
     return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
+
+
+def _wasted_shares(gpus: Sequence[Any], interval: Interval, scope: Scope) -> list[float]:
+    """Of what each cost; 0 where that is not known."""
+    cost, waste = (maps.in_one(each, gpus, interval, scope) for each in ("cost", "waste"))
+    pairs = zip(waste.tolist(), cost.tolist(), strict=True)
+    return [usd / whole if whole > 0 and usd > 0 else 0.0 for usd, whole in pairs]
 
 
 def _mark(metric: str, value: float, most: float) -> tuple[str, str]:
@@ -66,18 +103,19 @@ def _mark(metric: str, value: float, most: float) -> tuple[str, str]:
     return f"shade-{round(SHADES * value / most) if most else 0}", text
 
 
-def _picture(node: NodeGPUs, totals: Totals, marks: Sequence[tuple[str, str]]) -> NodeSquares:
+def _picture(node: NodeGPUs, totals: Totals, marks: Sequence[Mark]) -> NodeSquares:
     squares = [
         Square(
-            colour,
+            mark.colour,
             place % IN_A_ROW * SIDE,
             place // IN_A_ROW * SIDE,
-            f"GPU {number(gpu)}: {text}",
+            f"GPU {number(gpu)}: {mark.words}",
+            round(SQUARE * mark.wasted_share, 1),
         )
-        for place, (gpu, (colour, text)) in enumerate(zip(node.gpus, marks, strict=True))
+        for place, (gpu, mark) in enumerate(zip(node.gpus, marks, strict=True))
     ]
     height = -(-len(squares) // IN_A_ROW) * SIDE
-    return NodeSquares(node.node, totals, squares, height, _label([text for _, text in marks]))
+    return NodeSquares(node.node, totals, squares, height, _label([mark.text for mark in marks]))
 
 
 def _label(texts: Sequence[str]) -> str:

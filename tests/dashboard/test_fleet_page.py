@@ -90,7 +90,9 @@ def test_the_table_opens_to_the_gpus_of_a_node_and_closes(three):
 def test_a_square_says_what_took_most_of_the_period(three):
     page = three.get(f"/fleet?{DAY}&view=grid").content.decode()
 
-    assert page.count("<title>GPU 0: Idle</title>") == 2
+    assert page.count("<title>GPU 0: Idle, 100 % of its cost wasted</title>") == 1
+    assert page.count("<title>GPU 0: Idle, 50 % of its cost wasted</title>") == 1
+    assert page.count('class="wasted-part"') == 3
     assert 'aria-label="2 × Useful"' in page
 
 

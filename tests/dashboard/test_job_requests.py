@@ -29,8 +29,9 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
 def test_why_there_are_dashes_is_said_once():
     lines = request_lines(Job(labels={"requested_cpus": "32"}), gpus=2, now_ms=2 * HOUR_MS)
 
-    assert notes(lines) == [
-        "Not reported by its scheduler: GPUs, time limit, memory.",
+    assert notes(lines, is_submit_known=False) == [
+        "Not reported by its scheduler: GPUs, time limit, memory, when it was submitted.",
         "Use is not kept per job: CPUs.",
     ]
-    assert [line.name for line in lines if line.is_known] == ["GPUs", "CPUs"]
+    assert notes(lines, is_submit_known=True)[0].endswith(": GPUs, time limit, memory.")
+    assert [line.name for line in lines if line.is_known] == ["CPUs"]

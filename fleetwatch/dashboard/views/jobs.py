@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.accounts.models import User
+from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
@@ -24,6 +25,7 @@ from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.job_requests import notes, request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.problems import Problem, of_incidents
 from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -168,10 +170,19 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
         **_curves(request, job, gpus),
-        "requested": requested,
-        "requested_notes": notes(requested),
+        "requested": [line for line in requested if line.is_known],
+        "requested_notes": notes(requested, is_submit_known=job.submit_ms is not None),
+        "problems": _problems(job, gpus, period.now),
         "processes": processes_of(job),
     }
+
+
+def _problems(job: Job, gpus: Sequence[GPULine], now: datetime) -> list[Problem]:
+    """What fires of the job, and of the GPUs that it holds: those of a job that is over are
+    others' now.
+    """
+    held = [line.gpu.uuid for line in gpus] if job.end_ms is None else []
+    return of_incidents(machine_incidents.of_job(job.key, held), now)
 
 
 def _said_of(job: Job, now: datetime) -> Context:
