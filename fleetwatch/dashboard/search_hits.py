@@ -89,6 +89,7 @@ PLACES = (
     Place("actions", "Actions", "stop jobs drain"),
     Place("reports", "Reports", "statements months focus excel showback"),
     Place("budgets", "Budgets", "forecast"),
+    Place("teams", "Teams", "showback statements members leads"),
     Place("status", "Status", "health lag workers"),
     Place("explain", "Explain a figure", "why these dollars"),
     Place("views", "Saved views"),
