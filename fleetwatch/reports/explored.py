@@ -11,6 +11,9 @@ from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import EVERYTHING, Scope, together
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.reports.exports.cover import WORDS, Cover
+from fleetwatch.reports.exports.files import to_xlsx
+from fleetwatch.reports.exports.headings import heading
 from fleetwatch.reports.exports.tables import Cell, Table
 
 ALL = 2**31  # lines
@@ -27,6 +30,8 @@ COLUMNS = (
     "before_to_utc",
     "before_cost_usd",
 )
+SHEET = "Costs"
+OF_SHEET = ("gpu_hours", "cost_usd", "share_of_cost", "wasted_usd", "before_cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,55 @@ def table(costs_of: Explored) -> Table:
         for line, cost, wasted, before in zip(lines, cost_usd, wasted_usd, before_usd, strict=True)
     ]
     return Table("Costs", (costs_of.group_by, *COLUMNS), rows)
+
+
+def workbook(costs_of: Explored, *, group: str, of: Sequence[tuple[str, Cell]]) -> bytes:
+    """The same as Excel for people: a cover with the facts `of` what is looked at, a chart of the
+    dearest, shares, what no job held last, and a total. `group` is what a line is, in words.
+    """
+    facts = [*of, *_totals(costs_of.whole)]
+    title = f"GPU costs by {group[:1].lower()}{group[1:]}"
+    sheet = Table(SHEET, ("label", "key", *OF_SHEET), _sheet_rows(costs_of), {"label": group})
+    return to_xlsx([sheet], Cover(title, facts, _meanings(), SHEET, "label"))
+
+
+def _sheet_rows(costs_of: Explored) -> list[Sequence[Cell]]:
+    """The lines, what no job held last."""
+    lines = sorted(costs_of.lines, key=lambda line: not line.key)
+    whole_usd = costs_of.whole.totals.cost_usd
+    columns = zip(
+        lines,
+        pricing.lines([line.totals.cost_usd for line in lines]),
+        pricing.lines([line.totals.wasted_usd for line in lines]),
+        _before(lines),
+        strict=True,
+    )
+    return [
+        (line.label, line.key, _hours(line), cost, _share(cost, whole_usd), wasted, before)
+        for line, cost, wasted, before in columns
+    ]
+
+
+def _share(cost: Decimal, whole_usd: Decimal) -> Decimal | None:
+    return cost / whole_usd if whole_usd else None
+
+
+def _totals(whole: Compared) -> list[tuple[str, Cell]]:
+    """The cover's facts of the whole."""
+    totals = whole.totals
+    facts: list[tuple[str, Cell]] = [
+        ("Currency", "US dollars (USD)"),
+        ("Cost", totals.cost_usd),
+        ("Of that, wasted", totals.wasted_usd),
+        ("GPU-hours", _hours(whole)),
+    ]
+    if whole.before is not None:
+        facts.append(("Cost of the period before", whole.before.cost_usd))
+    return facts
+
+
+def _meanings() -> list[tuple[str, str]]:
+    return [(heading(column), meaning) for column, meaning in WORDS if column in OF_SHEET]
 
 
 def _before(lines: Sequence[Compared]) -> Sequence[Decimal | None]:

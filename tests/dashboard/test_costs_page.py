@@ -254,8 +254,11 @@ def test_the_files_have_every_line_and_no_formula(explorer):
         ("", "2.000000"),
     ]
     columns, *lines = sheets(book)["Costs"]
-    assert columns[:2] == ["user", "label"]
-    assert lines[0][0] == FORGED
+    facts = {row[0]: row[1] for row in sheets(book)["Cover"] if len(row) > 1}
+    assert columns[:5] == ["User", "Id", "GPU-hours", "Cost, US dollars", "Share of cost"]
+    assert lines[0][:2] == [FORGED, FORGED]
+    assert lines[-1][:3] == ["Total", 4, 8]
+    assert (facts["Filters"], facts["Cost"]) == ("none: all GPUs, used or not", 8)
 
 
 @pytest.mark.parametrize(

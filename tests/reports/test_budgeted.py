@@ -179,13 +179,13 @@ def test_csv_and_excel_have_the_budget_beside_the_lines():
             "12.000000", "9.000000", "0.7500", "",
         )  # fmt: skip
     assert columns[3:] == [
-        "budget_usd",
-        "spent_usd",
-        "used_ratio",
-        "expected_usd",
-        "expected_low_usd",
-        "expected_high_usd",
-        "note",
+        "Budget, US dollars",
+        "Spent, US dollars",
+        "Used, of the budget",
+        "Expected, US dollars",
+        "Expected low, US dollars",
+        "Expected high, US dollars",
+        "Note",
     ]
     assert row[3:] == [12, 9, Decimal("0.75")]
     assert "Budget" not in sheets(download.xlsx(newest("vision")))

@@ -153,8 +153,12 @@ def test_excel_has_a_sheet_per_table_with_numbers_as_numbers():
 
     assert list(statement) == ["Cover", "Lines", "Users", "Difference"]
     assert list(fleet) == ["Cover", "Teams", "GPU models", "Savings", "Difference"]
-    head, train, _ = statement["Lines"]
-    assert (head[6], train[6]) == ("name", "train")
+    head, train, _, total = statement["Lines"]
+    assert (head[6], train[6]) == ("Job", "train")
+    # of Excel's days since 1900
+    assert (head[:2], train[:2]) == (["Month", "From (UTC)"], ["October 2026", 46296])
+    assert total[:2] == ["Total", 3]
+    assert Decimal(9) in total
     assert {Decimal(8), Decimal(4), Decimal(2)} <= {
         cell for cell in train if isinstance(cell, Decimal)
     }
@@ -168,12 +172,12 @@ def test_the_cover_says_whose_month_in_which_currency_what_it_comes_to_and_what_
     content = download.xlsx(newest("nlp"))
 
     rows = sheets(content)["Cover"]
-    facts = {row[0]: row[1] for row in rows if len(row) > 1}
-    assert rows[0][0] == "GPU cost of NLP, 2026-10"
+    facts = {row[0]: row[1] for row in reversed(rows) if len(row) > 1}
+    assert rows[0][0] == "GPU cost of NLP, October 2026"
     assert facts["Period"] == "1–31 Oct 2026"
     assert facts["Currency"] == "US dollars (USD)"
     assert (facts["Cost"], facts["Of that, wasted"], facts["GPU-hours"]) == (9, 4, 3)
-    assert facts["wasted_usd"].startswith("Certain and probable")
+    assert facts["Wasted, US dollars"].startswith("Certain and probable")
     with zipfile.ZipFile(io.BytesIO(content)) as book:
         assert "Users!$F$2:$F$3" in book.read("xl/charts/chart1.xml").decode().replace("'", "")
 

@@ -1,12 +1,13 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.compared_period import (
@@ -24,10 +25,10 @@ from fleetwatch.figures.comparison import SORTS, Compared, ordered
 from fleetwatch.figures.totals import HEADLINE_STATES
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import SHOWN_STATES
-from fleetwatch.lib.timeframes import TimeframeError
-from fleetwatch.reports.explored import Explored, explored, table
-from fleetwatch.reports.exports.files import to_csv, to_xlsx
-from fleetwatch.reports.exports.tables import Table
+from fleetwatch.lib.timeframes import TimeframeError, in_words
+from fleetwatch.reports.explored import Explored, explored, table, workbook
+from fleetwatch.reports.exports.files import to_csv
+from fleetwatch.reports.exports.tables import Cell
 
 GROUPS = {
     "team": "Team",
@@ -43,10 +44,7 @@ GROUPS = {
 JUDGED_STATES = HEADLINE_STATES | {"underused"}
 TOTAL = frozenset(("",))  # the key of the line that has none
 MAX_LINES = 200
-FILES: dict[str, tuple[Callable[[Table], str | bytes], str]] = {
-    "csv": (lambda sheet: to_csv(sheet.columns, sheet.rows), CSV),
-    "xlsx": (lambda sheet: to_xlsx([sheet]), XLSX),
-}
+FILES = {"csv": CSV, "xlsx": XLSX}
 
 
 @shows(
@@ -151,12 +149,29 @@ def costs_file(request: HttpRequest, form: str) -> HttpResponse:
     if wrong := _unknown(request):
         return refused(wrong)
     group_by = request.GET.get("group_by") or "team"
-    scope, _ = filtered(request)
+    scope, filters = filtered(request)
     seen = explored(period.so_far, period_before(request, period), group_by, scope=scope)
-    write, content_type = FILES[form]
     name = f"fleetwatch-costs-by-{group_by}.{form}"
-    content = write(table(seen))
-    return file(request, content, name, of=period.so_far, content_type=content_type)
+    content = _csv(seen) if form == "csv" else _excel(seen, period, filters)
+    return file(request, content, name, of=period.so_far, content_type=FILES[form])
+
+
+def _csv(seen: Explored) -> str:
+    sheet = table(seen)
+    return to_csv(sheet.columns, sheet.rows)
+
+
+def _excel(seen: Explored, period: Period, filters: dict[str, str]) -> bytes:
+    narrowed = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in filters.items())
+    before = seen.before
+    facts: list[tuple[str, Cell]] = [
+        ("Organisation", organisation().name),
+        ("Period", in_words(period.so_far.start, period.so_far.end, period.zone)),
+        ("Time zone", period.zone.key),
+        ("Compared with", in_words(before.start, before.end, period.zone) if before else "nothing"),
+        ("Filters", narrowed or "none: all GPUs, used or not"),
+    ]
+    return workbook(seen, group=GROUPS[seen.group_by], of=facts)
 
 
 def _unknown(request: HttpRequest) -> str:

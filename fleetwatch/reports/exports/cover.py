@@ -9,6 +9,8 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from fleetwatch.lib import timeframes
+from fleetwatch.reports import months
+from fleetwatch.reports.exports.headings import heading
 from fleetwatch.reports.exports.tables import Cell, hours
 from fleetwatch.reports.statement import Shape
 
@@ -52,9 +54,9 @@ def cover(content: Shape, *, version: int) -> Cover:
     is_fleet = "team" not in content
     name = "the fleet" if is_fleet else content["team"]["name"]
     return Cover(
-        title=f"GPU cost of {name}, {content['month']}",
+        title=f"GPU cost of {name}, {months.in_words(content['month'])}",
         facts=_facts(content, version),
-        words=WORDS,
+        words=[(heading(column), meaning) for column, meaning in WORDS],
         charted="Teams" if is_fleet else "Users",
         called="team_name" if is_fleet else "user",
     )
@@ -62,7 +64,9 @@ def cover(content: Shape, *, version: int) -> Cover:
 
 def _period(content: Shape) -> str:
     start, end = (datetime.fromisoformat(content[end]) for end in ("from", "to"))
-    return timeframes.in_words(start, end, ZoneInfo(content["zone"]))
+    zone = ZoneInfo(content["zone"])
+    words = timeframes.in_words(start, end, zone)
+    return f"{words} (to date)" if months.name_at(end, zone) == content["month"] else words
 
 
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import xlsxwriter
-from xlsxwriter.format import Format
+from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.reports.exports.cover import Cover
 from fleetwatch.reports.exports.cover_sheet import write_cover
-from fleetwatch.reports.exports.excel_cells import write_cell
+from fleetwatch.reports.exports.excel_cells import formats, write_of_column
+from fleetwatch.reports.exports.headings import heading, is_summed
 from fleetwatch.reports.exports.tables import Cell, Table
 
 WIDTHS = {
@@ -25,8 +27,10 @@ WIDTHS = {
     "team": 16,
     "team_name": 20,
     "gpu_model": 18,
-    "from_utc": 21,
-    "to_utc": 21,
+    "label": 26,
+    "month": 16,
+    "from_utc": 17,
+    "to_utc": 17,
 }
 
 
@@ -45,28 +49,44 @@ def written(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def to_xlsx(tables: Sequence[Table], cover: Cover | None = None) -> bytes:
-    """The cover, where there is one, then a sheet per table: bold head that stays, filters, numbers
-    as numbers, text as text only.
+    """The cover, where there is one, then a sheet per table: a head in words that stays, filters,
+    numbers as numbers, moments as dates, text as text only, and a row of totals.
     """
     out = io.BytesIO()
     with xlsxwriter.Workbook(out, {"in_memory": True}) as book:
         if cover is not None:
             write_cover(book, cover, tables)
-        bold = book.add_format({"bold": True})
-        money = book.add_format({"num_format": "#,##0.00"})
-        hours = book.add_format({"num_format": "#,##0.0"})
         for table in tables:
-            sheet = book.add_worksheet(table.name)
-            _lay_out(sheet, table, bold)
-            for number, row in enumerate(table.rows, start=1):
-                for column, cell in enumerate(row):
-                    is_hours = table.columns[column].endswith("gpu_hours")
-                    write_cell(sheet, (number, column), cell, hours if is_hours else money)
+            _write_table(book, table)
     return out.getvalue()
 
 
-def _lay_out(sheet: Worksheet, table: Table, bold: Format) -> None:
+def _write_table(book: Workbook, table: Table) -> None:
+    sheet = book.add_worksheet(table.name)
+    _lay_out(book, sheet, table)
+    plain = formats(book)
+    for number, row in enumerate(table.rows, start=1):
+        for at, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            write_of_column(sheet, (number, at), cell, column, plain)
+    if len(table.rows) > 1:
+        _write_total(book, sheet, table)
+
+
+def _write_total(book: Workbook, sheet: Worksheet, table: Table) -> None:
+    """What the lines sum to, below them."""
+    bold = formats(book, bold=True)
+    last = len(table.rows) + 1
+    sheet.write_string(last, 0, "Total", book.add_format({"bold": True}))
+    for at, column in enumerate(table.columns):
+        amounts = [row[at] for row in table.rows if isinstance(row[at], Decimal)]
+        if at and amounts and is_summed(column):
+            total = exact_sum(each for each in amounts if isinstance(each, Decimal))
+            write_of_column(sheet, (last, at), total, column, bold)
+
+
+def _lay_out(book: Workbook, sheet: Worksheet, table: Table) -> None:
     """What is on screen and on paper beside the rows."""
+    head = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
     sheet.freeze_panes(1, 0)
     sheet.autofilter(0, 0, len(table.rows), len(table.columns) - 1)
     sheet.set_landscape()
@@ -74,9 +94,9 @@ def _lay_out(sheet: Worksheet, table: Table, bold: Format) -> None:
     sheet.fit_to_pages(1, 0)
     sheet.repeat_rows(0)
     sheet.set_footer("&C&P / &N")
-    for column, name in enumerate(table.columns):
-        sheet.write_string(0, column, name, bold)
-        sheet.set_column(column, column, WIDTHS.get(name, 12))
+    for at, name in enumerate(table.columns):
+        sheet.write_string(0, at, table.heads.get(name) or heading(name), head)
+        sheet.set_column(at, at, WIDTHS.get(name, 14))
 
 
 def _text(cell: Cell) -> str:

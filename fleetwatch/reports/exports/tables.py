@@ -1,7 +1,7 @@
 """A stored report as tables: the same rows for CSV and Excel. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from fleetwatch.figures import pricing
@@ -70,12 +70,13 @@ _OF_DIFFERENCE = (
 @dataclass(frozen=True, slots=True)
 class Table:
     """One sheet: names with their units, and rows; text is as people typed it, None is not
-    known.
+    known. `heads`: columns that people read otherwise than headings.heading() says.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    heads: Mapping[str, str] = field(default_factory=dict)
 
 
 def tables(content: Shape) -> list[Table]:

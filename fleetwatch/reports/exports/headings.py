@@ -1,0 +1,56 @@
+"""How columns of files are called for people: in words, with their unit. Pure.
+
+CSV and the API keep the machine's names: `useful_gpu_hours` is "Useful, GPU-hours" in Excel.
+"""
+
+HOURS = "gpu_hours"
+USD = "_usd"
+UTC = "_utc"
+NAMES = {
+    "gpu_hours": "GPU-hours",
+    "usd_per_gpu_hour": "US dollars per GPU-hour",
+    "month": "Month",
+    "from_utc": "From (UTC)",
+    "to_utc": "To (UTC)",
+    "before_from_utc": "Before, from (UTC)",
+    "before_to_utc": "Before, to (UTC)",
+    "team": "Team's short name",
+    "team_name": "Team",
+    "job": "Job id",
+    "name": "Job",
+    "gpu_model": "GPU model",
+    "gpus": "GPUs",
+    "key": "Id",
+    "share_of_cost": "Share of cost",
+    "used_ratio": "Used, of the budget",
+    "team_used_ratio": "Used, of the team's budget",
+    "waste_certain_usd": "Certain waste, US dollars",
+    "waste_probable_usd": "Probable waste, US dollars",
+    "waste_potential_usd": "Potential, US dollars",
+    "unheld_gpu_hours": "There without a job, GPU-hours",
+    "unheld_usd": "There without a job, US dollars",
+    "missing_gpu_hours": "Not delivered, GPU-hours",
+    "before_cost_usd": "Cost before, US dollars",
+}
+
+
+def heading(column: str) -> str:
+    """The column's name as people read it."""
+    if column in NAMES:
+        return NAMES[column]
+    if column.endswith(f"_{HOURS}"):
+        return f"{_words(column.removesuffix(f'_{HOURS}'))}, GPU-hours"
+    if column.endswith(USD):
+        return f"{_words(column.removesuffix(USD))}, US dollars"
+    return _words(column)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def is_summed(column: str) -> bool:
+    """Whether its lines have a sum: hours and dollars, but what says the same on each line (a
+    team's budget), and prices.
+    """
+    return column.endswith((HOURS, USD)) and not column.startswith("team_")
