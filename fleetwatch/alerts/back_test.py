@@ -5,14 +5,16 @@ evaluator over a longer period (episodes.py), and writes nothing.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 
@@ -92,6 +94,17 @@ class BackTest:
     def by_owner(self) -> Counter[str]:
         """How many by whose they are; "" = nobody known."""
         return Counter(row.weight.owner for row in self.trials.weighed)
+
+    def by_day(self, zone: ZoneInfo) -> list[tuple[date, int]]:
+        """How many began on each day of the period, days without any as well."""
+        ends = self.interval.start, self.interval.end
+        first, last = (at.astimezone(zone).date() for at in ends)
+        begun = Counter(
+            max(from_ms(row.episode.since_ms).astimezone(zone).date(), first)
+            for row in self.trials.weighed
+        )
+        days = (first + timedelta(days=number) for number in range((last - first).days + 1))
+        return [(day, begun[day]) for day in days]
 
     @property
     def by_verdict(self) -> Counter[str]:

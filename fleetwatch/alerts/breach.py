@@ -191,6 +191,15 @@ class Condition:
 
     def in_words(self, settings: Settings) -> str:
         """What a rule that is set so does, in a sentence."""
-        return self.sentence.format(
-            threshold=f"{settings.threshold:g}", minutes=f"{settings.minutes:g}"
-        )
+        lasting = self.sentence.replace("{minutes} minutes", lasted(settings.minutes))
+        if settings.threshold == 1:
+            lasting = lasting.replace("{threshold} times or more", "at least once")
+        return lasting.format(threshold=f"{settings.threshold:g}", minutes=f"{settings.minutes:g}")
+
+
+def lasted(minutes: float) -> str:
+    """ "30 minutes", and of whole hours from two on "6 hours", of whole days "2 days"."""
+    for unit, name in ((24 * 60, "days"), (60, "hours")):
+        if minutes >= 2 * unit and minutes % unit == 0:
+            return f"{minutes / unit:g} {name}"
+    return f"{minutes:g} minutes"

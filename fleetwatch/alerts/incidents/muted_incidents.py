@@ -1,6 +1,6 @@
 """Keeps of each incident that fires why nobody is told of it (muting.py), as it is now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -10,6 +10,7 @@ from fleetwatch.alerts.conditions import CONDITIONS, condition
 from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 from fleetwatch.lib.fences import Fences
+from fleetwatch.lib.intervals import from_ms, to_ms
 
 UNKNOWN = "an error: it can't be told whether something mutes it"
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
@@ -62,17 +63,32 @@ def _reason(mutes: Mutes, incident: Incident) -> str:
 def read_mutes(start: datetime, end: datetime) -> list[Mute]:
     """What was set for some moment from start to end."""
     rows = Silence.objects.filter(starts_at__lte=end, ends_at__gt=start)
-    return [
-        Mute(
-            kind=row.kind,
-            matchers=tuple(matchers.stored(row.matchers)),
-            starts_at=row.starts_at,
-            ends_at=row.ends_at,
-            hours=weekly_hours.stored(row.weekly),
-            reason=row.reason,
-        )
-        for row in rows.order_by("pk")
-    ]
+    return [_mute_of(row) for row in rows.order_by("pk")]
+
+
+def _mute_of(silence: Silence) -> Mute:
+    return Mute(
+        kind=silence.kind,
+        matchers=tuple(matchers.stored(silence.matchers)),
+        starts_at=silence.starts_at,
+        ends_at=silence.ends_at,
+        hours=weekly_hours.stored(silence.weekly),
+        reason=silence.reason,
+    )
+
+
+def muted_counts(silences: Collection[Silence], now: datetime) -> Mapping[int, int]:
+    """By the id of each how many incidents that it is about fired while it held so far."""
+    began = [silence.starts_at for silence in silences if silence.starts_at < now]
+    if not began:
+        return dict.fromkeys((silence.pk for silence in silences), 0)
+    fired = Incident.objects.filter(fired_ms__gte=to_ms(min(began))).select_related("rule")
+    seen = [(from_ms(each.fired_ms or 0), labels_of(each)) for each in fired.iterator()]
+    return {silence.pk: _muted(_mute_of(silence), seen) for silence in silences}
+
+
+def _muted(mute: Mute, fired: Iterable[tuple[datetime, matchers.Labels]]) -> int:
+    return sum(mute.holds(labels, at) for at, labels in fired)
 
 
 def labels_of(incident: Incident) -> matchers.Labels:

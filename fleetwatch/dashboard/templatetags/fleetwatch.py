@@ -180,9 +180,13 @@ def icon(name: str, size: int = 16) -> dict[str, Any]:
 
 
 @register.inclusion_tag("dashboard/_press.html")
-def press(label: str, view: str, *args: Any, id: int | None = None) -> dict[str, Any]:
-    """A button that posts to the view, with the `id` of a row."""
-    return {"label": label, "address": reverse(view, args=args), "id": id}
+def press(
+    label: str, view: str, *args: Any, id: int | None = None, tone: str = "quiet"
+) -> dict[str, Any]:
+    """A button that posts to the view, with the `id` of a row; `tone` "danger" of what can't be
+    taken back.
+    """
+    return {"label": label, "address": reverse(view, args=args), "id": id, "tone": tone}
 
 
 @register.inclusion_tag("dashboard/_sort.html", takes_context=True)

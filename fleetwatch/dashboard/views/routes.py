@@ -17,19 +17,23 @@ from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels, set_route, visible_routes
-from fleetwatch.alerts.models import Route
+from fleetwatch.alerts.models import Route, Rule
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.threshold_words import of_minutes
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.models import Channel
 
 MAX_TEAMS = 500
 TEAM = Route.Kind.TEAM
 OF_FLEET = {
-    Route.Kind.OPERATORS: ("Operators", "what nobody else acknowledged"),
-    Route.Kind.UNOWNED: ("Nobody’s", "held by a user who is unknown here"),
+    Route.Kind.OPERATORS: ("The operators", "what nobody before them acknowledged"),
+    Route.Kind.UNOWNED: (
+        "Users without an account here",
+        "what is held by a job user whom no account is linked to",
+    ),
 }
 
 
@@ -87,6 +91,7 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
         "has_more_teams": len(teams) > MAX_TEAMS,
         "channels": list(offered_channels()),
         "is_set": Route.objects.exists(),
+        "step_after": of_minutes(Rule._meta.get_field("escalate_minutes").default),
         "errors": {},
         **outcome,
     }

@@ -1,11 +1,12 @@
 """Rules: what each does, how it is set, and what it would have opened in the last days."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
@@ -38,7 +39,8 @@ from fleetwatch.dashboard.forms.rule_fields import (
 )
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import selectors as notify
 
@@ -46,6 +48,13 @@ PERIODS = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"
 LOOKS_BACK = timedelta(days=30)
 MAX_TRIALS = 100  # listed of a back-test; its figures are of all
 SHOWN_TRIALS = 10  # before the others are asked for
+OTHERS = "FleetWatch itself"
+SUBJECTS = {
+    "Jobs": ("job", "finding"),
+    "GPUs and nodes": ("gpu", "node", "cluster"),
+    "People, teams and money": ("person", "team", "budget", "series"),
+    OTHERS: ("agent", "channel", "service"),
+}
 MAX_OWNERS = 5  # named, those with most incidents
 TOO_LONG = "That took longer than 20 s: try fewer days, or narrow what the rule watches."
 HOME = Home("dashboard/rule.html", "alerts", "rule", "rules")
@@ -60,6 +69,7 @@ class RuleLine:
     terms: RuleTerms
     open_count: int
     recent_count: int
+    counted_from_ms: int
 
     @property
     def sentence(self) -> str:
@@ -67,15 +77,23 @@ class RuleLine:
         return self.watched.in_words(self.terms.settings)
 
     @property
-    def is_usual(self) -> bool:
-        """Whether it watches everything, at any time, and tells the owner first, as most do."""
-        is_narrowed = bool(self.terms.scope or self.terms.hours or self.terms.channels)
-        return self.terms.tells_owner and self.terms.escalate_minutes > 0 and not is_narrowed
+    def subject(self) -> str:
+        """What it watches, one of SUBJECTS."""
+        kind = self.watched.kind
+        return next((title for title, kinds in SUBJECTS.items() if kind in kinds), OTHERS)
+
+    @property
+    def begun_ms(self) -> int | None:
+        """When it began to watch, where that is later than what is counted; None where not."""
+        begun_ms = self.rule.begun_ms
+        return begun_ms if begun_ms is not None and begun_ms > self.counted_from_ms else None
 
 
 @shows("dashboard/rules.html", "alerts")
 def rules(_: HttpRequest, period: Period) -> Context:
-    return {"lines": _lines(period.now)}
+    lines = _lines(period.now)
+    groups = {title: [each for each in lines if each.subject == title] for title in SUBJECTS}
+    return {"groups": [(title, each) for title, each in groups.items() if each]}
 
 
 def _lines(now: datetime) -> list[RuleLine]:
@@ -88,7 +106,12 @@ def _lines(now: datetime) -> list[RuleLine]:
     )
     return [
         RuleLine(
-            rule, condition(rule.condition), terms_of(rule), rule.open_count, rule.recent_count
+            rule,
+            condition(rule.condition),
+            terms_of(rule),
+            rule.open_count,
+            rule.recent_count,
+            to_ms(now - LOOKS_BACK),
         )
         for rule in counted.order_by("-is_enabled", "name")
     ]
@@ -105,20 +128,69 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
     sent = request.GET.dict()
     if not days:
         return _shown(rule, sent={})
+    interval = Interval(period.now - timedelta(days=int(days)), period.now)
     try:
-        watched = condition(rule.condition)
-        terms = read_watching(terms_of(rule), watched, sent)
-        interval = Interval(period.now - timedelta(days=int(days)), period.now)
-        with refusing_what_takes_long(TOO_LONG):
-            tried = back_test(watched, terms.settings, terms.scope, interval)
+        terms, tried, saved = _tried(rule, sent, interval)
     except RefusedFieldError as error:
         return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
-    return _shown(rule, sent=sent, terms=terms, days=days, **_trials(tried, days))
+    beside = {"saved": saved, **_history(rule, interval)}
+    outcome = _trials(tried, days) | _drawn(tried, beside["history_from"], period) | beside
+    return _shown(rule, sent=sent, terms=terms, days=days, **outcome)
+
+
+def _tried(
+    rule: Rule, sent: Mapping[str, str], interval: Interval
+) -> tuple[RuleTerms, BackTest, BackTest | None]:
+    """What was sent of the rule, what that would have opened, and what it would as it is saved.
+    Raises RefusedFieldError.
+    """
+    watched = condition(rule.condition)
+    terms = read_watching(terms_of(rule), watched, sent)
+    with refusing_what_takes_long(TOO_LONG):
+        tried = back_test(watched, terms.settings, terms.scope, interval)
+        return terms, tried, _saved(rule, terms, interval)
+
+
+def _saved(rule: Rule, terms: RuleTerms, interval: Interval) -> BackTest | None:
+    """What the rule would have opened as it is saved, where others are tried; None: they are its
+    own.
+    """
+    own = terms_of(rule)
+    if (own.settings, own.scope) == (terms.settings, terms.scope):
+        return None
+    return back_test(condition(rule.condition), own.settings, own.scope, interval)
+
+
+def _history(rule: Rule, interval: Interval) -> Context:
+    """How many of the tried days have any history, None: all of them; and since when the rule
+    itself watches.
+    """
+    begun_ms = GPU.objects.aggregate(Min("first_ms"))["first_ms__min"]
+    begins = interval.end if begun_ms is None else max(from_ms(begun_ms), interval.start)
+    days = math.ceil((interval.end - begins) / timedelta(days=1))
+    return {
+        "days_with_history": days if begins > interval.start else None,
+        "history_from": begins,
+        "watches_since_ms": rule.begun_ms,
+    }
+
+
+def _drawn(tried: BackTest, since: datetime, period: Period) -> Context:
+    """How many began on each day with history, beside the most of one as percent of it."""
+    first = period.local(since).date()
+    by_day = [(day, count) for day, count in tried.by_day(period.zone) if day >= first]
+    highest = max((count for _, count in by_day), default=0)
+    return {
+        "by_day": [(day, count, 100 * count / highest if highest else 0) for day, count in by_day],
+        "most_in_a_day": highest,
+        "days_in_words": ", ".join(f"{day:%-d %b}: {count}" for day, count in by_day),
+    }
 
 
 def _trials(tried: BackTest, days: str) -> Context:
     listed = tried.trials[:MAX_TRIALS]
     return {
+        "listed_count": len(listed),
         "tried": tried,
         "tried_over": PERIODS[days],
         "trials": listed[:SHOWN_TRIALS],

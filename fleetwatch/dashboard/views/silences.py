@@ -19,6 +19,7 @@ from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts import matchers, weekly_hours
+from fleetwatch.alerts.incidents.muted_incidents import muted_counts
 from fleetwatch.alerts.models import Silence
 from fleetwatch.alerts.silences import (
     OF_LEADS,
@@ -61,6 +62,7 @@ class SilenceLine:
     texts: tuple[str, ...]
     hours: str
     may_end: bool
+    muted: int  # incidents that fired while it held
 
 
 @require_GET
@@ -180,10 +182,11 @@ def _lines(silences: Iterable[Silence], user: User, now: datetime) -> list[Silen
     rows = seen_by(user, silences, now=now)[:MAX_SHOWN]
     may_end = endable(user, rows, now=now)
     show_people(rows, "by", "approved_by")
-    return [_line(silence, silence.pk in may_end) for silence in rows]
+    muted = muted_counts(rows, now)
+    return [_line(silence, silence.pk in may_end, muted[silence.pk]) for silence in rows]
 
 
-def _line(silence: Silence, may_end: bool) -> SilenceLine:
+def _line(silence: Silence, may_end: bool, muted: int) -> SilenceLine:
     hours = weekly_hours.stored(silence.weekly)
     texts = tuple(matcher.text for matcher in matchers.stored(silence.matchers))
-    return SilenceLine(silence, texts, hours.text if hours else "", may_end)
+    return SilenceLine(silence, texts, hours.text if hours else "", may_end, muted)
