@@ -55,7 +55,7 @@ PAGES = {
     "/search?q=node": 14,
     "/status": 19,  # how long batches wait, of how many nodes
     "/agents": 7,
-    "/agents/node-001": 15,  # its version
+    "/agents/node-001": 20,  # what it reads, seven days of it; its version
     "/settings": 5,
     "/settings/general": 5,
     "/pricing": 21,

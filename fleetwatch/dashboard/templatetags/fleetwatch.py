@@ -351,10 +351,10 @@ def ago(moment: datetime | int | None, now: datetime) -> str:
 
 @register.filter
 def noted_ago(moment: datetime | None, now: datetime) -> str:
-    """The same of what is noted now and then: a token that is in use "in the last 6 min"."""
+    """The same of what is noted now and then: a token that is in use "less than 6 min ago"."""
     if moment is None or now - moment > USE_IS_RECENT:
         return ago(moment, now)
-    return f"in the last {numbers.duration(USE_IS_RECENT // timedelta(milliseconds=1))}"
+    return f"less than {numbers.duration(USE_IS_RECENT // timedelta(milliseconds=1))} ago"
 
 
 @register.filter

@@ -8,8 +8,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.dashboard import install
+from fleetwatch.dashboard.agent_columns import columns_of
 from fleetwatch.dashboard.agent_facts import agent_facts
+from fleetwatch.dashboard.agent_history import agent_history, ends
 from fleetwatch.dashboard.agent_lines import HEALTHS, Agent, agent_of, agents
+from fleetwatch.dashboard.agent_reads import agent_reads
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.period import Period
@@ -40,6 +43,7 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
         "health": health,
         "hub_version": install.agent_version(),
+        **columns_of(shown),
     }
 
 
@@ -54,10 +58,15 @@ def _page_of(asked: Sequence[Agent], after: str) -> tuple[Sequence[Agent], Pager
 
 @shows("dashboard/agent.html", "status", find=partial(get_object_or_404, Node))
 def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
+    gpus = physical_gpus(node)
+    newest = next((gpu for gpu in gpus if gpu.retired_ms is None), None)
     return {
         "node": node,
         "agent": agent_of(node, period.now),
         "tokens": agent_tokens(node),
         "outages": source_outages(node.pk, limit=OUTAGES),
-        **agent_facts(node, physical_gpus(node)),
+        "reads": agent_reads(node, newest, period.now),
+        "past": agent_history(node, period.now),
+        "past_ends": ends(period.now),
+        **agent_facts(node, gpus),
     }

@@ -1,0 +1,156 @@
+"""What a node's agent went through in seven days: hours in which GPU time was not observed, starts
+of the machine, and how its batches came.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
+
+from fleetwatch.dashboard.entry_words import REASONS
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.telemetry.arrivals import Arrivals, Boot, arrivals, boots
+from fleetwatch.telemetry.models import HealthEvent
+
+BACK = timedelta(days=7)
+HOURS = BACK // timedelta(hours=1)
+OF_THE_DRIVER = ("driver_missing", "driver_mismatch", "driver_ok", "nvml_stuck")
+MOST = 20
+UNITS = 24  # of a bar's height
+LEAST = 2  # of them, of what is not nothing
+Lost = Mapping[int, Mapping[str, int]]  # an hour's start -> reason -> GPU milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class HourBar:
+    """An hour of the chart: its place, and the height of what was observed and of what was not."""
+
+    x: int
+    seen: float
+    lost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something of the history; `lost_ms` is GPU time that was not observed, None of the rest."""
+
+    kind: str
+    start_ms: int
+    end_ms: int | None
+    lost_ms: int | None = None
+    text: str = ""
+
+    @property
+    def is_within_a_day(self) -> bool:
+        """Whether its end needs no date."""
+        return self.end_ms is not None and self.end_ms - self.start_ms < 24 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHistory:
+    """Bars by hour, what happened (the newest first), how batches came (None: too few are kept),
+    and the share of GPU time that was observed (None: there was none).
+    """
+
+    bars: Sequence[HourBar]
+    happenings: Sequence[Happening]
+    arrivals: Arrivals | None
+    observed: float | None
+
+
+def agent_history(node: Node, now: datetime) -> AgentHistory:
+    """Of the node's agent."""
+    since = floor_hour(now) - BACK + timedelta(hours=1)
+    whole, lost = _hours(node, since)
+    boot_ms = node.facts_order[0] if node.facts_order else 0
+    return AgentHistory(
+        bars=_bars(to_ms(since), whole, lost),
+        happenings=_happenings(node, to_ms(since), lost),
+        arrivals=arrivals(node.pk, boot_ms, now),
+        observed=_observed(whole, lost),
+    )
+
+
+def _happenings(node: Node, since_ms: int, lost: Lost) -> list[Happening]:
+    """The newest first."""
+    events = HealthEvent.objects.filter(node=node, kind__in=OF_THE_DRIVER, at_ms__gte=since_ms)
+    every = [
+        *gaps(lost),
+        *map(_of_boot, boots(node.pk, since_ms)),
+        *(_of_event(event) for event in events.order_by("-at_ms")[:MOST]),
+    ]
+    return sorted(every, key=lambda each: -each.start_ms)[:MOST]
+
+
+def _of_event(event: HealthEvent) -> Happening:
+    return Happening(event.kind, event.at_ms, None, text=event.text)
+
+
+def _observed(whole: Mapping[int, int], lost: Lost) -> float | None:
+    total_ms = sum(whole.values())
+    lost_ms = sum(sum(reasons.values()) for reasons in lost.values())
+    return 1 - lost_ms / total_ms if total_ms else None
+
+
+def _hours(node: Node, since: datetime) -> tuple[dict[int, int], Lost]:
+    """GPU time by hour: all, and what was not observed, by reason."""
+    whole: dict[int, int] = defaultdict(int)
+    lost: dict[int, dict[str, int]] = defaultdict(dict)
+    rows = Entry.objects.filter(node=node, start__gte=since).values_list("start", "state", "reason")
+    for start, state, reason, gpu_ms in rows.annotate(Sum("gpu_ms")):
+        hour_ms = to_ms(floor_hour(start))
+        whole[hour_ms] += gpu_ms
+        if state == "unobserved":
+            lost[hour_ms][reason] = lost[hour_ms].get(reason, 0) + gpu_ms
+    return whole, lost
+
+
+def gaps(lost: Lost) -> list[Happening]:
+    """Hours in a row with time that was not observed are one. Pure."""
+    several: list[list[int]] = []
+    for hour_ms in sorted(lost):
+        if several and several[-1][-1] == hour_ms - HOUR_MS:
+            several[-1].append(hour_ms)
+        else:
+            several.append([hour_ms])
+    return [_gap(hours, [lost[hour_ms] for hour_ms in hours]) for hours in several]
+
+
+def _gap(hours: Sequence[int], lost: Iterable[Mapping[str, int]]) -> Happening:
+    sums: dict[str, int] = defaultdict(int)
+    for reasons in lost:
+        for reason, gpu_ms in reasons.items():
+            sums[reason] += gpu_ms
+    words = [REASONS.get(reason, reason) for reason in sorted(sums, key=lambda name: -sums[name])]
+    return Happening(
+        "gap", hours[0], hours[-1] + HOUR_MS, lost_ms=sum(sums.values()), text=", ".join(words)
+    )
+
+
+def _of_boot(boot: Boot) -> Happening:
+    off_ms = boot.clock_offset_ms
+    text = f"its clock was {abs(off_ms) / 1000:g} s off, corrected" if off_ms else ""
+    return Happening("boot", boot.start_ms + off_ms, None, text=text)
+
+
+def _bars(since_ms: int, whole: Mapping[int, int], lost: Lost) -> list[HourBar]:
+    """Of each hour with time of the node."""
+    bars = []
+    for place in range(HOURS):
+        hour_ms = since_ms + place * HOUR_MS
+        if not whole.get(hour_ms):
+            continue
+        share = sum(lost.get(hour_ms, {}).values()) / whole[hour_ms]
+        high = max(LEAST, round(UNITS * share, 1)) if share else 0
+        bars.append(HourBar(place, UNITS - high, high))
+    return bars
+
+
+def ends(now: datetime) -> tuple[datetime, datetime]:
+    """The hours of the chart: from when to when."""
+    until = floor_hour(now) + timedelta(hours=1)
+    return from_ms(to_ms(until) - HOURS * HOUR_MS), until
