@@ -62,6 +62,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
         "others": _others(finding, period),
+        "is_whole": period.interval == machine_findings.whole(finding),
     }
 
 

@@ -46,6 +46,9 @@ OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 _FINDINGS = read_statement("diagnosis/sql/findings.sql")
 
 
+LEFT_OVER = "No known cause: works well"  # what a healthy job wastes all the same
+
+
 @dataclass(frozen=True, slots=True)
 class Primary:
     """A job's cause: the one of most of its waste; of a job that wastes nothing, of most of its
@@ -126,7 +129,7 @@ def _by_cause(
     of_jobs = cause_columns.lines(spans, by_job=False).caused()
     by_cause = {caused.cause: caused.totals for caused in of_jobs if caused.cause != UNDETERMINED}
     groups = [
-        Group(cause, title(cause), totals)
+        Group(cause, LEFT_OVER if cause == "healthy" else title(cause), totals)
         for cause, totals in (*by_cause.items(), *of_states.items())
         if totals.capacity_ms
     ]

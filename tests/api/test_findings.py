@@ -85,7 +85,7 @@ def test_a_job_names_its_cause_and_its_savings(api, found):
 
     assert answer["primary_cause"] == {
         "key": "idle_held",
-        "title": "Idle, still held",
+        "title": "Idle: still held",
         "confidence": "high",
         "evidence": [],
     }

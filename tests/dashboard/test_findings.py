@@ -35,7 +35,7 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
 
     assert "$1.20–2.40" in page
     assert "of $2.40 wasted" in page.replace('<span title="$2.400000">', "").replace("</span>", "")
-    assert "Idle, still held" in page
+    assert "Idle: still held" in page
     assert "End the job: what it did since its last checkpoint is lost." in page
     assert "<script>alert" not in page
     # one quoted word of the shell
@@ -248,7 +248,7 @@ def test_an_empty_inbox_says_what_to_do(admin):
 
 
 def test_the_job_and_the_overview_name_the_cause(admin, found):
-    assert "Why: idle, still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
+    assert "Why: idle: still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
     assert "recoverable" in admin.get("/").content.decode()
 
 

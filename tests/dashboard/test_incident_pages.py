@@ -346,12 +346,12 @@ class TestPage:
         of = Finding.objects.create(job=job, cause="idle_held", first_ms=0, last_ms=to_ms(NOW))
         shown = incident(job.key)
         rule = Rule.objects.get(condition="job_stalled")
-        lines = {"lines": (("Likely", "Idle, still held: as it was told"),)}
+        lines = {"lines": (("Likely", "Idle: still held: as it was told"),)}
         of_stalled = incident(job.key, facts=lines, rule=rule)
 
         page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
 
-        assert f'href="/findings/{of.pk}">Idle, still held</a>' in page
+        assert f'href="/findings/{of.pk}">Idle: still held</a>' in page
         assert "as it was told" not in text(admin, f"/incidents/{of_stalled.pk}")  # not twice
 
     def test_what_is_over_is_kept_and_burns_no_more(self, admin):

@@ -18,7 +18,7 @@ from fleetwatch.dashboard.job_orders import Signals
         (None, None, "Nothing to change"),  # nothing of it was observed yet
         (None, 0.05, "Not diagnosed yet"),
         ("undetermined", 0.05, "Cause not determined"),
-        ("idle_held", 0.001, "Idle, still held"),  # a finding says more
+        ("idle_held", 0.001, "Idle: still held"),  # a finding says more
     ],
 )
 def test_of_equal_jobs_a_list_says_the_same(cause, wasted, said):

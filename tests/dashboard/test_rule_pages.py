@@ -118,7 +118,7 @@ class TestBackTest:
         assert "In the last 30 days: 1 incident, 1 person," in shown
         assert "idle for 50 minutes." in shown
         assert "not saved yet" in shown
-        assert "As it is saved: 1 incident, 1 person," in shown  # beside what is tried
+        assert "As it is saved: <b>2</b> incidents, 2 people" in shown  # beside what is tried
         assert "Incidents that began each day, at most 1 in one" in shown
         assert job_rule.minutes == 30
 

@@ -48,7 +48,7 @@ def marked(**fields: object) -> dict[str, str]:
         ({"wasted_share": 0.35}, {"Wasted": "−5 points"}),
         ({"wasted_share": 0.36}, {}),
         ({"wasted_share": None}, {}),
-        ({"cause": "Idle, still held"}, {"Likely cause": "differs"}),
+        ({"cause": "Idle: still held"}, {"Likely cause": "differs"}),
         ({"cause": ""}, {}),
         ({"cost_usd": Decimal(119)}, {}),
         ({"cost_usd": Decimal(120)}, {"Cost": "+20 %"}),

@@ -124,7 +124,7 @@ def test_by_cause_lines_and_what_has_none_sum_to_the_total():
     assert [
         (line["cause"], line["label"], line["cost_usd"], line["wasted_usd"]) for line in lines
     ] == [
-        ("idle_held", "Idle, still held", "2.000000", "2.000000"),
+        ("idle_held", "Idle: still held", "2.000000", "2.000000"),
         ("undetermined", title(UNDETERMINED), "1.000000", "1.000000"),
         ("", "no cause: useful time", "1.000000", "0.000000"),
     ]

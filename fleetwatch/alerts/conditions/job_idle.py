@@ -393,7 +393,7 @@ def breach(facts: Facts) -> Breach:
         since_ms=facts.since_ms,
         until_ms=facts.until_ms,
         word="idle",
-        tag="idle held",
+        tag="idle",
         title=f"idle · {where}{models(facts.gpus)}",
         where=where,
         what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",

@@ -53,7 +53,7 @@ def session(facts: Facts) -> tuple[Step, ...]:
 
 OF_JOBS = Cause(
     code="idle_held",
-    title="Idle, still held",
+    title="Idle: still held",
     sentence="A finished script or a notebook that nobody uses keeps its GPUs.",
     looks=(
         "All the job's GPUs are idle for longer than its kind may be, while a process or memory"
