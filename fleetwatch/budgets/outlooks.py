@@ -25,6 +25,10 @@ NO_HISTORY = "Not enough history for a forecast yet: no full day with costs in t
 AWAITED = "The forecast is being computed: it comes minutes after the first full day with costs."
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
+ONE_SIDED = (
+    "No forecast yet: of its {days} days of history, nearly all earlier forecasts were off to the"
+    " same side. From {enough} days on it is given."
+)
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 
 
@@ -86,8 +90,9 @@ def reason(outlook: Outlook | None, spent_usd: Decimal, end: MonthEnd | None) ->
     if outlook is None:
         return AWAITED if spent_usd else NO_HISTORY
     if end is None and outlook.days < NEWEST_DAYS:
-        days = forecast.ENOUGH_DAYS if _is_short(outlook) else NEWEST_DAYS
-        return f"Needs {days} days of history, has {outlook.days}."
+        if _is_short(outlook):
+            return f"Needs {forecast.ENOUGH_DAYS} days of history, has {outlook.days}."
+        return ONE_SIDED.format(days=outlook.days, enough=NEWEST_DAYS)
     return SHIFTED if outlook.has_shifted else ""
 
 

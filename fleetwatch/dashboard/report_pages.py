@@ -32,6 +32,7 @@ def report_context(report: Report) -> dict[str, Any]:
         "content": content,
         "title": content["team"]["name"] if "team" in content else "Fleet",
         "month_in_words": in_words(content["month"]),
+        "is_to_date": selectors.is_to_date(report),
         **_periods(report, content),
         # older reports have neither
         "energy": drawn.read(content["energy"]) if "energy" in content else None,
@@ -79,10 +80,13 @@ def _printed(content: Shape) -> Shape:
     cost_usd = whole["printed"]["cost_usd"]
     compared = content["comparison"]
     is_fleets = "teams" in content
+    fleets_rows = _fleets_rows(content, whole) if is_fleets else {}
+    if is_fleets:
+        whole = printed.with_states(whole, fleets_rows["own_lines"])
     return content | {
         "total": whole,
         "comparison": compared and printed.comparison(compared, cost_usd),
-        **(_fleets_rows(content, whole) if is_fleets else {}),
+        **fleets_rows,
         **({} if is_fleets else {"users": printed.rows(content["users"], whole)}),
         **_owners(content, None if is_fleets else whole),
         **_beside(content, cost_usd),
@@ -132,7 +136,7 @@ def _beside(content: Shape, cost_usd: Decimal) -> Shape:
     lines = printed.one_column([*commitments, *booked], "missing_usd", adjusted_usd, paid_usd)
     return {
         "adjustments": adjustments,
-        "commitments": lines[: len(commitments)],
+        "commitments": list(map(printed.commitment, lines[: len(commitments)])),
         "invoice_lines": lines[len(commitments) :],
         "printed": shown | {"paid_usd": paid_usd},
     }

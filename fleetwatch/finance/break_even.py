@@ -50,17 +50,20 @@ class CommitmentUse:
 
 
 def uses(lines: Collection[tuple[Commitment, Covered]], at: datetime) -> list[CommitmentUse]:
-    """Of each commitment, beside what holds on demand at that moment: the model's least rate."""
+    """Of each commitment, beside what holds on demand at that moment: the model's least rate, or
+    its least shipped list price, which is on demand, where there is no such rate.
+    """
     holds = Q(valid_to=None) | Q(valid_to__gt=at)
     is_on_demand = Q(pricing_class=ON_DEMAND) | Q(node_class=ON_DEMAND)
     rates = Rate.objects.filter(
         holds,
-        is_on_demand,
+        is_on_demand | Q(is_example=True),
         valid_from__lte=at,
         currency=USD,
         gpu_model__in={commitment.gpu_model_id for commitment, _ in lines},
     )
-    least = dict(rates.values_list("gpu_model_id").annotate(Min("price_per_gpu_hour")).order_by())
+    by_model = rates.values_list("gpu_model_id").annotate(Min("price_per_gpu_hour")).order_by()
+    least = dict(by_model.filter(is_example=True)) | dict(by_model.filter(is_example=False))
     return [
         CommitmentUse(commitment, covered, least.get(commitment.gpu_model_id))
         for commitment, covered in lines

@@ -4,7 +4,7 @@ and the message. Pure.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -190,8 +190,9 @@ def _fields(digest: Digest) -> Fields:
     before = digest.before or nothing()  # with nothing there is nothing to compare
     cost = _usd(this, this.cost_usd)
     wasted = _usd(this, this.wasted_usd)
-    cost_change = wording.change(cost, _usd(before, before.cost_usd))
-    waste_change = wording.change(wasted, _usd(before, before.wasted_usd))
+    short = _short_week(digest)
+    cost_change = short or wording.change(cost, _usd(before, before.cost_usd))
+    waste_change = short or wording.change(wasted, _usd(before, before.wasted_usd))
     return (
         ("Spend", f"{wording.usd(cost)} ({cost_change})"),
         *_budget(digest.budget),
@@ -202,6 +203,16 @@ def _fields(digest: Digest) -> Fields:
         ("Incidents", _incidents(digest.incidents)),
         ("Telemetry coverage", wording.share(this.coverage)),
     )
+
+
+def _short_week(digest: Digest) -> str:
+    """What is said instead of a change where the week before was recorded in part; "" else."""
+    if digest.before_from is None:
+        return ""
+    began = digest.before_from.astimezone(ZoneInfo(digest.zone))
+    end = boundaries.midnight(began, ZoneInfo(digest.zone), days=7 - began.weekday())
+    days = (end - began) // timedelta(days=1)
+    return f"the week before has only {days} of 7 days" if days else "the week before has no day"
 
 
 def _efficiency(this: Totals, before: Totals) -> str:
@@ -278,7 +289,7 @@ def _notes(digest: Digest) -> list[str]:
     this = digest.this
     notes = [
         *_suggestions(digest.causes),
-        f"Compared with the week before. Weeks begin on Monday, {digest.zone}.",
+        f"{_compared_with(digest)}Weeks begin on Monday, {digest.zone}.",
         *_before_in_part(digest),
     ]
     if this.coverage is not None and this.coverage < FULL_COVERAGE:
@@ -291,6 +302,10 @@ def _notes(digest: Digest) -> list[str]:
     if this.unpriced_ms:
         notes.append(f"{wording.gpu_hours(this.unpriced_ms)} had no rate: in no dollar figure.")
     return list(filter(None, notes))
+
+
+def _compared_with(digest: Digest) -> str:
+    return "" if digest.before_from else "Compared with the week before. "
 
 
 def _before_in_part(digest: Digest) -> Iterable[str]:

@@ -50,14 +50,13 @@ def total(shape: Shape) -> Shape:
     """A report's total as printed: certain and probable sum to wasted, states to the GPU-hours."""
     waste_usd = shape["waste_usd"]
     wasted_usd = usd(shape["wasted_usd"], CENT)
-    tiers = apportioned([waste_usd[tier] for tier in HEADLINE_TIERS], wasted_usd)
     rest = {tier: usd(waste_usd[tier], CENT) for tier in TIERS if tier not in HEADLINE_TIERS}
     gpu_hours = usd(hours(shape["gpu_ms"]), CENT)
     states = apportioned(list(map(hours, shape["states"].values())), gpu_hours)
     figures = {
         "cost_usd": usd(shape["cost_usd"], CENT),
         "wasted_usd": wasted_usd,
-        **dict(zip(HEADLINE_TIERS, tiers, strict=True)),
+        **_tiers(shape),
         **rest,
         "gpu_hours": gpu_hours,
         "states": dict(zip(shape["states"], states, strict=True)),
@@ -65,10 +64,42 @@ def total(shape: Shape) -> Shape:
     return shape | {"printed": figures}
 
 
+def with_states(whole: Shape, own_lines: Sequence[Shape]) -> Shape:
+    """The printed total with the hours of states that no job holds as their own lines print them,
+    where these are all of the state.
+    """
+    states = whole["states"]
+    pinned = {}
+    for place, (state, gpu_ms) in enumerate(states.items()):
+        lines_of = [line for line in own_lines if line["state"] == state]
+        if lines_of and sum(line["gpu_ms"] for line in lines_of) == gpu_ms:
+            pinned[place] = column_sum(lines_of, "gpu_hours")
+    figures = whole["printed"]
+    amounts = apportioned(list(map(hours, states.values())), figures["gpu_hours"], pinned)
+    return whole | {"printed": figures | {"states": dict(zip(states, amounts, strict=True))}}
+
+
+def commitment(line: Shape) -> Shape:
+    """A commitment's dollars as printed: with what was not there, as its line prints that, they sum
+    to what was committed.
+    """
+    missing_usd = line["printed"]["missing_usd"]
+    committed_usd = usd(line["committed_usd"], CENT)
+    parts = [line["used_usd"], line["unheld_usd"]]
+    used_usd, unheld_usd = apportioned(parts, committed_usd - missing_usd)
+    figures = {
+        "committed_usd": committed_usd,
+        "used_usd": used_usd,
+        "unheld_usd": unheld_usd,
+        "unused_usd": unheld_usd + missing_usd,
+    }
+    return line | {"printed": line["printed"] | figures}
+
+
 def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Shape]:
     """The rows as printed: each column sums to that of the printed total `of`, or without one to
-    its own sum. The first `firm` rows cost their nearest cent, where the others can take the rest;
-    what is all of a row's cost is printed as that.
+    its own sum. The first `firm` rows are what their own statements print, where the others can
+    take the rest; what is all of a row's cost is printed as that.
     """
     columns: dict[str, list[Decimal]] = {}
     costs = [shape["cost_usd"] for shape in shapes]
@@ -76,8 +107,8 @@ def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Sh
         if not shapes or not _has(shapes[0], name):
             continue
         amounts = list(map(read, shapes))
-        shown = columns.get("cost_usd")
-        pinned = _all_of_it(amounts, costs, shown) if shown else _nearest(amounts[:firm])
+        shown = columns.get("cost_usd", [])
+        pinned = _alone(shapes[:firm], amounts, name) | _all_of_it(amounts, costs, shown)
         columns[name] = _column(amounts, of and of["printed"][name], pinned)
     return [
         shape | {"printed": {name: column[place] for name, column in columns.items()}}
@@ -85,15 +116,25 @@ def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Sh
     ]
 
 
-def _nearest(amounts: Sequence[Decimal]) -> dict[int, Decimal]:
-    return {place: usd(amount, CENT) for place, amount in enumerate(amounts)}
+def _alone(shapes: Sequence[Shape], amounts: Sequence[Decimal], name: str) -> dict[int, Decimal]:
+    """By place what a row prints where it stands alone, as the total of its own statement."""
+    if name in HEADLINE_TIERS:
+        return {place: _tiers(shape)[name] for place, shape in enumerate(shapes)}
+    return {place: usd(amounts[place], CENT) for place in range(len(shapes))}
+
+
+def _tiers(shape: Shape) -> dict[str, Decimal]:
+    """Certain and probable of what is wasted, which they sum to."""
+    wasted_usd = usd(shape["wasted_usd"], CENT)
+    amounts = [shape["waste_usd"][tier] for tier in HEADLINE_TIERS]
+    return dict(zip(HEADLINE_TIERS, apportioned(amounts, wasted_usd), strict=True))
 
 
 def _all_of_it(
     amounts: Sequence[Decimal], costs: Sequence[Decimal], shown: Sequence[Decimal]
 ) -> dict[int, Decimal]:
     """By its place what is printed of a row's cost, where the amount is all of that."""
-    both = enumerate(zip(amounts, costs, shown, strict=True))
+    both = enumerate(zip(amounts, costs, shown, strict=bool(shown)))
     return {place: cost for place, (amount, exact, cost) in both if amount == exact}
 
 

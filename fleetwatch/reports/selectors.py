@@ -58,6 +58,11 @@ def by_cause(interval: Interval, scope: Scope, total: Totals) -> list[Group]:
     return [*causes.lines, Group("", label, without)]
 
 
+def is_to_date(report: Report) -> bool:
+    """Whether the report is of a month that was not over yet."""
+    return months.name_at(report.end, zone()) == months.name_at(report.start, zone())
+
+
 @dataclass(frozen=True, slots=True)
 class MonthLine:
     """A month and how far its reports are: the newest run, and the newest version of the fleet's
@@ -67,6 +72,11 @@ class MonthLine:
     name: str
     run: Any  # with parts_all and parts_done; None = nobody asked
     fleet: Report | None
+
+    @property
+    def is_to_date(self) -> bool:
+        """Whether the report's month was not over yet."""
+        return self.fleet is not None and is_to_date(self.fleet)
 
     @property
     def is_open(self) -> bool:

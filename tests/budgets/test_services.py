@@ -324,7 +324,7 @@ def test_months_before_are_shown_where_all_of_their_days_are_kept():
 @pytest.mark.parametrize(
     ("days", "low", "reason"),
     [
-        (27, -0.01, "Needs 28 days of history, has 27."),
+        (27, -0.01, outlooks.ONE_SIDED.format(days=27, enough=28)),
         (28, -0.01, ""),
         (27, -0.5, ""),
     ],

@@ -210,7 +210,7 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     assert overview.context["month"].spent_usd == month.spent_usd == 16
     assert overview.context["month"].share == month.share == Decimal("0.01")
     card = tight(overview.content.decode()).partition(">Month to date<")[2].partition("</div>")[0]
-    assert "<small>1 % of budget</small>" in card
+    assert "1 % of the budget of" in card
     assert "$1,600" in card
 
 

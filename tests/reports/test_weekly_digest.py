@@ -61,15 +61,15 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
     assert message["title"] == "GPU week 2026-W47: $30.00 wasted of $40.00"
     assert message["summary"] == "75 % of the observed GPU time was wasted (certain and probable)."
     assert message["fields"] == [
-        ["Spend", "$40.00 (+100 %)"],
-        ["Wasted", "$30.00, 3.0 GPU-h (nothing to compare with)"],
+        ["Spend", "$40.00 (the week before has only 2 of 7 days)"],
+        ["Wasted", "$30.00, 3.0 GPU-h (the week before has only 2 of 7 days)"],
         ["Spend efficiency", "25 % (-75.0 points)"],
         ["Incidents", "none"],
         ["Telemetry coverage", "100 %"],
     ]
     assert message["rows"] == []  # nothing was diagnosed
     assert message["text"].splitlines() == [
-        "Compared with the week before. Weeks begin on Monday, UTC.",
+        "Weeks begin on Monday, UTC.",
         "Of the week before only what is after Saturday 00:00 was recorded.",
     ]
     assert message["url"].endswith(f"/reports/{fleets().pk}")

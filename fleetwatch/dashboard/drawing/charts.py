@@ -32,6 +32,7 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
+from fleetwatch.lib.intervals import from_ms
 from fleetwatch.planning.selectors import SUBJECTS as OF_CAPACITY
 
 
@@ -55,8 +56,8 @@ def _budget(params: Params, period: Period) -> Chart:
     team = _team(params.get("team", ""))
     month = budgets.running_month(period.now)
     line = budgets.line(team, period.now)
-    spent = _spent(team, month, period) if line.spent_usd else []
-    steps = _expected(line, period)
+    spent = _spent(team, month, period, params) if line.spent_usd else []
+    steps = _expected(line, period, params)
     return Chart(
         f"Dollars of the month, added up: {line.label}",
         figures.burn(
@@ -68,6 +69,26 @@ def _budget(params: Params, period: Period) -> Chart:
         (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
         partial(_burn_rows, spent, steps),
     )
+
+
+def _as_told(
+    spent: list[tuple[datetime, Decimal]], params: Params
+) -> list[tuple[datetime, Decimal]]:
+    """What was spent, of a stored statement as far as it goes (`until`)."""
+    if "until" not in params:
+        return spent
+    until = _moment(params["until"])
+    return [(at, usd) for at, usd in spent if at <= until]
+
+
+def _moment(milliseconds: str) -> datetime:
+    """Where a stored statement's month ends, so that its chart ends there. Raises NoSuchChartError
+    for no time.
+    """
+    try:
+        return from_ms(int(milliseconds))
+    except (ValueError, OverflowError):
+        raise NoSuchChartError(milliseconds) from None
 
 
 def _team(slug: str) -> Team | None:
@@ -100,8 +121,12 @@ def _burn_rows(
     ]
 
 
-def _expected(line: budgets.BudgetLine, period: Period) -> list[Expected]:
-    """What will have been spent by the end of each day to come, with its lower and upper end."""
+def _expected(line: budgets.BudgetLine, period: Period, params: Params) -> list[Expected]:
+    """What will have been spent by the end of each day to come, with its lower and upper end;
+    nothing beside a stored statement (`until`).
+    """
+    if "until" in params:
+        return []
     return [
         (
             period.local(step.until),
@@ -114,7 +139,7 @@ def _expected(line: budgets.BudgetLine, period: Period) -> list[Expected]:
 
 
 def _spent(
-    team: Team | None, month: budgets.Month, period: Period
+    team: Team | None, month: budgets.Month, period: Period, params: Params
 ) -> list[tuple[datetime, Decimal]]:
     """What was spent of the month by the end of each day, and by now; from the day on that the
     ledger began, before which nothing is known and not nothing was spent.
@@ -126,7 +151,8 @@ def _spent(
     dollars = accumulate((day.totals.cost_usd for day in days), initial=Decimal(0))
     began = costs.ledger_began()
     unknown = sum(moment <= began for moment in moments) - 1 if began else 0
-    return list(zip(map(period.local, moments), dollars, strict=True))[max(0, unknown) :]
+    spent = list(zip(map(period.local, moments), dollars, strict=True))[max(0, unknown) :]
+    return _as_told(spent, params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +166,7 @@ class Kind:
 CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
     "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
-    "budget": Kind(_budget, ("team",)),
+    "budget": Kind(_budget, ("team", "until")),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
     "gpu-slowed": Kind(machine_charts.of_slowed_gpu, ("gpu", *PERIOD)),

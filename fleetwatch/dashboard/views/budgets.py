@@ -82,6 +82,7 @@ def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
     return {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
+        "team": team,
         "closest": selectors.closest_trial(line, period.now),
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),

@@ -1,7 +1,10 @@
 """Capacity: short or too much of it, and what other GPUs would have meant."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
+from django.db.models import Q, Sum
 from django.http import HttpRequest
 
 from fleetwatch.costs.rates.book import priced_models
@@ -14,14 +17,14 @@ from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.break_even import uses
-from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.commitments import commitments, coverage
 from fleetwatch.jobs.selectors import pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
 from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.verdict import verdict
-from fleetwatch.planning.what_if import TooManyHoldsError, what_if
+from fleetwatch.planning.what_if import TooManyHoldsError, WhatIf, what_if
 
 MOST_PARTITIONS = 12
 
@@ -88,6 +91,34 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     if form.asked is None:
         return context
     try:
-        return context | {"replayed": what_if(form.asked, period.now)}
+        replayed = what_if(form.asked, period.now)
     except TooManyHoldsError:
         return context | {"is_too_much": True}
+    if too_many := _more_than_there_are(replayed):
+        return context | {"form": replace(form, faults={"less": too_many})}
+    return context | {"replayed": replayed, "still_paid": _still_paid(replayed, period.now)}
+
+
+def _more_than_there_are(replayed: WhatIf) -> str:
+    """Why so many can't be taken away, as a sentence; "" where they can."""
+    for each in replayed.models:
+        if each.fewer > each.gpus:
+            return f"There are {each.gpus} {each.gpu_model}: {each.fewer} fewer can't be asked for."
+    return ""
+
+
+def _still_paid(replayed: WhatIf, now: datetime) -> int:
+    """How many of the GPUs that would be gone commitments pay for until these end."""
+    holds = Q(valid_to=None) | Q(valid_to__gt=now)
+    committed = dict(
+        commitments()
+        .filter(holds, valid_from__lte=now)
+        .order_by()
+        .values_list("gpu_model__name")
+        .annotate(Sum("gpus"))
+    )
+    return sum(
+        min(each.fewer, max(0, committed.get(each.gpu_model, 0) - each.instead))
+        for each in replayed.models
+        if each.fewer > 0
+    )

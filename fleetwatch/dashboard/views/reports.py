@@ -1,7 +1,8 @@
 """Reports: the months, one report, its files; and "compute now" for admins."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -160,10 +161,15 @@ def _digest(report: Report) -> dict[str, Any]:
         "content": content,
         "message": message,
         "head": message["rows"][:1],
-        "rows": message["rows"][1:],
+        "rows": list(zip_longest(message["rows"][1:], _jobs_of(content))),
         "days": timeframes.in_words(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }
+
+
+def _jobs_of(content: Mapping[str, Any]) -> list[str]:
+    """The job of each cause of a digest; "" = it is a machine's."""
+    return [cause.get("job", "") for cause in content["causes"]]
 
 
 def _months(request: HttpRequest) -> dict[str, Any]:

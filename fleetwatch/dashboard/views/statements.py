@@ -26,6 +26,7 @@ from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import Context, existing
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.reports import months, printed, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
@@ -120,7 +121,7 @@ def _trend(every: list[TeamMonth], month: str) -> Context:
 def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
     context = report_context(report)
-    query = urlencode({"team": of.slug})
+    query = urlencode({"team": of.slug, "until": to_ms(report.end)})
     content = context["content"]
     rates = list(map(asdict, team_months.rate_lines(content["lines"])))
     return context | {
@@ -165,7 +166,7 @@ def _approve(asked: Asked, of: Team, month: str) -> str:
     if str(report.version) != asked.text("version"):
         raise RefusedFieldError("There is another version now: look at it first.")
     statement_sending.approve(report, now=asked.now, by=asked.by, note=asked.text("note"))
-    return f"Version {report.version} of {month} is approved."
+    return f"Version {report.version} of {months.in_words(month)} is approved."
 
 
 def _send(asked: Asked, of: Team, month: str) -> str:
