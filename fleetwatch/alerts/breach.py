@@ -30,7 +30,7 @@ class Breach:
     known of it ends.
 
     `kind` and `subject` are its page: of a job, its key. Told to people are `word` ("idle"), `tag`
-    ("idle held"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
+    ("idle"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
     `had` been when it is over, and the rule's `limit`; all of it on one line, for names come from
     hosts. `lines` are what was measured, `actions` what to do, `command` what people can copy of
     that ("": nothing). Dollars are None where a GPU has no rate; `counted_until_ms` is until when

@@ -38,6 +38,14 @@ class PlaceRow:
     def finding(self) -> Finding:
         return self.line.finding
 
+    @property
+    def title(self) -> str:
+        """Its cause, in the past where its node was heard since without it."""
+        node = self.finding.node
+        heard_ms = node.last_ms if node is not None else None
+        is_over = heard_ms is not None and self.finding.last_ms < heard_ms - HOUR_MS
+        return (is_over and self.cause.machine.past) or self.cause.title
+
 
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
