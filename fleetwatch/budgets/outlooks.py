@@ -26,8 +26,8 @@ AWAITED = "The forecast is being computed: it comes minutes after the first full
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
 ONE_SIDED = (
-    "No forecast yet: of its {days} days of history, nearly all earlier forecasts were off to the"
-    " same side. From {enough} days on it is given."
+    "Its earlier forecasts were nearly all off to one side: shown from {enough} days of history on,"
+    " has {days}."
 )
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 

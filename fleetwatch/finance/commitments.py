@@ -4,8 +4,8 @@ period.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,7 @@ from fleetwatch.finance.coverage import (
     together,
 )
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
 
@@ -42,6 +43,9 @@ class Coverage:
     interval: Interval | None
     lines: list[tuple[Commitment, Covered]]
     above: list[Above]  # what commitments of the model could have covered and did not, by GPU model
+    # by a commitment's id the GPU time that it promised of the period before FleetWatch saw a GPU:
+    # not observed, neither delivered nor missing
+    before_ms: dict[int, int] = field(default_factory=dict)
 
 
 def commitments() -> QuerySet[Commitment]:
@@ -71,20 +75,41 @@ def coverage(
         times = time_of_kinds(posted, gpu_model_ids=sorted({row.gpu_model_id for row in committed}))
     covered, above = cover(_promised(committed, posted), _there(times))
     by_id = {row.pk: row for row in committed}
-    return Coverage(posted, [(by_id[each.commitment], each) for each in covered], above)
+    lines = [(by_id[each.commitment], each) for each in covered]
+    return Coverage(posted, lines, above, _before(committed, interval, posted))
+
+
+def _before(
+    committed: Sequence[Commitment], interval: Interval, posted: Interval
+) -> dict[int, int]:
+    """What each promised of the interval before the hours that the ledger knows."""
+    if interval.start >= posted.start:
+        return {}
+    before = Interval(interval.start, posted.start)
+    return {row.pk: _promised_ms(row, before) for row in committed}
 
 
 def _posted(interval: Interval, now: datetime | None) -> Interval | None:
     """The whole cuts of the interval from the ledger's first whole hour on, up to what is posted at
     `now`.
     """
-    first = Entry.objects.aggregate(first=Min("start"))["first"]
+    first = _first_seen()
     if first is None:
         return None
     whole = boundaries.outward(interval, zone())
     start = max(whole.start, ceil_hour(first))
     end = whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
+
+
+def _first_seen() -> datetime | None:
+    """When the ledger began, or later in that hour a GPU was seen first; None = there is none."""
+    began: datetime | None = Entry.objects.aggregate(first=Min("start"))["first"]
+    seen_ms = GPU.objects.aggregate(first=Min("first_ms"))["first"]
+    if began is None or seen_ms is None:
+        return began
+    seen = from_ms(seen_ms)
+    return seen if began < seen < began + timedelta(hours=1) else began
 
 
 def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:

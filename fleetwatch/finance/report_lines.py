@@ -33,7 +33,10 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
     invoiced = summed(line["cost_usd"] for line in booked)
     return {
-        "commitments": [_commitment(commitment, line) for commitment, line in covered.lines],
+        "commitments": [
+            _commitment(commitment, line) | {"before_ms": covered.before_ms.get(commitment.pk, 0)}
+            for commitment, line in covered.lines
+        ],
         "above_commitments": [
             asdict(each) | {"cost_usd": rounded(each.cost_usd)} for each in covered.above
         ],

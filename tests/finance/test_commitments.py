@@ -97,6 +97,8 @@ def test_before_the_ledgers_first_hour_and_after_what_is_posted_nothing_is_said_
 
     # the hour to 11:00 is posted within its next ten minutes
     assert found.interval == Interval(HOUR, HOUR + H)
+    # before anything was seen: neither delivered nor missing
+    assert list(found.before_ms.values()) == [5 * HOUR_MS]
     assert coverage(Interval(HOUR - 5 * H, HOUR), now=now).interval is None
 
 
