@@ -13,7 +13,7 @@ from fleetwatch.telemetry import selectors as telemetry
 NEWEST_MS = 10 * 60_000
 SENSORS = {
     "utilisation": ("util_mean",),
-    "engine and SM activity": ("gr_engine_active", "sm_active", "sm_occupancy"),
+    "engine and SM activity": ("gr_engine_active", "sm_active"),
     "Tensor Cores": ("tensor_active",),
     "DRAM activity": ("dram_active",),
     "floating-point units": ("fp64_active", "fp32_active", "fp16_active"),
