@@ -27,7 +27,7 @@ from fleetwatch.planning.selectors import (
     while_waiting,
     whole_hours,
 )
-from fleetwatch.planning.what_if import MOST_GPUS, TooManyHoldsError, what_if
+from fleetwatch.planning.what_if import MOST_GPUS, TooManyHoldsError, past, what_if
 from fleetwatch.planning.what_if import Asked as AskedGPUs
 
 router = Router(tags=["capacity"])
@@ -165,6 +165,6 @@ def capacity_what_if(
         if gpus and model:
             changes[model] = changes.get(model, 0) + gpus
     try:
-        return Joined(what_if(AskedGPUs(changes, elsewhere), timezone.now()))
+        return Joined(what_if(AskedGPUs(changes, elsewhere), past(timezone.now())))
     except TooManyHoldsError as error:
         raise RequestError("even one day has too many runs to replay", field=None) from error

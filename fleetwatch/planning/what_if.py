@@ -135,26 +135,46 @@ class WhatIf:
         return pricing.sum_if_all_known(each.saved_usd for each in self.models if each.saved_ms)
 
 
-def what_if(asked: Asked, now: datetime) -> WhatIf:
-    """The last 30 days again, or as many of them as can be replayed while somebody waits.
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is replayed: what jobs held in the interval, the GPUs that were on the bill, and what an
+    hour of each model cost.
+    """
+
+    interval: Interval
+    holds: list[Hold]
+    billed: Mapping[_GPU, _Presence]
+    prices: Mapping[str, Decimal | None]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be replayed several times while somebody waits."""
+        return len(self.holds) <= MOST_HOLDS // 5
+
+
+def past(now: datetime) -> Past:
+    """The last 30 days, or as many of them as can be replayed while somebody waits.
 
     Raises TooManyHoldsError.
     """
     interval, holds = _holds(floor_hour(now - SETTLED))
-    billed = _billed(interval)
-    paid_counts = _counts(interval, billed)
-    counts = _counts(interval, _there(billed, holds))
+    groups = figures.totals_by(interval, "gpu_model")
+    prices = {group.label: group.totals.usd_per_gpu_hour for group in groups}
+    return Past(interval, holds, _billed(interval), prices)
+
+
+def what_if(asked: Asked, of: Past) -> WhatIf:
+    """The past again, with the GPUs that are asked for."""
+    interval = of.interval
+    paid_counts = _counts(interval, of.billed)
+    counts = _counts(interval, _there(of.billed, of.holds))
     outcomes = replay(
-        runs(alone(holds)),
+        runs(alone(of.holds)),
         counts,
         interval.end_ms,
         fewer=asked.fewer,
         elsewhere=asked.elsewhere,
     )
-    prices = {
-        group.label: group.totals.usd_per_gpu_hour
-        for group in figures.totals_by(interval, "gpu_model")
-    }
     no_gpu = ((interval.start_ms, 0),)
     models = [
         _of_model(
@@ -163,11 +183,24 @@ def what_if(asked: Asked, now: datetime) -> WhatIf:
             outcomes.get(name, Outcome()),
             interval,
             asked,
-            prices.get(name),
+            of.prices.get(name),
         )
         for name in sorted(counts)
     ]
     return WhatIf(interval, models, _began(interval, paid_counts))
+
+
+STEPS = (1, 2, 4, 8)  # GPUs fewer, that are told beside what was asked
+
+
+def steps_fewer(gpu_model: str, of: Past) -> list[WhatIf]:
+    """The past with each of STEPS fewer of the model, as far as it has more than so many; empty
+    where the past is too large to be replayed so often.
+    """
+    if not of.is_small:
+        return []
+    answers = (what_if(Asked({gpu_model: fewer}, elsewhere=False), of) for fewer in STEPS)
+    return [each for fewer, each in zip(STEPS, answers, strict=True) if each.fewer == fewer]
 
 
 def _began(interval: Interval, counts: Mapping[str, Counts]) -> datetime:

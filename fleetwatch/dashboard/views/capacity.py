@@ -24,7 +24,13 @@ from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.verdict import verdict
-from fleetwatch.planning.what_if import TooManyHoldsError, WhatIf, what_if
+from fleetwatch.planning.what_if import (
+    TooManyHoldsError,
+    WhatIf,
+    past,
+    steps_fewer,
+    what_if,
+)
 
 MOST_PARTITIONS = 12
 
@@ -91,12 +97,17 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     if form.asked is None:
         return context
     try:
-        replayed = what_if(form.asked, period.now)
+        history = past(period.now)
     except TooManyHoldsError:
         return context | {"is_too_much": True}
+    replayed = what_if(form.asked, history)
     if too_many := _more_than_there_are(replayed):
         return context | {"form": replace(form, faults={"less": too_many})}
-    return context | {"replayed": replayed, "still_paid": _still_paid(replayed, period.now)}
+    return context | {
+        "replayed": replayed,
+        "still_paid": _still_paid(replayed, period.now),
+        "steps": steps_fewer(form.values["less_of"], history) if form.values["less_of"] else [],
+    }
 
 
 def _more_than_there_are(replayed: WhatIf) -> str:
