@@ -14,6 +14,7 @@ from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
+from fleetwatch.reports import months
 from fleetwatch.reports.statement import Shape
 
 FLEET = "weekly_digest"  # the kinds of their Reports
@@ -226,7 +227,8 @@ def _budget(budget: Shape | None) -> Fields:
     spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
     expected = budget["expected_usd"]
     ahead = "" if expected is None else f"{wording.usd(expected)} expected, "
-    return ((f"Budget {budget['month']}", f"{spent} so far: {ahead}{RISKS[budget['risk']]}"),)
+    month = months.in_words(budget["month"])
+    return ((f"Budget {month}", f"{spent} so far: {ahead}{RISKS[budget['risk']]}"),)
 
 
 def _won(won: Shape | None) -> Fields:

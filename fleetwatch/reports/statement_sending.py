@@ -126,13 +126,14 @@ def _recipients(rows: Iterable[StatementRecipient]) -> list[Recipient]:
 def message(report: Report, team: Team) -> Message:
     """What is said of the statement; where it is read is behind it."""
     name = team.name or team.slug
-    month = report.content["month"]
+    name_of_month = report.content["month"]
+    month = months.in_words(name_of_month)
     cost = _usd(report.content["total"]["cost_usd"])
     return Message(
         title=f"GPU statement of {name}, {month}: {cost}",
         summary=f"{name} used GPUs for {cost} in {month}.",
         fields=tuple(_facts(report)),
-        url=f"{settings.PUBLIC_URL}{address(team.slug, month)}",
+        url=f"{settings.PUBLIC_URL}{address(team.slug, name_of_month)}",
     )
 
 

@@ -129,10 +129,12 @@ def test_a_team_hears_how_its_budget_stands():
     compute()
 
     # $10 of the week before and $40 are spent of November
-    assert fields(of(digest.TEAM, "nlp"))["Budget 2026-11"] == (
+    assert fields(of(digest.TEAM, "nlp"))["Budget November 2026"] == (
         "$50.00 of $1,000 so far: no forecast yet"
     )
-    assert "Budget 2026-11" not in fields(of(digest.TEAM, "vision")) | fields(of(digest.FLEET))
+    assert "Budget November 2026" not in fields(of(digest.TEAM, "vision")) | fields(
+        of(digest.FLEET)
+    )
 
 
 def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu):

@@ -43,7 +43,7 @@ def test_a_month_that_is_over_goes_once_to_each_on_the_list(nlp):
 
     [delivery] = Delivery.objects.all()
     assert (delivery.channel.name, delivery.address) == ("mail", "cfo@example.org")
-    assert delivery.message["title"] == "GPU statement of NLP, 2026-10: $9.00"
+    assert delivery.message["title"] == "GPU statement of NLP, October 2026: $9.00"
     assert dict(delivery.message["fields"]) == {
         "Cost": "$9.00",
         "Wasted": "$4.00",
