@@ -36,7 +36,7 @@ FORM = "budget"
 @require_GET
 @login_required
 @never_cache
-@takes("team")
+@takes("edit")
 def budgets(request: HttpRequest) -> HttpResponse:
     """All teams, the most pressing first."""
     return _all(request)
@@ -125,7 +125,7 @@ def _unusual(period: Period, kind: str, key: str, *, shown: list[unusual.Seen]) 
 
 def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
     """The form as it was sent, with what is wrong."""
-    asked = request.GET.get("team", "")  # whose budget is to be set, from its own page
+    asked = request.GET.get("edit", "")  # whose budget is to be set, from its own page
     sent = request.POST or ({"team": asked, "repeats": "on"} if asked else {})
     action = FORM if errors or asked else ""
     return {"form": FORM, "action": action, "sent": sent, "errors": errors}
