@@ -156,6 +156,12 @@ def percent(ratio: Decimal | float) -> str:
     return f"{tenths:f} %".replace(".0 %", " %")
 
 
+@_or_dash
+def fine_percent(ratio: Decimal | float) -> str:
+    """With one decimal, for shares that stand to be compared: "84.6 %", "85.0 %"."""
+    return f"{_round(_decimal(ratio) * 100, 1):f} %"
+
+
 def change(ratio: float | None) -> str:
     """By which share a figure grew or fell: "+6.5 %", "−20 %", of what is ten times as much or more
     "×26"; "" where it grew from nothing.

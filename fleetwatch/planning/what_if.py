@@ -95,12 +95,16 @@ class WhatIf:
         """The change at these days' rates in a month of MONTH_HOURS; negative: it costs more. None
         as in saved_usd, and where nothing changes.
         """
+        return self.usd_per_month({})
+
+    def usd_per_month(self, still_paid: Mapping[str, int]) -> Decimal | None:
+        """The same where so many of the GPUs less, by model, are paid for all the same."""
         changed = [each for each in self.models if each.saved_ms]
         prices = [each.usd_per_gpu_hour for each in changed]
         rates = [usd for usd in prices if usd is not None]
         if not changed or len(rates) < len(changed):
             return None
-        fewer = [each.gpus - each.instead for each in changed]
+        fewer = [each.gpus - each.instead - still_paid.get(each.gpu_model, 0) for each in changed]
         return pricing.price(
             (gpus * MONTH_HOURS * pricing.HOUR_MS, usd_per_hour)
             for gpus, usd_per_hour in zip(fewer, rates, strict=True)

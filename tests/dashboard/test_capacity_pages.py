@@ -1,6 +1,6 @@
 """Capacity, and what other GPUs would have meant, as somebody sees it and as the API answers."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -117,6 +117,25 @@ def test_with_one_less_the_job_runs_as_it_did_and_with_none_nothing_is_saved(mac
     assert one.saved_usd_per_month == pytest.approx(Decimal(1460))
     assert one.days == 1
     assert (none["saved_ms"], none["outcome"]["waited"], none["outcome"]["runs"]) == (0, 0, 1)
+
+
+def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
+    """One GPU at $2 an hour is $1,460 a month, once the commitment of both has ended."""
+    Commitment.objects.create(
+        name="held",
+        gpu_model=GPU.objects.first().model,
+        gpus=2,
+        price_per_gpu_hour=Decimal(2),
+        valid_from=factories.NOW - timedelta(days=9),
+        valid_to=datetime(2999, 11, 13, tzinfo=UTC),
+        created_at=factories.NOW,
+    )
+
+    answer = machines.get("/capacity/what-if?less=1&less_of=H100+SXM")
+
+    assert (answer.context["still_paid"], answer.context["now_usd_per_month"]) == (1, 0)
+    assert answer.context["free_from"].year == 2999
+    assert "$1,460 a month</span>" in tight(answer.content.decode())
 
 
 def test_nothing_is_saved_of_the_time_before_gpus_were_on_the_bill(machines):

@@ -82,7 +82,7 @@ METRICS = {
     ),
     "gpu-power": Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
     "gpu-memory": Metric(
-        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GB", GB
+        "Memory used", (("memory_used_bytes", "memory", "accent"),), ".2~f", " GB", GB
     ),
     "gpu-temperature": Metric(
         "Temperature",

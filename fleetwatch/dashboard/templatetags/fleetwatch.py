@@ -63,6 +63,7 @@ for text_of in (
     numbers.signed_hours,
     numbers.gpu_hours_exact,
     numbers.percent,
+    numbers.fine_percent,
     numbers.change,
     numbers.duration,
     numbers.gigabytes,

@@ -105,7 +105,7 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
         return context | {"form": replace(form, faults={"less": too_many})}
     return context | {
         "replayed": replayed,
-        "still_paid": _still_paid(replayed, period.now),
+        **_bound(replayed, period.now),
         "steps": steps_fewer(form.values["less_of"], history) if form.values["less_of"] else [],
     }
 
@@ -118,18 +118,35 @@ def _more_than_there_are(replayed: WhatIf) -> str:
     return ""
 
 
-def _still_paid(replayed: WhatIf, now: datetime) -> int:
-    """How many of the GPUs that would be gone commitments pay for until these end."""
-    holds = Q(valid_to=None) | Q(valid_to__gt=now)
+def _bound(replayed: WhatIf, now: datetime) -> Context:
+    """How many of the GPUs that would be gone commitments pay for, what is saved a month meanwhile,
+    and from when on none of them does (None: one has no end).
+    """
+    still_paid = _still_paid(replayed, now)
+    if not still_paid:
+        return {"still_paid": 0}
+    ends = commitments().filter(valid_to__gt=now).values_list("valid_to", flat=True)
+    moments = sorted({at for at in ends if at is not None})
+    return {
+        "still_paid": sum(still_paid.values()),
+        "now_usd_per_month": replayed.usd_per_month(still_paid),
+        "free_from": next((at for at in moments if not _still_paid(replayed, at)), None),
+    }
+
+
+def _still_paid(replayed: WhatIf, at: datetime) -> dict[str, int]:
+    """How many of the GPUs that would be gone commitments pay for then, by model."""
+    holds = Q(valid_to=None) | Q(valid_to__gt=at)
     committed = dict(
         commitments()
-        .filter(holds, valid_from__lte=now)
+        .filter(holds, valid_from__lte=at)
         .order_by()
         .values_list("gpu_model__name")
         .annotate(Sum("gpus"))
     )
-    return sum(
-        min(each.fewer, max(0, committed.get(each.gpu_model, 0) - each.instead))
+    paid = {
+        each.gpu_model: min(each.fewer, max(0, committed.get(each.gpu_model, 0) - each.instead))
         for each in replayed.models
         if each.fewer > 0
-    )
+    }
+    return {gpu_model: gpus for gpu_model, gpus in paid.items() if gpus}
