@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MIGRATIONS = sorted((ROOT / "fleetwatch").glob("*/migrations/0*.py"))
 # what is packed already, or read whole by every figure: beside its row, and not compressed again
 PACKED = {
+    ("costs_fleetday", "job_spans"),
+    ("costs_fleetday", "node_spans"),
+    ("costs_fleetday", "gpu_spans"),
     ("costs_summedday", "spans"),
     ("costs_summedday", "alike_spans"),
     ("costs_summedday", "total_spans"),

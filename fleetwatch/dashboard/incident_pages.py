@@ -2,6 +2,7 @@
 who holds it and the finding of the same cause.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_kind
 from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
@@ -82,18 +84,25 @@ def _of_utilisation(count: int) -> str:
 
 def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], list[str]]:
     """What to do in order, each with what to type; and what else there is to say of it. Where
-    diagnosis named a `likely` cause since the breach was told, its first step.
+    diagnosis named a `likely` cause since the breach was told, its steps; and where nothing is to
+    be ended, those of its finding, which know the job's numbers.
     """
     actions = [action for action in breach.actions if action]
     if likely is not None and actions == [NO_CAUSE]:
-        return [likely.fix], []
-    first = [
-        _step(action.removeprefix(FIX), breach) for action in actions if action.startswith(FIX)
-    ]
+        return likely.steps, []
+    if likely is not None and likely.finding_id and not breach.command:
+        return likely.steps, [action for action in actions if not action.startswith(FIX)]
+    first = _told_steps(actions, breach)
     if breach.command and not any(step.code == breach.command for step in first):
         text = first[0].text if first else TYPE
         first[:1] = [Step(text, breach.command)]
     return first, [action for action in actions if not action.startswith(FIX)]
+
+
+def _told_steps(actions: Sequence[str], breach: Breach) -> list[Step]:
+    """Those that the breach's message named."""
+    fixes = [action.removeprefix(FIX) for action in actions if action.startswith(FIX)]
+    return [_step(fix, breach) for fix in fixes]
 
 
 def _step(text: str, breach: Breach) -> Step:
@@ -142,10 +151,10 @@ class Likely:
     title: str
     sentence: str
     finding_id: int | None
-    fix: Step
+    steps: list[Step]
 
 
-def likely(breach: Breach) -> Likely | None:
+def likely(breach: Breach, now: datetime) -> Likely | None:
     """Why a job wasted meanwhile, as its finding is called; None where diagnosis knows no cause
     yet, and of what is no job.
     """
@@ -157,7 +166,10 @@ def likely(breach: Breach) -> Likely | None:
         return None
     cause = of_kind(primary.cause, job.kind)
     finding = Finding.objects.filter(job=job, cause=primary.cause).first()
-    return Likely(cause.title, cause.sentence, finding.pk if finding else None, cause.fixes[0])
+    if finding is None:
+        return Likely(cause.title, cause.sentence, None, [cause.fixes[0]])
+    advice = explained(finding, _meanwhile(breach), now=now).advice
+    return Likely(cause.title, advice.sentence, finding.pk, [*advice.numbered])
 
 
 def _meanwhile(breach: Breach) -> Interval:

@@ -19,7 +19,7 @@ from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, nothing, rest, total
-from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
+from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, WELL_CODES, title
 from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
 from fleetwatch.diagnosis.findings.deciders import with_assignees, with_deciders
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
@@ -46,7 +46,8 @@ OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 _FINDINGS = read_statement("diagnosis/sql/findings.sql")
 
 
-LEFT_OVER = "No known cause: works well"  # what a healthy job wastes all the same
+# what is wasted all the same where a job works, as far as its sensors tell: by that title
+LEFT_OVER = "No known cause: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +130,18 @@ def _by_cause(
     of_jobs = cause_columns.lines(spans, by_job=False).caused()
     by_cause = {caused.cause: caused.totals for caused in of_jobs if caused.cause != UNDETERMINED}
     groups = [
-        Group(cause, LEFT_OVER if cause == "healthy" else title(cause), totals)
+        Group(cause, _label(cause), totals)
         for cause, totals in (*by_cause.items(), *of_states.items())
         if totals.capacity_ms
     ]
     return groups, rest(whole, [group.totals for group in groups])
+
+
+def _label(cause: str) -> str:
+    if cause not in WELL_CODES:
+        return title(cause)
+    name = title(cause)
+    return LEFT_OVER.format(name[:1].lower() + name[1:])
 
 
 def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:

@@ -209,7 +209,7 @@ def test_an_admin_rotates_a_token_and_ends_the_account_of_who_leaves(tab: Tab, s
     admins.goto(f"{site}/settings/people")
     admins.get_by_role("link", name="bo", exact=True).click()
     admins.get_by_text("Deactivate this account").click()
-    admins.get_by_role("button", name="End it").click()
+    admins.get_by_role("button", name="Deactivate").click()
     expect(admins.get_by_role("button", name="Reactivate")).to_be_visible()
     bos.goto(f"{site}/overview")
     assert "/accounts/login/" in bos.url

@@ -56,7 +56,7 @@ def test_the_month_ends_from_the_new_rate_to_the_cfos_workbook(browser: Browser,
     facts = {row[0]: row[1] for row in workbook["Cover"] if len(row) > 1}
     assert facts["Cost"] == 6
     head, *lines = workbook["Lines"]
-    assert sum(line[head.index("cost_usd")] for line in lines) == Decimal(6)
+    assert sum(line[head.index("Cost, US dollars")] for line in lines) == Decimal(6)
 
 
 def change_the_rate(page: Page, site: str) -> None:
@@ -96,7 +96,7 @@ def approve_and_send(page: Page, site: str) -> None:
 
     delivery = Delivery.objects.get()
     assert delivery.address == "cfo@example.org"
-    assert delivery.message["title"] == f"GPU statement of NLP, {MONTH}: $6.00"
+    assert delivery.message["title"] == f"GPU statement of NLP, {ENDED:%B %Y}: $6.00"
     assert ["Approved", "by ann"] in delivery.message["fields"]
 
 

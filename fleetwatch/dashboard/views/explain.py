@@ -167,6 +167,7 @@ def _shown(request: HttpRequest, period: Period, shown: Interval) -> Context:
     """Which hours of the period are shown, and the way to those before."""
     return {
         "interval": shown,
+        "hours": shown.outward_to_hours(),
         "is_cut": shown != period.interval,
         "is_final": explain.is_final(shown, period.now),
         "earlier": _earlier(request, period.interval, shown),

@@ -229,7 +229,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "holders": incident_pages.holders(breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        **_advice(breach),
+        **_advice(breach, period.now),
         "subject_url": _subject_url(user, breach, period),
         "silence_query": _silence_query(view),
         "curve": _curve(breach, period),
@@ -244,9 +244,9 @@ def _lasted_ms(view: IncidentView) -> int:
     return view.counted_until_ms - breach.since_ms if breach.has_cost else view.lasted_ms
 
 
-def _advice(breach: Breach) -> Context:
+def _advice(breach: Breach, now: datetime) -> Context:
     """The likely cause, what to do step by step, and what else there is to say of it."""
-    likely = incident_pages.likely(breach)
+    likely = incident_pages.likely(breach, now)
     steps, notes = incident_pages.steps(breach, likely)
     return {"likely": likely, "steps": steps, "step_notes": notes}
 

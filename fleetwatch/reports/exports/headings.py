@@ -20,6 +20,8 @@ NAMES = {
     "name": "Job",
     "gpu_model": "GPU model",
     "gpus": "GPUs",
+    "busy_unverified_gpu_hours": "Of useful: busy, unverified, GPU-hours",
+    "waiting_gpu_hours": "Of stalled: waiting, GPU-hours",
     "key": "Id",
     "share_of_cost": "Share of cost",
     "used_ratio": "Used, of the budget",
