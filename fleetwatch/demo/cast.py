@@ -11,7 +11,7 @@ from django.db import transaction
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.people import Name, NewPerson, create_person, give_name
 from fleetwatch.accounts.services import ensure_teams
-from fleetwatch.lib.actor import Actor, acting
+from fleetwatch.lib.actor import PAGE, Actor, acting
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +56,5 @@ def sentence() -> str:
 
 
 def acting_as(user: User) -> AbstractContextManager[None]:
-    """What is done within is that user's doing, as the audit log has it."""
-    return acting(lambda: Actor(user.username, user.pk))
+    """What is done within is that user's doing on a page, as the audit log has it."""
+    return acting(lambda: Actor(user.username, user.pk, via=PAGE))

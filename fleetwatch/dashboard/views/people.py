@@ -160,6 +160,7 @@ def _current_teams() -> "Prefetch[str]":
 
 def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse:
     period = read_period(request)
+    current = set(user.memberships.filter(valid_until=None).values_list("team__slug", flat=True))
     context: Context = {
         "person": user,
         "memberships": user.memberships.select_related("team").order_by("-valid_from"),
@@ -167,7 +168,8 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         "systems": Identity.System.choices,
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "has_factor": has_factor(user),
-        "teams": team_choices(),
+        "teams": [each for each in team_choices() if each[0] not in current],
+        "of_jobs": OF_JOBS,
         "roles": User.Role.choices,
         "action": "",
         "errors": {},
