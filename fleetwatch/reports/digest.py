@@ -137,6 +137,12 @@ def message(digest: Digest, *, url: str) -> Message:
     )
 
 
+def footnotes(text: str, causes: Sequence[Shape]) -> list[str]:
+    """The lines of a message's text that advise nothing: what its figures rest on."""
+    advice = _suggestions(causes)
+    return [line for line in text.splitlines() if line not in advice]
+
+
 def _whose(digest: Digest) -> str:
     name = one_line(digest.name, 60)
     return {FLEET: "GPU week", TEAM: f"GPU week of {name}", PERSON: "Your GPU week"}[digest.kind]

@@ -13,7 +13,7 @@ import pytest
 from fleetwatch.accounts.models import OthersShown, Team, User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.alerts.messaging.unsubscribing import read_token
-from fleetwatch.diagnosis.models import Fix
+from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -137,7 +137,7 @@ def test_a_team_hears_how_its_budget_stands():
     )
 
 
-def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu):
+def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu, client):
     ann, bob = person("ann"), person("bob")
     job = Job.objects.get(key="slurm/della/1")
     Job.objects.update(scheduler="slurm", external_id="48213")
@@ -159,6 +159,12 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
         .content["message"]["text"]
         .startswith(f"Begin with sweep-7: {step}\nscancel 48213\nCompared")
     )
+    client.force_login(ann)
+    page = client.get(f"/reports/{of(digest.PERSON, ann).pk}").content.decode()
+    assert page.count(step) == 1
+    assert f'href="/findings/{Finding.objects.get(job=job).pk}"' in page
+    assert '<code id="fix-1">scancel 48213</code>' in page
+    assert "Begin with" not in page
 
 
 def test_a_digest_that_can_not_be_made_keeps_no_other_from_being_sent(gpu):

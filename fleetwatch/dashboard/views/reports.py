@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,12 +16,14 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
+from fleetwatch.dashboard.digest_fixes import digest_fixes
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, printed, selectors, team_months
+from fleetwatch.reports.digest import footnotes
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, last_full, name_at
 from fleetwatch.reports.selectors import MonthLine
@@ -155,13 +156,19 @@ def _digest(report: Report) -> dict[str, Any]:
     content = report.content
     message = content["message"]
     local = ZoneInfo(content["zone"])
+    head, *rows = message["rows"] or [[]]
     return {
         "page": "reports",
         "report": report,
         "content": content,
         "message": message,
-        "head": message["rows"][:1],
-        "rows": list(zip_longest(message["rows"][1:], _jobs_of(content))),
+        "head": head,
+        "rows": [
+            (list(zip(head, row, strict=True)), job)
+            for row, job in zip(rows, _jobs_of(content), strict=False)
+        ],
+        "fixes": digest_fixes(content["causes"]),
+        "footnotes": footnotes(message["text"], content["causes"]),
         "days": timeframes.in_words(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }

@@ -172,6 +172,14 @@ def seen_ids(numbers: Sequence[int]) -> list[int]:
     return [number for number in numbers if number in ids]
 
 
+def ids_by_job(keys: Sequence[str]) -> dict[tuple[str, str], int]:
+    """The numbers of the jobs' findings, by the job's key and the cause, as far as the reader sees
+    them.
+    """
+    rows = Finding.objects.filter(job__in=visible(Job.objects.filter(key__in=keys)))
+    return {(key, cause): pk for pk, key, cause in rows.values_list("pk", "job__key", "cause")}
+
+
 def _is_visible(finding: Finding) -> bool:
     """Who does not see everything sees no finding of a machine or a queue."""
     return is_visible(finding.job) if finding.job is not None else sight() is None
