@@ -33,6 +33,7 @@ MIN_CHARACTERS = 2
 LONGEST = 100  # characters of what is looked for
 # "l40s-05 5": the GPU of that number on a node
 MAX_NUMBERED = 10
+SHORT_UUID = 12  # characters, "GPU-1b7f09c2": its page has all of them
 MAIN_PAGES = 10
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
@@ -168,7 +169,7 @@ def _numbered_gpus(text: str) -> Iterator[Hit]:
 
 def _gpu(gpu: GPU) -> Hit:
     number = "" if gpu.index is None else f" · GPU {gpu.index}"
-    about = " · ".join(part for part in (gpu.model_name, gpu.uuid) if part)
+    about = " · ".join(part for part in (gpu.model_name, gpu.uuid[:SHORT_UUID]) if part)
     address = reverse("gpu", args=[gpu.uuid])
     return Hit("GPU", f"{gpu.node.name}{number}", address, about, Subject("gpu", gpu.uuid, gpu.pk))
 

@@ -146,3 +146,20 @@ def test_a_model_finds_its_gpus_and_a_finding_has_its_days_and_what_it_could_sav
     assert f'href="/findings/{detector.pk}"' in page
     assert "could be saved, 30 days" in page
     assert "GPU 5" in by_model
+
+
+def test_a_search_counts_all_of_a_kind_shows_some_and_leads_to_all(admin):
+    """Twelve GPUs: ten stand under their number, and all behind a link."""
+    node = factories.node("l40s-06")
+    for index in range(12):
+        factories.gpu(node, index=index)
+    model = GPU.objects.first().model.name
+
+    first = admin.get("/search", {"q": model})
+    whole = admin.get("/search", {"q": model, "kind": "GPU"})
+
+    of_gpus = {kind: (len(several), count) for kind, several, count in first.context["groups"]}
+    assert of_gpus["GPU"] == (10, 12)
+    assert "&amp;kind=GPU" in first.content.decode()
+    assert [(kind, len(several)) for kind, several, _ in whole.context["groups"]] == [("GPU", 12)]
+    assert "show all" not in whole.content.decode()

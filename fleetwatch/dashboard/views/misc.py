@@ -1,5 +1,6 @@
 """Search, definitions, the theme switch."""
 
+from collections.abc import Sequence
 from typing import cast
 
 from django.contrib.auth.decorators import login_required
@@ -16,25 +17,47 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
-from fleetwatch.dashboard.search_hits import by_kind, hits, main_pages
+from fleetwatch.dashboard.search_hits import Hit, by_kind, hits, main_pages
 from fleetwatch.dashboard.showing import Context, shows
 
 MAX_HITS = 10  # of each kind
+MAX_COUNTED = 500  # of each kind
 MAX_QUICK_HITS = 4
 THEME_MAX_AGE_S = 365 * 86_400
 
 
-@shows("dashboard/search.html", "search", "q")
+@shows("dashboard/search.html", "search", "q", "kind")
 def search(request: HttpRequest, period: Period) -> Context:
+    """Some of each kind with how many there are, or all of the `kind` that is asked for."""
     text = request.GET.get("q", "").strip()
-    every = hits(text, cast("User", request.user), limit=MAX_HITS)
+    only = request.GET.get("kind", "")
+    every = hits(text, cast("User", request.user), limit=MAX_COUNTED)
+    groups = [(kind, several) for kind, several in by_kind(every) if only in ("", kind)]
+    limit = MAX_COUNTED if only else MAX_HITS
     return {
         "text": text,
-        "hits": every,
-        "groups": by_kind(every),
+        "only": only,
         "most": MAX_HITS,
-        "dollars": dollars_of(every, period.now),
-        "savings": savings_of(every, period.now),
+        "most_counted": MAX_COUNTED,
+        **_listed(groups, limit),
+        **_dollars([hit for _, several in groups for hit in several[:limit]], period),
+    }
+
+
+def _listed(groups: Sequence[tuple[str, list[Hit]]], limit: int) -> Context:
+    """So many of each kind, how many were found of it and in all, and whether there may be more."""
+    counts = [len(several) for _, several in groups]
+    return {
+        "groups": [(kind, several[:limit], len(several)) for kind, several in groups],
+        "found": sum(counts),
+        "is_more": max(counts, default=0) >= MAX_COUNTED,
+    }
+
+
+def _dollars(shown: Sequence[Hit], period: Period) -> Context:
+    return {
+        "dollars": dollars_of(shown, period.now),
+        "savings": savings_of(shown, period.now),
         "days": DAYS,
         "finding_days": FINDING_DAYS,
     }
