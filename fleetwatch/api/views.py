@@ -54,6 +54,7 @@ def docs(request: HttpRequest) -> HttpResponse:
         "layout": "BaseLayout",
         "deepLinking": True,
         "defaultModelsExpandDepth": 0,  # a hundred shapes of answers, folded
+        "filter": True,
         "url": reverse("api-openapi"),
         "validatorUrl": None,
     }
