@@ -143,7 +143,23 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
         max_gpu_hours=policy_trial.MAX_GPU_HOURS,
         max_s=policy_trial.MAX_S,
     )
-    return {"lines": lines, "interval": interval, "moved": any(line.more_ms for line in lines)}
+    return {
+        "lines": lines,
+        "interval": interval,
+        "moved": any(line.more_ms for line in lines),
+        "command": _command(in_force, changed),
+    }
+
+
+def _command(in_force: Policy, changed: Mapping[str, float]) -> str:
+    """What puts the tried thresholds in force, as a shell takes it; "" where they are already."""
+    held = in_force.to_json()
+    changes = [
+        f"{name}={str(number).removesuffix('.0')}"
+        for name, number in changed.items()
+        if number != held[name]
+    ]
+    return " ".join(["manage.py set_policy", *changes]) if changes else ""
 
 
 def _threshold(

@@ -127,6 +127,7 @@ def test_a_policy_is_tried_beside_the_one_in_force(october):
     tried = finance.get("/settings/policy?idle_batch_s=20+min&hours=1")
     assert tried.status_code == 200
     assert 'value="20 min"' in tried.content.decode()
+    assert tried.context["command"] == "manage.py set_policy idle_batch_s=1200"
     refused = finance.get("/settings/policy?idle_batch_s=soon")
     assert refused.status_code == 422
     assert "a duration like 15 min" in refused.content.decode()
