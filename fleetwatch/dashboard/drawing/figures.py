@@ -286,13 +286,14 @@ def curves(
 
 def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> Figure:
     """The figure with these spans of time shaded behind its lines, each in its token's colour (a
-    shape's `name`).
+    shape's `name`): within each axis, so that nothing seems to lie above it.
     """
+    axes = [name.removeprefix("yaxis") for name in figure["layout"] if name.startswith("yaxis")]
     shapes = [
         {
             "type": "rect",
             "xref": "x",
-            "yref": "paper",
+            "yref": f"y{axis} domain",
             "x0": iso(start),
             "x1": iso(end),
             "y0": 0,
@@ -300,6 +301,7 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
             "name": token,
         }
         for start, end, token in spans
+        for axis in axes
     ]
     return figure | {"layout": figure["layout"] | {"shapes": shapes}}
 

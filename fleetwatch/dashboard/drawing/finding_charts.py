@@ -63,6 +63,8 @@ Lines = Mapping[str, Line]  # by column
 FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
+OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
+IDLE = frozenset({"allocated_no_process", "hung", "idle_held"})
 MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
 KEYS = {marks.PAUSE: "pause", marks.SPINNING: "spinning at near-idle power"}
 UTIL = "util_mean"
@@ -109,7 +111,7 @@ def of_finding(params: Params, period: Period) -> Chart:
 
 def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> Chart:
     """What was measured of the GPU, and what of it is marked."""
-    series_of = _series_of(seen, job.start_ms or 0)
+    series_of = _series_of(cause.code, seen, job.start_ms or 0)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
@@ -201,16 +203,19 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
     return figures.with_days(figures.shaded(figure, spans))
 
 
-def _series_of(seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
+def _series_of(cause: str, seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
     """What reads columns of a GPU over the window, drawn an hour long at least."""
-    start_ms = drawn_from_ms(seen, earliest_ms)
+    start_ms = drawn_from_ms(cause, seen, earliest_ms)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
     return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
 
 
-def drawn_from_ms(seen: evidence.Evidence, earliest_ms: int) -> int:
-    """From when on a window is drawn: with what of an hour came before it, since the job began."""
-    return max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), earliest_ms)
+def drawn_from_ms(cause: str, seen: evidence.Evidence, earliest_ms: int) -> int:
+    """From when on a window is drawn: with what of an hour came before it, of idle time of six,
+    since the job began.
+    """
+    at_least_ms = OF_IDLE_MS if cause in IDLE else AT_LEAST_MS
+    return max(min(seen.start_ms, seen.end_ms - at_least_ms), earliest_ms)
 
 
 def _find(number: str) -> Finding:

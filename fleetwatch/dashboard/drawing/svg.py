@@ -1,7 +1,7 @@
 """Panels (panels.py) as SVG, for whoever has no JavaScript. Pure."""
 
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape, unescape
@@ -91,7 +91,7 @@ def _panel(figure: Figure, axis: str, area: _Area) -> Iterator[str]:
         yield from _row_names(shape, area)
         return
     yield from _grid(shape, area)
-    yield from (_mark(mark, area) for mark in figure["layout"].get("shapes", ()))
+    yield from _marks(figure, area)
     for below, trace in pairwise([{}, *traces]):
         if "fill" in trace:
             yield _between(below, trace, area)
@@ -124,6 +124,11 @@ def _same(cells: bytes) -> Iterator[tuple[int, int, int]]:
         if cell != UNKNOWN:
             yield first, last, cell
         first = last
+
+
+def _marks(figure: Figure, area: _Area) -> Iterable[str]:
+    """What is shaded, once: the figure has it for each of its axes."""
+    return dict.fromkeys(_mark(mark, area) for mark in figure["layout"].get("shapes", ()))
 
 
 def _mark(mark: Figure, area: _Area) -> str:

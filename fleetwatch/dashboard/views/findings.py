@@ -248,7 +248,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "evidence": seen.evidence,
-        "drawn_from_ms": _drawn_from_ms(seen.evidence, job.start_ms or 0),
+        "drawn_from_ms": _drawn_from_ms(finding.cause, seen.evidence, job.start_ms or 0),
         "excerpt": excerpt(seen.evidence) if seen.evidence else None,
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
@@ -258,9 +258,9 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     }
 
 
-def _drawn_from_ms(seen: Evidence | None, earliest_ms: int) -> int | None:
+def _drawn_from_ms(cause: str, seen: Evidence | None, earliest_ms: int) -> int | None:
     """From when on the chart shows what came before the window; None = it shows the window."""
-    start_ms = finding_charts.drawn_from_ms(seen, earliest_ms) if seen else None
+    start_ms = finding_charts.drawn_from_ms(cause, seen, earliest_ms) if seen else None
     return start_ms if seen and start_ms != seen.start_ms else None
 
 

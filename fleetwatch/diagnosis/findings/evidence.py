@@ -87,9 +87,17 @@ class Evidence:
         return tuple(sign.label for sign in self.deciding if not sign.is_read)
 
     @property
+    def _told(self) -> list[str]:
+        """The labels of what was read and decided; "time idle" tells of "time idle, lowest of the
+        job's GPUs" too.
+        """
+        labels = [sign.label for sign in self.deciding if sign.is_read]
+        return [label for label in labels if not any(label.startswith(f"{it}, ") for it in labels)]
+
+    @property
     def reasons(self) -> str:
         """ "decided by utilisation, mean and time in pauses; disk writes not measured"."""
-        *first, last = [sign.label for sign in self.deciding if sign.is_read] or [""]
+        *first, last = self._told or [""]
         if not last:
             return f"{', '.join(self.unread)} not measured"
         words = f"decided by {', '.join(first)}{' and ' if first else ''}{last}"

@@ -71,7 +71,7 @@ _SHARES = {
     "main1": "busiest single thread",
     "iop": "time waiting for the disk",
     "long_frac": "time in pauses of 5 s and more",
-    "ledger_idle": "time that the ledger calls idle",
+    "ledger_idle": "time idle",
     "rank_clock": "slowest rank's clock of the median",
     "rank_ten": "a rank's tensor activity off the median",
     "rank_pr_max": "a rank's power off the median",
