@@ -10,7 +10,9 @@ import pytest
 
 from fleetwatch.figures.comparison import Compared
 from fleetwatch.figures.totals import nothing
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.markup import tight
 from tests.reports.test_download import sheets
@@ -140,6 +142,18 @@ def test_a_step_is_an_hour_a_day_a_week_or_a_month(explorer, step, dollars):
         shown = [sum(usd) for usd in zip(*dollars_of, strict=True)]
         assert shown == dollars
         assert figure["title"].startswith(f"Dollars per {step} by ")
+
+
+def test_a_week_before_the_first_gpu_is_not_recorded_and_the_first_one_is_a_part(explorer):
+    """The period has five weeks, the fleet is a day old."""
+    page = explorer.get("/costs?from=now-30d&to=now&step=week")
+    figure = explorer.get("/charts/costs?from=now-30d&to=now&step=week").json()
+
+    first = to_ms(page.context["recorded_since"])
+    assert first == GPU.objects.order_by("first_ms").first().first_ms
+    assert "not recorded before" in page.content.decode()
+    assert len(figure["data"][0]["x"]) == 1
+    assert all(" of " in each for each in page.context["partial_steps"])
 
 
 def test_a_step_that_is_too_fine_is_said_and_not_drawn(explorer):

@@ -6,6 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 
+from django.db.models import Min
+
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import figures
 from fleetwatch.dashboard.drawing.chart import (
@@ -24,10 +26,12 @@ from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Bucket, Parts
 from fleetwatch.figures.totals import together
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import STATES
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 STEPS = ("hour", "day", "week", "month")
+WIDE_STEPS = ("week", "month")  # days without data in one of these make it look cheap
 LARGEST = 7  # groups with a colour of their own
 LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
@@ -166,8 +170,11 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     """
     drawn: list[tuple[Bucket, Bar]] = []
     until = min(period.interval.end, period.now)
+    since = recorded_since(period, step)
     for bucket in buckets:
-        bar = _bar_of(bucket.start, period.interval.start, until, step, period)
+        bar = _bar_of(bucket.start, since, until, step, period)
+        if bar.shown_ms <= 0 and bucket.totals.capacity_ms:  # it was recorded all the same
+            bar = _bar_of(bucket.start, period.interval.start, until, step, period)
         known_ms = max(0, bar.shown_ms)
         if known_ms and boundaries.following(bucket.start, step, period.zone) > period.now:
             known_ms = _known_ms(bucket, known_ms, drawn)
@@ -176,17 +183,30 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     return drawn
 
 
-def partial_steps(period: Period, step: str) -> list[str]:
-    """The steps that the period has a part of alone, in words; none where bars would be too many
-    to tell them apart.
+def partial_steps(period: Period, step: str, since: datetime) -> list[str]:
+    """The steps that the period since then has a part of alone, in words; none where bars would be
+    too many to tell them apart.
     """
     so_far = period.so_far
-    starts = boundaries.steps(so_far, step, period.zone)
+    if since >= so_far.end:
+        return []
+    starts = boundaries.steps(Interval(since, so_far.end), step, period.zone)
     if len(starts) > figures.MAX_BARS:
         return []
     ends = sorted({starts[0], starts[-1]}) if starts else []
-    bars = [_bar_of(begins, so_far.start, so_far.end, step, period) for begins in ends]
+    bars = [_bar_of(begins, since, so_far.end, step, period) for begins in ends]
     return [figures.bar_name(bar, step) for bar in bars if bar.is_part]
+
+
+def recorded_since(period: Period, step: str) -> datetime:
+    """From when on steps of the period have data: its start, or of wide ones, in which days without
+    data do not show, when the first GPU was there.
+    """
+    start = period.interval.start
+    if step not in WIDE_STEPS:
+        return start
+    first_ms = GPU.objects.aggregate(first_ms=Min("first_ms"))["first_ms"]
+    return start if first_ms is None else max(start, from_ms(first_ms))
 
 
 def _bar_of(begins: datetime, since: datetime, until: datetime, step: str, period: Period) -> Bar:

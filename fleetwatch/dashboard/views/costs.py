@@ -16,7 +16,7 @@ from fleetwatch.dashboard.compared_period import (
     compared_with,
     period_before,
 )
-from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, steps_of
+from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, recorded_since, steps_of
 from fleetwatch.dashboard.opened_costs import opened_by
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused, takes_only
 from fleetwatch.dashboard.period import Period, read_period
@@ -77,7 +77,13 @@ def _steps(request: HttpRequest, period: Period) -> Context:
     """In which steps the chart can be drawn, and which is asked for."""
     steps = steps_of(period)
     step = chosen(request, "step", steps, default=steps[0])
-    return {"steps": steps, "step": step, "partial_steps": partial_steps(period, step)}
+    since = recorded_since(period, step)
+    return {
+        "steps": steps,
+        "step": step,
+        "partial_steps": partial_steps(period, step, since),
+        "recorded_since": since if since > period.interval.start else None,
+    }
 
 
 def _opened(
