@@ -94,7 +94,7 @@ def test_every_page_says_what_its_address_may_ask_for():
             "There is no parameter 'since': parameters are gpu_model,",
         ),
         ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),
-        ("/search?q=x&limit=3", "There is no parameter 'limit': parameters are q."),
+        ("/search?q=x&limit=3", "There is no parameter 'limit': parameters are q, kind."),
         ("/explain?team=nlp&gpus=1", "There is no parameter 'gpus': parameters are team,"),
         (
             "/explain?gpu=GPU-node-001-0&team=nlp",
