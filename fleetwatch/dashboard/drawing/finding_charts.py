@@ -64,7 +64,6 @@ FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
-IDLE = frozenset({"allocated_no_process", "hung", "idle_held"})
 MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
 KEYS = {marks.PAUSE: "pause", marks.SPINNING: "spinning at near-idle power"}
 UTIL = "util_mean"
@@ -214,7 +213,7 @@ def drawn_from_ms(cause: str, seen: evidence.Evidence, earliest_ms: int) -> int:
     """From when on a window is drawn: with what of an hour came before it, of idle time of six,
     since the job began.
     """
-    at_least_ms = OF_IDLE_MS if cause in IDLE else AT_LEAST_MS
+    at_least_ms = OF_IDLE_MS if BY_CODE[cause].is_ended else AT_LEAST_MS
     return max(min(seen.start_ms, seen.end_ms - at_least_ms), earliest_ms)
 
 
