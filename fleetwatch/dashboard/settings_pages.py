@@ -86,7 +86,11 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
 
 
 def _priced_otherwise(commitment: Commitment, card: rate_card.RateCard) -> Rate | None:
-    """The rate in force of the commitment's model, where it is not what is paid by the GPU-hour."""
+    """The rate in force of the commitment's model, where it is not what is paid by the GPU-hour;
+    None for one of some nodes alone, which a rate of theirs may price.
+    """
+    if commitment.pool or commitment.node_class or commitment.region:
+        return None
     for line in card.lines:
         rate = line.in_force
         if rate is None or rate.gpu_model_id != commitment.gpu_model_id:

@@ -44,8 +44,9 @@ def _rows(now: datetime) -> list[TeamRow]:
     lines = {line.key: line for line in selectors.month_lines(now).lines}
     people = members_by_team(now)
     rows = [
-        TeamRow(team, lines.get(team.slug), _leads(people.get(team.pk, [])), len(people[team.pk]))
+        TeamRow(team, lines.get(team.slug), _leads(members), len(members))
         for team in visible_teams()
+        for members in [people.get(team.pk, [])]
     ]
     return sorted(rows, key=lambda row: row.order)
 
