@@ -75,7 +75,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
     "csp",
-    "ninja",
 ]
 
 MIDDLEWARE = [

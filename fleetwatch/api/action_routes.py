@@ -29,7 +29,7 @@ from fleetwatch.api.request_period import ALWAYS, asked, required
 from fleetwatch.api.schemas import Listed, ListedInPeriod, NameGiven, Paging, PeriodAsked
 from fleetwatch.api.vocabulary import ActionKind, ActionState, JobKind
 
-router = Router(tags=["alerts"])
+router = Router(tags=["actions"])
 
 UsernameOrNone = Annotated[str | None, attribute("username")]
 LARGEST_ID = 2**63 - 1

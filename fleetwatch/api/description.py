@@ -32,6 +32,56 @@ ERRORS = {
     500: ("InternalServerError", "Something broke on our side; it was logged."),
     503: ("ServiceUnavailable", "The database does not answer in time."),
 }
+# key, title and meaning of each group of operations, in the order in which they are shown
+TAGS = (
+    ("fleet", "Fleet", "What the whole fleet, a node or a GPU did and cost."),
+    ("jobs", "Jobs", "Who held which GPUs, and what of that time was wasted."),
+    ("costs", "Costs", "Wasted dollars by any group; the rates and rules behind every dollar."),
+    ("findings", "Findings", "Why GPU time was wasted, the evidence, and what people decided."),
+    ("ledger", "Explanations", "What a figure is made of, down to one window and its rule."),
+    ("capacity", "Capacity", "What there is beside what jobs held, and the same with other GPUs."),
+    ("budgets", "Budgets", "The running month, what is expected of it, and unusual hours."),
+    ("reports", "Reports", "Monthly statements, weekly digests, and invoices beside the ledger."),
+    ("incidents", "Incidents", "What needs somebody now, who has it, and what was done."),
+    ("rules", "Rules", "What is watched for, and each rule tried on history."),
+    ("notifications", "Notifications", "Where incidents go, what is silenced, how you hear."),
+    ("actions", "Actions", "Idle jobs ended and nodes drained by themselves, within limits."),
+)
+# what a parameter means that says nothing itself, by its name
+MEANINGS = {
+    "range": "instead of from and to",
+    "node": "a node's name",
+    "user": "the user name that jobs run as",
+    "team": "a team's slug",
+    "project": "as a mapping rule names it",
+    "cost_centre": "as a mapping rule names it",
+    "gpu_model": "as rates name it",
+    "cluster": "the cluster of jobs",
+    "label": "of jobs: name=value, or a name that has any value",
+    "limit": "rows of a page",
+    "cursor": "next_cursor of the page before; it keeps the period of page one",
+    "uuid": "of a GPU or a MIG instance",
+    "gpu": "a GPU's UUID",
+    "number": "its id in the list",
+    "report_id": "its id in the list",
+    "job": "a job's key",
+    "job_name": "the name that jobs have in common",
+    "assignee": "the user name of whom it was given to; empty: of nobody",
+    "person": "the user name of whose it is",
+    "cause": "a cause's key, such as data_starved",
+    "rule": "a rule's name",
+    "month": "such as 2026-10",
+    "subject": "a team's slug, of statements",
+    "newest": "of a longer period the newest 6 hours with anything of it",
+    "less": "GPUs taken away",
+    "less_of": "their GPU model",
+    "more": "GPUs added",
+    "more_of": "their GPU model",
+    "elsewhere": "runs may take another GPU model",
+    "condition": "what is watched for, such as job_idle",
+    "policy": "a policy's id",
+    "incident": "an incident's id",
+}
 _WORD = re.compile(r"[A-Z]?[a-z]+")
 _NAMES = {"Gpu": "GPU", "Gpus": "GPUs", "Me": "yourself and your jobs"}
 ANY = (400, 401, 422, 429, 500, 503)
@@ -44,6 +94,10 @@ class DescribedAPI(NinjaAPI):
     def get_openapi_schema(self, *arguments: Any, **options: Any) -> OpenAPISchema:
         """OpenAPI 3.1, anew each time."""
         described = super().get_openapi_schema(*arguments, **options)
+        described["tags"] = [
+            {"name": key, "x-displayName": title, "description": meaning}
+            for key, title, meaning in TAGS
+        ]
         described["components"]["schemas"]["Error"] = ERROR
         described["components"]["responses"] = {
             ERRORS[status][0]: _response(status) for status in ERRORS
@@ -53,7 +107,7 @@ class DescribedAPI(NinjaAPI):
                 operation["summary"] = in_words(operation["operationId"])
                 _name_errors(operation, method, path)
                 for parameter in operation["parameters"]:
-                    parameter["schema"] = _without_null(parameter["schema"])
+                    parameter["schema"] = _described(parameter["name"], parameter["schema"])
         return described
 
 
@@ -80,6 +134,11 @@ def _response(status: int) -> Described:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     described = {"description": ERRORS[status][1], "content": content}
     return described | {"headers": RETRY_AFTER} if status in WAITS else described
+
+
+def _described(name: str, schema: Described) -> Described:
+    meaning = {"description": MEANINGS[name]} if name in MEANINGS else {}
+    return meaning | _without_null(schema)
 
 
 def _without_null(schema: Described) -> Described:

@@ -243,7 +243,7 @@ class FindingDetail(Period, FindingRow):
     history: list[Said]
 
 
-class Asked(Schema):
+class FindingDecision(Schema):
     """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze,
     `assignee` is a user name ("" = nobody).
     """
@@ -338,7 +338,7 @@ def decide(
     request: HttpRequest,
     number: int,
     action: Action,
-    wanted: Body[Asked],
+    wanted: Body[FindingDecision],
     period: PeriodAsked,
 ) -> Joined:
     """Accept, dismiss, snooze, assign, fixed, reopen: for operators, whose job it is, who leads the

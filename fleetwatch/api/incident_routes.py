@@ -33,7 +33,7 @@ from fleetwatch.api.schemas import Facts, ListedInPeriod, Name, NameGiven, Pagin
 from fleetwatch.api.vocabulary import IncidentState, NotificationState, Severity, Verdict
 from fleetwatch.diagnosis.findings import deciding
 
-router = Router(tags=["alerts"])
+router = Router(tags=["incidents"])
 
 UsernameOrNone = Annotated[str | None, attribute("username")]
 
@@ -124,7 +124,7 @@ class IncidentDetail(IncidentRow):
     notifications: list[NotificationRow]
 
 
-class Asked(Schema):
+class IncidentDecision(Schema):
     """`reason` is needed for not_waste; `until` (with a zone) ends a snooze (without it 4 hours) or
     a justification (7 days), `assignee` is a user name ("" = nobody).
     """
@@ -183,7 +183,7 @@ def incident(request: HttpRequest, number: int) -> Joined:
     auth=[WriteToken(), django_auth],
 )
 def act_on_incident(
-    request: HttpRequest, number: int, action: Action, wanted: Asked | None = None
+    request: HttpRequest, number: int, action: Action, wanted: IncidentDecision | None = None
 ) -> Joined:
     """Acknowledge, snooze, unsnooze (takes a snooze back), resolve, assign, not_waste (this rule
     tells nobody of it until a day), fixed: for operators, whose it is, whom it was given to, and
@@ -191,12 +191,12 @@ def act_on_incident(
     """
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     incident = _incident(number)
-    meant = _meant(action, wanted or Asked())
+    meant = _meant(action, wanted or IncidentDecision())
     incident_actions.act(incident.pk, meant, by=user, now=timezone.now())
     return incident_detail(_incident(number))
 
 
-def _meant(action: Action, wanted: Asked) -> incident_actions.Action:
+def _meant(action: Action, wanted: IncidentDecision) -> incident_actions.Action:
     """Raises RefusedFieldError."""
     kind = "ack" if action == "acknowledge" else action  # the button's short word
     whose = deciding.assignee(wanted.assignee) if action == "assign" else None

@@ -16,7 +16,7 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.schemas import NameGiven
 from fleetwatch.api.vocabulary import NotificationWay
 
-router = Router(tags=["alerts"])
+router = Router(tags=["notifications"])
 
 
 class PreferenceRow(Schema):

@@ -88,7 +88,7 @@ def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
     )
 
 
-@router.get("/waste", operation_id="listWaste", response=WastePage, tags=["waste"])
+@router.get("/waste", operation_id="listWaste", response=WastePage, tags=["costs"])
 def waste(
     request: HttpRequest,
     period: PeriodAsked,

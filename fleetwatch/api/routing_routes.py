@@ -19,7 +19,7 @@ from fleetwatch.api.rule_routes import MAX_CHANNELS, channels_named
 from fleetwatch.api.schemas import MAY_BE_MISSING, Listed, Name, NameGiven, Paging
 from fleetwatch.api.vocabulary import RouteKind
 
-router = Router(tags=["alerts"])
+router = Router(tags=["notifications"])
 
 
 class RouteRow(Schema):

@@ -49,7 +49,7 @@ LONGEST = timedelta(days=31)  # of a back-test: some seconds of a worker
 SETTINGS = {field.name for field in fields(breach.Settings)}
 MAX_CHANNELS = 100
 
-router = Router(tags=["alerts"])
+router = Router(tags=["rules"])
 
 
 class MatcherRow(fields_of(matchers.Matcher, {str: NameGiven, tuple[str, ...]: list[NameGiven]})):  # type: ignore[misc]

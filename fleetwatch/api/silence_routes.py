@@ -27,7 +27,7 @@ PENDING = "pending"
 EXPIRED = "expired"
 PEOPLE = ("by", "approved_by")
 
-router = Router(tags=["alerts"])
+router = Router(tags=["notifications"])
 
 
 class SilenceRow(Schema):
@@ -52,7 +52,7 @@ class SilencePage(Listed[SilenceRow]):
     """The one that begins last first."""
 
 
-class Asked(Schema):
+class SilenceWanted(Schema):
     """A silence, a maintenance window or an exemption (which an operator approves: without
     `approved_by`, a user name, the one who asks); without `starts_at` it begins now.
     """
@@ -87,7 +87,7 @@ def list_silences(
     response=SilenceRow,
     auth=[WriteToken(), django_auth],
 )
-def add_silence(request: HttpRequest, wanted: Body[Asked]) -> Joined:
+def add_silence(request: HttpRequest, wanted: Body[SilenceWanted]) -> Joined:
     """A new one: for operators, and for leads about their teams alone."""
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
     now = timezone.now()

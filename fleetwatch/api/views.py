@@ -1,10 +1,9 @@
 """Edges that are no part of the read API: its description, /metrics, /healthz, /readyz."""
 
 import ipaddress
-import json
+from functools import cache
+from typing import Any
 
-from csp.constants import SELF, UNSAFE_INLINE
-from csp.decorators import csp_update
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -15,12 +14,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from fleetwatch.api import collector, readiness
+from fleetwatch.api import collector, readiness, reference
 from fleetwatch.api.auth import reader
+from fleetwatch.api.description import ERRORS
 from fleetwatch.api.known_parameters import refusal
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.v1 import api
 from fleetwatch.operations import disk
+
+DESCRIPTION = "openapi.json"  # the end of its address
 
 
 @require_safe
@@ -31,9 +33,7 @@ def openapi(request: HttpRequest) -> HttpResponse:
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)
-    return JsonResponse(
-        api.get_openapi_schema(path_prefix=request.path.removesuffix("openapi.json"))
-    )
+    return JsonResponse(api.get_openapi_schema(path_prefix=request.path.removesuffix(DESCRIPTION)))
 
 
 def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
@@ -43,24 +43,27 @@ def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
 
 @require_safe
 @login_required
-# Swagger UI writes style attributes; scripts stay our own files
-@csp_update({"style-src": [SELF, UNSAFE_INLINE]})
 def docs(request: HttpRequest) -> HttpResponse:
-    """How to begin with the API, and all of it to try out, by scripts that django-ninja ships."""
+    """How to begin with the API, and every operation of it with a call to copy."""
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)
-    swagger = {
-        "layout": "BaseLayout",
-        "deepLinking": True,
-        "defaultModelsExpandDepth": 0,  # a hundred shapes of answers, folded
-        "filter": True,
-        "url": reverse("api-openapi"),
-        "validatorUrl": None,
+    origin = request.build_absolute_uri("/").rstrip("/")
+    return render(request, "api/docs.html", {"page": "api", "origin": origin, **_reference()})
+
+
+@cache
+def _reference() -> dict[str, Any]:
+    """The description as its page shows it: it is the same as long as this process runs."""
+    described = api.get_openapi_schema(path_prefix=reverse("api-openapi").removesuffix(DESCRIPTION))
+    groups = reference.groups(described)
+    return {
+        "groups": groups,
+        "first": groups[0].operations[0],
+        "count": sum(len(group.operations) for group in groups),
+        "common_sets": reference.common_parameters(described),
+        "answers": {status: meaning for status, (_, meaning) in ERRORS.items()},
     }
-    return render(
-        request, "api/docs.html", {"page": "api", "swagger_settings": json.dumps(swagger)}
-    )
 
 
 @require_safe

@@ -155,7 +155,7 @@ def let_in(context: BrowserContext, site: str, username: str = "ann") -> None:
 
 def wait_for_charts(page: Page) -> None:
     page.wait_for_function(
-        """() => !document.querySelector("[hx-trigger=load]") && (!document.querySelector("#swagger-ui") || document.querySelector("#swagger-ui .opblock")) && [...document.querySelectorAll("[data-figure-url]")].every(
+        """() => !document.querySelector("[hx-trigger=load]") && [...document.querySelectorAll("[data-figure-url]")].every(
             (el) => el.dataset.drawn || (el.figure && el.figure.data.length === 0))""",
         timeout=20_000,
         polling=50,  # ms; by default each frame, and each is painted

@@ -3,6 +3,7 @@
 Every number has its unit and its exact value as title.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -51,6 +52,15 @@ STYLES = {
     "exact": "%Y-%m-%d %H:%M:%S %Z",
     "field": "%Y-%m-%dT%H:%M",
 }
+
+
+@register.filter
+def ticked(text: str) -> SafeString:
+    """Text whose parts between back-ticks are code."""
+    forms = itertools.cycle(("{}", "<code>{}</code>"))
+    parts = zip(forms, text.split("`"), strict=False)
+    return format_html_join("", "{}", ((format_html(form, part),) for form, part in parts))
+
 
 # each is called in templates as it is here
 for text_of in (
