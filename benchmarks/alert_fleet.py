@@ -38,6 +38,11 @@ NO_LIMIT = 10**9
 OF_WORK = ("low_utilisation", "job_stalled", "job_underused", "job_hung", "job_spinning")
 DAY_MS = 24 * HOUR_MS
 _CAUSES = read_statement(SQL / "tile_causes.sql")
+_GO_ON = """
+UPDATE ledger_hourruns
+SET ends = array_replace(ends, (%(before_ms)s - cut_ms)::int, (%(after_ms)s - cut_ms)::int)
+WHERE cut_ms >= %(before_ms)s - 3600000 AND cut_ms < %(before_ms)s
+"""
 
 
 def complete(posted_day: Interval, days: int) -> None:
@@ -68,7 +73,8 @@ def tile(posted_day: Interval, shift: int) -> None:
 def go_on(before: datetime, after: datetime) -> None:
     """The fleet does until `after` what it did up to `before`, and the hub hears of it."""
     before_ms, after_ms = to_ms(before), to_ms(after)
-    Run.objects.filter(end_ms=before_ms).update(end_ms=after_ms)
+    with connection.cursor() as cursor:
+        cursor.execute(_GO_ON, {"before_ms": before_ms, "after_ms": after_ms})
     Node.objects.filter(last_ms=before_ms).update(last_ms=after_ms, last_received_at=after)
     since = before - timedelta(days=1)
     Heartbeat.objects.update_or_create(name="door", defaults={"at": after, "since": since})

@@ -242,7 +242,9 @@ def _bytes(gpu_days: float, where: str) -> Table:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM FULL ledger_run, ledger_entry, ledger_hourcells, telemetry_chunk")
+        cursor.execute(
+            "VACUUM FULL ledger_hourruns, ledger_entry, ledger_hourcells, telemetry_chunk"
+        )
         cursor.execute(
             "SELECT name, pg_total_relation_size(name::regclass) FROM unnest(%s::text[]) AS name",
             [list(LEDGER + RAW)],
@@ -260,5 +262,5 @@ def _bytes(gpu_days: float, where: str) -> Table:
     )
 
 
-LEDGER = ("ledger_entry", "ledger_run", "ledger_hourcells")
+LEDGER = ("ledger_entry", "ledger_hourruns", "ledger_hourcells")
 RAW = ("telemetry_chunk",)

@@ -17,7 +17,7 @@ from django.db.models import Min
 from django.db.models.functions import Least
 
 from fleetwatch.inventory.models import GPU, Stay
-from fleetwatch.ledger.models import Entry, NodeDay, Posted, Run
+from fleetwatch.ledger.models import Entry, HourRuns, NodeDay, Posted
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -70,14 +70,14 @@ def without_indexes() -> Iterator[None]:
     thrown away.
     """
     with connection.schema_editor() as editor:
-        for model in (Entry, Run):
+        for model in (Entry, HourRuns):
             for index in model._meta.indexes:
                 editor.remove_index(model, index)
     try:
         yield
     finally:
         with connection.schema_editor() as editor:
-            for model in (Entry, Run):
+            for model in (Entry, HourRuns):
                 for index in model._meta.indexes:
                     editor.add_index(model, index)
                 editor.execute(f"ANALYZE {model._meta.db_table}")

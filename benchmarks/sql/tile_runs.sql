@@ -1,7 +1,7 @@
--- One row per part of a run within the posted day, again so many days earlier, as tile_entries.sql does.
+-- One row per row of runs of the posted day, again so many days earlier, as tile_entries.sql does.
 -- In:  tile_run, tile_job (tile_source.sql), shift_days, gpus and other_gpus (ids, place by place).
 -- Again: not safe; the caller asks first whether the day has entries.
-INSERT INTO ledger_run (node_id, gpu_id, job_id, condition, start_ms, end_ms, continues, state_ms, figures)
+INSERT INTO ledger_hourruns (node_id, gpu_id, job_id, cut_ms, in_trouble, conditions, begins, ends, continues, state_ms, figures)
 WITH moved AS (
     SELECT pair.gpu_id, pair.other_gpu_id, gpu.node_id AS other_node_id
     FROM (SELECT unnest(%(gpus)s::bigint[]) AS gpu_id, unnest(%(other_gpus)s::bigint[]) AS other_gpu_id) AS pair
@@ -17,9 +17,11 @@ SELECT
     moved.other_node_id,
     moved.other_gpu_id,
     tiled.other_job_id,
-    run.condition,
-    run.start_ms - shift.ms,
-    run.end_ms - shift.ms,
+    run.cut_ms - shift.ms,
+    run.in_trouble,
+    run.conditions,
+    run.begins,
+    run.ends,
     run.continues,
     run.state_ms,
     run.figures

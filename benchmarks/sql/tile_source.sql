@@ -10,9 +10,20 @@ FROM ledger_entry
 WHERE start >= %(source_start)s AND start < %(source_end)s;
 
 CREATE TEMPORARY TABLE tile_run AS
-SELECT gpu_id, job_id, condition, start_ms, end_ms, continues AND start_ms > %(source_start_ms)s AS continues, state_ms, figures
-FROM ledger_run
-WHERE start_ms >= %(source_start_ms)s AND end_ms <= %(source_end_ms)s;
+SELECT
+    gpu_id,
+    job_id,
+    cut_ms,
+    in_trouble,
+    conditions,
+    begins,
+    ends,
+    -- nothing is before the day
+    CASE WHEN cut_ms = %(source_start_ms)s AND begins[1] = 0 THEN false || continues[2:] ELSE continues END AS continues,
+    state_ms,
+    figures
+FROM ledger_hourruns
+WHERE cut_ms >= %(source_start_ms)s AND cut_ms < %(source_end_ms)s;
 
 CREATE TEMPORARY TABLE tile_job AS
 SELECT job.*, row_number() OVER (ORDER BY job.id) - 1 AS place, count(*) OVER () AS jobs

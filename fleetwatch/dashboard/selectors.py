@@ -21,9 +21,10 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.packed_runs import RunColumns, unpacked
 from fleetwatch.ledger.policy import PARTS, STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
-from fleetwatch.lib.rows import array_of, fetched
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 IN_ORDER = ("node__name", "index", "uuid")
@@ -33,13 +34,7 @@ MIN_SEARCH_CHARACTERS = 2
 _STRETCHES = read_statement("dashboard/sql/stretches.sql")
 _PARTS = read_statement("dashboard/sql/state_parts.sql")
 _PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *PARTS)], dtype=np.int64)
-# a run in stretches.sql, and a row of state_parts.sql
-_RUN = np.dtype(
-    [
-        *((name, ">i8") for name in ("start_ms", "end_ms", "job_id")),
-        ("states", array_of(">i4", len(STATES))),
-    ]
-)
+# a row of state_parts.sql
 _PART = np.dtype(
     [
         *((name, ">i8") for name in ("gpu_id", "job_id", "start_ms")),
@@ -94,33 +89,32 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
         "job_id": job.pk if job else None,
     }
     place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
-    gpu, runs = _runs(asked, place)
-    keys = _keys(gpu, runs["job_id"], runs["start_ms"])
+    runs = unpacked(fetched(_STRETCHES, asked))
+    runs = runs.where((runs.start_ms < interval.end_ms) & (runs.end_ms > interval.start_ms))
+    gpu = _places(runs.gpu, place)
+    keys = _keys(gpu, runs.job, runs.start_ms)
     return _in_order(gpu, runs, _spent(runs, *_with_parts(keys, asked, place)))
 
 
-def _in_order(gpu: Ints, runs: Rows, spent: Ints) -> Stretches:
+def _in_order(gpu: Ints, runs: RunColumns, spent: Ints) -> Stretches:
     """A run has a stretch for each of its states."""
-    start_ms, end_ms = (runs[name].astype(np.int64) for name in ("start_ms", "end_ms"))
-    order = np.lexsort((start_ms, gpu))
+    order = np.lexsort((runs.start_ms, gpu))
     place, state = np.nonzero(spent[order])
     run = order[place]
     return Stretches(
         gpu[run],
-        start_ms[run],
-        end_ms[run],
+        runs.start_ms[run],
+        runs.end_ms[run],
         _PLACES[state],
         spent[run, state],
         spent.sum(axis=1)[run],
     )
 
 
-def _runs(asked: Mapping[str, Any], place: Mapping[int, int]) -> tuple[Ints, Rows]:
-    """Of each run the place of its GPU, and the runs."""
-    packed = fetched(_STRETCHES, asked)
-    gpus = np.array([place[gpu_id] for gpu_id, _ in packed], dtype=np.int64)
-    counts = [len(of_gpu) // _RUN.itemsize for _, of_gpu in packed]
-    return np.repeat(gpus, counts), np.frombuffer(b"".join([runs for _, runs in packed]), _RUN)
+def _places(gpu_id: Ints, place: Mapping[int, int]) -> Ints:
+    """Of each row the place of its GPU."""
+    gpu_ids, at = np.unique(gpu_id, return_inverse=True)
+    return np.array([place[each] for each in gpu_ids.tolist()], dtype=np.int64)[at]
 
 
 def _with_parts(
@@ -129,7 +123,7 @@ def _with_parts(
     """The runs (by their keys) of whose states parts are known, and these."""
     ((packed,),) = fetched(_PARTS, asked)
     parts = np.frombuffer(packed or b"", _PART)
-    gpu = np.array([place[gpu_id] for gpu_id in parts["gpu_id"].tolist()], dtype=np.int64)
+    gpu = _places(parts["gpu_id"], place)
     own = _keys(gpu, parts["job_id"], parts["start_ms"])
     order = np.argsort(own)
     part = rows_among(own[order], keys)
@@ -145,10 +139,10 @@ def _keys(gpu: Ints, job_id: Ints, start_ms: Ints) -> Ints:
     return keys
 
 
-def _spent(runs: Rows, run: Ints, parts: Rows) -> Ints:
+def _spent(runs: RunColumns, run: Ints, parts: Rows) -> Ints:
     """Runs x (STATES, PARTS): milliseconds, those of a part taken from its state."""
-    spent = np.zeros((len(runs), len(STATES) + len(PARTS)), dtype=np.int64)
-    spent[:, : len(STATES)] = runs["states"]["each"]["value"]
+    spent = np.zeros((len(runs.gpu), len(STATES) + len(PARTS)), dtype=np.int64)
+    spent[:, : len(STATES)] = runs.states_ms
     for column, (name, state) in enumerate(PARTS.items(), len(STATES)):
         whole = STATES.index(state)
         spent[run, column] = np.rint(spent[run, whole] * parts[name])

@@ -35,7 +35,7 @@ ITS_OWN = {
     },
     "ingest": {"AgentToken", "Enrollment", "NodeOrder"},
     "ledger": {
-        *("Entry", "ClosedMonth", "Adjustment", "Run", "IdlePower", "NodeDay", "StateDay"),
+        *("Entry", "ClosedMonth", "Adjustment", "HourRuns", "IdlePower", "NodeDay", "StateDay"),
         *("HourCells", "Posted"),
     },
     "costs": {"Commitment", "NodePlace", "SummedDay", "FleetDay", "DayHours", "Attribution"},

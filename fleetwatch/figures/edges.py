@@ -18,22 +18,15 @@ from numpy.typing import NDArray
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.packed_spans import Floats, Ints, Spans, joined, numbered, unpacked
 from fleetwatch.figures.state_spans import KINDS, KINDS_OF_A_STATE, RECORD, Kind
+from fleetwatch.ledger import packed_runs
+from fleetwatch.ledger.packed_runs import RunColumns
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.memo import read_once
-from fleetwatch.lib.rows import array_of, fetched
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 _EDGES = read_statement("figures/sql/edges.sql")
-_RUN = np.dtype(
-    [
-        ("gpu", ">i8"),
-        ("job", ">i8"),
-        ("start_ms", ">i8"),
-        ("end_ms", ">i8"),
-        ("states", array_of(">i4", len(STATES))),
-    ]
-)
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -86,8 +79,6 @@ def _parts(edges: tuple[Edge, ...], node_ids: tuple[int, ...] | None) -> Spans[K
         "cuts": [edge.cut.start for edge in edges],
         "start_ms": [edge.cut.start_ms for edge in edges],
         "end_ms": [edge.cut.end_ms for edge in edges],
-        "part_start_ms": [edge.part.start_ms for edge in edges],
-        "part_end_ms": [edge.part.end_ms for edge in edges],
         "node_ids": None if node_ids is None else list(node_ids),
     }
     rows = fetched(_EDGES, wanted)
@@ -96,20 +87,19 @@ def _parts(edges: tuple[Edge, ...], node_ids: tuple[int, ...] | None) -> Spans[K
     return reduce(joined, spans)
 
 
-def _of_edge(edge: Edge, number: int, rows: Sequence[tuple[int, int, bytes, bytes]]) -> Spans[Kind]:
-    """Of (edge, node, entries, runs) those of one edge.
+def _of_edge(edge: Edge, number: int, rows: Sequence[tuple[Any, ...]]) -> Spans[Kind]:
+    """Of (edge, node, entries, the columns of packed runs) those of one edge.
 
     A GPU has another id with each node, so nodes need not be told apart.
     """
     own = [row for row in rows if row[0] == number]
-    cut = unpacked([(node, number, 0, None, packed) for _, node, packed, _ in own], RECORD, KINDS)
+    spans = [(node, number, 0, None, packed) for _, node, packed, *_ in own]
+    cut = unpacked(spans, RECORD, KINDS)
     # by GPU, holder and kind: who rounds goes by that order
     cut = cut.where(np.lexsort((cut.label, cut.job, cut.gpu)))
     whole_ms = cut.figures["gpu_ms"]
-    runs = b"".join(packed for _, _, _, packed in own)
-    part_ms = whole_ms
-    if runs:
-        part_ms = part_of(cut.gpu, cut.job, cut.label, whole_ms, _outside(edge, runs))
+    runs = packed_runs.unpacked([packed for _, _, _, *packed in own])
+    part_ms = part_of(cut.gpu, cut.job, cut.label, whole_ms, _outside(edge, runs))
     return replace(cut, figures=_clipped(cut.figures, part_ms) | {"whole_ms": whole_ms})
 
 
@@ -123,15 +113,13 @@ def _clipped(figures: Mapping[str, NDArray[Any]], part_ms: Ints) -> dict[str, ND
     }
 
 
-def _outside(edge: Edge, runs: bytes) -> Outside:
-    packed = np.frombuffer(runs, dtype=_RUN)
-    gpu, job, start, end = (
-        packed[name].astype(np.int64) for name in ("gpu", "job", "start_ms", "end_ms")
-    )
-    in_cut = _overlap(start, end, edge.cut)
-    in_part = _overlap(start, end, edge.part)
-    share = (in_cut - in_part) / np.maximum(end - start, 1)
-    return Outside(gpu, job, packed["states"]["each"]["value"] * share[:, None])
+def _outside(edge: Edge, runs: RunColumns) -> Outside:
+    part = edge.part
+    runs = runs.where((runs.start_ms < part.start_ms) | (runs.end_ms > part.end_ms))
+    in_cut = _overlap(runs.start_ms, runs.end_ms, edge.cut)
+    in_part = _overlap(runs.start_ms, runs.end_ms, part)
+    share = (in_cut - in_part) / np.maximum(runs.end_ms - runs.start_ms, 1)
+    return Outside(runs.gpu, runs.job, runs.states_ms * share[:, None])
 
 
 def _overlap(start: Ints, end: Ints, interval: Interval) -> Ints:

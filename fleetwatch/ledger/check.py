@@ -25,7 +25,7 @@ from fleetwatch.ledger import retention as ledger_retention
 from fleetwatch.ledger.judgement.observations import Capacity, Ints, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, Run
 from fleetwatch.ledger.months import adjustments, policy_plan
-from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS
+from fleetwatch.ledger.policy import KINDS, STATES, TIERS
 from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import (
     HOUR_MS,
@@ -244,15 +244,15 @@ def _rows_are_possible(span: _Span) -> Iterator[Imbalance]:
 
 def _runs_lie_in_their_hour(span: _Span) -> Iterator[Imbalance]:
     """No run is reversed, leaves its hour or has an unknown condition."""
-    next_hour_ms = F("start_ms") - F("start_ms") % HOUR_MS + HOUR_MS
+    next_hour_ms = F("cut_ms") - F("cut_ms") % HOUR_MS + HOUR_MS
     parts = Run.objects.filter(
-        Q(end_ms__lte=F("start_ms")) | Q(end_ms__gt=next_hour_ms) | ~Q(condition__in=CONDITIONS),
+        Q(start_ms__lt=F("cut_ms"))
+        | Q(end_ms__lte=F("start_ms"))
+        | Q(end_ms__gt=next_hour_ms)
+        | Q(condition=None),
         node=span.node,
-        start_ms__gte=span.start_ms,
-        start_ms__lt=span.end_ms,
-        # lets the index be used; a part that lies beyond leaves its entries without runs
-        end_ms__gt=span.start_ms,
-        end_ms__lte=span.end_ms + HOUR_MS,
+        cut_ms__gte=span.start_ms,
+        cut_ms__lt=span.end_ms,
     )
     for part in parts.order_by("start_ms", "pk").iterator():
         yield span.fault(

@@ -42,7 +42,7 @@ WHERE node_id = ANY(%s::bigint[]) AND start >= %s AND start < %s
 GROUP BY 1, 2
 """
 _DELETE_ENTRIES = "DELETE FROM ledger_entry WHERE id = ANY(%(ids)s::bigint[]) RETURNING id"
-_DELETE_RUNS = "DELETE FROM ledger_run WHERE id = ANY(%(ids)s::bigint[]) RETURNING id"
+_DELETE_RUNS = "DELETE FROM ledger_hourruns WHERE id = ANY(%(ids)s::bigint[]) RETURNING id"
 
 _COUNT_VERSIONS = """
 INSERT INTO ledger_nodeday AS kept (node_id, day, versions)
@@ -55,9 +55,8 @@ ON CONFLICT (node_id, day) DO UPDATE SET versions = (
 """
 
 Row = tuple[Any, ...]
-# lines of COPY without the node, and parts of runs, by clock hour
+# lines of COPY without the node, by clock hour
 Lines = dict[int, list[str]]
-Parts = dict[int, run_rows.Rows]
 
 
 class _Stored(NamedTuple):
@@ -123,34 +122,36 @@ def replace(
         start_ms=start_ms,
         end_ms=end_ms,
     )
-    parts = replace_runs(judged, start_ms, end_ms)
+    runs = replace_runs(judged, start_ms, end_ms)
     return Counter(
-        changed=sum(len(entries[node_id].keys() | parts[node_id].keys()) for node_id in judged),
+        changed=sum(len(entries[node_id].keys() | runs[node_id].keys()) for node_id in judged),
         entries=written,
-        runs=sum(map(count, parts.values())),
+        runs=sum(map(run_rows.count_parts, runs.values())),
     )
 
 
-def replace_runs(judged: Mapping[int, Judgement], start_ms: int, end_ms: int) -> dict[int, Parts]:
-    """The parts of runs of [start_ms, end_ms), both cuts, that are new or other ones, by node and
+def replace_runs(
+    judged: Mapping[int, Judgement], start_ms: int, end_ms: int
+) -> dict[int, run_rows.Rows]:
+    """The rows of runs of [start_ms, end_ms), both cuts, that are new or other ones, by node and
     clock hour: all hours in which any differs.
     """
-    stored = _stored_parts(judged, start_ms, end_ms)
+    stored = run_rows.stored_rows([*judged], start_ms, end_ms)
     differences = {
         node_id: {
-            hour: run_rows.difference(stored[node_id].get(hour, run_rows.NONE_STORED), rows)
+            hour: run_rows.difference(stored[node_id].get(hour, []), rows)
             for hour, rows in hours.items()
         }
-        for node_id, hours in _changed_parts(stored, judged, (start_ms, end_ms)).items()
+        for node_id, hours in _changed_runs(stored, judged, (start_ms, end_ms)).items()
     }
     every = [each for of_node in differences.values() for each in of_node.values()]
     _delete_rows(_DELETE_RUNS, [run_id for each in every for run_id in each.gone])
-    parts = {
+    rows = {
         node_id: {hour: each.new for hour, each in of_node.items()}
         for node_id, of_node in differences.items()
     }
-    run_rows.copy(parts)
-    return parts
+    run_rows.copy(rows)
+    return rows
 
 
 def changed_entries(
@@ -163,10 +164,10 @@ def changed_entries(
     return _changed_lines(stored, {node_id: judged}, (start_ms, end_ms), policy_id)[node_id]
 
 
-def changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Parts:
-    """The same of parts of runs."""
-    stored = _stored_parts([node_id], start_ms, end_ms)
-    return _changed_parts(stored, {node_id: judged}, (start_ms, end_ms))[node_id]
+def changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> run_rows.Rows:
+    """The same of rows of runs."""
+    stored = run_rows.stored_rows([node_id], start_ms, end_ms)
+    return _changed_runs(stored, {node_id: judged}, (start_ms, end_ms))[node_id]
 
 
 def _stored_lines(
@@ -190,7 +191,6 @@ def _changed_lines(
         node_id: run_rows.differing(
             {hour: was.lines for hour, was in stored[node_id].items()},
             entry_lines(of_node, policy_id, within=within),
-            [],
             sorted,
         )
         for node_id, of_node in judged.items()
@@ -237,21 +237,14 @@ def _difference(stored: _Stored, judged: Sequence[str]) -> _Difference:
     )
 
 
-def _stored_parts(node_ids: Iterable[int], start_ms: int, end_ms: int) -> dict[int, Parts]:
-    """By node its stored parts of runs."""
-    stored = run_rows.stored_rows(list(node_ids), start_ms, end_ms)
-    return {node_id: run_rows.by_hour(rows) for node_id, rows in stored.items()}
-
-
-def _changed_parts(
-    stored: Mapping[int, Parts], judged: Mapping[int, Judgement], within: Span
-) -> dict[int, Parts]:
+def _changed_runs(
+    stored: Mapping[int, run_rows.StoredRows], judged: Mapping[int, Judgement], within: Span
+) -> dict[int, run_rows.Rows]:
     return {
         node_id: run_rows.differing(
             stored[node_id],
-            run_rows.by_hour(run_rows.judged_rows(of_node, within=within)),
-            run_rows.NO_ROWS,
-            run_rows.as_bytes,
+            run_rows.judged_rows(of_node, within=within),
+            run_rows.compared,
         )
         for node_id, of_node in judged.items()
     }

@@ -1,12 +1,12 @@
-"""The ledger: what sums are made of (Entry) and the spans behind them (Run)."""
+"""The ledger: what sums are made of (Entry) and the spans behind them (HourRuns, Run)."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Func, Q
-from django.db.models.lookups import GreaterThan
 
 from fleetwatch.ledger.named_numbers import NamedNumbers
 from fleetwatch.ledger.policy import FIGURES, STATES
+from fleetwatch.lib.intervals import HOUR_MS
 
 HOURS = 24
 
@@ -126,19 +126,11 @@ class Adjustment(models.Model):
         ]
 
 
-# of a run, which has its states in their places
-IDLE_MS = Func(
-    F("state_ms"),
-    template=f"(%(expressions)s)[{STATES.index('idle') + 1}]",
-    output_field=models.IntegerField(),
-)
+class HourRuns(models.Model):
+    """The parts of runs of one GPU and holder within one hour cut, as columns: a place for each
+    part, in order of time. Posting replaces a row whole; `Run` has them one by one.
 
-
-class Run(models.Model):
-    """The part within one hour cut of a run: a maximal span of one GPU and holder in one condition.
-
-    Posting replaces whole cuts; selectors.runs() joins the parts into the runs that
-    timelines, alerts and explanations read. Figures are sums, so that parts add up.
+    Figures are sums, so that parts add up.
     """
 
     # Not checked row by row: runs are written with the entries of their hour, whose jobs are, and
@@ -152,6 +144,52 @@ class Run(models.Model):
     job = models.ForeignKey(
         "jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False, db_constraint=False
     )
+    cut_ms = models.BigIntegerField(help_text="start of the hour cut, as of Entry")
+    in_trouble = models.BooleanField(
+        help_text="some part is spinning or orphaned, or quiet with idle time"
+    )
+    conditions = ArrayField(models.SmallIntegerField(), help_text="places in policy.CONDITIONS")
+    begins = ArrayField(models.IntegerField(), help_text="ms after the start of the cut")
+    ends = ArrayField(models.IntegerField(), help_text="ms after the start of the cut")
+    continues = ArrayField(
+        models.BooleanField(),
+        help_text="goes on from the part before it of the same GPU, holder and condition",
+    )
+    state_ms = ArrayField(
+        models.IntegerField(),
+        help_text="GPU-milliseconds, part by part in the order of policy.STATES",
+    )
+    figures = ArrayField(
+        models.FloatField(), help_text="part by part in the order of policy.FIGURES"
+    )
+
+    class Meta:
+        indexes = [
+            # read by: timelines of GPUs
+            models.Index(fields=["gpu", "cut_ms"], name="hour_runs_by_gpu"),
+            # read by: posting, which replaces a node's hours; what runs now
+            models.Index(fields=["node", "cut_ms"], name="hour_runs_by_node"),
+            # read by: job pages and alerts
+            models.Index(fields=["job", "cut_ms"], name="hour_runs_by_job"),
+            # read by: alerts; who is in trouble is found without the others
+            models.Index(
+                fields=["cut_ms"], condition=Q(in_trouble=True), name="hour_runs_in_trouble"
+            ),
+        ]
+
+
+class Run(models.Model):
+    """The part within one hour cut of a run: a maximal span of one GPU and holder in one condition.
+    A view of HourRuns: it is only read.
+
+    Whoever asks of a time bounds `cut_ms` too (`overlapping`): that alone finds rows by an index.
+    selectors.runs() joins the parts into the runs that timelines, alerts and explanations read.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.DO_NOTHING, related_name="+")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.DO_NOTHING, related_name="+")
+    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, null=True, related_name="+")
+    cut_ms = models.BigIntegerField(help_text="start of the hour cut, as of Entry")
     condition = models.CharField(
         max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved"
     )
@@ -169,22 +207,14 @@ class Run(models.Model):
     )
 
     class Meta:
-        indexes = [
-            # read by: timelines of GPUs
-            models.Index(fields=["gpu", "start_ms"], name="run_by_gpu"),
-            # read by: posting, which replaces a node's hours; what runs now
-            models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
-            # read by: job pages and alerts
-            models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
-            # read by: alerts; one run in some eighty: who is in trouble is found without the
-            # others
-            models.Index(
-                fields=["condition", "end_ms"],
-                condition=Q(condition__in=("spinning", "orphaned"))
-                | (Q(condition="quiet") & Q(GreaterThan(IDLE_MS, 0))),
-                name="run_in_trouble",
-            ),
-        ]
+        managed = False  # sql/runs.sql
+
+    @staticmethod
+    def overlapping(start_ms: int, end_ms: int) -> Q:
+        """Of the parts those that overlap [start_ms, end_ms)."""
+        # no cut is longer than an hour
+        cuts = Q(cut_ms__gt=start_ms - HOUR_MS, cut_ms__lt=end_ms)
+        return cuts & Q(end_ms__gt=start_ms, start_ms__lt=end_ms)
 
 
 class IdlePower(models.Model):

@@ -1,8 +1,6 @@
-"""Named numbers as one typed array of the database: a place for each name, and nothing is written
-as text.
-"""
+"""Named numbers of a view that has them as one typed array: a place for each name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Field
@@ -38,14 +36,3 @@ class NamedNumbers(Field):  # type: ignore[type-arg]
             if value is None
             else {name: number for name, number in zip(self.names, value, strict=True) if number}
         )
-
-    def get_db_prep_value(
-        self, value: Mapping[str, Any], connection: Any, prepared: bool = False
-    ) -> list[Any]:
-        """The numbers in their places, 0 where a name is missing.
-
-        Raises ValueError for a name that has no place.
-        """
-        if unknown := value.keys() - set(self.names):
-            raise ValueError(f"{self.name} has no place for {', '.join(sorted(unknown))}")
-        return [self.number(value.get(name, 0)) for name in self.names]

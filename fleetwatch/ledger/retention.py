@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from fleetwatch.ledger import hour_cells, hour_rows
-from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run, StateDay
+from fleetwatch.ledger.models import Adjustment, Entry, HourRuns, NodeDay, StateDay
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention as columns
 
@@ -23,7 +23,7 @@ def horizon(now: datetime) -> datetime:
 
 
 def apply(now: datetime) -> dict[str, int]:
-    """How many entries, parts of runs and adjustments were deleted, the oldest days first.
+    """How many entries, rows of runs and adjustments were deleted, the oldest days first.
 
     An adjustment is a line of the month in which it was booked: it goes with that month's entries.
     """
@@ -42,7 +42,7 @@ def apply(now: datetime) -> dict[str, int]:
             break
         end = min(oldest + DAY, horizon(now))
         did["entries"] += _forget_entries(end)
-        did["runs"] += Run.objects.filter(end_ms__lte=to_ms(end)).delete()[0]
+        did["runs"] += HourRuns.objects.filter(cut_ms__lte=to_ms(end) - HOUR_MS).delete()[0]
     return did
 
 

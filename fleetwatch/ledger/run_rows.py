@@ -1,10 +1,11 @@
-"""Parts of runs as bytes, as the database sends and takes them: compared whole, and nothing is
-written as text or parsed.
+"""Parts of runs of an hour cut as the database sends and takes them, a row for each GPU and holder:
+compared whole, and nothing is written as text or parsed.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,194 +13,302 @@ from django.db import connection
 from numpy.typing import NDArray
 from psycopg.postgres import types
 
-from fleetwatch.ledger.judgement.observations import NOBODY, Ints, Judgement
+from fleetwatch.ledger.judgement.observations import NOBODY, Floats, Ints, Judgement, RunParts
+from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.policy import CONDITIONS, FIGURES, STATES
-from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.lib.rows import array_of, fetched
+from fleetwatch.lib.intervals import floor_hour_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.spans import Span
 
-Rows = NDArray[np.void]
-Hour = TypeVar("Hour")
+Given = TypeVar("Given")
 
-_COLUMNS = [
-    ("gpu_id", ">i8"), ("start_ms", ">i8"), ("end_ms", ">i8"), ("continues", "?"),
-    ("state_ms", array_of(">i4", len(STATES))), ("figures", array_of(">f8", len(FIGURES))),
-]  # fmt: skip
-# A row of the table without its node: what is compared.
-_KEYED = [*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")]
-_ROW = np.dtype(_KEYED)
-NO_ROWS: Rows = np.zeros(0, dtype=_ROW)
-# A row as it is stored: with its id, which no comparison looks at.
-_STORED_ROW = np.dtype([*_KEYED, ("id", ">i8")])
-NONE_STORED: Rows = np.zeros(0, dtype=_STORED_ROW)
-_COPIED_NAMES = ("node_id", *(name for name, _ in _COLUMNS), "job_id", "condition")
+
+class _Array(NamedTuple):
+    """A column that has `width` numbers of each part."""
+
+    kind: str  # of an element, as the database names it
+    element: np.dtype[np.void]  # as array_send packs it
+    width: int
+
+    @property
+    def part_bytes(self) -> int:
+        return self.width * self.element.itemsize
+
+
+def _array(kind: str, number: str, width: int = 1) -> _Array:
+    return _Array(kind, np.dtype([("length", ">i4"), ("value", number)]), width)
+
+
+# in the order of _STORED and _values
+_ARRAYS = {
+    "conditions": _array("int2", ">i2"),
+    "begins": _array("int4", ">i4"),
+    "ends": _array("int4", ">i4"),
+    "continues": _array("bool", "?"),
+    "state_ms": _array("int4", ">i4", len(STATES)),
+    "figures": _array("float8", ">f8", len(FIGURES)),
+}
+# https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/adt/arrayfuncs.c
+# (array_send): dimensions, whether there are NULLs, type of the elements; length and lower bound of
+# the one dimension
+_ARRAY_HEAD = struct.Struct(">iiIii")
+_LENGTH = struct.Struct(">i")
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
 _NULL = -1  # as a length
-_COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY)"
+_NAMES = ("node_id", "gpu_id", "cut_ms", "in_trouble", "job_id", *_ARRAYS)
+_COPY = f"COPY ledger_hourruns ({', '.join(_NAMES)}) FROM STDIN (FORMAT BINARY)"
+# each after its length; nothing follows that of a NULL
+_HEAD = struct.Struct(">hiqiqiqi?i")
+_JOB = struct.Struct(">q")
 
-# a part lies within one hour: the lower bound on its end only lets the index be used
 _STORED = """
-SELECT node_id, string_agg(
-    int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues)
-    || array_send(state_ms) || array_send(figures)
-    || int8send(coalesce(job_id, %(nobody)s))
-    || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint)
-    || int8send(id), ''
-)
-FROM ledger_run
-WHERE node_id = ANY(%(node_ids)s) AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s
-AND start_ms >= %(start_ms)s
-GROUP BY node_id
+SELECT node_id, cut_ms, gpu_id, coalesce(job_id, %(nobody)s), id,
+       array_send(conditions) || array_send(begins) || array_send(ends) || array_send(continues)
+       || array_send(state_ms) || array_send(figures)
+FROM ledger_hourruns
+WHERE node_id = ANY(%(node_ids)s) AND cut_ms >= %(start_ms)s AND cut_ms < %(end_ms)s
 """
+_TROUBLES = (CONDITIONS.index("spinning"), CONDITIONS.index("orphaned"))
+_QUIET, _IDLE = CONDITIONS.index("quiet"), STATES.index("idle")
+
+
+class Row(NamedTuple):
+    """The parts of a GPU and holder (NOBODY: nobody) in a cut: their columns as array_send packs
+    them, one after the other.
+    """
+
+    cut_ms: int
+    gpu_id: int
+    job_id: int
+    packed: bytes
+    parts: int
+    in_trouble: bool
+
+    @property
+    def compared(self) -> tuple[int, int, int, bytes]:
+        """What makes it the same as a stored one."""
+        return self[:4]
+
+
+class Stored(NamedTuple):
+    """The same, as it is stored."""
+
+    cut_ms: int
+    gpu_id: int
+    job_id: int
+    packed: bytes
+    id: int
+
+    @property
+    def compared(self) -> tuple[int, int, int, bytes]:
+        """What makes it the same as a judged one."""
+        return self[:4]
+
+
+# by clock hour
+Rows = dict[int, list[Row]]
+StoredRows = dict[int, list[Stored]]
 
 
 def judged_rows(judged: Judgement, *, within: Span) -> Rows:
-    """The judged parts that begin within the span, in their order."""
-    start_ms = judged.parts.start_ms
-    parts = judged.parts.where((start_ms >= within[0]) & (start_ms < within[1]))
-    rows: Rows = np.zeros(len(parts.start_ms), dtype=_ROW)
-    for name in ("gpu_id", "start_ms", "end_ms", "continues", "job_id"):
-        rows[name] = getattr(parts, name)
-    rows["condition"] = parts.condition + 1
-    _fill(rows["state_ms"], parts.state_ms, "int4")
-    _fill(rows["figures"], parts.figures, "float8")
-    return _ordered(rows)
+    """The rows of the cuts that begin within the span."""
+    cut_ms = judged.parts.cut_ms
+    return rows(judged.parts.where((cut_ms >= within[0]) & (cut_ms < within[1])))
 
 
-def stored_rows(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Rows]:
-    """Each node's stored parts of [start_ms, end_ms), in their order."""
+def rows(parts: RunParts) -> Rows:
+    """The parts, in any order, as rows."""
+    parts = parts.where(np.lexsort(_keys(parts)))
+    first = _first_of_rows(parts)
+    columns = [
+        _elements(values, array)
+        for values, array in zip(_values(parts), _ARRAYS.values(), strict=True)
+    ]
+    hours: Rows = defaultdict(list)
+    for at, count, cut_ms, gpu_id, job_id, in_trouble in zip(
+        first.tolist(),
+        np.diff(first, append=len(parts.cut_ms)).tolist(),
+        parts.cut_ms[first].tolist(),
+        parts.gpu_id[first].tolist(),
+        parts.job_id[first].tolist(),
+        _any_in_trouble(parts, first),
+        strict=True,
+    ):
+        row = Row(cut_ms, gpu_id, job_id, _packed(columns, at, count), count, in_trouble)
+        hours[floor_hour_ms(cut_ms)].append(row)
+    return hours
+
+
+def as_parts(runs: Sequence[Run]) -> RunParts:
+    """What the rows of the view say, as columns."""
+
+    def numbers(name: str) -> Ints:
+        return np.array([getattr(run, name) for run in runs], dtype=np.int64)
+
+    return RunParts(
+        gpu_id=numbers("gpu_id"),
+        job_id=np.array([run.job_id or NOBODY for run in runs], dtype=np.int64),
+        cut_ms=numbers("cut_ms"),
+        condition=np.array([CONDITIONS.index(run.condition) for run in runs], dtype=np.int64),
+        start_ms=numbers("start_ms"),
+        end_ms=numbers("end_ms"),
+        continues=numbers("continues") != 0,
+        state_ms=_table([run.state_ms for run in runs], STATES).astype(np.int64),
+        figures=_table([run.figures for run in runs], FIGURES),
+    )
+
+
+def _table(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> Floats:
+    """Rows x names; 0 where a name is missing. Whole numbers up to 2 ** 53 stay what they are."""
+    values = [[row.get(name, 0) for name in names] for row in rows]
+    return np.array(values, dtype=np.float64).reshape(len(rows), len(names))
+
+
+def stored_rows(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, StoredRows]:
+    """Each node's stored rows of the cuts that begin in [start_ms, end_ms)."""
     wanted = {
         "node_ids": np.array(node_ids, dtype=np.int64),
         "start_ms": start_ms,
         "end_ms": end_ms,
         "nobody": NOBODY,
-        "conditions": list(CONDITIONS),
     }
-    stored = dict.fromkeys(node_ids, NONE_STORED)
-    for node_id, packed in fetched(_STORED, wanted):
-        stored[node_id] = _ordered(np.frombuffer(packed, dtype=_STORED_ROW))
+    stored: dict[int, StoredRows] = {node_id: defaultdict(list) for node_id in node_ids}
+    for node_id, cut_ms, gpu_id, job_id, row_id, packed in fetched(_STORED, wanted):
+        row = Stored(cut_ms, gpu_id, job_id, packed, row_id)
+        stored[node_id][floor_hour_ms(cut_ms)].append(row)
     return stored
 
 
-def as_bytes(rows: Rows) -> bytes:
-    """The rows one after the other, without ids."""
-    if rows.dtype == _ROW:
-        return rows.tobytes()
-    every = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
-    return every[:, : _ROW.itemsize].tobytes()
+def compared(rows: Iterable[Row | Stored]) -> list[tuple[int, int, int, bytes]]:
+    """What makes an hour's rows the same as others."""
+    return sorted(row.compared for row in rows)
 
 
 class Difference(NamedTuple):
     """What is to be done to an hour's rows: those that are new, and the ids of those that go."""
 
-    new: Rows
+    new: list[Row]
     gone: list[int]
 
 
-def difference(stored: Rows, judged: Rows) -> Difference:
+def difference(stored: Sequence[Stored], judged: Sequence[Row]) -> Difference:
     """What makes the judged rows, no two of which are alike, of the stored ones."""
-    was = _each(stored)
-    now = _each(judged)
-    kept = set(was) & set(now)
-    if len(set(was)) < len(was):
+    was = {row.compared for row in stored}
+    kept = was & {row.compared for row in judged}
+    if len(was) < len(stored):
         kept = set()  # one that is there twice goes, whichever it is
-    is_new = np.array([row not in kept for row in now], dtype=bool)
-    ids = zip(was, stored["id"].tolist(), strict=True)
-    return Difference(judged[is_new], [run_id for row, run_id in ids if row not in kept])
-
-
-def _each(rows: Rows) -> list[bytes]:
-    data = as_bytes(rows)
-    return [data[at : at + _ROW.itemsize] for at in range(0, len(data), _ROW.itemsize)]
-
-
-def by_hour(rows: Rows) -> dict[int, Rows]:
-    """Clock hour -> its rows; `rows` are in their order."""
-    hours, first = np.unique(_hours(rows), return_index=True)
-    return dict(zip(hours.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+    return Difference(
+        [row for row in judged if row.compared not in kept],
+        [row.id for row in stored if row.compared not in kept],
+    )
 
 
 def differing(
-    stored: Mapping[int, Hour], judged: Mapping[int, Hour], none: Hour, key: Callable[[Hour], Any]
-) -> dict[int, Hour]:
-    """The judged rows of every hour whose stored rows are not exactly these, by the key; `none` of
-    an hour is without rows.
-    """
+    stored: Mapping[int, Sequence[Any]],
+    judged: Mapping[int, list[Given]],
+    key: Callable[[Sequence[Any]], Any],
+) -> dict[int, list[Given]]:
+    """The judged rows of every hour whose stored rows are not exactly these, by the key."""
     return {
-        hour: rows
+        hour: judged.get(hour, [])
         for hour in sorted(stored.keys() | judged.keys())
-        if key(rows := judged.get(hour, none)) != key(stored.get(hour, none))
+        if key(judged.get(hour, [])) != key(stored.get(hour, []))
     }
 
 
-def copy(parts: Mapping[int, Mapping[int, Rows]]) -> None:
-    """Appends the nodes' rows to the table."""
-    counts = {node_id: sum(map(len, hours.values())) for node_id, hours in parts.items()}
-    node_ids = np.repeat(np.array([*counts], dtype=np.int64), [*counts.values()])
-    if not len(node_ids):
-        return
-    # as bytes: numpy would compare every column of every hour before it joins two
-    rows = np.frombuffer(
-        b"".join(some.tobytes() for hours in parts.values() for some in hours.values()), dtype=_ROW
+def count_parts(hours: Mapping[int, Iterable[Row]]) -> int:
+    """How many parts of runs there are in all rows."""
+    return sum(row.parts for rows in hours.values() for row in rows)
+
+
+def copy(hours: Mapping[int, Mapping[int, Iterable[Row]]]) -> None:
+    """Appends the nodes' rows, by clock hour, to the table."""
+    copied = [
+        _copied(node_id, row)
+        for node_id, of_node in hours.items()
+        for rows in of_node.values()
+        for row in rows
+    ]
+    if copied:
+        with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
+            sink.write(b"".join((_BEGIN, *copied, _END)))
+
+
+def _copied(node_id: int, row: Row) -> bytes:
+    """The row as COPY takes it, without its head and end."""
+    is_held = row.job_id != NOBODY
+    head = _HEAD.pack(
+        len(_NAMES), 8, node_id, 8, row.gpu_id, 8, row.cut_ms, 1, row.in_trouble,
+        _JOB.size if is_held else _NULL,
+    )  # fmt: skip
+    columns = [head, _JOB.pack(row.job_id) if is_held else b""]
+    at = 0
+    for array in _ARRAYS.values():
+        size = _ARRAY_HEAD.size + row.parts * array.part_bytes
+        columns += (_LENGTH.pack(size), row.packed[at : at + size])
+        at += size
+    return b"".join(columns)
+
+
+def _keys(parts: RunParts) -> tuple[Ints, ...]:
+    """What parts are in order of, the last first: no two of them are alike."""
+    return (
+        parts.end_ms, parts.condition, parts.start_ms, parts.job_id, parts.gpu_id, parts.cut_ms
+    )  # fmt: skip
+
+
+def _first_of_rows(parts: RunParts) -> Ints:
+    """Where each row begins."""
+    if not len(parts.cut_ms):
+        return np.zeros(0, dtype=np.int64)
+    is_first = np.ones(len(parts.cut_ms), dtype=bool)
+    is_first[1:] = False
+    for key in (parts.cut_ms, parts.gpu_id, parts.job_id):
+        is_first[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(is_first)
+
+
+def _any_in_trouble(parts: RunParts, first: Ints) -> list[bool]:
+    """Of the rows that begin there whether some part is in trouble."""
+    is_idle = (parts.condition == _QUIET) & (parts.state_ms[:, _IDLE] > 0)
+    in_trouble = np.isin(parts.condition, _TROUBLES) | is_idle
+    return [bool(any_) for any_ in np.logical_or.reduceat(in_trouble, first)] if len(first) else []
+
+
+def _values(parts: RunParts) -> tuple[NDArray[Any], ...]:
+    """The columns of _ARRAYS."""
+    return (
+        parts.condition,
+        parts.start_ms - parts.cut_ms,
+        parts.end_ms - parts.cut_ms,
+        parts.continues,
+        parts.state_ms,
+        parts.figures,
     )
-    payload = _BEGIN + b"".join(_by_kind(node_ids, rows)) + _END
-    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
-        sink.write(payload)
 
 
-def _by_kind(node_ids: Ints, rows: Rows) -> Iterator[bytes]:
-    """The rows as COPY takes them, those of one condition, held or not, together."""
-    kind = 2 * rows["condition"] + (rows["job_id"] != NOBODY)
-    for number in np.unique(kind).tolist():
-        condition, is_held = divmod(number, 2)
-        own = kind == number
-        yield _copied(node_ids[own], rows[own], CONDITIONS[condition - 1], is_held=bool(is_held))
+def _elements(values: NDArray[Any], array: _Array) -> tuple[_Array, bytes]:
+    """A column of all parts: its elements as array_send packs them, without a head."""
+    elements = np.empty(values.size, dtype=array.element)
+    elements["length"] = array.element["value"].itemsize
+    elements["value"] = values.ravel()
+    return array, elements.tobytes()
 
 
-def _copied(node_ids: Ints, rows: Rows, condition: str, *, is_held: bool) -> bytes:
-    """Rows of one condition, held or not, as COPY takes them, without its head and end."""
-    copied: Rows = np.zeros(len(rows), dtype=_copied_row(condition, is_held=is_held))
-    values: dict[str, Any] = {name: rows[name] for name in _ROW.names or ()}
-    values |= {"node_id": node_ids, "condition": condition}
-    copied["columns"] = len(_COPIED_NAMES)
-    for name in _COPIED_NAMES:
-        length = copied.dtype[name].itemsize
-        copied[f"length of {name}"] = length or _NULL
-        if length:
-            copied[name] = values[name]
-    return copied.tobytes()
+def _packed(columns: Iterable[tuple[_Array, bytes]], first: int, count: int) -> bytes:
+    """So many parts from a first one on, column by column."""
+    packed = []
+    for array, data in columns:
+        size = array.part_bytes
+        packed += (
+            _array_head(array.kind, count * array.width),
+            data[first * size : (first + count) * size],
+        )
+    return b"".join(packed)
 
 
-@cache
-def _copied_row(condition: str, *, is_held: bool) -> np.dtype[np.void]:
-    """A row as COPY takes it: each column after its length; nothing follows that of a NULL."""
-    kinds = dict(_COLUMNS) | {
-        "node_id": ">i8",
-        "job_id": ">i8" if is_held else "V0",
-        "condition": f"S{len(condition)}",
-    }
-    fields: list[tuple[str, Any]] = [("columns", ">i2")]
-    for name in _COPIED_NAMES:
-        fields += [(f"length of {name}", ">i4"), (name, kinds[name])]
-    return np.dtype(fields)
-
-
-def _fill(array: Any, values: Any, kind: str) -> None:
-    array["dimensions"] = array["lower_bound"] = 1
-    array["type"] = types[kind].oid
-    array["count"] = values.shape[1]
-    array["each"]["length"] = array.dtype["each"].base["value"].itemsize
-    array["each"]["value"] = values
-
-
-def _ordered(rows: Rows) -> Rows:
-    """By clock hour, GPU, start, holder, condition and end: as no two parts are alike."""
-    keys = ("end_ms", "condition", "job_id", "start_ms", "gpu_id")
-    return rows[np.lexsort([*(rows[name] for name in keys), _hours(rows)])]
-
-
-def _hours(rows: Rows) -> Ints:
-    start_ms: Ints = rows["start_ms"].astype(np.int64)
-    return start_ms // HOUR_MS * HOUR_MS
+@lru_cache(maxsize=4096)
+def _array_head(kind: str, count: int) -> bytes:
+    return _ARRAY_HEAD.pack(1, 0, types[kind].oid, count, 1)

@@ -118,11 +118,13 @@ def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]
 
     A GPU of a node that fell silent is its job's: what it does is not known.
     """
-    runs = Run.objects.filter(job_id__in=list(job_ids), end_ms__gt=since_ms).order_by()
+    recent = Q(cut_ms__gt=since_ms - HOUR_MS, end_ms__gt=since_ms)
+    runs = Run.objects.filter(recent, job_id__in=list(job_ids)).order_by()
     ends = list(runs.values_list("job_id", "gpu_id").annotate(Max("end_ms")))
-    seen = Run.objects.filter(
-        gpu_id__in={gpu_id for _, gpu_id, _ in ends}, end_ms__gt=since_ms
-    ).exclude(condition__in=("unobserved", "unavailable"))
+    gpu_ids = {gpu_id for _, gpu_id, _ in ends}
+    seen = Run.objects.filter(recent, gpu_id__in=gpu_ids).exclude(
+        condition__in=("unobserved", "unavailable")
+    )
     newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id")
     began = dict(newest.values_list("gpu_id", "start_ms"))
     held: dict[int, set[int]] = defaultdict(set)
@@ -173,7 +175,7 @@ def runs(
     rows = Run.objects.filter(gpu_id__in=list(gpu_ids))
     if conditions:
         rows = rows.filter(condition__in=conditions)
-    parts = {part.pk: part for part in rows.filter(start_ms__lt=end_ms, end_ms__gt=start_ms)}
+    parts = {part.pk: part for part in rows.filter(Run.overlapping(start_ms, end_ms))}
     _extend(parts, rows, start_ms, end_ms)
     return [
         run for run in _joined(parts.values()) if run.start_ms < end_ms and run.end_ms > start_ms
@@ -211,13 +213,17 @@ def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
     # something else of its holder or of nobody ends a run
     holder = Q(job=OuterRef("job")) | Q(job=None)
     followers = Run.objects.filter(
-        holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")
+        holder,
+        gpu=OuterRef("gpu"),
+        cut_ms__gte=OuterRef("cut_ms"),
+        start_ms__gte=OuterRef("end_ms"),
     ).exclude(condition="unobserved")
     parts = Run.objects.filter(
         ~Exists(followers),
         node_id__in=live,
         condition="quiet",
         job__isnull=False,
+        cut_ms__gt=now_ms - 2 * LIVE_SLACK_MS - HOUR_MS,
         end_ms__gt=now_ms - 2 * LIVE_SLACK_MS,
     )
     every = list(parts.order_by("start_ms"))
@@ -262,7 +268,13 @@ def _extend(parts: dict[int, Run], rows: QuerySet[Run], start_ms: int, end_ms: i
 def _begun(rows: QuerySet[Run], low_ms: int, lanes: Collection[Lane]) -> dict[int, Run]:
     """By id the parts of these lanes that begin on the day from then on."""
     gpu_ids = {gpu_id for gpu_id, *_ in lanes}
-    day = rows.filter(start_ms__gte=low_ms, start_ms__lt=low_ms + DAY_MS, gpu_id__in=gpu_ids)
+    day = rows.filter(
+        cut_ms__gt=low_ms - HOUR_MS,
+        cut_ms__lt=low_ms + DAY_MS,
+        start_ms__gte=low_ms,
+        start_ms__lt=low_ms + DAY_MS,
+        gpu_id__in=gpu_ids,
+    )
     return {part.pk: part for part in day if _lane(part) in lanes}
 
 

@@ -12,6 +12,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.operations.models import Heartbeat
+from tests import stored_runs
 
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 MINUTE_MS = 60_000
@@ -96,7 +97,7 @@ def ran(
         node.save(update_fields=["last_ms"])
     lasted = int((end - start) * MINUTE_MS * weight)
     figures = {"memory_used_bytes_ms": lasted, "memory_used_bytes_sum": 40e9 * lasted}
-    return Run.objects.create(
+    run = Run(
         node=node,
         gpu=gpu,
         job=job,
@@ -108,12 +109,14 @@ def ran(
             | fields
         ),
     )
+    stored_runs.store(run)
+    return run
 
 
 def longer(run: Run, end: float) -> None:
     """The same run, seen up to minute `end`."""
     lasted = int(ms(end) - run.start_ms)
     run.end_ms, run.state_ms = ms(end), dict.fromkeys(run.state_ms, lasted)
-    run.save(update_fields=["end_ms", "state_ms"])
+    stored_runs.replace(run)
     run.node.last_ms = max(run.node.last_ms, ms(end))
     run.node.save(update_fields=["last_ms"])

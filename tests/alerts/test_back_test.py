@@ -16,6 +16,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import Interval
+from tests import stored_runs
 from tests.alerts.factories import a_rule, at, longer, ms, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
@@ -88,7 +89,7 @@ def test_what_was_evaluated_each_five_minutes_is_what_the_back_test_says(seed):
                     continue
             if run.condition == "unobserved":
                 run.end_ms = ms(minute)
-                run.save(update_fields=["end_ms"])
+                stored_runs.replace(run)
             else:
                 longer(run, minute)
         evaluate(at(minute))

@@ -14,6 +14,7 @@ from fleetwatch.alerts.services import set_rule, terms_of
 from fleetwatch.costs.models import Rate
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import to_ms
+from tests import stored_runs
 from tests.alerts.factories import a_rule
 from tests.api.conftest import NOW
 from tests.costs.factories import a_gpu, a_job, a_rate
@@ -55,11 +56,12 @@ def idle(minutes: int, *, user: str = "ann", node: str = "n1", ago: timedelta) -
     gpu.node.last_ms = start_ms + minutes * 60_000
     gpu.node.save(update_fields=["last_ms"])
     lasted = minutes * 60_000
-    Run.objects.create(
+    run = Run(
         node=gpu.node, gpu=gpu, job=a_job(key=f"slurm/della/{user}", user=user), condition="quiet",
         start_ms=start_ms, end_ms=start_ms + lasted, state_ms={"idle": lasted},
         figures={"memory_used_bytes_ms": lasted, "memory_used_bytes_sum": 40e9 * lasted},
     )  # fmt: skip
+    stored_runs.store(run)
 
 
 def owners_of(rows: list[dict]) -> list[str]:

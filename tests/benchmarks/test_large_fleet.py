@@ -105,7 +105,7 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
 def _indexes() -> set[str]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT indexdef FROM pg_indexes WHERE tablename IN ('ledger_entry', 'ledger_run')"
+            "SELECT indexdef FROM pg_indexes WHERE tablename IN ('ledger_entry', 'ledger_hourruns')"
         )
         return {row[0] for row in cursor.fetchall()}
 

@@ -17,6 +17,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry, Policy, Run
 from fleetwatch.lib.intervals import to_ms
+from tests import stored_runs
 
 HOUR = datetime(2026, 11, 2, 9, tzinfo=UTC)
 HOUR_MS = 3_600_000
@@ -159,7 +160,7 @@ def a_run(
     job: Job | None = None,
     **fields: object,
 ) -> Run:
-    return Run.objects.create(
+    run = Run(
         node=gpu.node,
         gpu=gpu,
         job=job,
@@ -168,6 +169,8 @@ def a_run(
         end_ms=end_ms,
         **fields,
     )
+    stored_runs.store(run)
+    return run
 
 
 def set_rate(

@@ -20,6 +20,7 @@ from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import DayMatrix, HealthEvent
+from tests import stored_runs
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 
@@ -82,7 +83,7 @@ def make(*, nodes: int = 8, gpus: int = 8, hours: int = 72, now: datetime = fact
         seen_ms=to_ms(now),
     )
     Entry.objects.bulk_create(entries, batch_size=2000)
-    Run.objects.bulk_create(runs, batch_size=2000)
+    stored_runs.store(*runs)
 
 
 def _history(gpu, seed, *, hours, now, entries, runs) -> None:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from django.db.models import F
 
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts import matchers
@@ -11,9 +12,10 @@ from fleetwatch.alerts.conditions import condition as condition_named
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.weekly_hours import Hours
-from fleetwatch.ledger.models import Run
+from fleetwatch.ledger.models import HourRuns
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.test_incident_pages import incident
@@ -40,11 +42,9 @@ def _idle_jobs(db):
         idle_ms = int(hours * HOUR_MS)
         idle = {"idle": idle_ms}
         active = {"useful": HOUR_MS}
-        Run.objects.bulk_create(
-            [
-                factories.run(gpu, hours_ago=5, hours=hours, states=idle, held_by=job),
-                factories.run(gpu, hours_ago=5 - hours, hours=1, states=active, held_by=job),
-            ]
+        stored_runs.store(
+            factories.run(gpu, hours_ago=5, hours=hours, states=idle, held_by=job),
+            factories.run(gpu, hours_ago=5 - hours, hours=1, states=active, held_by=job),
         )
 
 
@@ -132,9 +132,7 @@ class TestBackTest:
             assert cost in shown
 
     def test_looks_no_further_back_than_asked(self, admin, job_rule):
-        Run.objects.update(
-            start_ms=to_ms(NOW - timedelta(days=8)), end_ms=to_ms(NOW) - 7 * 86_400_000
-        )
+        HourRuns.objects.update(cut_ms=F("cut_ms") - 7 * 86_400_000)
 
         shown = text(admin.get(f"{watch(job_rule)}?days=1"))
 

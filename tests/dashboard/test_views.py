@@ -17,6 +17,7 @@ from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import DayMatrix, SealMark, TouchedHour
+from tests import stored_runs
 from tests.dashboard import factories, fleet
 from tests.dashboard.cells import cells_of
 from tests.markup import tight
@@ -46,12 +47,10 @@ def small(admin):
             factories.entry(gpu, hours_ago=1, state="free"),
         ]
     )
-    Run.objects.bulk_create(
-        [
-            factories.run(gpu, hours_ago=4, hours=2, states={"useful": 2 * HOUR_MS}, held_by=job),
-            factories.run(gpu, hours_ago=2, hours=1, states={"idle": HOUR_MS}, held_by=job),
-            factories.run(gpu, hours_ago=1, hours=1, states={"free": HOUR_MS}),
-        ]
+    stored_runs.store(
+        factories.run(gpu, hours_ago=4, hours=2, states={"useful": 2 * HOUR_MS}, held_by=job),
+        factories.run(gpu, hours_ago=2, hours=1, states={"idle": HOUR_MS}, held_by=job),
+        factories.run(gpu, hours_ago=1, hours=1, states={"free": HOUR_MS}),
     )
     return admin
 
@@ -150,7 +149,7 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
         )
         for ago in (3, 2, 1)
     ]
-    Run.objects.bulk_create(parts)
+    stored_runs.store(*parts)
 
     page = text_of(admin.get("/"))
 
@@ -399,8 +398,8 @@ def test_hostile_names_are_text_everywhere(admin):
     )
     factories.hold(gpu, job, hours_ago=2, hours=2)
     Entry.objects.bulk_create([factories.entry(gpu, hours_ago=1, state="idle", held_by=job)])
-    Run.objects.bulk_create(
-        [factories.run(gpu, hours_ago=2, hours=2, states={"idle": 2 * HOUR_MS}, held_by=job)]
+    stored_runs.store(
+        factories.run(gpu, hours_ago=2, hours=2, states={"idle": 2 * HOUR_MS}, held_by=job),
     )
 
     for address in (

@@ -10,7 +10,8 @@ from django.db.models import F, Sum
 from fleetwatch.accounts.models import Team
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.models import Adjustment, Entry, Run
+from fleetwatch.ledger.models import Adjustment, Entry, HourRuns
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.services import touch_hours
 from tests.ledger.balance import unbalanced
 from tests.ledger.fleet import BUSY, HALF, NOW, QUIET, T0, Sender, a_job, held, hour, post
@@ -142,19 +143,19 @@ def test_an_adjustment_of_an_open_month_is_found_and_one_that_corrects_nothing(p
 
 
 def test_a_run_that_ends_before_it_begins_is_found(posted):
-    Run.objects.filter(condition="active").update(start_ms=F("end_ms"), end_ms=F("start_ms"))
+    HourRuns.objects.update(begins=F("ends"), ends=F("begins"))
 
     assert "runs lie in their hour" in rules()
 
 
 def test_a_run_of_an_unknown_condition_is_found(posted):
-    Run.objects.filter(condition="active").update(condition="resting")
+    HourRuns.objects.update(conditions=[99])
 
     assert "runs lie in their hour" in rules()
 
 
 def test_a_run_that_leaves_its_hour_is_found(posted):
-    Run.objects.filter(condition="active").update(end_ms=F("end_ms") + 3_600_000)
+    HourRuns.objects.update(cut_ms=F("cut_ms") + 1, ends=[HOUR_MS])
 
     assert "runs lie in their hour" in rules()
 

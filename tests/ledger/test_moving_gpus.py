@@ -11,7 +11,7 @@ from django.db.models import F
 from fleetwatch.ingest.services import believe_silent_moves
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.ledger.check import spent_twice
-from fleetwatch.ledger.models import Entry, HourCells, NodeDay, Posted, Run, StateDay
+from fleetwatch.ledger.models import Entry, HourCells, HourRuns, NodeDay, Posted, StateDay
 from fleetwatch.telemetry import seal
 from fleetwatch.telemetry.models import Batch, Chunk, ReceivedSequence, SealMark, TouchedHour
 from tests.ledger.balance import unbalanced
@@ -63,7 +63,7 @@ def seal_all():
 def forget_all():
     for model in (
         Entry,
-        Run,
+        HourRuns,
         Posted,
         HourCells,
         NodeDay,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import judgement_inputs, services
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Entry, HourRuns
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry.models import Batch, TouchedHour
@@ -57,7 +57,7 @@ def test_what_was_touched_is_posted_once():
 def test_posting_again_what_did_not_change_writes_nothing():
     post(Sender().batch(T0, *[HALF] * 60, **JOB))
     rows = list(Entry.objects.values_list("pk", flat=True)) + list(
-        Run.objects.values_list("pk", flat=True)
+        HourRuns.objects.values_list("pk", flat=True)
     )
     services.repost(T0, T0 + HOUR_MS)
 
@@ -65,7 +65,7 @@ def test_posting_again_what_did_not_change_writes_nothing():
 
     assert did["changed"] == 0
     assert rows == list(Entry.objects.values_list("pk", flat=True)) + list(
-        Run.objects.values_list("pk", flat=True)
+        HourRuns.objects.values_list("pk", flat=True)
     )
 
 
@@ -375,7 +375,7 @@ numbers = iter(range(1_000_000))
 def test_posting_as_data_arrives_ends_as_posting_everything_at_once(history, random):
     # at the start, not the end: Hypothesis breaks off an example where its random numbers run out
     Entry.objects.all().delete()
-    Run.objects.all().delete()
+    HourRuns.objects.all().delete()
     Node.objects.update(last_ms=None)
     number = next(numbers)
     at_once, as_it_comes = Sender(f"once-{number}"), Sender(f"live-{number}")

@@ -6,6 +6,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Adjustment, Entry, Policy, Run
 from fleetwatch.lib.intervals import to_ms
+from tests import stored_runs
 
 NOW = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 HORIZON = datetime(2025, 10, 16, 12, tzinfo=UTC)  # 400 days before 12:00
@@ -25,13 +26,8 @@ def post(gpu: GPU, start: datetime) -> None:
     Entry.objects.create(
         node=gpu.node, gpu=gpu, start=start, state="free", policy=policy, gpu_ms=3_600_000
     )
-    Run.objects.create(
-        node=gpu.node,
-        gpu=gpu,
-        condition="free",
-        start_ms=to_ms(start),
-        end_ms=to_ms(start + timedelta(hours=1)),
-    )
+    hour = {"start_ms": to_ms(start), "end_ms": to_ms(start + timedelta(hours=1))}
+    stored_runs.store(Run(node=gpu.node, gpu=gpu, condition="free", **hour))
 
 
 def test_hours_just_older_than_the_retention_go_and_the_rest_stays(gpu):

@@ -10,7 +10,7 @@ import pytest
 from fleetwatch.ledger import run_rows
 from fleetwatch.ledger.judgement.cell_states import joined
 from fleetwatch.ledger.judgement.observations import NO_ENTRIES, NOBODY, Judgement, RunParts
-from fleetwatch.ledger.models import Run
+from fleetwatch.ledger.models import HourRuns, Run
 from fleetwatch.ledger.policy import CONDITIONS, FIGURES, STATES
 from fleetwatch.lib.intervals import HOUR_MS
 
@@ -33,6 +33,7 @@ def judgement() -> Judgement:
     parts = RunParts(
         gpu_id=np.array([7, 7, 7]),
         job_id=np.array([NOBODY, 9, 9]),
+        cut_ms=np.array([HOUR, HOUR, HOUR + HOUR_MS]),
         condition=np.array([CONDITIONS.index(name) for name in ("free", "active", "spinning")]),
         start_ms=np.array([HOUR, HOUR + 2_000, HOUR + HOUR_MS]),
         end_ms=np.array([HOUR + 2_000, HOUR + 4_000, HOUR + HOUR_MS + 1_000]),
@@ -43,16 +44,14 @@ def judgement() -> Judgement:
     return Judgement(NO_ENTRIES, parts, joined([]))
 
 
-def of(judged: Judgement) -> dict[int, run_rows.Rows]:
-    return run_rows.by_hour(run_rows.judged_rows(judged, within=SPAN))
+def of(judged: Judgement) -> run_rows.Rows:
+    return run_rows.judged_rows(judged, within=SPAN)
 
 
-def differing(stored: dict[int, run_rows.Rows], judged: dict[int, run_rows.Rows]):
-    return run_rows.differing(stored, judged, run_rows.NO_ROWS, run_rows.as_bytes)
-
-
-def stored() -> dict[int, run_rows.Rows]:
-    return run_rows.by_hour(run_rows.stored_rows([NODE], *SPAN)[NODE])
+def differing(judged: run_rows.Rows) -> run_rows.Rows:
+    """The judged rows of the hours that are not stored so."""
+    stored = run_rows.stored_rows([NODE], *SPAN)[NODE]
+    return run_rows.differing(stored, judged, run_rows.compared)
 
 
 @pytest.mark.django_db
@@ -102,12 +101,12 @@ def test_what_was_stored_differs_in_nothing_whatever_order_it_was_stored_in():
     judged = of(judgement())
     run_rows.copy({NODE: {hour: rows[::-1] for hour, rows in reversed(judged.items())}})
 
-    assert differing(stored(), judged) == {}
+    assert differing(judged) == {}
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "column", ["gpu_id", "job_id", "condition", "end_ms", "continues", "state_ms"]
+    "column", ["gpu_id", "job_id", "condition", "end_ms", "continues", "state_ms", "figures"]
 )
 def test_an_hour_in_which_one_number_differs_is_written_anew(column):
     run_rows.copy({NODE: of(judgement())})
@@ -117,14 +116,14 @@ def test_an_hour_in_which_one_number_differs_is_written_anew(column):
 
     judged = replace(judged, parts=replace(judged.parts, **{column: changed}))
 
-    assert list(differing(stored(), of(judged))) == [HOUR + HOUR_MS]
+    assert list(differing(of(judged))) == [HOUR + HOUR_MS]
 
 
 @pytest.mark.django_db
 def test_an_hour_that_nobody_judges_any_more_is_emptied():
     run_rows.copy({NODE: of(judgement())})
 
-    assert {hour: len(rows) for hour, rows in differing(stored(), {}).items()} == {
+    assert {hour: len(rows) for hour, rows in differing({}).items()} == {
         HOUR: 0,
         HOUR + HOUR_MS: 0,
     }
@@ -134,6 +133,6 @@ def test_an_hour_that_nobody_judges_any_more_is_emptied():
 def test_a_stored_word_that_nobody_knows_differs():
     judged = of(judgement())
     run_rows.copy({NODE: judged})
-    Run.objects.filter(condition="free").update(condition="busy")
+    HourRuns.objects.filter(job=None).update(conditions=[99])
 
-    assert list(differing(stored(), judged)) == [HOUR]
+    assert list(differing(judged)) == [HOUR]

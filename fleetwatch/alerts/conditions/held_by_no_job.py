@@ -101,12 +101,9 @@ class _Held:
 def _runs(ids: Collection[int], episodes: Sequence[Episode]) -> dict[int, list[Part]]:
     """By GPU when it was held, and for how long of that."""
     runs: dict[int, list[Part]] = defaultdict(list)
-    rows = Run.objects.filter(
-        gpu_id__in=ids,
-        condition=STATE,
-        end_ms__gt=min((each.since_ms for each in episodes), default=0),
-        start_ms__lt=max((each.until_ms for each in episodes), default=0),
-    )
+    since_ms = min((each.since_ms for each in episodes), default=0)
+    until_ms = max((each.until_ms for each in episodes), default=0)
+    rows = Run.objects.filter(Run.overlapping(since_ms, until_ms), gpu_id__in=ids, condition=STATE)
     columns = rows.order_by("start_ms").values_list("gpu_id", "start_ms", "end_ms", "state_ms")
     for gpu_id, start_ms, end_ms, state_ms in columns:
         runs[gpu_id].append((start_ms, end_ms, state_ms.get(STATE, 0)))

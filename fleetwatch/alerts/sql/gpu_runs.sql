@@ -20,11 +20,13 @@ trouble AS MATERIALIZED (
         lead(part.start_ms, 1, %(end_ms)s) OVER (PARTITION BY gpu.uuid ORDER BY part.start_ms) AS next_ms
     FROM ledger_run AS part
     JOIN inventory_gpu AS gpu ON gpu.id = part.gpu_id
-    WHERE part.condition = %(wanted)s
+    -- by the index hour_runs_in_trouble
+    WHERE part.hour_in_trouble
+      AND part.cut_ms > %(start_ms)s - 3600000
+      AND part.cut_ms < %(end_ms)s
+      AND part.condition = %(wanted)s
       AND part.end_ms > %(start_ms)s
       AND part.start_ms < %(end_ms)s
-      -- as run_in_trouble has it, word by word
-      AND (part.condition IN ('spinning', 'orphaned') OR (part.condition = 'quiet' AND part.state_ms[4] > 0))
       AND part.gpu_id NOT IN (SELECT subject.id FROM subject)
 ),
 candidate AS MATERIALIZED (
@@ -44,28 +46,25 @@ FROM (
         SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
         FROM ledger_run AS part
         WHERE part.gpu_id = candidate.gpu_id
+          AND part.cut_ms > trouble.end_ms - 3600000
+          AND part.cut_ms < trouble.next_ms
           AND part.start_ms >= trouble.end_ms
           AND part.start_ms < trouble.next_ms
           AND part.condition <> %(wanted)s
           AND part.condition <> ALL(%(unseen)s)
-        ORDER BY part.start_ms
+        -- cut by cut, by the index hour_runs_by_gpu
+        ORDER BY part.cut_ms, part.start_ms
         LIMIT %(following)s
     ) AS seen
     UNION ALL
     SELECT told.gpu_id, told.condition, told.start_ms, told.end_ms
     FROM subject
     CROSS JOIN LATERAL (
-        -- the one that goes on as the period begins
-        SELECT coalesce(max(part.start_ms), 0) AS since_ms
-        FROM ledger_run AS part
-        WHERE part.gpu_id = subject.id
-          AND part.start_ms <= %(start_ms)s
-    ) AS first
-    CROSS JOIN LATERAL (
         SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
         FROM ledger_run AS part
         WHERE part.gpu_id = subject.id
-          AND part.start_ms >= first.since_ms
+          AND part.cut_ms > %(start_ms)s - 3600000
+          AND part.cut_ms < %(end_ms)s
           AND part.end_ms > %(start_ms)s
           AND part.start_ms < %(end_ms)s
         -- a fence: GPU by GPU through its runs, never the whole table

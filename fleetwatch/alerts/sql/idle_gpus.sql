@@ -15,6 +15,9 @@ FROM unnest(%(job_ids)s::bigint[], %(since_ms)s::bigint[], %(until_ms)s::bigint[
     WITH ORDINALITY AS asked (job_id, since_ms, until_ms, place)
 JOIN ledger_run AS run
     ON run.job_id = asked.job_id
+    -- no cut is longer than an hour: by the index hour_runs_by_job
+    AND run.cut_ms > asked.since_ms - 3600000
+    AND run.cut_ms < asked.until_ms
     AND run.end_ms > asked.since_ms
     AND run.start_ms < asked.until_ms
     AND run.condition = 'quiet'

@@ -7,12 +7,15 @@
 WITH candidate AS MATERIALIZED (
     SELECT part.job_id
     FROM ledger_run AS part
-    WHERE part.condition = ANY(%(wanted)s)
+    -- by the index hour_runs_in_trouble
+    WHERE part.hour_in_trouble
+      AND part.cut_ms > %(start_ms)s - 3600000
+      AND part.cut_ms < %(end_ms)s
+      AND part.condition = ANY(%(wanted)s)
+      AND (part.condition <> 'quiet' OR part.state_ms[%(idle)s] > 0)
       AND part.end_ms > %(start_ms)s
       AND part.start_ms < %(end_ms)s
       AND part.job_id IS NOT NULL
-      -- as run_in_trouble has it, word by word; 4 is idle's place
-      AND (part.condition IN ('spinning', 'orphaned') OR (part.condition = 'quiet' AND part.state_ms[4] > 0))
     UNION
     SELECT unnest(%(job_ids)s::bigint[])
 )
@@ -34,8 +37,10 @@ CROSS JOIN LATERAL (
         part.state_ms
     FROM ledger_run AS part
     WHERE part.job_id = candidate.job_id
+      AND part.cut_ms > %(start_ms)s - 3600000
+      AND part.cut_ms < %(end_ms)s
       AND part.end_ms > %(start_ms)s
       AND part.start_ms < %(end_ms)s
-    -- a fence: job by job through run_by_job_end, never the whole table
+    -- a fence: job by job through hour_runs_by_job, never the whole table
     OFFSET 0
 ) AS run

@@ -13,8 +13,12 @@ CROSS JOIN LATERAL (
         run.condition
     FROM ledger_run AS run
     WHERE run.gpu_id = asked.gpu_id
+      AND run.cut_ms > asked.from_ms - 3600000
       AND run.start_ms >= asked.from_ms
       AND run.condition <> 'unobserved'
-    ORDER BY run.start_ms
+    -- cut by cut, by the index hour_runs_by_gpu, no further than to the first
+    ORDER BY
+        run.cut_ms,
+        run.start_ms
     LIMIT 1
 ) AS next_run

@@ -13,9 +13,10 @@ CROSS JOIN LATERAL (
         run.end_ms
     FROM ledger_run AS run
     WHERE run.node_id = node.id
+      AND run.cut_ms > %(since_ms)s - 3600000
       AND run.end_ms > %(since_ms)s
       AND run.job_id = ANY(%(job_ids)s)
-    -- a fence: node by node through run_by_node_end, never the whole table
+    -- a fence: node by node through hour_runs_by_node, never the whole table
     OFFSET 0
 ) AS held
 WHERE node.last_ms > %(since_ms)s

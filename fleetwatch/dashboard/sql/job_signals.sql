@@ -9,6 +9,9 @@ SELECT
     count(DISTINCT gpu_id) AS gpus
 FROM ledger_run
 WHERE job_id = ANY(%(job_ids)s::bigint[])
+  -- no cut is longer than an hour: by the index hour_runs_by_job
+  AND cut_ms > %(start_ms)s::bigint - 3600000
+  AND cut_ms < %(end_ms)s::bigint
   AND end_ms > %(start_ms)s::bigint
   AND start_ms < %(end_ms)s::bigint
 GROUP BY job_id

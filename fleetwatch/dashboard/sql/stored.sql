@@ -15,5 +15,5 @@ SELECT 'curves', pg_total_relation_size('telemetry_daymatrix'), (SELECT min(day)
 UNION ALL
 SELECT
     'ledger',
-    pg_total_relation_size('ledger_entry') + pg_total_relation_size('ledger_run'),
+    pg_total_relation_size('ledger_entry') + pg_total_relation_size('ledger_hourruns'),
     (SELECT min(start) FROM ledger_entry);

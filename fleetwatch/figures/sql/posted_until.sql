@@ -7,10 +7,10 @@ SELECT
     round(avg(newest.ms))::bigint
 FROM inventory_node AS node
 CROSS JOIN LATERAL (
-    -- node by node: the index run_by_node_end answers each
+    -- its last cut alone: the index hour_runs_by_node says which
     SELECT LEAST(max(run.end_ms), %(now_ms)s) AS ms
     FROM ledger_run AS run
     WHERE run.node_id = node.id
-      AND run.end_ms > %(since_ms)s
-    HAVING max(run.end_ms) IS NOT NULL
+      AND run.cut_ms = (SELECT max(hour.cut_ms) FROM ledger_hourruns AS hour WHERE hour.node_id = node.id)
+    HAVING max(run.end_ms) > %(since_ms)s
 ) AS newest

@@ -21,7 +21,7 @@ WITH capacity AS (
       AND GREATEST(node.last_ms, node.silent_ms) > %(since_ms)s
 ),
 recent_run AS (
-    -- node by node: the index run_by_node_end answers each
+    -- node by node: the index hour_runs_by_node answers each
     SELECT
         run.gpu_id,
         run.job_id,
@@ -34,6 +34,7 @@ recent_run AS (
         SELECT gpu_id, job_id, condition, state_ms, start_ms, end_ms
         FROM ledger_run
         WHERE ledger_run.node_id = node.id
+          AND ledger_run.cut_ms > %(since_ms)s - 3600000
           AND ledger_run.end_ms > %(since_ms)s
     ) AS run
 ),

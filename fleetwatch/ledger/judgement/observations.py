@@ -236,12 +236,14 @@ class RunParts:
     """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order
     of time.
 
-    `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it
-    goes on from the part before it of the same GPU, holder and condition.
+    `job_id` is NOBODY where no job holds it; `cut_ms` the start of the cut; `condition` a position
+    in CONDITIONS. `continues`: it goes on from the part before it of the same GPU, holder and
+    condition.
     """
 
     gpu_id: Ints
     job_id: Ints
+    cut_ms: Ints
     condition: Ints
     start_ms: Ints
     end_ms: Ints
@@ -255,6 +257,7 @@ class RunParts:
 
 
 NO_PARTS = RunParts(
+    _NONE,
     _NONE,
     _NONE,
     _NONE,

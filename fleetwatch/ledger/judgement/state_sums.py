@@ -175,6 +175,7 @@ def _parts(judged: Judged, sums: Sums, is_part: Mask) -> RunParts:
     state_ms = _table(group, state, sums.gpu_ms, (len(first), len(STATES)))
     return RunParts(
         **_holder(judged, first),
+        cut_ms=_cuts(judged, first),
         condition=judged.condition[first].astype(np.int64),
         start_ms=segments.start_ms[judged.segment[first]],
         end_ms=segments.end_ms[judged.segment[last]],

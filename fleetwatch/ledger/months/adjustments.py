@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from fleetwatch.ledger import hour_rows
+from fleetwatch.ledger import hour_rows, run_rows
 from fleetwatch.ledger.hour_rows import Row
 from fleetwatch.ledger.judgement.observations import Judgement
 from fleetwatch.ledger.models import Adjustment, Entry
@@ -57,11 +57,11 @@ def book(node_id: int, piece: Piece, judged: Judgement, *, booked_at: datetime) 
     Twice is once: what was booked counts as written.
     """
     bounds = (piece.start_ms, piece.end_ms)
-    parts = hour_rows.replace_runs({node_id: judged}, *bounds)[node_id]
+    runs = hour_rows.replace_runs({node_id: judged}, *bounds)[node_id]
     rows = differences(node_id, piece, judged)
     write(node_id, rows, booked_at=booked_at)
-    hours = {floor_hour_ms(to_ms(row[_START])) for row in rows} | parts.keys()
-    return {"changed": len(hours), "runs": hour_rows.count(parts), "adjustments": len(rows)}
+    hours = {floor_hour_ms(to_ms(row[_START])) for row in rows} | runs.keys()
+    return {"changed": len(hours), "runs": run_rows.count_parts(runs), "adjustments": len(rows)}
 
 
 def write(node_id: int, rows: Sequence[Row], *, booked_at: datetime) -> None:

@@ -10,11 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from django.db.models import Q
+
 from fleetwatch.ledger import hour_rows, judgement_inputs, run_rows
 from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.judgement.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.judgement_inputs import NodeFacts
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Entry, HourRuns, Run
 from fleetwatch.ledger.months import adjustments
 from fleetwatch.ledger.months.adjustments import Books
 from fleetwatch.ledger.months.policy_plan import NEVER_MS
@@ -98,13 +100,13 @@ def _append(books: Books, span: Span, judged: Judgement) -> dict[str, int]:
     open_ms = max(span[0], min(span[1], books.closed_ms))
     booked = hour_rows.entry_rows(judged, books.policy_id, within=(span[0], open_ms))
     entries = hour_rows.entry_lines(judged, books.policy_id, within=(open_ms, span[1]))
-    parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
+    runs = run_rows.judged_rows(judged, within=span)
     hour_rows.copy_entries({books.node_id: entries})
-    run_rows.copy({books.node_id: parts})
+    run_rows.copy({books.node_id: runs})
     adjustments.write(books.node_id, booked, booked_at=books.booked_at)
     return {
-        "changed": len(parts),
-        "runs": hour_rows.count(parts),
+        "changed": len(runs),
+        "runs": run_rows.count_parts(runs),
         "entries": hour_rows.count(entries),
         "adjustments": len(booked),
     }
@@ -117,7 +119,7 @@ def _take_away(books: Books, gpu_ids: Collection[int], span: Span) -> Counter[st
     Capacity ends with the GPU's last window there: after it everything is unobserved or
     unavailable, so a part that reaches into the span gives what it has of that.
     """
-    less, gone = _take_from_runs(gpu_ids, span)
+    less, gone = _take_from_runs(books.node_id, gpu_ids, span)
     hours = {hour for (*_, hour), gpu_ms in less.items() if gpu_ms}
     did = _take_from_entries(books, gpu_ids, span, less)
     is_open = [hour for hour in hours if hour + HOUR_MS > books.closed_ms]
@@ -125,33 +127,39 @@ def _take_away(books: Books, gpu_ids: Collection[int], span: Span) -> Counter[st
     return did | Counter(runs=gone, changed=len(hours))
 
 
-def _take_from_runs(gpu_ids: Collection[int], span: Span) -> tuple[Counter[Held], int]:
+def _take_from_runs(
+    node_id: int, gpu_ids: Collection[int], span: Span
+) -> tuple[Counter[Held], int]:
     """How many milliseconds were taken of whom, and how many parts are gone."""
     less: Counter[Held] = Counter()
-    gone = []
-    for part in Run.objects.filter(gpu_id__in=gpu_ids, end_ms__gt=span[0], start_ms__lt=span[1]):
+    # whole cuts: their rows are written anew
+    cuts = Q(gpu_id__in=gpu_ids, cut_ms__gt=span[0] - HOUR_MS, cut_ms__lt=span[1])
+    parts = list(Run.objects.filter(cuts))
+    kept = []
+    for part in parts:
         left = _left_beside(part, span)
         for state, gpu_ms in part.state_ms.items():
             held = (part.gpu_id, part.job_id, state, floor_hour_ms(part.start_ms))
             less[held] += gpu_ms - left.get(state, 0)
         if left:
-            _shorten(part, span, left)
-        else:
-            gone.append(part.pk)
-    Run.objects.filter(pk__in=gone).delete()
-    return less, len(gone)
+            kept.append(_shortened(part, span, left))
+    HourRuns.objects.filter(cuts).delete()
+    run_rows.copy({node_id: run_rows.rows(run_rows.as_parts(kept))})
+    return less, len(parts) - len(kept)
 
 
-def _shorten(part: Run, span: Span, left: dict[str, int]) -> None:
+def _shortened(part: Run, span: Span, left: dict[str, int]) -> Run:
     # one that goes on behind the span keeps its ends: a part has no hole
-    if part.start_ms < span[0] and part.end_ms <= span[1]:
+    if part.start_ms < span[0] < part.end_ms <= span[1]:
         part.end_ms = span[0]
     part.state_ms = left
-    part.save(update_fields=["end_ms", "state_ms"])
+    return part
 
 
 def _left_beside(part: Run, span: Span) -> dict[str, int]:
     """What the part holds outside the span."""
+    if part.end_ms <= span[0] or span[1] <= part.start_ms:
+        return dict(part.state_ms)
     if span[0] <= part.start_ms and part.end_ms <= span[1]:
         return {}
     inside_ms = min(part.end_ms, span[1]) - max(part.start_ms, span[0])

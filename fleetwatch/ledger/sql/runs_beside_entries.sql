@@ -18,16 +18,13 @@ of_hour AS (
         run.gpu_id,
         run.job_id,
         part.state,
-        to_timestamp((run.start_ms - run.start_ms %% %(hour_ms)s) / 1000),
+        to_timestamp((run.cut_ms - run.cut_ms %% %(hour_ms)s) / 1000),
         -part.gpu_ms
     FROM ledger_run AS run
     CROSS JOIN unnest(%(states)s::text[], run.state_ms) AS part (state, gpu_ms)
-    -- the bounds on the end let the index be used; a part that lies beyond them leaves its entries without runs
     WHERE run.node_id = %(node)s
-      AND run.start_ms >= %(start_ms)s
-      AND run.start_ms < %(end_ms)s
-      AND run.end_ms > %(start_ms)s
-      AND run.end_ms <= %(end_ms)s + %(hour_ms)s
+      AND run.cut_ms >= %(start_ms)s
+      AND run.cut_ms < %(end_ms)s
 )
 SELECT gpu_id, job_id, state, hour, sum(gpu_ms)::bigint
 FROM of_hour

@@ -15,7 +15,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors, services
-from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, Run
+from fleetwatch.ledger.models import Adjustment, ClosedMonth, Entry, HourRuns
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
@@ -460,7 +460,7 @@ def forget_the_example_before():
     """At the start, not the end: Hypothesis breaks off an example where its random numbers
     run out.
     """
-    for model in (Entry, Run, Adjustment, ClosedMonth):
+    for model in (Entry, HourRuns, Adjustment, ClosedMonth):
         model.objects.all().delete()
     Node.objects.update(last_ms=None)
 
@@ -476,7 +476,7 @@ def test_entries_and_adjustments_end_as_what_an_open_ledger_says(history, random
     services.post(NOW, 10_000)
     wanted, wanted_parts = said(is_open.node), parts(is_open.node)
     Entry.objects.all().delete()
-    Run.objects.all().delete()
+    HourRuns.objects.all().delete()
     Node.objects.update(last_ms=None)
 
     order = [is_closed.batch(start, *says, **keys) for start, says, keys in history]
