@@ -98,7 +98,7 @@ def _of_edge(edge: Edge, number: int, rows: Sequence[tuple[Any, ...]]) -> Spans[
     # by GPU, holder and kind: who rounds goes by that order
     cut = cut.where(np.lexsort((cut.label, cut.job, cut.gpu)))
     whole_ms = cut.figures["gpu_ms"]
-    runs = packed_runs.unpacked([packed for _, _, _, *packed in own])
+    runs = packed_runs.unpacked([row[3:] for row in own])
     part_ms = part_of(cut.gpu, cut.job, cut.label, whole_ms, _outside(edge, runs))
     return replace(cut, figures=_clipped(cut.figures, part_ms) | {"whole_ms": whole_ms})
 

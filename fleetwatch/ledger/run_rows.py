@@ -299,7 +299,7 @@ def _elements(values: NDArray[Any], array: _Array) -> tuple[_Array, bytes]:
 
 def _packed(columns: Iterable[tuple[_Array, bytes]], first: int, count: int) -> bytes:
     """So many parts from a first one on, column by column."""
-    packed = []
+    packed: list[bytes] = []
     for array, data in columns:
         size = array.part_bytes
         packed += (

@@ -334,7 +334,7 @@ def test_a_quiet_start_is_not_idle():
 def test_a_run_cut_at_the_hour_is_one_run():
     a_rule(minutes=80)
     gpu, _ = an_idle_job(60)
-    ran(gpu, "quiet", 60, 85, job=gpu.run_set.get().job, continues=True)
+    ran(gpu, "quiet", 60, 85, job=Job.objects.get(), continues=True)
 
     announcing.run(at(85))
 

@@ -13,6 +13,7 @@ from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import to_ms
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.markup import tight
 from tests.reports.test_download import sheets
@@ -62,7 +63,9 @@ def test_the_period_before_is_as_long_as_what_is_posted_of_this_one(admin):
     for ago, minutes in ((4, 60), (3, 60), (2, 60), (1, 54)):
         ms = minutes * 60_000
         factories.entry(gpu, hours_ago=ago, state="free", gpu_ms=ms).save()
-        factories.run(gpu, hours_ago=ago, hours=minutes / 60, states={"free": ms}).save()
+        stored_runs.store(
+            factories.run(gpu, hours_ago=ago, hours=minutes / 60, states={"free": ms})
+        )
 
     answer = admin.get(f"/costs?{TWO_HOURS}")
 

@@ -8,6 +8,7 @@ from fleetwatch.dashboard import node_lines, selectors
 from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
 from fleetwatch.lib.intervals import Interval, to_ms
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.cells import cells_of
 
@@ -29,9 +30,11 @@ def three(admin):
                 state = "idle" if idle > 0 else "useful"
                 idle -= 1
                 factories.entry(gpu, hours_ago=ago, state=state, held_by=job).save()
-                factories.run(
-                    gpu, hours_ago=ago, hours=1, states={state: 3_600_000}, held_by=job
-                ).save()
+                stored_runs.store(
+                    factories.run(
+                        gpu, hours_ago=ago, hours=1, states={state: 3_600_000}, held_by=job
+                    )
+                )
     return admin
 
 

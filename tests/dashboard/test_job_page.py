@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.accounts.models import Organisation, OthersShown
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests import stored_runs
 from tests.dashboard import factories, fleet
 from tests.dashboard.cells import cells_of
 from tests.diagnosis import told
@@ -59,7 +60,7 @@ def test_its_curves_lie_under_its_states_on_one_axis_of_time(client, measured):
         held_by = job if hours_ago < 5 else factories.job("slurm/della/4710")
         spent = {state: HOUR_MS}
         of = {"hours_ago": hours_ago, "hours": 1, "held_by": held_by, "now": NOW}
-        factories.run(measured, states=spent, **of).save()
+        stored_runs.store(factories.run(measured, states=spent, **of))
 
     figure = log_in(client).get(CURVES).json()
 

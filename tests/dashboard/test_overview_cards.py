@@ -10,6 +10,7 @@ from fleetwatch.ledger.models import Entry, Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel
 from fleetwatch.telemetry.models import TouchedHour
+from tests import stored_runs
 from tests.alerts.factories import a_rule, an_incident
 from tests.dashboard import factories
 from tests.diagnosis import told
@@ -222,7 +223,7 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     for number, state in enumerate(("idle", "idle", "useful"), start=1):
         gpu = GPU.objects.get(node__name=f"node-{number}")
         span = {"hours_ago": 0.5, "hours": known / HOUR_MS}
-        factories.run(gpu, **span, states={state: known}, held_by=job).save()
+        stored_runs.store(factories.run(gpu, **span, states={state: known}, held_by=job))
     rule = a_rule(condition="job_idle")
     incident = an_incident(rule, job.key, opened_at=NOW, facts={})
     start = NOW.replace(minute=0) - timedelta(hours=1)

@@ -12,6 +12,7 @@ from django.contrib.messages import get_messages
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 
@@ -32,9 +33,11 @@ def at_1246(client):
     for hours_ago, minutes in ((3, 60), (2, 60), (1, 60), (0, 45)):
         ms = minutes * MINUTE_MS
         factories.entry(gpu, hours_ago=hours_ago, state="idle", gpu_ms=ms, held_by=job).save()
-        factories.run(
-            gpu, hours_ago=hours_ago, hours=minutes / 60, states={"idle": ms}, held_by=job
-        ).save()
+        stored_runs.store(
+            factories.run(
+                gpu, hours_ago=hours_ago, hours=minutes / 60, states={"idle": ms}, held_by=job
+            )
+        )
     with time_machine.travel(AT, tick=False):
         yield client
 

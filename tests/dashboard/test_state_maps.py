@@ -13,6 +13,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.policy import SHOWN_STATES
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.cells import cells_of
 
@@ -36,7 +37,7 @@ def spent(
             gpu, hours_ago=hours_ago, state=state, gpu_ms=gpu_ms, held_by=job, **said
         ).save()
         states[state] = states.get(state, 0) + gpu_ms
-    factories.run(gpu, hours_ago=hours_ago, hours=1, states=states, held_by=job).save()
+    stored_runs.store(factories.run(gpu, hours_ago=hours_ago, hours=1, states=states, held_by=job))
 
 
 @pytest.fixture

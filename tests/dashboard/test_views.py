@@ -100,7 +100,9 @@ def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(
         False,
     )
 
-    factories.run(first, hours_ago=0.1, hours=0.1, states={"free": HOUR_MS // 10}).save()
+    stored_runs.store(
+        factories.run(first, hours_ago=0.1, hours=0.1, states={"free": HOUR_MS // 10})
+    )
     page = text_of(admin.get("/"))
     assert "<b>No judged GPU is idle right now.</b>" in page
     assert "0 of 1 allocated, 1 not judged yet" in page
@@ -116,7 +118,7 @@ def test_the_overview_counts_gpus_of_silent_nodes_as_not_observed(admin):
     lasted = HOUR_MS // 10
     unseen = [factories.gpu(silent, index=index) for index in range(5)]
     for gpu in unseen:
-        factories.run(gpu, states={"unobserved": lasted}, **span).save()
+        stored_runs.store(factories.run(gpu, states={"unobserved": lasted}, **span))
 
     page = text_of(admin.get("/"))
     assert "<b>No GPU is observed right now.</b>" in page
@@ -125,10 +127,12 @@ def test_the_overview_counts_gpus_of_silent_nodes_as_not_observed(admin):
 
     job = factories.job()
     for index in range(2):
-        factories.run(
-            factories.gpu(seen, index=index), states={"useful": lasted}, held_by=job, **span
-        ).save()
-    factories.run(factories.gpu(seen, index=2), states={"free": lasted}, **span).save()
+        stored_runs.store(
+            factories.run(
+                factories.gpu(seen, index=index), states={"useful": lasted}, held_by=job, **span
+            )
+        )
+    stored_runs.store(factories.run(factories.gpu(seen, index=2), states={"free": lasted}, **span))
 
     page = text_of(admin.get("/"))
     assert "<b>No observed GPU is idle right now.</b>" in page
