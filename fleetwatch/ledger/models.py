@@ -210,11 +210,15 @@ class Run(models.Model):
         managed = False  # sql/runs.sql
 
     @staticmethod
+    def ended_after(moment_ms: int) -> Q:
+        """Of the parts those that end later."""
+        # no cut is longer than an hour
+        return Q(cut_ms__gt=moment_ms - HOUR_MS, end_ms__gt=moment_ms)
+
+    @staticmethod
     def overlapping(start_ms: int, end_ms: int) -> Q:
         """Of the parts those that overlap [start_ms, end_ms)."""
-        # no cut is longer than an hour
-        cuts = Q(cut_ms__gt=start_ms - HOUR_MS, cut_ms__lt=end_ms)
-        return cuts & Q(end_ms__gt=start_ms, start_ms__lt=end_ms)
+        return Run.ended_after(start_ms) & Q(cut_ms__lt=end_ms, start_ms__lt=end_ms)
 
 
 class IdlePower(models.Model):

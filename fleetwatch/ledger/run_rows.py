@@ -71,7 +71,8 @@ FROM ledger_hourruns
 WHERE node_id = ANY(%(node_ids)s) AND cut_ms >= %(start_ms)s AND cut_ms < %(end_ms)s
 """
 _TROUBLES = (CONDITIONS.index("spinning"), CONDITIONS.index("orphaned"))
-_QUIET, _IDLE = CONDITIONS.index("quiet"), STATES.index("idle")
+_QUIET = CONDITIONS.index("quiet")
+_IDLE = STATES.index("idle")
 
 
 class Row(NamedTuple):

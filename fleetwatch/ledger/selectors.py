@@ -118,20 +118,22 @@ def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]
 
     A GPU of a node that fell silent is its job's: what it does is not known.
     """
-    recent = Q(cut_ms__gt=since_ms - HOUR_MS, end_ms__gt=since_ms)
-    runs = Run.objects.filter(recent, job_id__in=list(job_ids)).order_by()
+    recent = Run.objects.filter(Run.ended_after(since_ms)).order_by()
+    runs = recent.filter(job_id__in=list(job_ids))
     ends = list(runs.values_list("job_id", "gpu_id").annotate(Max("end_ms")))
-    gpu_ids = {gpu_id for _, gpu_id, _ in ends}
-    seen = Run.objects.filter(recent, gpu_id__in=gpu_ids).exclude(
-        condition__in=("unobserved", "unavailable")
-    )
-    newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id")
-    began = dict(newest.values_list("gpu_id", "start_ms"))
+    began = _seen_last(recent, {gpu_id for _, gpu_id, _ in ends})
     held: dict[int, set[int]] = defaultdict(set)
     for job_id, gpu_id, end_ms in ends:
         if began.get(gpu_id, end_ms - 1) < end_ms:
             held[job_id].add(gpu_id)
     return held
+
+
+def _seen_last(parts: QuerySet[Run], gpu_ids: Collection[int]) -> dict[int, int]:
+    """GPU -> where the last part begins in which somebody saw it."""
+    seen = parts.filter(gpu_id__in=gpu_ids).exclude(condition__in=("unobserved", "unavailable"))
+    newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id")
+    return dict(newest.values_list("gpu_id", "start_ms"))
 
 
 def longest_reach_ms() -> int:
@@ -210,22 +212,7 @@ def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
     across, of nodes that report.
     """
     live = {node.pk: node for node in Node.objects.filter(last_ms__gte=now_ms - LIVE_SLACK_MS)}
-    # something else of its holder or of nobody ends a run
-    holder = Q(job=OuterRef("job")) | Q(job=None)
-    followers = Run.objects.filter(
-        holder,
-        gpu=OuterRef("gpu"),
-        cut_ms__gte=OuterRef("cut_ms"),
-        start_ms__gte=OuterRef("end_ms"),
-    ).exclude(condition="unobserved")
-    parts = Run.objects.filter(
-        ~Exists(followers),
-        node_id__in=live,
-        condition="quiet",
-        job__isnull=False,
-        cut_ms__gt=now_ms - 2 * LIVE_SLACK_MS - HOUR_MS,
-        end_ms__gt=now_ms - 2 * LIVE_SLACK_MS,
-    )
+    parts = _last_quiet_parts(now_ms - 2 * LIVE_SLACK_MS).filter(node_id__in=live)
     every = list(parts.order_by("start_ms"))
     posted_ms = _posted_ms({part.gpu_id for part in every})
     return {
@@ -233,6 +220,19 @@ def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
         for part in every
         if part.end_ms >= posted_ms[part.gpu_id] - OPEN_WINDOWS * 1000 * live[part.node_id].window_s
     }
+
+
+def _last_quiet_parts(since_ms: int) -> QuerySet[Run]:
+    """Quiet parts of jobs that end later, and that nothing follows but a gap."""
+    # something else of its holder or of nobody ends a run
+    followers = Run.objects.filter(
+        Q(job=OuterRef("job")) | Q(job=None),
+        gpu=OuterRef("gpu"),
+        cut_ms__gte=OuterRef("cut_ms"),
+        start_ms__gte=OuterRef("end_ms"),
+    ).exclude(condition="unobserved")
+    quiet = Run.objects.filter(Run.ended_after(since_ms), condition="quiet", job__isnull=False)
+    return quiet.filter(~Exists(followers))
 
 
 def _posted_ms(gpu_ids: Collection[int]) -> dict[int, int]:

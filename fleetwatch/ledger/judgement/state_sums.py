@@ -108,8 +108,7 @@ def _entries(judged: Judged, sums: Sums, is_group: Mask) -> Entries:
     group, words, has_energy = np.unravel_index(position, shape)
     place = first[group]
     return Entries(
-        **_holder(judged, place),
-        cut_ms=_cuts(judged, place),
+        **_of_cut(judged, place),
         words=words,
         gpu_ms=milliseconds[position],
         energy_j=np.where(has_energy, _joules(judged, sums, key)[position], np.nan),
@@ -122,9 +121,10 @@ def _is_metered(judged: Judged, sums: Sums) -> Mask:
     return judged.segments.is_metered[judged.segment[sums.first]][sums.patch]
 
 
-def _cuts(judged: Judged, place: Ints) -> Ints:
-    """When the cuts begin in which these places lie."""
-    return judged.question.cuts[judged.segments.cut[judged.segment[place]]]
+def _of_cut(judged: Judged, place: Ints) -> dict[str, Ints]:
+    """GPU and job of these places, and when the cuts begin in which they lie."""
+    cut = judged.segments.cut[judged.segment[place]]
+    return _holder(judged, place) | {"cut_ms": judged.question.cuts[cut]}
 
 
 def _holder(judged: Judged, place: Ints) -> dict[str, Ints]:
@@ -174,8 +174,7 @@ def _parts(judged: Judged, sums: Sums, is_part: Mask) -> RunParts:
     state = states[sums.kind >> LABEL_SHIFT]
     state_ms = _table(group, state, sums.gpu_ms, (len(first), len(STATES)))
     return RunParts(
-        **_holder(judged, first),
-        cut_ms=_cuts(judged, first),
+        **_of_cut(judged, first),
         condition=judged.condition[first].astype(np.int64),
         start_ms=segments.start_ms[judged.segment[first]],
         end_ms=segments.end_ms[judged.segment[last]],

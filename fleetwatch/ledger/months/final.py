@@ -8,6 +8,7 @@ is retired as of when it was last seen: the time is taken away again.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from django.db.models import Q
@@ -131,39 +132,43 @@ def _take_from_runs(
     node_id: int, gpu_ids: Collection[int], span: Span
 ) -> tuple[Counter[Held], int]:
     """How many milliseconds were taken of whom, and how many parts are gone."""
-    less: Counter[Held] = Counter()
     # whole cuts: their rows are written anew
     cuts = Q(gpu_id__in=gpu_ids, cut_ms__gt=span[0] - HOUR_MS, cut_ms__lt=span[1])
     parts = list(Run.objects.filter(cuts))
-    kept = []
-    for part in parts:
-        left = _left_beside(part, span)
-        for state, gpu_ms in part.state_ms.items():
-            held = (part.gpu_id, part.job_id, state, floor_hour_ms(part.start_ms))
-            less[held] += gpu_ms - left.get(state, 0)
-        if left:
-            kept.append(_shortened(part, span, left))
+    left = [_beside(part, span) for part in parts]
+    kept = [part for part in left if part.state_ms]
     HourRuns.objects.filter(cuts).delete()
     run_rows.copy({node_id: run_rows.rows(run_rows.as_parts(kept))})
-    return less, len(parts) - len(kept)
+    return _held(parts) - _held(left), len(parts) - len(kept)
 
 
-def _shortened(part: Run, span: Span, left: dict[str, int]) -> Run:
-    # one that goes on behind the span keeps its ends: a part has no hole
-    if part.start_ms < span[0] < part.end_ms <= span[1]:
-        part.end_ms = span[0]
-    part.state_ms = left
-    return part
+def _held(parts: Iterable[Run]) -> Counter[Held]:
+    held: Counter[Held] = Counter()
+    for part in parts:
+        for state, gpu_ms in part.state_ms.items():
+            held[part.gpu_id, part.job_id, state, floor_hour_ms(part.start_ms)] += gpu_ms
+    return held
 
 
-def _left_beside(part: Run, span: Span) -> dict[str, int]:
-    """What the part holds outside the span."""
-    if part.end_ms <= span[0] or span[1] <= part.start_ms:
-        return dict(part.state_ms)
-    if span[0] <= part.start_ms and part.end_ms <= span[1]:
-        return {}
+def _beside(part: Run, span: Span) -> Run:
+    """What of the part lies outside the span; without any time where nothing does."""
     inside_ms = min(part.end_ms, span[1]) - max(part.start_ms, span[0])
-    beyond = sum(part.state_ms.values()) * inside_ms // (part.end_ms - part.start_ms)
+    if inside_ms <= 0:
+        return part
+    beside = copy(part)
+    beside.state_ms = _less_unseen(part, inside_ms)
+    # one that goes on behind the span keeps its ends: a part has no hole
+    if part.start_ms < span[0] and part.end_ms <= span[1]:
+        beside.end_ms = span[0]
+    return beside
+
+
+def _less_unseen(part: Run, inside_ms: int) -> dict[str, int]:
+    """Its time by state without so much of its length, which is of what nobody saw."""
+    length_ms = part.end_ms - part.start_ms
+    if inside_ms == length_ms:
+        return {}
+    beyond = sum(part.state_ms.values()) * inside_ms // length_ms
     left = dict(part.state_ms)
     for state in ("unobserved", "unavailable"):
         less = min(beyond, left.get(state, 0))
