@@ -3,14 +3,14 @@ never 0.
 """
 
 from collections.abc import Callable
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from functools import wraps
 from typing import Any
 
-from fleetwatch.lib import memory_sizes
+from fleetwatch.lib import memory_sizes, rounding
+from fleetwatch.lib.rounding import decimal_of, few_digits, rounded, span
 
 UNKNOWN = "–"
-HALF_A_MICRO_USD = Decimal("0.0000005")
 HOUR_MS = 3_600_000
 
 
@@ -24,75 +24,26 @@ def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:
     return text
 
 
-def _decimal(value: Decimal | float) -> Decimal:
-    return value if isinstance(value, Decimal) else Decimal(repr(value))
-
-
-@_or_dash
-def usd(value: Decimal | float) -> str:
-    """$0.42, $21.60, $4,310, $1,240,000: no unit but the dollar, so that a column has one; what is
-    above zero and below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave,
-    and zero.
-    """
-    amount = _decimal(value)
-    if abs(amount) < HALF_A_MICRO_USD:
-        return "$0.00"
-    sign, size = ("−", -amount) if amount < 0 else ("", amount)
-    if 0 < size < Decimal("0.005"):
-        return f"{sign}<$0.01"
-    if size < Decimal("99.995"):
-        return f"{sign}${_round(size, 2)}"
-    return f"{sign}${_round(size, 0):,}"
-
-
-@_or_dash
-def about(value: Decimal | float) -> str:
-    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310",
-    "$980", "$24,300".
-    """
-    amount = _decimal(value)
-    return usd(_digits(amount, 3) if amount else amount)
-
-
-def roughly(low: Decimal, high: Decimal) -> str:
-    """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
-    sum, that sum.
-    """
-    return usd(high) if low == high else _range(_rough_usd(low), _rough_usd(high))
+usd = _or_dash(rounding.usd)
+about = _or_dash(rounding.about)
+percent = _or_dash(rounding.percent)
+roughly = rounding.roughly
 
 
 def roughly_hours(low_ms: int, high_ms: int) -> str:
     """The same in GPU-hours, without the unit's name: "12–28"."""
     if low_ms == high_ms:
         return gpu_hours(high_ms)
-    return _range(_rough_hours(low_ms), _rough_hours(high_ms))
-
-
-def _range(low: str, high: str) -> str:
-    return low if low == high else f"{low}–{high.removeprefix('$')}"
-
-
-def _rough_usd(value: Decimal) -> str:
-    return f"${_rough(value)}" if 10 <= value < 100 else usd(_rough(value))
+    return span(_rough_hours(low_ms), _rough_hours(high_ms))
 
 
 def _rough_hours(ms: int) -> str:
-    return f"{_rough(Decimal(ms) / HOUR_MS).normalize():,f}"
-
-
-def _rough(value: Decimal) -> Decimal:
-    """Three significant digits, of what is below one, and from 10 to 100, two."""
-    return _digits(value, 2 if value < 1 or 10 <= value < 100 else 3)
-
-
-def _digits(value: Decimal, count: int) -> Decimal:
-    """So many significant digits."""
-    return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - count), ROUND_HALF_UP)
+    return f"{few_digits(Decimal(ms) / HOUR_MS).normalize():,f}"
 
 
 def usd_exact(value: Decimal | float | None) -> str:
     """The amount to the micro-dollar, for a title."""
-    return "not known" if value is None else f"${_round(_decimal(value), 6):,}"
+    return "not known" if value is None else f"${rounded(decimal_of(value), 6):,}"
 
 
 def price(value: Decimal, currency: str) -> str:
@@ -106,12 +57,12 @@ def price(value: Decimal, currency: str) -> str:
 @_or_dash
 def cents(value: Decimal) -> str:
     """The amount of a statement, to the cent: "$1,234.50", "−$3.00"."""
-    return f"{'−' if value < 0 else ''}${_round(abs(value), 2):,}"
+    return f"{'−' if value < 0 else ''}${rounded(abs(value), 2):,}"
 
 
 def hundredths(hours: Decimal) -> str:
     """GPU-hours of a statement, without the unit's name: "4,481.33"."""
-    return f"{_round(hours, 2):,}"
+    return f"{rounded(hours, 2):,}"
 
 
 def signed_hours(gpu_ms: int) -> str:
@@ -125,7 +76,7 @@ def gpu_hours(gpu_ms: float) -> str:
     hours = Decimal(int(gpu_ms)) / HOUR_MS
     if 0 < hours < Decimal("0.005"):
         return "<0.01"
-    return f"{_significant(hours):,}" if hours < 1000 else f"{_round(hours, 0):,}"
+    return f"{_significant(hours):,}" if hours < 1000 else f"{rounded(hours, 0):,}"
 
 
 def gpus(value: float) -> str:
@@ -138,28 +89,14 @@ def gpu_hours_exact(gpu_ms: float | None) -> str:
     return (
         "not known"
         if gpu_ms is None
-        else f"{_round(Decimal(int(gpu_ms)) / HOUR_MS, 6):,} GPU-hours"
+        else f"{rounded(Decimal(int(gpu_ms)) / HOUR_MS, 6):,} GPU-hours"
     )
-
-
-@_or_dash
-def percent(ratio: Decimal | float) -> str:
-    """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never
-    as 0 %.
-    """
-    share = _decimal(ratio) * 100
-    if 0 < share < Decimal("0.05"):
-        return "<0.1 %"
-    if 10 <= share < 95 or share > 100:
-        return f"{_round(share, 0)} %"
-    tenths = share.quantize(Decimal("0.1"), ROUND_DOWN if share > 99 else ROUND_HALF_UP)
-    return f"{tenths:f} %".replace(".0 %", " %")
 
 
 @_or_dash
 def fine_percent(ratio: Decimal | float) -> str:
     """With one decimal, for shares that stand to be compared: "84.6 %", "85.0 %"."""
-    return f"{_round(_decimal(ratio) * 100, 1):f} %"
+    return f"{rounded(decimal_of(ratio) * 100, 1):f} %"
 
 
 def change(ratio: float | None) -> str:
@@ -171,7 +108,7 @@ def change(ratio: float | None) -> str:
     if abs(ratio) < 0.0005:
         return "±0 %"
     if ratio >= 9:
-        return f"×{_round(_decimal(ratio + 1), 0):,}"
+        return f"×{rounded(decimal_of(ratio + 1), 0):,}"
     return f"{'+' if ratio > 0 else '−'}{percent(abs(ratio))}"
 
 
@@ -180,7 +117,7 @@ def points(low: float, high: float) -> str:
     read alike.
     """
     first, last = (
-        f"{_round(_decimal(value) * 100, 0):+}".replace("-", "−") for value in (low, high)
+        f"{rounded(decimal_of(value) * 100, 0):+}".replace("-", "−") for value in (low, high)
     )
     return f"{first if first == last else f'{first} to {last}'} points"
 
@@ -216,7 +153,7 @@ def watts(power_w: float) -> str:
 @_or_dash
 def kilowatt_hours(energy_j: float) -> str:
     """4.2 kWh."""
-    return f"{_significant(_decimal(energy_j) / 3_600_000):,} kWh"
+    return f"{_significant(decimal_of(energy_j) / 3_600_000):,} kWh"
 
 
 def short(value: float | str | None) -> str:
@@ -235,12 +172,8 @@ def short_exact(value: float | str | None) -> str:
     return "" if value is None else str(value)
 
 
-def _round(value: Decimal, digits: int) -> Decimal:
-    return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-
-
 def _significant(value: Decimal) -> Decimal:
     """Three significant digits of a value below 1,000; no more than two after the point."""
     if value < Decimal("9.995"):
-        return _round(value, 2)
-    return _round(value, 1) if value < Decimal("99.95") else _round(value, 0)
+        return rounded(value, 2)
+    return rounded(value, 1) if value < Decimal("99.95") else rounded(value, 0)

@@ -1,26 +1,28 @@
-"""Numbers as messages say them: unit always there, unknown said as unknown. Pure."""
+"""Numbers as messages say them: rounded as on pages, what is not known said as unknown. Pure."""
 
 from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from fleetwatch.lib import memory_sizes
+from fleetwatch.lib import memory_sizes, rounding
 
 UNKNOWN = "unknown"
 HOUR_MS = 3_600_000
 
 
 def usd(amount: Decimal | None) -> str:
-    """Dollars and cents, whole dollars from 1,000 on; None = unknown (no rate)."""
-    if amount is None:
-        return UNKNOWN
-    return f"${amount:,.0f}" if abs(amount) >= 1000 else f"${amount:,.2f}"
+    """Dollars as pages round them; None = unknown (no rate)."""
+    return UNKNOWN if amount is None else rounding.usd(amount)
+
+
+def about(amount: Decimal | None) -> str:
+    """Dollars that nobody spent yet, as pages round them; None = unknown."""
+    return UNKNOWN if amount is None else rounding.about(amount)
 
 
 def between(low: Decimal, high: Decimal) -> str:
-    """A range of dollars; one amount where both ends read the same."""
-    ends = usd(low), usd(high)
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    """A saving as a range, as pages round it; one amount where both ends are one."""
+    return rounding.roughly(low, high)
 
 
 def counted(count: int, singular: str, plural: str) -> str:
@@ -29,11 +31,8 @@ def counted(count: int, singular: str, plural: str) -> str:
 
 
 def share(ratio: float | None) -> str:
-    """A ratio of 0 to 1 as per cent; small ones keep two digits, so that 0.035 % is not "0 %"."""
-    if ratio is None:
-        return UNKNOWN
-    percent = ratio * 100
-    return f"{percent:.2g} %" if 0 < percent < 1 else f"{percent:.0f} %"
+    """A ratio as per cent, as pages round it: what is not all is never 100 %; None = unknown."""
+    return UNKNOWN if ratio is None else rounding.percent(ratio)
 
 
 def change(now: Decimal | float | None, before: Decimal | float | None) -> str:

@@ -232,7 +232,7 @@ def _budget(budget: Shape | None) -> Fields:
         return ()
     spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
     expected = budget["expected_usd"]
-    ahead = "" if expected is None else f"{wording.usd(expected)} expected, "
+    ahead = "" if expected is None else f"{wording.about(expected)} expected, "
     month = months.in_words(budget["month"])
     return ((f"Budget {month}", f"{spent} so far: {ahead}{RISKS[budget['risk']]}"),)
 

@@ -87,9 +87,9 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
     incident = Incident.objects.get()
     assert incident.since_ms == to_ms(day(2))
     breach = newest()
-    assert breach.title == "budget · NLP spent 80 % of $600.00"
+    assert breach.title == "budget · NLP spent 80 % of $600"
     # over the day before, half of which nothing is known to have been spent in
-    assert breach.lines == (("Spent", "$480.00, 80 % of $600.00"), ("Spending", "$5.00/h"))
+    assert breach.lines == (("Spent", "$480, 80 % of $600"), ("Spending", "$5.00/h"))
     assert (breach.has_cost, breach.cost_usd, breach.usd_per_hour) == (False, None, None)
     assert breach.path == "/budgets/teams/nlp"
     assert breach.labels == {"team": ("nlp",)}

@@ -129,7 +129,7 @@ def test_a_forecast_within_the_budget_ends_it_and_it_says_what_is_expected():
     an_outlook(1, made=24.1)
     states(25.2)
     breach = newest()
-    assert breach.title == "budget · NLP is expected to spend $935.00 of $900.00"
+    assert breach.title == "budget · NLP is expected to spend $935 of $900"
     assert breach.path == "/budgets/teams/nlp"
 
     an_outlook(0.5, made=48)
@@ -192,7 +192,7 @@ def test_it_names_what_moved_most_and_is_over_when_it_is_usual_again():
     an_anomaly(3, 5, "500", "100", movers=movers)
     states(6.2)
     breach = newest()
-    assert dict(breach.lines)["Users that moved most"] == "ana <!here> $300.00"
+    assert dict(breach.lines)["Users that moved most"] == "ana <!here> $300"
     assert (breach.cost_usd, breach.usd_per_hour) == (Decimal(400), Decimal(200))
     assert breach.path == "/budgets/teams/nlp"
 

@@ -135,7 +135,7 @@ def test_the_owner_is_told_once_a_day_where_alerts_go(admin, week):
     assert "(was told today already)" in again
     [delivery] = Delivery.objects.all()
     assert "train in 3 runs" in delivery.message["title"]
-    assert "$3.00 to $6.00" in str(delivery.message["fields"])
+    assert "$3.00–6.00" in str(delivery.message["fields"])
 
 
 def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):

@@ -118,6 +118,7 @@ def test_gpu_hours_are_rounded_and_never_to_nothing(gpu_ms, text):
         (0.02, "2 %"),
         (0.41, "41 %"),
         (0.984, "98.4 %"),
+        (0.9968, "99.7 %"),  # what lacks is 0.3 %
         (0.99999, "99.9 %"),
         (1.0, "100 %"),
         (1.31, "131 %"),

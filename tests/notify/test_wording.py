@@ -12,7 +12,8 @@ from fleetwatch.notify import wording
     ("amount", "said"),
     [
         (Decimal("21.6"), "$21.60"),
-        (Decimal("999.994"), "$999.99"),
+        (Decimal("999.994"), "$1,000"),
+        (Decimal("426.31"), "$426"),
         (Decimal("4745.4"), "$4,745"),
         (Decimal(0), "$0.00"),
         (None, "unknown"),
@@ -24,7 +25,14 @@ def test_dollars(amount, said):
 
 @pytest.mark.parametrize(
     ("ratio", "said"),
-    [(0.41, "41 %"), (0.00035, "0.035 %"), (0.0, "0 %"), (1.0, "100 %"), (None, "unknown")],
+    [
+        (0.41, "41 %"),
+        (0.9968, "99.7 %"),
+        (0.00035, "<0.1 %"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (None, "unknown"),
+    ],
 )
 def test_a_small_share_is_not_zero_and_an_unknown_one_neither(ratio, said):
     assert wording.share(ratio) == said

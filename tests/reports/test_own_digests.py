@@ -147,7 +147,7 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
     compute()
 
     step = "End the job: what it did since its last checkpoint is lost."
-    row = ["$5.00 to $10.00", "Idle: still held", "sweep-7"]
+    row = ["$5.00–10", "Idle: still held", "sweep-7"]
     assert of(digest.TEAM, "nlp").content["message"]["rows"] == [
         ["Could save", "Cause", "Job or node", "Owner"],
         [*row, "ann (NLP)"],

@@ -112,7 +112,7 @@ def _breach(
 ) -> Breach:
     month, share = expected
     whole = wording.usd(usd_of(month.usd))
-    amount = wording.usd(usd_of(share * month.usd))
+    amount = wording.about(usd_of(share * month.usd))
     return Breach(
         subject=month.subject,
         kind="budget",

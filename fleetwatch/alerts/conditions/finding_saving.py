@@ -145,8 +145,7 @@ def _breach(episode: Episode, line: Line, watch: Watch) -> Breach:
 
 def _saving(line: Line) -> tuple[str, str]:
     saving = line.caused.saving
-    low = wording.usd(saving.low_usd)
-    return "Could have saved", f"{low} to {wording.usd(saving.high_usd)} in 30 days"
+    return "Could have saved", f"{wording.between(saving.low_usd, saving.high_usd)} in 30 days"
 
 
 def _owner(finding: Finding) -> str:

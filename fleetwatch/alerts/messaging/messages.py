@@ -330,7 +330,7 @@ def _rule(breach: Breach, setting: Setting) -> Line:
 def _burning(usd_per_hour: Decimal | None) -> str:
     if usd_per_hour is None:
         return wording.UNKNOWN
-    month = wording.usd(usd_per_hour * HOURS_PER_MONTH)
+    month = wording.about(usd_per_hour * HOURS_PER_MONTH)
     return f"{wording.usd(usd_per_hour)}/h, ≈ {month}/month if left"
 
 

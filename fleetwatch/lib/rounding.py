@@ -1,0 +1,80 @@
+"""Amounts for people, rounded: one way for pages and messages. Pure."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+HALF_A_MICRO_USD = Decimal("0.0000005")
+ALL = 100  # %
+MOST_OF_ALL = Decimal("99.9")  # %; what is not all is never more
+
+
+def usd(value: Decimal | float) -> str:
+    """$0.42, $21.60, $4,310, $1,240,000: no unit but the dollar, so that a column has one; what is
+    above zero and below a cent is "<$0.01". Below half a micro-dollar it is what divisions leave,
+    and zero.
+    """
+    amount = decimal_of(value)
+    if abs(amount) < HALF_A_MICRO_USD:
+        return "$0.00"
+    sign, size = ("−", -amount) if amount < 0 else ("", amount)
+    if 0 < size < Decimal("0.005"):
+        return f"{sign}<$0.01"
+    if size < Decimal("99.995"):
+        return f"{sign}${rounded(size, 2)}"
+    return f"{sign}${rounded(size, 0):,}"
+
+
+def about(value: Decimal | float) -> str:
+    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310",
+    "$980", "$24,300".
+    """
+    amount = decimal_of(value)
+    return usd(_digits(amount, 3) if amount else amount)
+
+
+def roughly(low: Decimal, high: Decimal) -> str:
+    """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
+    sum, that sum.
+    """
+    return usd(high) if low == high else span(_roughly(low), _roughly(high))
+
+
+def span(low: str, high: str) -> str:
+    """Two amounts as a range, the unit once; one where both read alike."""
+    return low if low == high else f"{low}–{high.removeprefix('$')}"
+
+
+def _roughly(value: Decimal) -> str:
+    return f"${few_digits(value)}" if 10 <= value < 100 else usd(few_digits(value))
+
+
+def few_digits(value: Decimal) -> Decimal:
+    """Three significant digits, of what is below one, and from 10 to 100, two."""
+    return _digits(value, 2 if value < 1 or 10 <= value < 100 else 3)
+
+
+def _digits(value: Decimal, count: int) -> Decimal:
+    """So many significant digits."""
+    return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - count), ROUND_HALF_UP)
+
+
+def percent(ratio: Decimal | float) -> str:
+    """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never
+    as 0 %.
+    """
+    share = decimal_of(ratio) * ALL
+    if 0 < share < Decimal("0.05"):
+        return "<0.1 %"
+    if 10 <= share < 95 or share > ALL:
+        return f"{rounded(share, 0)} %"
+    tenths = rounded(share, 1) if share == ALL else min(rounded(share, 1), MOST_OF_ALL)
+    return f"{tenths:f} %".replace(".0 %", " %")
+
+
+def decimal_of(value: Decimal | float) -> Decimal:
+    """The value as it is written: 0.1 is a tenth."""
+    return value if isinstance(value, Decimal) else Decimal(repr(value))
+
+
+def rounded(value: Decimal, digits: int) -> Decimal:
+    """To so many digits after the point, half of one up."""
+    return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
