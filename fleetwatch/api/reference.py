@@ -24,7 +24,12 @@ INDENT = "  "
 OPENS = '-H "Authorization: Bearer $FLEETWATCH_TOKEN"'
 BODY = '-H "Content-Type: application/json" -d @body.json'
 EXAMPLES = {"from": "now-7d", "limit": "10"}  # in the address that reads, where they are taken
-_TYPES = {"string": "text", "boolean": "true or false", "null": "null", "object": "object"}
+_TYPES: dict[str, str] = {
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "object",
+}
 _FORMATS = {"date-time": "time", "date": "day", "time": "time of day"}
 
 
@@ -118,8 +123,6 @@ def _operation(
     operation: Described,
 ) -> Operation:
     parameters = operation["parameters"]
-    told = {each for name in _common(operation) for each in COMMON[name]}
-    own = [each for each in parameters if each["name"] not in told or each != common[each["name"]]]
     body = _sent(operation)
     meaning = _paragraphs(operation.get("description", ""))
     address = _address(path, parameters, EXAMPLES if method == "get" else {})
@@ -129,7 +132,7 @@ def _operation(
         path=path,
         summary=_first_sentence(meaning[0]),
         meaning=meaning,
-        parameters=list(map(_parameter, own)),
+        parameters=_own_parameters(operation, common),
         common={name: ", ".join(COMMON[name]) for name in _common(operation)},
         body=shape(body, described) if body else "",
         answer=shape(_answer(operation), described),
@@ -137,6 +140,16 @@ def _operation(
         address="" if method != "get" or "$" in address else address,
         is_write=method != "get",
     )
+
+
+def _own_parameters(operation: Described, common: Mapping[str, Described]) -> list[Parameter]:
+    """Those that no common set has, or has with other words."""
+    elsewhere = {each for name in _common(operation) for each in COMMON[name]}
+    return [
+        _parameter(each)
+        for each in operation["parameters"]
+        if each["name"] not in elsewhere or each != common[each["name"]]
+    ]
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -201,12 +214,13 @@ def in_words(schema: Described) -> str:
         return " or ".join(dict.fromkeys(map(in_words, schema["anyOf"])))
     if "enum" in schema:
         return " | ".join(each or '""' for each in schema["enum"])
-    kind = schema.get("type", "anything")
+    kind: str = schema.get("type", "anything")
     if kind == "array":
         return f"list of {in_words(schema['items'])}"
     if kind in ("integer", "number"):
         return kind + _bounds(schema)
-    return _FORMATS.get(schema.get("format", ""), _TYPES.get(kind, kind))
+    plain = _TYPES.get(kind, kind)
+    return _FORMATS.get(schema.get("format", ""), plain)
 
 
 def _bounds(schema: Described) -> str:
