@@ -29,7 +29,7 @@ PAGES = {
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
     "/fleet/idle": 17,  # causes, findings and incidents of its jobs
-    "/nodes/node-001": 25,  # rates in force, silences, incidents; its version
+    "/nodes/node-001": 26,  # rates in force, silences, incidents, starts; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
     "/jobs/slurm/della/1000": 24,  # its links, what fires; one more where it ran before

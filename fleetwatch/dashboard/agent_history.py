@@ -80,7 +80,7 @@ def _happenings(node: Node, since_ms: int, lost: Lost) -> list[Happening]:
     events = HealthEvent.objects.filter(node=node, kind__in=OF_THE_DRIVER, at_ms__gte=since_ms)
     every = [
         *gaps(lost),
-        *map(_of_boot, boots(node.pk, since_ms)),
+        *map(of_boot, boots(node.pk, since_ms)),
         *(_of_event(event) for event in events.order_by("-at_ms")[:MOST]),
     ]
     return sorted(every, key=lambda each: -each.start_ms)[:MOST]
@@ -131,7 +131,8 @@ def _gap(hours: Sequence[int], lost: Iterable[Mapping[str, int]]) -> Happening:
     )
 
 
-def _of_boot(boot: Boot) -> Happening:
+def of_boot(boot: Boot) -> Happening:
+    """When the machine started, by the hub's clock."""
     off_ms = boot.clock_offset_ms
     text = f"its clock was {abs(off_ms) / 1000:g} s off, corrected" if off_ms else ""
     return Happening("boot", boot.start_ms + off_ms, None, text=text)

@@ -127,6 +127,7 @@ EVENTS = {
     "drained": "drained",
     "resumed": "back in service",
     "action_result": "result of an action",
+    "boot": "machine started",
     "source_silent": "job source does not answer",
     "source_answers": "job source answers again",
 }

@@ -44,7 +44,8 @@ def _make(each: Cast, password: str, now: datetime) -> None:
     team = Team.objects.get(pk=ensure_teams({each.team})[each.team]) if each.team else None
     user = create_person(NewPerson(each.name, f"{each.name}@example.org", each.role, team), now=now)
     user.set_password(password)  # as weak as the admin's may be
-    user.save(update_fields=["password"])
+    user.last_login = now  # whose doings the audit log has was here
+    user.save(update_fields=["password", "last_login"])
     if team is not None:
         give_name(user, Name("unix", each.name), source=Identity.Source.ADMIN, now=now)
 

@@ -158,6 +158,14 @@ class Totals:
         return measured_ms / active_ms if active_ms else None
 
     @property
+    def efficiency_of_usd(self) -> Decimal:
+        """What spend efficiency is a share of: all dollars but "busy, unverified"; all where that
+        efficiency is not known.
+        """
+        is_known = self.spend_efficiency is not None
+        return self.cost_usd - self.busy_only_usd if is_known else self.cost_usd
+
+    @property
     def spend_efficiency(self) -> float | None:
         """Useful dollars ÷ all dollars, 0 to 1, "busy, unverified" left out of both.
 

@@ -290,6 +290,15 @@ def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
     assert "+10 to +50 points, 95 % interval" in own
 
 
+def test_what_fixes_brought_is_narrowed_as_the_page_is_or_says_that_it_is_not(admin, found):
+    of_all = "measured by the runs before and after the fixes of Q4 2026"
+
+    assert f"{of_all}; never" in tight(admin.get("/findings?user=ann").content.decode())
+    assert f"{of_all}, not narrowed by GPU model; never" in tight(
+        admin.get("/findings?user=ann&gpu_model=H100").content.decode()
+    )
+
+
 def test_a_finding_that_was_called_fixed_says_when_it_is_measured(admin, found):
     assert "Effect of the fix" not in admin.get(f"/findings/{found.pk}").content.decode()
 

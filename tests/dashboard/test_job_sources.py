@@ -49,6 +49,13 @@ def test_status_says_since_when_and_why_and_puts_the_node_first(viewer):
     assert shown.index("later-by-name") < shown.index(">good<")
 
 
+def test_a_start_of_the_machine_is_among_the_nodes_events_as_on_the_agents_page(viewer):
+    report(5)
+
+    assert "machine started" in page(viewer, "/nodes/n1")
+    assert "Machine started" in page(viewer, "/agents/n1")
+
+
 def test_the_node_page_says_it_and_tells_when_it_began_and_ended(viewer):
     report(5)
     report(6, ok=False, why=WHY)

@@ -29,6 +29,12 @@ def people():
         yield
 
 
+def test_whose_doings_the_log_has_was_here(people):
+    names = User.objects.filter(last_login=NOW).order_by("username").values_list("username")
+
+    assert [name for (name,) in names] == ["amara", "fiona", "otto", "priya"]
+
+
 def test_channels_routes_views_and_silences_are_set_up_by_those_who_may(people):
     assert demo_desk.set_up(NOW) == [
         "organisation.set",

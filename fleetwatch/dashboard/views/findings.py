@@ -94,7 +94,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "statuses": STATUSES.items(),
         **_lines(request, period, every, status, group_by),
         **_savings(every, scope_of_findings(filters), period),
-        **_fixed(period),
+        **_fixed(period, filters),
     }
 
 
@@ -160,13 +160,14 @@ def _waterfall(interval: Interval, scope: Scope, explained_usd: Decimal, saving:
     }
 
 
-def _fixed(period: Period) -> Context:
-    """What fixes of the quarter brought."""
+def _fixed(period: Period, filters: Mapping[str, str]) -> Context:
+    """What fixes of the quarter brought, narrowed as the page is as far as they know of it."""
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
-    effects = fixes.top_fixes(quarter)
+    effects = fixes.top_fixes(quarter, filters)
     return {
         "realised": fixes.realised(effects),
         "quarter": words.quarter(quarter.start),
+        "not_of_fixes": [name for name in filters if name not in fixes.NARROWS],
         "fixes": [(effect, title(effect.fix.cause)) for effect in effects[:TOP_FIXES]],
     }
 

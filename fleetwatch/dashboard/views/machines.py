@@ -21,6 +21,7 @@ from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, machine_commands, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
+from fleetwatch.dashboard.agent_history import BACK, of_boot
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
@@ -35,6 +36,7 @@ from fleetwatch.jobs.selectors import SourceOutage, source_outages
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
+from fleetwatch.telemetry.arrivals import boots
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 30
@@ -44,8 +46,10 @@ SILENCES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class SourceEvent:
-    """A job source stopped answering, or answers again: shown like a HealthEvent."""
+class HostEvent:
+    """The machine started, or a job source stopped answering or answers again: shown like a
+    HealthEvent.
+    """
 
     at_ms: int
     kind: str
@@ -72,7 +76,7 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "problems": problems.of_node(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
-        "events": _newest_events(node),
+        "events": _newest_events(node, period.now),
         **_history([gpu.pk for gpu in gpus[:1]], node, period),
         **_on_the_host(node, gpus),
     }
@@ -112,25 +116,27 @@ def _hours_around(period: Period) -> list[Interval]:
     return [Interval(first, first + hour) for first in around if first < period.now]
 
 
-def _newest_events(node: Node) -> list[HealthEvent | SourceEvent]:
-    """What happened on the node, the latest first: what its driver said, and when its job sources
-    stopped answering.
+def _newest_events(node: Node, now: datetime) -> list[HealthEvent | HostEvent]:
+    """What happened on the node, the latest first: what its driver said, when the machine started
+    (in seven days, as on its agent's page), and when its job sources stopped answering.
     """
-    events: list[HealthEvent | SourceEvent] = []
+    events: list[HealthEvent | HostEvent] = []
     of_driver = HealthEvent.objects.filter(node=node).select_related("gpu")
     events += of_driver.order_by("-at_ms")[:EVENTS]
+    started = map(of_boot, boots(node.pk, to_ms(now - BACK))[:EVENTS])
+    events += [HostEvent(each.start_ms, each.kind, each.text) for each in started]
     for outage in source_outages(node.pk, limit=EVENTS):
         events += _source_events(outage)
     return sorted(events, key=lambda event: -event.at_ms)[:EVENTS]
 
 
-def _source_events(outage: SourceOutage) -> list[SourceEvent]:
-    stopped = SourceEvent(
+def _source_events(outage: SourceOutage) -> list[HostEvent]:
+    stopped = HostEvent(
         outage.start_ms, "source_silent", f"{outage.kind}: {outage.why or 'it does not say why'}"
     )
     if outage.answered_ms is None:
         return [stopped]
-    return [stopped, SourceEvent(outage.answered_ms, "source_answers", outage.kind)]
+    return [stopped, HostEvent(outage.answered_ms, "source_answers", outage.kind)]
 
 
 @contextmanager

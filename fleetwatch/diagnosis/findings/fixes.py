@@ -1,12 +1,12 @@
 """Reads of realised savings: the top fixes of a period, and what they saved in sum."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.visibility import narrowed, pseudonymous
@@ -23,6 +23,10 @@ from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 MONTHS = 3  # of a quarter
+OF_FIXES = ("user", "cause", "job_name")
+OF_SERIES = {"team": "team__slug", "kind": "kind", "cluster": "cluster"}
+NARROWS = (*OF_FIXES, *OF_SERIES)  # what of a page's filters is known of fixes
+NOT_NARROWED: Mapping[str, str] = {}
 _RATES = read_statement("diagnosis/sql/rates_of_fixes.sql")
 
 
@@ -57,13 +61,24 @@ def quarter(at: datetime, zone: ZoneInfo) -> Interval:
     return Interval(start, end)
 
 
-def top_fixes(interval: Interval) -> list[Realised]:
+def top_fixes(interval: Interval, narrowing: Mapping[str, str] = NOT_NARROWED) -> list[Realised]:
     """Fixes of that time that the reader sees: most dollars saved first, then most hours, then by
-    how much utilisation improved; the unproven last.
+    how much utilisation improved; the unproven last. Of `narrowing` those in NARROWS count.
     """
-    fixes = Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)
+    of_time = Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)
+    fixes = of_time.filter(_asked_for(narrowing))
     wanted = _of_visible(fixes) if narrowed() else fixes
     return _under_pseudonyms(sorted(_measured(wanted), key=_rank))
+
+
+def _asked_for(narrowing: Mapping[str, str]) -> Q:
+    """Of fixes: a team, a kind and a cluster are those of jobs of their series."""
+    own = {name: narrowing[name] for name in OF_FIXES if name in narrowing}
+    of_jobs = {field: narrowing[name] for name, field in OF_SERIES.items() if name in narrowing}
+    if not of_jobs:
+        return Q(**own)
+    series = Job.objects.filter(user=OuterRef("user"), name=OuterRef("job_name"), **of_jobs)
+    return Q(Exists(series), **own)
 
 
 def _of_visible(fixes: QuerySet[Fix]) -> QuerySet[Fix]:

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.diagnosis.findings import fixes, fixing
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Fix
 from fleetwatch.inventory.models import GPU
@@ -214,6 +215,28 @@ def test_the_top_fixes_are_those_that_saved_most_and_the_unproven_come_last(gpu)
     assert [one.saving.high_usd for one in top] == [Decimal(24), 0, 0]
     assert fixes.realised(top).low_ms == 12 * HOUR
     assert fixes.top_fixes(Interval(START + 4 * DAY, START + 5 * DAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("narrowing", "names"),
+    [
+        ({}, ["a", "b"]),
+        ({"job_name": "a"}, ["a"]),
+        ({"cause": "checkpoint_stall"}, []),
+        ({"team": "nlp"}, ["b"]),
+        ({"team": "nlp", "job_name": "a"}, []),
+        ({"node": "elsewhere"}, ["a", "b"]),  # of what node a fix is nobody knows
+    ],
+)
+def test_fixes_are_narrowed_as_their_series_jobs_are(gpu, narrowing, names):
+    for name in ("a", "b"):
+        fixed(a_run(gpu, 0, STARVED, name=name), 3)
+    Job.objects.filter(name="b").update(team=Team.objects.create(slug="nlp"))
+    fixing.measure(NOW)
+
+    top = fixes.top_fixes(QUARTER, narrowing)
+
+    assert sorted(each.fix.job_name for each in top) == names
 
 
 def test_two_fixes_of_one_job_that_the_same_shorter_runs_measure_are_summed_once(gpu):
