@@ -4,6 +4,7 @@ Each service that changes what people rely on records it in its own transaction:
 is not in the log, and what is done is.
 """
 
+from collections.abc import Collection
 from datetime import UTC
 from functools import partial
 from typing import Any
@@ -48,6 +49,7 @@ KINDS = {
     "export": "Exports",
     "demo": "The demo",
 }
+ROUTINE = ("login.enter", "login.leave")  # of which a busy day has hundreds
 COLUMNS = ("id", "at", "who", "via", "address", "action", "subject", "detail")
 
 log = structlog.get_logger(__name__)
@@ -78,13 +80,19 @@ def record(action: str, subject: str = "", **detail: Fact) -> None:
     )
 
 
-def entries(interval: Interval, *, name: str = "", kind: str = "") -> QuerySet[AuditEntry]:
-    """What was done in the interval, the newest first; "" is by anybody, of any kind."""
+def entries(
+    interval: Interval, *, name: str = "", kind: str = "", leaving_out: Collection[str] = ()
+) -> QuerySet[AuditEntry]:
+    """What was done in the interval, the newest first; "" is by anybody, of any kind; actions that
+    are `leaving_out` are not in it.
+    """
     rows = AuditEntry.objects.filter(at__gte=interval.start, at__lt=interval.end)
     if name:
         rows = rows.filter(name=name)
     if kind:
         rows = rows.filter(action__startswith=f"{kind}.")
+    if leaving_out:
+        rows = rows.exclude(action__in=leaving_out)
     return rows.order_by("-at", "-pk")
 
 

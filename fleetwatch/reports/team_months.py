@@ -2,13 +2,13 @@
 who may decide about them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count
 from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.models import Team, User
@@ -52,7 +52,7 @@ class RateLine:
 @dataclass(frozen=True, slots=True)
 class TeamLine:
     """A team's newest version in a month: `approved_by` is "" where nobody approved it, and
-    `recipients` to how many it goes when the month is over.
+    `recipients` names to whom it goes when the month is over: a channel, or an address by one.
     """
 
     slug: str
@@ -60,7 +60,7 @@ class TeamLine:
     report: Report
     cost_usd: Decimal
     approved_by: str
-    recipients: int
+    recipients: list[str]
 
 
 def may_decide(user: User, team: Team, now: datetime) -> bool:
@@ -101,7 +101,7 @@ def lines_of(start: datetime) -> list[TeamLine]:
     first.
     """
     names = {team.slug: team.name or team.slug for team in visible_teams()}
-    recipients = dict(StatementRecipient.objects.values_list("team__slug").annotate(Count("pk")))
+    recipients = _recipients()
     newest_of = (
         visible()
         .filter(kind=STATEMENT, start=start, subject__in=names)
@@ -117,11 +117,20 @@ def lines_of(start: datetime) -> list[TeamLine]:
             report=each,
             cost_usd=each.cost_usd or NO_USD,
             approved_by=each.approval.approved_by if hasattr(each, "approval") else "",
-            recipients=recipients.get(each.subject, 0),
+            recipients=recipients[each.subject],
         )
         for each in newest_of
     ]
     return sorted(lines, key=lambda line: (-line.cost_usd, line.slug))
+
+
+def _recipients() -> Mapping[str, list[str]]:
+    """By team to whom its statement goes."""
+    by_team = defaultdict(list)
+    rows = StatementRecipient.objects.order_by("channel__name", "address")
+    for slug, channel, address in rows.values_list("team__slug", "channel__name", "address"):
+        by_team[slug].append(address or channel)
+    return by_team
 
 
 def _change(month: Any, before: Any) -> Decimal | None:

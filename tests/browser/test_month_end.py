@@ -101,6 +101,7 @@ def approve_and_send(page: Page, site: str) -> None:
 
 
 def download(page: Page) -> bytes:
+    page.locator("summary", has_text="Download").first.click()
     with page.expect_download() as file:
         page.get_by_role("link", name="Excel").first.click()
     return Path(file.value.path()).read_bytes()

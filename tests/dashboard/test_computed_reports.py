@@ -7,9 +7,11 @@ from html import unescape
 import pytest
 from django.test import Client
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.jobs.models import Job
-from fleetwatch.reports.models import MonthRun, Report
-from tests.reports.factories import a_fleet, computed, newest
+from fleetwatch.reports.models import MonthRun, Report, StatementRecipient
+from tests.notify.factories import email_channel
+from tests.reports.factories import NOW, a_fleet, computed, newest
 from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
@@ -72,12 +74,28 @@ def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(
     assert f'href="/reports/{newest("nlp").pk}"' in answer.content.decode()
     for part in (
         "Jobs without a team",
-        "Free no job held it: H100 $4.00",
+        "Free, no job",
+        "H100 $4.00",
         "L4 $1.00",
         "Savings list",
         "$19.00",
     ):
         assert part in text(answer)
+
+
+def test_each_report_has_one_menu_of_its_files_and_names_to_whom_it_goes(viewer):
+    team = Team.objects.get(slug="nlp")
+    mail = email_channel(25, name="Finance mail")
+    for address in ("", "cfo@example.org", "zoe@example.org"):
+        StatementRecipient.objects.create(
+            team=team, channel=mail, address=address, added_at=NOW, added_by="fin"
+        )
+
+    page = viewer.get("/reports").content.decode()
+
+    assert page.count("<summary") == page.count("/focus-days")
+    assert f'href="/reports/{newest("nlp").pk}/xlsx"' in page
+    assert "Finance mail, cfo@example.org and 1 more" in text(viewer.get("/reports"))
 
 
 def test_an_old_version_can_still_be_read(viewer):

@@ -6,8 +6,9 @@ from html import unescape
 
 import pytest
 
-from fleetwatch.accounts.models import ApiToken, Identity, User
+from fleetwatch.accounts.models import ApiToken, Identity, OthersShown, User
 from fleetwatch.accounts.people import Name, give_name
+from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -67,6 +68,38 @@ def test_who_has_no_name_yet_is_asked_for_it_and_shown_no_job(client, vera, foun
 
 def test_without_a_job_of_that_name_nothing_is_guessed(client, vera):
     assert "Give the user name that your jobs run as, below" in page(client)
+
+
+def test_a_name_that_is_like_the_own_is_offered_with_one_press(client, vera, found):
+    User.objects.filter(pk=vera.pk).update(username="vera.lang", role="admin")
+    Job.objects.filter(name="mine").update(user="vlang")
+
+    seen = page(client)
+
+    assert "no job runs under<code>vera.lang</code>. Is one of these you?" in seen
+    assert '<button class="button quiet" name="name" value="vlang">I am vlang</button>' in seen
+    client.post("/me/names", {"system": "unix", "name": "vlang"})
+    assert Identity.objects.get().name == "vlang"
+
+
+def test_who_runs_no_jobs_is_led_on_to_the_fleet_and_to_somebodys_page(client, vera, found):
+    bo = factories.user(username="bo")
+    named(bo, "vera")
+    client.force_login(factories.user(role="admin", username="root"))
+
+    seen = page(client)
+
+    assert 'href="/overview">Overview of the fleet' in seen
+    assert f'href="/settings/people/{bo.pk}/jobs">bo’s page, as an example' in seen
+
+
+def test_who_does_not_see_everybody_is_offered_no_others_names(client, found):
+    client.force_login(factories.user(role="engineer", username="ver"))
+    assert "I am vera" in page(client)
+
+    set_others_shown(OthersShown.OWN_TEAMS)
+
+    assert "vera" not in page(client)
 
 
 def test_jobs_findings_and_dollars_of_the_own_names_are_there(client, vera, found):

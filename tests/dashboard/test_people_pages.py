@@ -306,6 +306,25 @@ def test_the_log_says_who_did_what_from_where_and_is_narrowed(admin, bo, later):
     assert "role of" in text(admin.get("/settings/audit?who=ann&kind=person"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "entries"),
+    [
+        ("", {"failed to log in as", "removed a second factor of"}),
+        ("?logins=shown", {"failed to log in as", "removed a second factor of", "logged in"}),
+        ("?kind=login", {"failed to log in as", "removed a second factor of", "logged in"}),
+    ],
+)
+def test_who_merely_came_and_went_is_hidden_until_it_is_asked_for(admin, asked, entries):
+    for action in ("login.enter", "login.fail", "login.factor_remove"):
+        AuditEntry.objects.create(at=NOW - MINUTE, name="bo", via="page", action=action)
+
+    page = text(admin.get(f"/settings/audit{asked}"))
+
+    every = ("failed to log in as", "removed a second factor of", "logged in")
+    assert {each for each in every if each in page} == entries
+    assert ("Log-ins hidden" in page) == (not asked)
+
+
 def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
     week = {"start": "2026-11-13T00:00:00+00:00", "end": "2026-11-20T00:00:00+00:00"}
     asked = {"file": "fleetwatch-costs.csv", "asked": "group_by=team", "bytes": 768}
@@ -319,7 +338,7 @@ def test_the_log_speaks_in_sentences_and_leads_to_what_they_are_about(admin):
         entry = {"action": action, "subject": subject, "detail": detail}
         AuditEntry.objects.create(at=NOW - MINUTE, name="ann", via="page", **entry)
 
-    page = admin.get("/settings/audit").content.decode()
+    page = admin.get("/settings/audit?logins=shown").content.decode()
 
     for sentence in (
         "exported costs by team (CSV, 768 B) · 13–19 Nov",

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from django.db.models import QuerySet
+
 from fleetwatch.accounts.models import Identity, User
 
 KUBERNETES = "kubernetes"  # a job's scheduler
@@ -55,6 +57,12 @@ def person_named(system: str, name: str) -> User | None:
 def holders_of(user: User) -> list[Identity]:
     """The names that jobs of this person's run under, as far as they are confirmed."""
     return list(user.identities.filter(system__in=OF_JOBS, confirmed_at__isnull=False))
+
+
+def people_with_jobs() -> QuerySet[User]:
+    """Who has a confirmed name that jobs run under, by the user name here."""
+    own = {"identities__system__in": OF_JOBS, "identities__confirmed_at__isnull": False}
+    return User.objects.filter(is_active=True, **own).order_by("username").distinct()
 
 
 def names_of_jobs() -> dict[int, list[Identity]]:

@@ -15,9 +15,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import ApiToken, Identity, User
-from fleetwatch.accounts.names.holders import holders_of
+from fleetwatch.accounts.names.holders import OF_JOBS, people_with_jobs
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
-from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.dashboard import pattern_rows, words
 from fleetwatch.dashboard.forms import api_tokens, notification_form
@@ -33,13 +33,17 @@ from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Which
 from fleetwatch.diagnosis.findings.patterns import patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
+from fleetwatch.jobs.called_jobs import users_called
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.own_names import alike
 from fleetwatch.jobs.selectors import held_by
 from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_JOBS = 20
 MAX_PATTERNS = 10
 MAX_FIXES = 10
+MAX_NAMES = 200  # of jobs' users, to choose from
+MAX_FITS = 5
 CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLACK)
 
 
@@ -131,13 +135,14 @@ def _user(request: HttpRequest) -> User:
 def _page(request: HttpRequest, whose: User | None = None, **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = whose or _user(request)
-    names = holders_of(user)
+    identities = list(user.identities.order_by("system", "cluster", "name"))
+    names = [each for each in identities if each.system in OF_JOBS and each.confirmed_at]
     context: Context = {
         "person": user,
         "is_own": whose is None,
-        "names": user.identities.order_by("system", "cluster", "name"),
+        "names": identities,
         "has_names": bool(names),
-        "guess": _guess(user) if not names else "",
+        **(_suggested(user, _user(request)) if not names else {}),
         "teams": teams_of(user, period.now),
         "given": _given(user, period),
         **(_own(user, period) if whose is None else {}),
@@ -161,10 +166,22 @@ def _own(user: User, period: Period) -> Context:
     }
 
 
-def _guess(user: User) -> str:
-    """The user's name here, where jobs run under it too; else ""."""
-    name = user.get_username()
-    return name if Job.objects.filter(user=name).exists() else ""
+def _suggested(user: User, reader: User) -> Context:
+    """Names of jobs that the user may be: the own one here, those that are like it, and, for the
+    form, all that the reader sees; a person whose page shows how it looks.
+    """
+    own = user.get_username()
+    seen = users_called("", limit=MAX_NAMES)
+    fits = alike(seen, (own, user.email.partition("@")[0]))
+    are_all = len(seen) < MAX_NAMES
+    is_there = own in seen if are_all else Job.objects.filter(user=own).exists()
+    guess = own if is_there else ""
+    return {
+        "guess": guess,
+        "fits": [name for name in fits if name != guess][:MAX_FITS],
+        "seen_names": seen,
+        "example": people_with_jobs().first() if may(reader, Right.PEOPLE) else None,
+    }
 
 
 def _given(user: User, period: Period) -> int:
