@@ -53,7 +53,7 @@ def test_a_toy_in_one_file_opens_tells_and_resolves(rule):
     assert opened["summary"] == f"Node {NAME} had a long name for 1 h 00 m."
     assert opened["url"].endswith(f"/incidents/{Incident.objects.get().pk}")
     assert ["Letters", "24"] in opened["fields"]
-    assert ["Burning", "$1.50/h, ≈ $1,095/month if left"] in opened["fields"]
+    assert ["Burning", "$1.50/h, ≈ $1,100/month if left"] in opened["fields"]
     assert ["Rule", "Names: longer than 20 letters"] in opened["fields"]
     assert opened["text"] == "Fix: call it gpu-01."
     assert resolved["title"] == f"resolved · {NAME} · long for 1 h 00 m, cost $1.50"

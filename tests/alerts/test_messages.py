@@ -175,7 +175,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
         ("Idle since", "09:10 UTC (3 h 20 m)"),
         ("Memory held", "61 GB"),
         ("So far", "$21.60"),
-        ("Burning", "$6.50/h, ≈ $4,745/month if left"),
+        ("Burning", "$6.50/h, ≈ $4,750/month if left"),
         ("Rule", "Job idle: idle ≥ 30 min"),
     )
     assert message.text.startswith(
