@@ -5,15 +5,19 @@ import re
 import pytest
 import time_machine
 
+from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
+from fleetwatch.dashboard.drawing.idle_chart import contrast
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import most_pauses
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.telemetry import matrices
 from tests.dashboard import factories
 from tests.diagnosis import told
-from tests.ledger.fleet import NOW, QUIET, T0, Sender, a_job, held, post
+from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
 from tests.markup import tight
 
 pytestmark = [pytest.mark.django_db]
@@ -122,3 +126,67 @@ def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():
     none = {name: [None, None] for name in one}
 
     assert (most_pauses(one, 6), most_pauses(none, 6)) == (0, None)
+
+
+@pytest.fixture
+def idle(client):
+    """A job that works for two hours and then rests for two; the GPU beside it works all along."""
+    hours = 120
+    batch = Sender(gpus=2).batch(
+        T0,
+        *[BUSY] * hours,
+        *[QUIET] * hours,
+        jobs=[a_job(name="train", start_ms=T0, submit_ms=T0)],
+        allocations=[held(end=T0 + 4 * HOUR_MS)],
+    )
+    windows = batch["windows"]
+    windows["util_mean"] = [
+        1.0 if gpu == 1 else util
+        for gpu, util in zip(windows["gpu"], windows["util_mean"], strict=True)
+    ]
+    post(batch)
+    matrices.refresh_recent(from_ms(T0 + 4 * HOUR_MS - 1), count=48)
+    services.diagnose(NOW, 1000)
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        yield Finding.objects.get(cause="idle_held")
+
+
+def test_an_idle_jobs_chart_has_its_work_before_and_the_gpu_beside_it(client, idle):
+    figure = client.get(f"/charts/finding?finding={idle.pk}").json()
+    drawn = {trace["name"]: trace["y"] for trace in figure["data"]}
+
+    assert list(drawn) == ["GPU 0, this job", "idle, counted here", "zero", "GPU 1 beside it"]
+    # four hours by five minutes
+    assert drawn["GPU 0, this job"] == [1.0] * 24 + [0.0] * 24
+    assert drawn["GPU 1 beside it"] == [1.0] * 48
+    [shade] = figure["layout"]["shapes"]
+    assert (shade["x0"], shade["x1"], shade["name"]) == (
+        "2026-11-20T08:00:00", "2026-11-20T10:00:00", "idle",
+    )  # fmt: skip
+
+
+def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(client, idle):
+    page = tight(client.get(f"/findings/{idle.pk}").content.decode())
+
+    assert (
+        "100 % busy before it went idle, 0 % in the idle time</h2><p>GPU 1 beside it: 100 %" in page
+    )
+    assert "at full resolution" not in page
+
+
+def test_who_sees_only_their_own_has_the_jobs_own_good_hour_as_reference(idle):
+    nobodys = Sight(NOBODY, frozenset(), (), with_pseudonyms=False)
+
+    with seeing(lambda: nobodys):
+        shown = contrast(idle, evidence(idle.its_job, idle.cause))
+
+    assert shown.beside.name == "when it worked well"
+    assert (shown.before, shown.during) == (1.0, 0.0)
+
+
+def test_what_to_decide_stands_before_what_was_measured(client, idle):
+    page = tight(client.get(f"/findings/{idle.pk}").content.decode())
+
+    places = [page.index(text) for text in ("Mark fixed", "Not waste", "Assign", "data-figure-url")]
+    assert places == sorted(places)

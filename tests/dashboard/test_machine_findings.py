@@ -34,7 +34,7 @@ def test_a_machine_that_is_well_again_is_told_so_and_nothing_is_to_be_reset(admi
     assert ("since 20 Nov 2026, nobody decided about it yet" in page) == is_over
     assert ("nvidia-smi --gpu-reset -i 3" in page) == (not is_over)
     assert "Wed 18 Nov, 10:00</td>" in page  # since it began, not since the period does
-    assert "GPUs that could not work, hourly mean" in page
+    assert "<h2>GPUs that could not work</h2><p>hourly mean</p>" in page
 
 
 def test_it_is_over_once_the_driver_says_that_the_gpu_is_back(admin):

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
-from fleetwatch.dashboard.drawing import figures, panels
+from fleetwatch.dashboard.drawing import figures, idle_chart, panels
 from fleetwatch.dashboard.drawing.chart import (
     Chart,
     NoPeriodError,
@@ -105,7 +105,10 @@ def of_finding(params: Params, period: Period) -> Chart:
     seen = evidence.evidence(finding.its_job, finding.cause)
     if seen is None:
         raise NoSuchChartError(str(finding.pk))
-    return _window(BY_CODE[finding.cause], seen, finding.its_job, period)
+    cause = BY_CODE[finding.cause]
+    if shown := idle_chart.contrast(finding, seen):
+        return idle_chart.draw(f"{cause.title}: utilisation", shown, period)
+    return _window(cause, seen, finding.its_job, period)
 
 
 def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> Chart:
@@ -245,6 +248,25 @@ def _beside(seen: evidence.Evidence, cause: Cause, series_of: Callable[..., Step
         column: replace(line, name=f"{line.name}, {name}", is_dashed=True)
         for column, line in islice(lines.items(), 1)
     }
+
+
+def flat_signs(cause: Cause, seen: evidence.Evidence) -> list[tuple[str, float]]:
+    """What else was read of an idle GPU in the window that was judged, and its mean as a share."""
+    columns = [column for column in cause.curves if column != UTIL]
+    read = telemetry.series(
+        seen.gpu,
+        seen.start_ms,
+        seen.end_ms,
+        columns=[*columns, *WHOLE_OF.values()],
+        step_s=seen.gpu.node.window_s,
+    )
+    lines = curves_of(read.columns, columns, seen.gpu).values()
+    return [(line.name, _mean(line.values)) for line in lines]
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    read = [value for value in values if value is not None]
+    return sum(read) / len(read)
 
 
 def _place(finding: Finding, period: Period) -> Chart:

@@ -177,7 +177,7 @@ def of_gpus(params: Params, period: Period) -> Chart:
     gpus = [gpu for gpu in map(inventory.gpu, asked) if gpu is not None]
     if not gpus:
         raise NoSuchChartError(params.get("gpu", ""))
-    steps = _steps(period.so_far)
+    steps = cell_steps(period.so_far)
     panel = Panel(OF_NODE["util"], _each_seen(gpus, steps))
     starts = _local(steps, period)
     figure = figures.series(starts, panel.lines, y_format=panel.y_format)
@@ -187,7 +187,7 @@ def of_gpus(params: Params, period: Period) -> Chart:
 def _each_seen(gpus: Sequence[GPU], steps: range) -> list[Line]:
     """A line for each, every other one dashed: two that are alike are both seen."""
     names = [f"{gpu.node.name} GPU {_number(gpu)}" for gpu in gpus]
-    values = matrices.cells("util", [gpu.pk for gpu in gpus], _interval(steps), len(steps))
+    values = matrices.cells("util", [gpu.pk for gpu in gpus], interval_of(steps), len(steps))
     lines = _lines(names, values)
     return [replace(line, is_dashed=place % 2 == 1) for place, line in enumerate(lines)]
 
@@ -261,7 +261,7 @@ def of_node(params: Params, period: Period) -> Chart:
     if shown is None:
         raise NoSuchChartError(params.get("node", ""))
     gpus = physical_gpus(shown)[:MOST_LINES]
-    steps = _steps(period.so_far)
+    steps = cell_steps(period.so_far)
     names = [f"GPU {_number(gpu)}" for gpu in gpus]
     ids = [gpu.pk for gpu in gpus]
     rows = [*_gpu_panels(names, ids, steps), Panel("Host", _host_lines(shown, steps))]
@@ -271,7 +271,7 @@ def of_node(params: Params, period: Period) -> Chart:
 
 def _gpu_panels(names: Sequence[str], ids: Sequence[int], steps: range) -> list[Panel]:
     """A line for each GPU in each."""
-    interval = _interval(steps)
+    interval = interval_of(steps)
     return [
         Panel(
             title,
@@ -282,7 +282,7 @@ def _gpu_panels(names: Sequence[str], ids: Sequence[int], steps: range) -> list[
     ]
 
 
-def _steps(interval: Interval) -> range:
+def cell_steps(interval: Interval) -> range:
     """When steps of whole cells begin, so that no curve has too many points."""
     cells = -(-interval.duration_ms // (CELL_MS * MOST_POINTS))
     step_ms = CELL_MS * max(1, cells)
@@ -290,27 +290,27 @@ def _steps(interval: Interval) -> range:
     return range(first_ms, interval.end_ms, step_ms)
 
 
-def _interval(steps: range) -> Interval:
+def interval_of(steps: range) -> Interval:
     return Interval(from_ms(steps[0]), from_ms(steps[-1] + steps.step))
 
 
 def _lines(names: Sequence[str], values: Floats) -> list[Line]:
     """Of each GPU with a value."""
     return [
-        Line(name, _known(row), COLOURS[place % len(COLOURS)])
+        Line(name, known(row), COLOURS[place % len(COLOURS)])
         for place, (name, row) in enumerate(zip(names, values, strict=True))
         if not np.isnan(row).all()
     ]
 
 
 def _host_lines(node: Node, steps: range) -> list[Line]:
-    interval = _interval(steps)
+    interval = interval_of(steps)
     if interval.duration_ms > HOST_DAYS * 86_400_000:
         return []
     samples = frames.host(node.pk, interval.start_ms, interval.end_ms, list(HOST))
     at = np.clip((samples.start_ms - steps.start) // steps.step, 0, len(steps) - 1)
     return [
-        Line(label, _known(_means(at, samples.columns[column], len(steps))), token)
+        Line(label, known(_means(at, samples.columns[column], len(steps))), token)
         for (column, label), token in zip(HOST.items(), ("accent", "ink-3"), strict=True)
         if column in samples.columns and len(at)
     ]
@@ -324,7 +324,7 @@ def _means(at: Ints, values: Floats, count: int) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _known(values: Floats) -> list[float | None]:
+def known(values: Floats) -> list[float | None]:
     """To four digits; None for NaN."""
     return [None if isnan(value) else round(value, 4) for value in values.tolist()]
 

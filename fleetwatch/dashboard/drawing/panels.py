@@ -28,6 +28,7 @@ class Panel:
     is_named: bool = True  # its lines have their names above it
     band: tuple[Line, Line] | None = None  # what lies between them is shaded
     keys: Sequence[Line] = ()  # of what is shaded behind it: names without values
+    height: int = PANEL_PX
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     names = [trace["name"] for trace in traces if trace["showlegend"]]
     above = TITLE_PX + NAMES_PX * bool(names)
-    return _Slot(traces, axis, panel.title, PANEL_PX, above, NAMES_PX * _more_rows(names))
+    more_px = NAMES_PX * _more_rows(names)
+    return _Slot(traces, axis, panel.title, panel.height, above, more_px)
 
 
 def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:

@@ -24,7 +24,7 @@ from fleetwatch.dashboard.asked_findings import (
     scope_of_findings,
 )
 from fleetwatch.dashboard.choices import chosen, first_page
-from fleetwatch.dashboard.drawing import finding_charts
+from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
@@ -54,6 +54,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.telemetry import selectors as telemetry
@@ -248,9 +249,9 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     interval = period.interval
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
+        "is_running": job.end_ms is None and with_outcomes([job])[0].state == RUNNING,
         "evidence": seen.evidence,
-        "drawn_from_ms": _drawn_from_ms(finding.cause, seen.evidence, job.start_ms or 0),
-        "excerpt": excerpt(seen.evidence) if seen.evidence else None,
+        **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
         "ahead": recurrence.projection(job, finding.cause, now=period.now),
@@ -259,10 +260,24 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     }
 
 
-def _drawn_from_ms(cause: str, seen: Evidence | None, earliest_ms: int) -> int | None:
+def _measured(finding: Finding, seen: Evidence | None) -> Context:
+    """Of an idle GPU its contrast to one that works; of another its window and one minute of it."""
+    if seen is None:
+        return {}
+    if contrast := idle_chart.contrast(finding, seen):
+        flat = finding_charts.flat_signs(BY_CODE[finding.cause], seen)
+        return {"contrast": contrast, "flat_signs": flat}
+    began_ms = finding.its_job.start_ms or 0
+    return {
+        "drawn_from_ms": _drawn_from_ms(finding.cause, seen, began_ms),
+        "excerpt": excerpt(seen),
+    }
+
+
+def _drawn_from_ms(cause: str, seen: Evidence, earliest_ms: int) -> int | None:
     """From when on the chart shows what came before the window; None = it shows the window."""
-    start_ms = finding_charts.drawn_from_ms(cause, seen, earliest_ms) if seen else None
-    return start_ms if seen and start_ms != seen.start_ms else None
+    start_ms = finding_charts.drawn_from_ms(cause, seen, earliest_ms)
+    return start_ms if start_ms != seen.start_ms else None
 
 
 def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:

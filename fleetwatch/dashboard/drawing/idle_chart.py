@@ -1,0 +1,188 @@
+"""Of a job that holds GPUs without work: how busy one of them was since before it went idle, beside
+a GPU that works.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.dashboard.drawing import figures, panels
+from fleetwatch.dashboard.drawing.chart import Chart, heads, text_of
+from fleetwatch.dashboard.drawing.figures import Line
+from fleetwatch.dashboard.drawing.grid import Floats
+from fleetwatch.dashboard.drawing.machine_charts import cell_steps, interval_of, known
+from fleetwatch.dashboard.drawing.panels import Panel
+from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis.cause import EMPTY, HELD
+from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.findings.evidence import Evidence
+from fleetwatch.diagnosis.findings.well_hours import well_hour
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.diagnosis.slowed_cells import spread
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
+from fleetwatch.lib.spans import Span, union
+from fleetwatch.telemetry import matrices
+
+AT_LEAST_MS = 6 * HOUR_MS  # before a job went idle, as far as it held GPUs then
+OF_IDLE = 3  # or so many times as long as it was idle
+WORKS = 0.3  # mean utilisation of a GPU that an idle one is compared with, at least
+CHART_PX = 228
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A GPU that works: what it is called, and its utilisation by step, as a share."""
+
+    name: str
+    values: Floats
+
+    @property
+    def mean(self) -> float:
+        return float(np.nanmean(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Utilisation of an idle job's GPU by steps of five minutes or more, NaN = not read; `idle` are
+    the spans that the finding counts of it.
+    """
+
+    gpu: GPU
+    steps: range
+    values: Floats
+    idle: Sequence[Span]
+    beside: Reference | None
+
+    @property
+    def before(self) -> float | None:
+        """Its mean before the first idle span; None where nothing was read of that."""
+        return self._mean([at_ms + self.steps.step <= self.idle[0][0] for at_ms in self.steps])
+
+    @property
+    def during(self) -> float | None:
+        """Its mean in the idle spans; None where nothing was read of them."""
+        return self._mean([self._is_idle(at_ms) for at_ms in self.steps])
+
+    def _is_idle(self, at_ms: int) -> bool:
+        return any(start_ms <= at_ms < end_ms for start_ms, end_ms in self.idle)
+
+    def _mean(self, where: list[bool]) -> float | None:
+        read = self.values[np.array(where) & ~np.isnan(self.values)]
+        return float(read.mean()) if len(read) else None
+
+
+def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
+    """What is drawn of an idle job's finding; None of other causes, and where no curve is kept."""
+    if BY_CODE[finding.cause].idle not in (HELD, EMPTY):
+        return None
+    idle = _idle_spans(finding, seen.gpu)
+    if not idle:
+        return None
+    steps = cell_steps(_drawn(finding, idle))
+    others = _neighbours(finding, seen.gpu)
+    ids = [seen.gpu.pk, *(gpu.pk for gpu in others)]
+    own, *rest = matrices.cells("util", ids, interval_of(steps), len(steps))
+    if np.isnan(own).all():
+        return None
+    beside = _busiest(others, rest) or _when_well(finding, len(steps))
+    return Contrast(seen.gpu, steps, own, idle, beside)
+
+
+def _idle_spans(finding: Finding, gpu: GPU) -> list[Span]:
+    rows = CauseEntry.objects.filter(
+        job=finding.job,
+        gpu=gpu,
+        cause=finding.cause,
+        start__gte=floor_hour(from_ms(finding.first_ms)),
+        start__lt=from_ms(finding.last_ms),
+    ).values_list("start", "cells")
+    every = (part for start, cells in rows for part in spread(to_ms(start), cells, 0))
+    return union((start_ms, end_ms) for start_ms, end_ms, _ in every)
+
+
+def _drawn(finding: Finding, idle: Sequence[Span]) -> Interval:
+    """From some time before it went idle, but not before the job began."""
+    start_ms = idle[0][0]
+    end_ms = idle[-1][1]
+    before_ms = max(AT_LEAST_MS, OF_IDLE * (end_ms - start_ms))
+    began_ms = finding.its_job.start_ms or start_ms
+    return Interval(from_ms(max(start_ms - before_ms, min(began_ms, start_ms))), from_ms(end_ms))
+
+
+def _neighbours(finding: Finding, gpu: GPU) -> list[GPU]:
+    """The node's other GPUs that the job does not hold; none to whom not everything is shown."""
+    if sight() is not None:
+        return []
+    others = GPU.objects.filter(node=gpu.node_id, parent=None).exclude(pk=gpu.pk)
+    return list(others.exclude(allocations__job=finding.job).order_by("index", "pk"))
+
+
+def _busiest(gpus: Sequence[GPU], values: Sequence[Floats]) -> Reference | None:
+    """The one that worked most, if any did."""
+    read = [
+        Reference(f"GPU {gpu.index} beside it", of_gpu)
+        for gpu, of_gpu in zip(gpus, values, strict=True)
+        if gpu.index is not None and not np.isnan(of_gpu).all()
+    ]
+    busiest = max(read, key=lambda each: each.mean, default=None)
+    return busiest if busiest and busiest.mean >= WORKS else None
+
+
+def _when_well(finding: Finding, count: int) -> Reference | None:
+    """The mean of an hour in which the job, or an earlier run of it, worked well."""
+    hour = well_hour(finding.its_job)
+    if hour is None:
+        return None
+    interval = Interval(from_ms(hour.start_ms), from_ms(hour.start_ms + HOUR_MS))
+    ((mean,),) = matrices.cells("util", [hour.gpu.pk], interval, 1)
+    return None if np.isnan(mean) else Reference("when it worked well", np.full(count, mean))
+
+
+def draw(title: str, shown: Contrast, period: Period) -> Chart:
+    """The GPU's line over what one that works does; shaded is the idle time, where not all is."""
+    starts = [period.local(from_ms(at_ms)) for at_ms in shown.steps]
+    end = period.local(from_ms(shown.steps[-1] + shown.steps.step))
+    panel = _panel(shown)
+    figure = panels.stacked(None, starts, [panel], period=(starts[0], end))
+    shaded = figures.shaded(figure, _shades(shown, period))
+    lines = [*panel.lines, *(panel.band or ())[1:]]
+    return Chart(
+        title,
+        figures.with_days(shaded),
+        heads(period, [line.name for line in lines]),
+        lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
+    )
+
+
+def _panel(shown: Contrast) -> Panel:
+    """With a key for what is shaded, if anything is."""
+    own = Line(f"GPU {_index(shown.gpu)}, this job", known(shown.values))
+    idle = Line("idle, counted here", [None] * len(shown.steps), "idle")
+    keys = [] if shown.before is None else [idle]
+    beside = _of_reference(shown.beside) if shown.beside else None
+    return Panel("Utilisation", [own], band=beside, keys=keys, height=CHART_PX)
+
+
+def _of_reference(beside: Reference) -> tuple[Line, Line]:
+    """The band from zero to what it does."""
+    high = known(beside.values)
+    low = [None if value is None else 0.0 for value in high]
+    return Line("zero", low), Line(beside.name, high, "useful")
+
+
+def _shades(shown: Contrast, period: Period) -> list[tuple[datetime, datetime, str]]:
+    """The idle spans; none where it was idle all the time: shaded all over says nothing."""
+    if shown.before is None:
+        return []
+    return [
+        (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "idle")
+        for start_ms, end_ms in shown.idle
+    ]
+
+
+def _index(gpu: GPU) -> str:
+    return "?" if gpu.index is None else str(gpu.index)
