@@ -52,7 +52,7 @@ PAGES = {
     "/teams": 11,
     "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,
-    "/search?q=node": 14,
+    "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 19,  # how long batches wait, of how many nodes
     "/agents": 7,
     "/agents/node-001": 20,  # what it reads, seven days of it; its version

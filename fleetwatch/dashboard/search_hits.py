@@ -3,10 +3,11 @@ may see them.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby, islice
-from operator import attrgetter
+from decimal import Decimal
+from itertools import islice
 
 from django.db.models import Q
 from django.urls import resolve, reverse
@@ -20,12 +21,14 @@ from fleetwatch.accounts.visibility import may_open, sight, visible_teams
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import CATALOGUE, title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.called_jobs import jobs_called, users_called
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.intervals import from_ms
 
@@ -36,6 +39,9 @@ MAX_NUMBERED = 10
 SHORT_UUID = 12  # characters, "GPU-1b7f09c2": its page has all of them
 MAIN_PAGES = 10
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
+
+
+TONES = {"running": "good", "open": "bad", "firing": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that is called so: what it is, its name, where it lies, and a word about it;
-    `subject` is what its GPU time is summed by, None of what has none.
+    """Something that is called so: what it is, its name, where it lies, a word about it, whose it
+    is and how it stands; `subject` is what its GPU time is summed by, None of what has none.
     """
 
     kind: str
@@ -59,6 +65,23 @@ class Hit:
     about: str = ""
     subject: Subject | None = None
     finding_id: int | None = None
+    owner: str = ""
+    state: str = ""
+
+    @property
+    def words(self) -> str:
+        """All that is known of it, in a line."""
+        return " · ".join(part for part in (self.about, self.owner, self.state) if part)
+
+    @property
+    def tone(self) -> str:
+        """The colour of how it stands: "good", "bad" or neither."""
+        return TONES.get(self.state, "")
+
+    def is_called(self, text: str) -> bool:
+        """Whether that is its whole name, or its key."""
+        names = (self.name, self.subject.key if self.subject else "")
+        return text.lower() in (name.lower() for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +159,32 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
     return [hit for kind in kinds for hit in islice(kind, limit)]
 
 
-def by_kind(hits: Iterable[Hit]) -> list[tuple[str, list[Hit]]]:
-    """The same in groups of one kind, in their order."""
-    return [(kind, list(several)) for kind, several in groupby(hits, key=attrgetter("kind"))]
+# kinds as a search lists them, after those of which something is called just so
+ORDER = (
+    *("page", "node", "team", "user", "job", "finding"),
+    *("GPU", "incident", "cause", "view", "word"),
+)
+
+
+def ranked(
+    hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
+) -> list[tuple[str, list[Hit]]]:
+    """In groups of one kind, exact matches first, kinds and hits; then by ORDER, in it what begins
+    so, and findings by what they could save.
+    """
+    groups: dict[str, list[Hit]] = defaultdict(list)
+    for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
+        groups[hit.kind].append(hit)
+    return sorted(
+        groups.items(),
+        key=lambda group: (not group[1][0].is_called(text), ORDER.index(group[0])),
+    )
+
+
+def _rank(hit: Hit, text: str, savings: Mapping[int, Saving]) -> tuple[bool, Decimal, bool]:
+    saving = savings.get(hit.finding_id or 0)
+    saved_usd = (saving and saving.high_usd) or Decimal(0)
+    return not hit.is_called(text), -saved_usd, not hit.name.lower().startswith(text.lower())
 
 
 def main_pages(user: User) -> list[Hit]:
@@ -204,14 +250,17 @@ def _users(text: str, limit: int) -> Iterator[Hit]:
 
 def _jobs(text: str, limit: int) -> Iterator[Hit]:
     """Also those of a user who is called so: who is looked for is found with the newest jobs."""
-    for job in jobs_called(text, limit=limit):
-        owner = " · ".join(
-            part for part in (job.user, job.team.name or job.team.slug if job.team else "") if part
+    for job in with_outcomes(jobs_called(text, limit=limit)):
+        team = job.team.name or job.team.slug if job.team else ""
+        yield Hit(
+            "job",
+            job.name or job.key,
+            reverse("job", args=[job.key]),
+            job.key,
+            Subject("job", job.key, job.pk),
+            owner=" · ".join(part for part in (job.user, team) if part),
+            state="running" if job.state == RUNNING and not job.end_ms else "ended",
         )
-        state = "" if job.end_ms else "running"
-        about = " · ".join(part for part in (job.key, owner, state) if part)
-        address = reverse("job", args=[job.key])
-        yield Hit("job", job.name or job.key, address, about, Subject("job", job.key, job.pk))
 
 
 def _findings(text: str, limit: int) -> Iterator[Hit]:
@@ -228,12 +277,15 @@ def _finding(finding: Finding) -> Hit:
     thing = finding.job or finding.node
     name = (thing.name or getattr(thing, "key", "")) if thing else finding.cluster
     owner = finding.job.user if finding.job else ""
-    seen = f"seen {_days(finding)}"
-    status = finding.get_status_display().lower()
-    about = " · ".join(part for part in (owner, seen, status) if part)
-    address = reverse("finding", args=[finding.pk])
-    called = f"{title(finding.cause)}: {name}"
-    return Hit("finding", called, address, about, finding_id=finding.pk)
+    return Hit(
+        "finding",
+        f"{title(finding.cause)}: {name}",
+        reverse("finding", args=[finding.pk]),
+        f"seen {_days(finding)}",
+        finding_id=finding.pk,
+        owner=owner,
+        state=finding.get_status_display().lower(),
+    )
 
 
 def _days(finding: Finding) -> str:
@@ -248,9 +300,13 @@ def _incidents(text: str, limit: int) -> Iterator[Hit]:
     )
     for incident in rows.order_by("-opened_at", "-pk")[:limit]:
         team = incident.team.name or incident.team.slug if incident.team else ""
-        about = " · ".join(part for part in (team, incident.get_state_display().lower()) if part)
-        address = reverse("incident", args=[incident.pk])
-        yield Hit("incident", f"{incident.rule.name}: {incident.subject}", address, about)
+        yield Hit(
+            "incident",
+            f"{incident.rule.name}: {incident.subject}",
+            reverse("incident", args=[incident.pk]),
+            owner=team,
+            state=incident.get_state_display().lower(),
+        )
 
 
 def _causes(text: str) -> Iterator[Hit]:

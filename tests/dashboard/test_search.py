@@ -1,15 +1,18 @@
 """What a search finds: everything by its name, and nothing that the reader does not see."""
 
 import re
+from decimal import Decimal
 
 import pytest
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Organisation, Team
-from fleetwatch.dashboard.search_hits import PLACES, hits
+from fleetwatch.dashboard.search_hits import PLACES, Hit, Subject, hits, ranked
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS
 from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.markup import tight
@@ -149,7 +152,7 @@ def test_a_model_finds_its_gpus_and_a_finding_has_its_days_and_what_it_could_sav
 
 
 def test_a_search_counts_all_of_a_kind_shows_some_and_leads_to_all(admin):
-    """Twelve GPUs: ten stand under their number, and all behind a link."""
+    """Twelve GPUs: five stand beside others, and all behind a tab."""
     node = factories.node("l40s-06")
     for index in range(12):
         factories.gpu(node, index=index)
@@ -158,8 +161,44 @@ def test_a_search_counts_all_of_a_kind_shows_some_and_leads_to_all(admin):
     first = admin.get("/search", {"q": model})
     whole = admin.get("/search", {"q": model, "kind": "GPU"})
 
-    of_gpus = {kind: (len(several), count) for kind, several, count in first.context["groups"]}
-    assert of_gpus["GPU"] == (10, 12)
+    assert first.context["counts"]["GPU"] == 12
+    assert [len(several) for kind, several in first.context["groups"] if kind == "GPU"] == [5]
     assert "&amp;kind=GPU" in first.content.decode()
-    assert [(kind, len(several)) for kind, several, _ in whole.context["groups"]] == [("GPU", 12)]
-    assert "show all" not in whole.content.decode()
+    assert [(kind, len(several)) for kind, several in whole.context["groups"]] == [("GPU", 12)]
+
+
+def test_what_is_called_just_so_comes_first_and_findings_by_what_they_could_save():
+    usd = {1: Saving(0, 0, Decimal(1), Decimal(2)), 2: Saving(0, 0, Decimal(3), Decimal(9))}
+    every = [
+        Hit("page", "Jobs", "/jobs"),
+        Hit("finding", "Idle: a", "/findings/1", finding_id=1),
+        Hit("finding", "Idle: b", "/findings/2", finding_id=2),
+        Hit("job", "my job", "/jobs/1"),
+        Hit("job", "jobs", "/jobs/2"),
+        Hit("team", "job", "/teams/job", subject=Subject("team", "job")),
+    ]
+
+    groups = ranked(every, "JOB", usd)
+
+    assert [(kind, [hit.name for hit in several]) for kind, several in groups] == [
+        ("team", ["job"]),
+        ("page", ["Jobs"]),
+        ("job", ["jobs", "my job"]),
+        ("finding", ["Idle: b", "Idle: a"]),
+    ]
+
+
+def test_a_gpu_has_its_state_and_holder_and_a_node_how_many_gpus_do_what(admin, fleet):
+    job = factories.job("slurm/della/8", name="tune", user="priya", team="nlp")
+    gpu = GPU.objects.get(uuid="GPU-5")
+    factories.run(gpu, hours_ago=0.5, hours=0.45, states={"idle": HOUR_MS // 4}, held_by=job).save()
+
+    on_gpu = admin.get("/search", {"q": "l40s-05 5"}).context["now_of"][
+        Subject("gpu", "GPU-5", gpu.pk)
+    ]
+    node = admin.get("/search", {"q": "l40s-05"}).context["now_of"][
+        Subject("node", "l40s-05", gpu.node_id)
+    ]
+
+    assert (on_gpu.states, on_gpu.job) == ([("idle", 1)], job)
+    assert (node.states, node.gpus) == ([("idle", 1)], 1)

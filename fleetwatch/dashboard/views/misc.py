@@ -17,10 +17,11 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
-from fleetwatch.dashboard.search_hits import Hit, by_kind, hits, main_pages
+from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, ranked
+from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
 
-MAX_HITS = 10  # of each kind
+MAX_HITS = 5  # of each kind, beside others
 MAX_COUNTED = 500  # of each kind
 MAX_QUICK_HITS = 4
 THEME_MAX_AGE_S = 365 * 86_400
@@ -32,32 +33,28 @@ def search(request: HttpRequest, period: Period) -> Context:
     text = request.GET.get("q", "").strip()
     only = request.GET.get("kind", "")
     every = hits(text, cast("User", request.user), limit=MAX_COUNTED)
-    groups = [(kind, several) for kind, several in by_kind(every) if only in ("", kind)]
-    limit = MAX_COUNTED if only else MAX_HITS
+    savings = savings_of(every, period.now)
+    groups = ranked(every, text, savings)
     return {
         "text": text,
         "only": only,
-        "most": MAX_HITS,
+        "found": len(every),
         "most_counted": MAX_COUNTED,
-        **_listed(groups, limit),
-        **_dollars([hit for _, several in groups for hit in several[:limit]], period),
+        "counts": {kind: len(several) for kind, several in groups},
+        "savings": savings,
+        **_shown(groups, only, period),
     }
 
 
-def _listed(groups: Sequence[tuple[str, list[Hit]]], limit: int) -> Context:
-    """So many of each kind, how many were found of it and in all, and whether there may be more."""
-    counts = [len(several) for _, several in groups]
+def _shown(groups: Sequence[tuple[str, list[Hit]]], only: str, period: Period) -> Context:
+    """The groups as far as they are shown, with what their things cost and do now."""
+    limit = MAX_COUNTED if only else MAX_HITS
+    shown = [(kind, several[:limit]) for kind, several in groups if only in ("", kind)]
+    on_page = [hit for _, several in shown for hit in several]
     return {
-        "groups": [(kind, several[:limit], len(several)) for kind, several in groups],
-        "found": sum(counts),
-        "is_more": max(counts, default=0) >= MAX_COUNTED,
-    }
-
-
-def _dollars(shown: Sequence[Hit], period: Period) -> Context:
-    return {
-        "dollars": dollars_of(shown, period.now),
-        "savings": savings_of(shown, period.now),
+        "groups": shown,
+        "dollars": dollars_of(on_page, period.now),
+        "now_of": now_of(on_page, period.now),
         "days": DAYS,
         "finding_days": FINDING_DAYS,
     }
@@ -69,11 +66,12 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
     text = request.GET.get("q", "").strip()
     user = cast("User", request.user)
     every = hits(text, user, limit=MAX_QUICK_HITS) if text else main_pages(user)
+    savings = savings_of(every, period.now)
     return {
         "text": text,
-        "groups": by_kind(every),
+        "groups": ranked(every, text, savings) if text else [("page", every)],
         "most": MAX_QUICK_HITS,
-        "savings": savings_of(every, period.now),
+        "savings": savings,
     }
 
 
