@@ -61,6 +61,12 @@ class Outcome:
     def mean_wait_ms(self) -> int:
         return self.wait_ms // self.waited if self.waited else 0
 
+    @property
+    def mean_wait_of_all_ms(self) -> int:
+        """On the mean of all runs that fit, those that did not wait included."""
+        fitting = self.runs - self.unfit
+        return self.wait_ms // fitting if fitting else 0
+
 
 def alone(holds: Iterable[Hold]) -> list[Hold]:
     """Each GPU's time held once: who came to a GPU that another job held shares that hold, and what

@@ -30,6 +30,7 @@ from fleetwatch.planning.replayed_runs import (
 MOST_GPUS = 100_000  # asked for
 LOOKED_BACK = (timedelta(days=30), timedelta(days=7), timedelta(days=1))
 MONTH_HOURS = 730  # a twelfth of a year
+MONTH_MS = MONTH_HOURS * pricing.HOUR_MS
 MOST_HOLDS = 60_000  # of GPUs: replayed within a second or two
 
 _GPU = tuple[int, str]  # its id, and its model
@@ -76,6 +77,16 @@ class ModelReplay:
         """How many GPUs there would have been at the end."""
         return max(0, self.gpus - self.fewer)
 
+    def usd_per_month(self, still_paid: int) -> Decimal | None:
+        """What a month of MONTH_HOURS would cost less, where so many of the GPUs less are paid for
+        all the same; negative: more. None without a rate.
+        """
+        fewer = self.gpus - self.instead - still_paid
+        if not self.saved_ms:
+            return Decimal(0)
+        rate = self.usd_per_gpu_hour
+        return None if rate is None else pricing.price([(fewer * MONTH_MS, rate)])
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
@@ -100,14 +111,10 @@ class WhatIf:
     def usd_per_month(self, still_paid: Mapping[str, int]) -> Decimal | None:
         """The same where so many of the GPUs less, by model, are paid for all the same."""
         changed = [each for each in self.models if each.saved_ms]
-        prices = [each.usd_per_gpu_hour for each in changed]
-        rates = [usd for usd in prices if usd is not None]
-        if not changed or len(rates) < len(changed):
+        if not changed:
             return None
-        fewer = [each.gpus - each.instead - still_paid.get(each.gpu_model, 0) for each in changed]
-        return pricing.price(
-            (gpus * MONTH_HOURS * pricing.HOUR_MS, usd_per_hour)
-            for gpus, usd_per_hour in zip(fewer, rates, strict=True)
+        return pricing.sum_if_all_known(
+            each.usd_per_month(still_paid.get(each.gpu_model, 0)) for each in changed
         )
 
     @property
@@ -153,7 +160,7 @@ class Past:
     @property
     def is_small(self) -> bool:
         """Whether it can be replayed several times while somebody waits."""
-        return len(self.holds) <= MOST_HOLDS // 5
+        return len(self.holds) <= MOST_HOLDS // 8
 
 
 def past(now: datetime) -> Past:
@@ -194,7 +201,7 @@ def what_if(asked: Asked, of: Past) -> WhatIf:
     return WhatIf(interval, models, _began(interval, paid_counts))
 
 
-STEPS = (1, 2, 4, 8)  # GPUs fewer, that are told beside what was asked
+STEPS = (1, 2, 4, 6, 8, 12, 16)  # GPUs fewer, that are told beside what was asked
 
 
 def steps_fewer(gpu_model: str, of: Past) -> list[WhatIf]:

@@ -135,7 +135,22 @@ def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
 
     assert (answer.context["still_paid"], answer.context["now_usd_per_month"]) == (1, 0)
     assert answer.context["free_from"].year == 2999
-    assert "$1,460 a month</span>" in tight(answer.content.decode())
+    page = tight(answer.content.decode())
+    assert "$1,460 a month</span>" in page
+    assert '<td class="num" data-label="Saved a month, now">$0.00</td>' in page
+    assert '<td class="num" data-label="Once commitments end">$1,460</td>' in page
+
+
+def test_the_steps_are_drawn_and_what_looks_odd_in_them_is_explained(machines):
+    """A job of one GPU of two never fits without both: nobody waits."""
+    answer = machines.get("/capacity/what-if?less=1&less_of=H100+SXM")
+    page = tight(answer.content.decode())
+
+    steps = answer.context["steps"]
+    assert [step.replayed.fewer for step in steps] == [1, 2]
+    assert [step.now_usd for step in steps] == pytest.approx([Decimal(1460), Decimal(2920)])
+    assert "Average wait of all runs, by GPUs fewer. 0: 0, 1: 0 s, 2: 0 s" in page
+    assert "Saved a month, now, by GPUs fewer. 0: $0, 1: $1,460, 2: $2,920" in page
 
 
 def test_nothing_is_saved_of_the_time_before_gpus_were_on_the_bill(machines):

@@ -30,6 +30,7 @@ def test_who_does_not_fit_waits_until_so_many_are_free():
     outcome = replayed(run(0, 4, gpus=2), run(1, 2, gpus=2), fewer=1)
 
     assert (outcome.waited, outcome.wait_ms) == (1, 3 * HOUR)
+    assert (outcome.mean_wait_ms, outcome.mean_wait_of_all_ms) == (3 * HOUR, 1.5 * HOUR)
     assert outcome.fitted_ms == 12 * HOUR  # all of it before the day's end
 
 

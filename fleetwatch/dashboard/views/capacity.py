@@ -1,14 +1,18 @@
 """Capacity: short or too much of it, and what other GPUs would have meant."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
 
 from django.db.models import Q, Sum
 from django.http import HttpRequest
 
 from fleetwatch.costs.rates.book import priced_models
+from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.drawing.capacity_charts import narrowed_to
+from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.dashboard.forms.what_if_form import NAMES, read_what_if
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
@@ -25,6 +29,7 @@ from fleetwatch.planning.model_lines import model_lines, whole_line
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.verdict import verdict
 from fleetwatch.planning.what_if import (
+    Past,
     TooManyHoldsError,
     WhatIf,
     past,
@@ -33,6 +38,7 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
+FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
 
 
 @shows("dashboard/capacity.html", "capacity", *SUBJECTS, *PERIOD, needs_gpus=True)
@@ -103,11 +109,71 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     replayed = what_if(form.asked, history)
     if too_many := _more_than_there_are(replayed):
         return context | {"form": replace(form, faults={"less": too_many})}
+    committed = _committed(period.now)
     return context | {
         "replayed": replayed,
-        **_bound(replayed, period.now),
-        "steps": steps_fewer(form.values["less_of"], history) if form.values["less_of"] else [],
+        **_bound(replayed, committed, period.now),
+        **_steps(form.values["less_of"], history, committed),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The replay with so many GPUs fewer, what a month is cheaper now (None: no rate), and once no
+    commitment pays for them.
+    """
+
+    replayed: WhatIf
+    now_usd: Decimal | None
+    later_usd: Decimal | None
+
+
+def _steps(gpu_model: str, history: Past, committed: Mapping[str, int]) -> Context:
+    """The same with some numbers of GPUs fewer, as rows and as curves."""
+    replays = steps_fewer(gpu_model, history) if gpu_model else []
+    steps = [
+        Step(each, each.usd_per_month(_still_paid(each, committed)), each.saved_usd_per_month)
+        for each in replays
+    ]
+    if len(steps) < 2:
+        return {"steps": steps}
+    return {
+        "steps": steps,
+        "is_paid": any(each.now_usd != each.later_usd for each in steps),
+        "falls": _first_fall(replays),
+        **_curves(steps),
+    }
+
+
+def _curves(steps: Sequence[Step]) -> Context:
+    """What is saved has none where a GPU has no rate."""
+    curves = {"wait_curve": curve([Value(0, 0.0, "0"), *map(_wait, steps)])}
+    if all(step.now_usd is not None for step in steps):
+        curves["saved_curve"] = curve([Value(0, 0.0, "$0"), *map(_saved, steps)])
+    return curves
+
+
+def _wait(step: Step) -> Value:
+    wait_ms = step.replayed.outcome.mean_wait_of_all_ms
+    return Value(step.replayed.fewer, float(wait_ms), numbers.duration(wait_ms))
+
+
+def _saved(step: Step) -> Value:
+    saved_usd = step.now_usd or Decimal(0)
+    return Value(step.replayed.fewer, float(saved_usd), numbers.about(saved_usd))
+
+
+def _first_fall(replays: Sequence[WhatIf]) -> tuple[WhatIf, WhatIf] | None:
+    """The first two neighbours of which the one with fewer GPUs has a shorter average wait, or
+    fewer runs that wait: what a reader stumbles over.
+    """
+    falls = (
+        (before, after)
+        for before, after in pairwise(replays)
+        if after.outcome.mean_wait_ms < FALL * before.outcome.mean_wait_ms
+        or after.outcome.waited < before.outcome.waited
+    )
+    return next(falls, None)
 
 
 def _more_than_there_are(replayed: WhatIf) -> str:
@@ -118,35 +184,41 @@ def _more_than_there_are(replayed: WhatIf) -> str:
     return ""
 
 
-def _bound(replayed: WhatIf, now: datetime) -> Context:
-    """How many of the GPUs that would be gone commitments pay for, what is saved a month meanwhile,
-    and from when on none of them does (None: one has no end).
+def _bound(replayed: WhatIf, committed: Mapping[str, int], now: datetime) -> Context:
+    """How many of the GPUs that would be gone commitments pay for, what is saved a month meanwhile
+    and without them by model, and from when on none of them does (None: one has no end).
     """
-    still_paid = _still_paid(replayed, now)
+    still_paid = _still_paid(replayed, committed)
+    rows = [
+        (each, each.usd_per_month(still_paid.get(each.gpu_model, 0)), each.usd_per_month(0))
+        for each in replayed.models
+    ]
     if not still_paid:
-        return {"still_paid": 0}
+        return {"still_paid": 0, "model_rows": rows}
     ends = commitments().filter(valid_to__gt=now).values_list("valid_to", flat=True)
     moments = sorted({at for at in ends if at is not None})
     return {
         "still_paid": sum(still_paid.values()),
+        "model_rows": rows,
         "now_usd_per_month": replayed.usd_per_month(still_paid),
-        "free_from": next((at for at in moments if not _still_paid(replayed, at)), None),
+        "free_from": next(
+            (at for at in moments if not _still_paid(replayed, _committed(at))), None
+        ),
     }
 
 
-def _still_paid(replayed: WhatIf, at: datetime) -> dict[str, int]:
-    """How many of the GPUs that would be gone commitments pay for then, by model."""
-    holds = Q(valid_to=None) | Q(valid_to__gt=at)
-    committed = dict(
-        commitments()
-        .filter(holds, valid_from__lte=at)
-        .order_by()
-        .values_list("gpu_model__name")
-        .annotate(Sum("gpus"))
-    )
+def _still_paid(replayed: WhatIf, committed: Mapping[str, int]) -> dict[str, int]:
+    """How many of the GPUs that would be gone commitments pay for, by model."""
     paid = {
         each.gpu_model: min(each.fewer, max(0, committed.get(each.gpu_model, 0) - each.instead))
         for each in replayed.models
         if each.fewer > 0
     }
     return {gpu_model: gpus for gpu_model, gpus in paid.items() if gpus}
+
+
+def _committed(at: datetime) -> dict[str, int]:
+    """By model how many GPUs commitments pay for then."""
+    holds = Q(valid_to=None) | Q(valid_to__gt=at)
+    valid = commitments().filter(holds, valid_from__lte=at).order_by()
+    return dict(valid.values_list("gpu_model__name").annotate(Sum("gpus")))
