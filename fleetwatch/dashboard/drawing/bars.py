@@ -97,6 +97,28 @@ def spend_bar(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DifferenceBar:
+    """From the middle of a bar to the right, where it is more, or to the left, in percent; its
+    colour is a class.
+    """
+
+    colour: str
+    x: str
+    width: str
+
+
+def difference_bar(difference: Decimal, most: Decimal) -> DifferenceBar | None:
+    """The difference beside the largest of its table, which takes half a bar; None of nothing."""
+    if not difference or not most:
+        return None
+    half = abs(difference) / most / 2
+    start = Decimal("0.5") if difference > 0 else Decimal("0.5") - half
+    return DifferenceBar(
+        "lost-part" if difference > 0 else "useful", _percent(start), _percent(half)
+    )
+
+
 def _share_of(top: float, usd: float) -> str:
     return _percent(Decimal(usd / top))
 

@@ -4,6 +4,7 @@ book and withdraw.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from django.contrib import messages
@@ -211,5 +212,7 @@ def _reconciled(month: str, period: Period) -> Context:
         "reconciled": reconciled,
         "lines": lines,
         "left_off": len(reconciled.lines) - len(lines),
+        "most_usd": max((abs(line.gap.difference_usd) for line in lines), default=Decimal(0)),
+        "has_open_commitment": any(line.kind == "committed" and line.is_open for line in lines),
         "can_book": any(line.is_open for line in lines),
     }

@@ -1,0 +1,47 @@
+"""Small drawings inside of pages: a curve of a few points, a difference as a bar from the middle."""
+
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.dashboard.drawing.bars import difference_bar
+from fleetwatch.dashboard.drawing.curve_svg import Value, curve
+
+
+def test_a_curve_begins_at_zero_and_labels_that_would_touch_are_left_out():
+    drawn = curve(
+        [Value(0, 0.0, "0"), Value(1, 10.0, "10 s"), Value(4, 20.0, "20 s"), Value(8, 40.0, "40 s")]
+    )
+
+    # 34 px at each side of 460, and 30 above and below 120 of 180
+    assert [(point.x, point.y) for point in drawn.points] == [
+        (34, 150), (83, 120), (230, 90), (426, 30),
+    ]  # fmt: skip
+    assert [point.label for point in drawn.points] == ["", "10 s", "20 s", "40 s"]
+    assert drawn.path == "M34.0 150.0L83.0 120.0L230.0 90.0L426.0 30.0"
+    assert drawn.words == "0: 0, 1: 10 s, 4: 20 s, 8: 40 s"
+
+
+def test_a_curve_of_nothing_lies_on_its_axis():
+    drawn = curve([Value(0, 0.0, "0"), Value(1, 0.0, "0"), Value(2, 0.0, "0")])
+
+    assert {point.y for point in drawn.points} == {150.0}
+
+
+@pytest.mark.parametrize(
+    ("usd", "colour", "x", "width"),
+    [
+        ("50", "lost-part", "50", "25"),
+        ("-100", "useful", "0", "50"),
+        ("100", "lost-part", "50", "50"),
+    ],
+)
+def test_a_difference_takes_half_a_bar_where_it_is_the_largest(usd, colour, x, width):
+    bar = difference_bar(Decimal(usd), Decimal(100))
+
+    assert bar.colour == colour
+    assert [float(each.rstrip("%")) for each in (bar.x, bar.width)] == [float(x), float(width)]
+
+
+def test_no_difference_has_no_bar():
+    assert difference_bar(Decimal(0), Decimal(100)) is None
