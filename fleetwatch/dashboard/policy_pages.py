@@ -46,13 +46,22 @@ LIKE = {
     "W": "a number of watts",
     "windows": "a number of windows",
 }
+# what a bare number is in, as its field says
+BARE = {
+    "s": "or s",
+    "ratio": "or 0 to 1",
+    "bytes": "or bytes",
+    "bytes/s": "or bytes/s",
+    "W": "W",
+    "windows": "windows",
+}
 UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """One of the policy's: its value in force, the one that is tried, both as people write them,
-    and why it is there.
+    what a bare number is in, and why it is there.
     """
 
     name: str
@@ -60,7 +69,13 @@ class Threshold:
     reason: str
     shown: str
     tried: str
+    bare: str
     error: str
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether another value is tried than the one in force."""
+        return bool(self.tried) and not self.error and self.tried != self.shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +107,8 @@ def content(request: HttpRequest, now: datetime) -> Context:
         context |= _outcome(in_force, asked, _full_hours(int(hours), now), now)
     errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
-    return context | {"parts": _parts(shown)}
+    changes = [each for each in shown if each.is_changed]
+    return context | {"parts": _parts(shown), "changes": changes}
 
 
 def _full_hours(count: int, now: datetime) -> Interval:
@@ -166,11 +182,15 @@ def _threshold(
     field: Field[Any], in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
 ) -> Threshold:
     name = field.name
+    unit = UNITS[name]
+    number = threshold_words.read(asked.get(name, ""), unit)
+    understood = None if number is None else threshold_words.written(number, unit)
     return Threshold(
         name=name,
         label=threshold_words.LABELS[name],
         reason=field.metadata["reason"],
-        shown=threshold_words.written(getattr(in_force, name), UNITS[name]),
-        tried=asked.get(name, ""),
+        shown=threshold_words.written(getattr(in_force, name), unit),
+        tried=understood or asked.get(name, ""),
+        bare=BARE[unit],
         error=errors.get(name, ""),
     )

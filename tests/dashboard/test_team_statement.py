@@ -127,7 +127,11 @@ def test_a_policy_is_tried_beside_the_one_in_force(october):
     tried = finance.get("/settings/policy?idle_batch_s=20+min&hours=1")
     assert tried.status_code == 200
     assert 'value="20 min"' in tried.content.decode()
+    assert "Batch job is idle after 15 min → 20 min" in text(tried)
     assert tried.context["command"] == "manage.py set_policy idle_batch_s=1200"
+    bare = finance.get("/settings/policy?idle_batch_s=120&hours=1")
+    assert "Batch job is idle after 15 min → 2 min" in text(bare)
+    assert 'value="2 min"' in bare.content.decode()
     refused = finance.get("/settings/policy?idle_batch_s=soon")
     assert refused.status_code == 422
     assert "a duration like 15 min" in refused.content.decode()
