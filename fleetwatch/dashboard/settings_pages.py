@@ -21,7 +21,7 @@ from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
-from fleetwatch.dashboard.stored_data import stored_data
+from fleetwatch.dashboard.stored_data import kept_data, whole
 from fleetwatch.figures import selectors
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
@@ -32,6 +32,7 @@ from fleetwatch.jobs.job_links import job_links
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
+from fleetwatch.operations.disk import space
 from fleetwatch.reports import statement_choices
 
 MAX_ROWS = 200  # shown of a list; the API gives them all
@@ -157,10 +158,18 @@ def _links(_: HttpRequest, __: datetime) -> Context:
     return {"links": job_links(), "placeholders": PLACEHOLDERS.items()}
 
 
-def _retention(_: HttpRequest, __: datetime) -> Context:
-    """How long what is kept, and what of it is there."""
+def _retention(_: HttpRequest, now: datetime) -> Context:
+    """How long what is kept, what of it is there, and what that comes to."""
+    days = {
+        "columns": settings.RAW_RETENTION_DAYS,
+        "curves": settings.MATRIX_RETENTION_DAYS,
+        "ledger": settings.LEDGER_RETENTION_DAYS,
+    }
+    kept = kept_data(days, now)
     return {
-        "stored": stored_data(),
+        "kept": kept,
+        "whole": whole(kept.values()),
+        "space": space(),
         "hot_hours": settings.HOT_RETENTION_HOURS,
         "raw_days": settings.RAW_RETENTION_DAYS,
         "matrix_days": settings.MATRIX_RETENTION_DAYS,

@@ -70,6 +70,19 @@ def test_the_list_says_what_was_spent_and_what_is_expected(viewer, team):
     assert "Set a budget" not in page
 
 
+def test_teams_have_their_budget_as_a_bar_and_say_where_there_is_none(viewer, team):
+    bare = viewer.get("/teams").content.decode()
+    set_budget(team, NOW.date().replace(day=1), Decimal(900), repeats=True, now=NOW, by="ann")
+
+    page = viewer.get("/teams").content.decode()
+
+    assert "none set" in bare
+    assert "none set" not in page
+    # $936 of $900
+    assert "over: 104" in " ".join(page.split())
+    assert '<svg class="spendbar" role="img" aria-label="$936' in page
+
+
 def test_without_a_budget_the_page_says_what_to_do(admin, team):
     page = admin.get("/budgets").content.decode()
 
