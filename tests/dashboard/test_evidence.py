@@ -2,11 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
 import time_machine
 
 from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
-from fleetwatch.dashboard.drawing.idle_chart import contrast
+from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import most_pauses
@@ -170,7 +171,8 @@ def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(
     page = tight(client.get(f"/findings/{idle.pk}").content.decode())
 
     assert (
-        "100 % busy before it went idle, 0 % in the idle time</h2><p>GPU 1 beside it: 100 %" in page
+        "100 % busy before it went idle, 0 % in the time counted here</h2><p>GPU 1 beside it: 100 %"
+        in page
     )
     assert "at full resolution" not in page
 
@@ -182,7 +184,26 @@ def test_who_sees_only_their_own_has_the_jobs_own_good_hour_as_reference(idle):
         shown = contrast(idle, evidence(idle.its_job, idle.cause))
 
     assert shown.beside.name == "when it worked well"
-    assert (shown.before, shown.during) == (1.0, 0.0)
+    assert (shown.before, shown.during, shown.went_idle) == (1.0, 0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "went_idle"),
+    [
+        (0.1, 0.0, True),
+        (0.09, 0.0, False),
+        (0.6, 0.3, False),
+        (0.61, 0.3, True),
+        (None, 0.0, False),
+    ],
+)
+def test_a_job_went_idle_that_worked_before_and_twice_as_much(before, during, went_idle):
+    values = np.array([np.nan if before is None else before, during])
+    gpu = GPU(index=0)
+
+    shown = Contrast(gpu, range(0, 600_000, 300_000), values, [(300_000, 600_000)], None)
+
+    assert shown.went_idle == went_idle
 
 
 def test_what_to_decide_stands_before_what_was_measured(client, idle):

@@ -30,6 +30,7 @@ from fleetwatch.telemetry import matrices
 AT_LEAST_MS = 6 * HOUR_MS  # before a job went idle, as far as it held GPUs then
 OF_IDLE = 3  # or so many times as long as it was idle
 WORKS = 0.3  # mean utilisation of a GPU that an idle one is compared with, at least
+WORKED = 0.1  # mean utilisation before it went idle, at least
 CHART_PX = 228
 
 
@@ -66,6 +67,12 @@ class Contrast:
     def during(self) -> float | None:
         """Its mean in the idle spans; None where nothing was read of them."""
         return self._mean([self._is_idle(at_ms) for at_ms in self.steps])
+
+    @property
+    def went_idle(self) -> bool:
+        """Whether it worked before: a job that never did went nowhere."""
+        before = self.before or 0.0
+        return before >= WORKED and before > 2 * (self.during or 0.0)
 
     def _is_idle(self, at_ms: int) -> bool:
         return any(start_ms <= at_ms < end_ms for start_ms, end_ms in self.idle)
@@ -162,7 +169,7 @@ def _panel(shown: Contrast) -> Panel:
     """With a key for what is shaded, if anything is."""
     own = Line(f"GPU {_index(shown.gpu)}, this job", known(shown.values))
     idle = Line("idle, counted here", [None] * len(shown.steps), "idle")
-    keys = [] if shown.before is None else [idle]
+    keys = [idle] if shown.went_idle else []
     beside = _of_reference(shown.beside) if shown.beside else None
     return Panel("Utilisation", [own], band=beside, keys=keys, height=CHART_PX)
 
@@ -175,8 +182,8 @@ def _of_reference(beside: Reference) -> tuple[Line, Line]:
 
 
 def _shades(shown: Contrast, period: Period) -> list[tuple[datetime, datetime, str]]:
-    """The idle spans; none where it was idle all the time: shaded all over says nothing."""
-    if shown.before is None:
+    """The idle spans; none where it never worked: shaded all over says nothing."""
+    if not shown.went_idle:
         return []
     return [
         (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "idle")
