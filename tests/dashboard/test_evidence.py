@@ -18,7 +18,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import matrices
 from tests.dashboard import factories
 from tests.diagnosis import told
-from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
+from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, post
 from tests.markup import tight
 
 pytestmark = [pytest.mark.django_db]
@@ -130,15 +130,21 @@ def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():
 
 
 @pytest.fixture
-def idle(client):
+def began_ms(request):
+    """When the job that goes idle begins."""
+    return getattr(request, "param", T0)
+
+
+@pytest.fixture
+def idle(client, began_ms):
     """A job that works for two hours and then rests for two; the GPU beside it works all along."""
-    hours = 120
+    minutes = 120
     batch = Sender(gpus=2).batch(
         T0,
-        *[BUSY] * hours,
-        *[QUIET] * hours,
-        jobs=[a_job(name="train", start_ms=T0, submit_ms=T0)],
-        allocations=[held(end=T0 + 4 * HOUR_MS)],
+        *[BUSY] * minutes,
+        *[QUIET] * minutes,
+        jobs=[a_job(name="train", start_ms=began_ms, submit_ms=T0)],
+        allocations=[held(start=began_ms, end=T0 + 4 * HOUR_MS)],
     )
     windows = batch["windows"]
     windows["util_mean"] = [
@@ -185,6 +191,14 @@ def test_who_sees_only_their_own_has_the_jobs_own_good_hour_as_reference(idle):
 
     assert shown.beside.name == "when it worked well"
     assert (shown.before, shown.during, shown.went_idle) == (1.0, 0.0, True)
+
+
+@pytest.mark.parametrize("began_ms", [T0 + 2 * HOUR_MS - 2 * MINUTE], indirect=True)
+def test_work_of_whoever_held_the_gpu_before_is_not_the_jobs(idle):
+    """It begins two minutes before its GPU goes quiet: these are no five minutes of its own."""
+    shown = contrast(idle, evidence(idle.its_job, idle.cause))
+
+    assert (shown.before, shown.during, shown.went_idle) == (None, 0.0, False)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,12 @@ from fleetwatch.dashboard.drawing import figures, panels
 from fleetwatch.dashboard.drawing.chart import Chart, heads, text_of
 from fleetwatch.dashboard.drawing.figures import Line
 from fleetwatch.dashboard.drawing.grid import Floats
-from fleetwatch.dashboard.drawing.machine_charts import cell_steps, interval_of, known
+from fleetwatch.dashboard.drawing.machine_charts import (
+    cell_steps,
+    interval_of,
+    is_within,
+    known,
+)
 from fleetwatch.dashboard.drawing.panels import Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import EMPTY, HELD
@@ -23,6 +28,7 @@ from fleetwatch.diagnosis.findings.well_hours import well_hour
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import spread
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry import matrices
@@ -92,7 +98,8 @@ def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
     steps = cell_steps(_drawn(finding, idle))
     others = _neighbours(finding, seen.gpu)
     ids = [seen.gpu.pk, *(gpu.pk for gpu in others)]
-    own, *rest = matrices.cells("util", ids, interval_of(steps), len(steps))
+    whole, *rest = matrices.cells("util", ids, interval_of(steps), len(steps))
+    own = _while_held(finding, seen.gpu, steps, whole)
     if np.isnan(own).all():
         return None
     beside = _busiest(others, rest) or _when_well(finding, len(steps))
@@ -118,6 +125,13 @@ def _drawn(finding: Finding, idle: Sequence[Span]) -> Interval:
     before_ms = max(AT_LEAST_MS, OF_IDLE * (end_ms - start_ms))
     began_ms = finding.its_job.start_ms or start_ms
     return Interval(from_ms(max(start_ms - before_ms, min(began_ms, start_ms))), from_ms(end_ms))
+
+
+def _while_held(finding: Finding, gpu: GPU, steps: range, values: Floats) -> Floats:
+    """Of the steps all of which the job held the GPU: what another job did before is not its."""
+    held = held_spans(finding.its_job, gpu.pk)
+    is_own = [is_within(held, at_ms, at_ms + steps.step) for at_ms in steps]
+    return np.where(is_own, values, np.nan)
 
 
 def _neighbours(finding: Finding, gpu: GPU) -> list[GPU]:

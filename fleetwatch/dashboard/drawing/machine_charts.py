@@ -226,7 +226,7 @@ def _held(params: Params) -> tuple[Job, GPU, Sequence[Span]]:
 
 def _only_within(spans: Sequence[Span], read: StepSeries) -> StepSeries:
     """With what lies wholly in the spans; None elsewhere."""
-    is_within = [_is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
+    is_within = [is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
     columns = {
         column: [value if is_own else None for value, is_own in zip(values, is_within, strict=True)]
         for column, values in read.columns.items()
@@ -234,7 +234,8 @@ def _only_within(spans: Sequence[Span], read: StepSeries) -> StepSeries:
     return replace(read, columns=columns)
 
 
-def _is_within(spans: Sequence[Span], start_ms: int, end_ms: int) -> bool:
+def is_within(spans: Sequence[Span], start_ms: int, end_ms: int) -> bool:
+    """Whether one of the spans has all of [start_ms, end_ms)."""
     return any(first_ms <= start_ms and end_ms <= last_ms for first_ms, last_ms in spans)
 
 
