@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import F
+
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard.search_hits import Hit, Subject
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
@@ -12,7 +14,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import here
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,11 @@ def _newest_runs(gpu_ids: Collection[int], now: datetime) -> dict[int, Run]:
     """By GPU the part of a run that ended last; of several at once that of a job."""
     if not gpu_ids:
         return {}
-    since_ms = to_ms(now) - CURRENT_RUN_MS
-    # no part is longer than an hour
-    rows = Run.objects.filter(
-        gpu__in=list(gpu_ids), start_ms__gt=since_ms - HOUR_MS, end_ms__gt=since_ms
-    ).order_by("end_ms", "job_id")
-    return {run.gpu_id: run for run in rows.only("gpu_id", "job_id", "end_ms", "state_ms")}
+    now_ms = to_ms(now)
+    lately = Run.overlapping(now_ms - CURRENT_RUN_MS, now_ms)
+    nobody_first = F("job_id").asc(nulls_first=True)
+    runs = Run.objects.filter(lately, gpu__in=list(gpu_ids))
+    return {run.gpu_id: run for run in runs.order_by("end_ms", nobody_first)}
 
 
 def _state(run: Run) -> str:

@@ -13,6 +13,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.markup import tight
@@ -191,7 +192,11 @@ def test_what_is_called_just_so_comes_first_and_findings_by_what_they_could_save
 def test_a_gpu_has_its_state_and_holder_and_a_node_how_many_gpus_do_what(admin, fleet):
     job = factories.job("slurm/della/8", name="tune", user="priya", team="nlp")
     gpu = GPU.objects.get(uuid="GPU-5")
-    factories.run(gpu, hours_ago=0.5, hours=0.45, states={"idle": HOUR_MS // 4}, held_by=job).save()
+    span = {"hours_ago": 0.5, "hours": 0.45}
+    stored_runs.store(
+        factories.run(gpu, **span, states={"idle": HOUR_MS // 4}, held_by=job),
+        factories.run(gpu, **span, states={"free": HOUR_MS // 4}),
+    )
 
     on_gpu = admin.get("/search", {"q": "l40s-05 5"}).context["now_of"][
         Subject("gpu", "GPU-5", gpu.pk)
