@@ -226,9 +226,9 @@ def _held(params: Params) -> tuple[Job, GPU, Sequence[Span]]:
 
 def _only_within(spans: Sequence[Span], read: StepSeries) -> StepSeries:
     """With what lies wholly in the spans; None elsewhere."""
-    is_within = [is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
+    are_own = [is_within(spans, at_ms, at_ms + read.step_ms) for at_ms in read.start_ms]
     columns = {
-        column: [value if is_own else None for value, is_own in zip(values, is_within, strict=True)]
+        column: [value if is_own else None for value, is_own in zip(values, are_own, strict=True)]
         for column, values in read.columns.items()
     }
     return replace(read, columns=columns)
