@@ -48,11 +48,11 @@ LIKE = {
 }
 # what a bare number is in, as its field says
 BARE = {
-    "s": "or s",
-    "ratio": "or 0 to 1",
-    "bytes": "or bytes",
-    "bytes/s": "or bytes/s",
-    "W": "W",
+    "s": "a number alone: seconds",
+    "ratio": "in %, or from 0 to 1",
+    "bytes": "a number alone: bytes",
+    "bytes/s": "a number alone: bytes/s",
+    "W": "watts",
     "windows": "windows",
 }
 UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}

@@ -5,6 +5,7 @@ Pure.
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 
 from fleetwatch.lib.csv_files import amounts
 
@@ -50,7 +51,7 @@ _TIME = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 _SIZE = {"gib": 1024**3, "mib": 1024**2, "kib": 1024, "b": 1}
 # what a number may be followed by, and what one of it is in the unit that is stored
 SUFFIXES: Mapping[str, Mapping[str, float]] = {
-    "s": _TIME,
+    "s": _TIME | {"m": 60},
     "bytes": _SIZE,
     "bytes/s": {f"{name}/s": size for name, size in _SIZE.items()},
     "ratio": {"%": 0.01},
@@ -81,12 +82,12 @@ def _duration(seconds: float) -> str:
 
 
 def read(text: str, unit: str) -> float | None:
-    """The value that is written, in the unit that is stored: "1 h 30 min" and "5400" are 5400 s;
-    None for what is neither.
+    """The value that is written, in the unit that is stored: "1 h 30 min" and "5400" are 5400 s,
+    "2 %" and "0.02" are a ratio; None for what is neither, and for a bare "2", which is no ratio.
     """
     bare = amounts.typed(text)
     if bare is not None:
-        return float(bare)
+        return None if unit == "ratio" and bare > 1 else float(bare)
     suffixes = SUFFIXES.get(unit, {})
     parts = _PART.findall(text)
     if not parts or _PART.sub("", text).strip():
@@ -94,7 +95,8 @@ def read(text: str, unit: str) -> float | None:
     values = [(amounts.typed(number), suffixes.get(suffix.lower())) for number, suffix in parts]
     if any(number is None or size is None for number, size in values):
         return None
-    return sum(float(number or 0) * (size or 0) for number, size in values)
+    # decimal: 70 % is 0.7, as it is stored
+    return float(sum((number or 0) * Decimal(str(size or 0)) for number, size in values))
 
 
 def of_minutes(minutes: float) -> str:

@@ -31,7 +31,11 @@ def test_a_threshold_is_written_as_people_do_and_read_back(value, unit, text):
     [
         ("900", "s", 900),
         ("1h", "s", 3600),
+        ("60m", "s", 3600),
         ("0.02", "ratio", 0.02),
+        ("70 %", "ratio", 0.7),
+        ("1", "ratio", 1),
+        ("10", "ratio", None),  # 10 % or ten times
         ("1 GiB", "bytes", 1024**3),
         ("soon", "s", None),
         ("15 MiB", "s", None),
