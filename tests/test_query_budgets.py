@@ -24,11 +24,11 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 32,
+    "/": 33,
     "/worst": 5,
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
-    "/fleet/idle": 17,  # causes, findings and incidents of its jobs
+    "/fleet/idle": 18,  # causes, findings and incidents of its jobs
     "/nodes/node-001": 26,  # rates in force, silences, incidents, starts; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
