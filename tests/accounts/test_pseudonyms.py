@@ -20,6 +20,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.pseudonyms import opened, pseudonym, sealed
+from tests import stored_runs
 from tests.accounts.others import (
     COST_CENTRE,
     DAY,
@@ -56,7 +57,9 @@ OF_API = [*OF_WASTE, "/api/v1/fleet/summary", "/api/v1/jobs?from=now-7d", "/api/
 def split(split):
     """Where the other team's job idles now."""
     gpu, job = GPU.objects.get(uuid="GPU-node-001-1"), Job.objects.get(key=OTHERS_KEY)
-    factories.run(gpu, hours_ago=1, hours=1, states={"idle": HOUR_MS}, held_by=job).save()
+    stored_runs.store(
+        factories.run(gpu, hours_ago=1, hours=1, states={"idle": HOUR_MS}, held_by=job)
+    )
     shown(OthersShown.PSEUDONYMS)
     return split
 

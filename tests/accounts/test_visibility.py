@@ -31,6 +31,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import job, job_ids
 from fleetwatch.lib.intervals import HOUR_MS
+from tests import stored_runs
 from tests.accounts.others import (
     DAY,
     MACHINE,
@@ -214,7 +215,9 @@ def test_the_band_of_a_job_that_passed_on_is_empty_where_it_was_another_teams(sp
         Attribution.objects.create(
             job=passed, team=Team.objects.get(slug=team), valid_from=start, is_named=True
         )
-    factories.run(gpu, hours_ago=24, hours=24, states={"idle": DAY_MS}, held_by=passed).save()
+    stored_runs.store(
+        factories.run(gpu, hours_ago=24, hours=24, states={"idle": DAY_MS}, held_by=passed)
+    )
     of_lead, of_owner = (sight_of(split.users[role]) for role in ("lead", "engineer"))
 
     with seeing(lambda: of_lead):

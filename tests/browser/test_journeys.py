@@ -21,6 +21,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify import delivering
+from tests import stored_runs
 from tests.alerts.factories import a_rule, an_incident
 from tests.alerts.people import is_named
 from tests.browser.sites import Watched, let_in
@@ -102,7 +103,7 @@ def test_the_platform_engineer_sees_the_morning_through(tab: Tab, site: str):
     held = factories.job("slurm/della/7", name="sweep")
     idle = factories.gpu(factories.node("gpu-01", now=now()), now=now())
     idles = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-    factories.run(idle, held_by=held, now=now(), **idles).save()
+    stored_runs.store(factories.run(idle, held_by=held, now=now(), **idles))
     factories.gpu(factories.node("gpu-02", now=now() - HOUR), now=now() - HOUR)
     an_incident(a_rule(threshold=1), "slurm/della/7", opened_at=now() - HOUR)
     page = tab("ann")
