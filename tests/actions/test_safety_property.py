@@ -21,6 +21,7 @@ from fleetwatch.actions.taking_steps import advance
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.ingest.models import NodeOrder
 from fleetwatch.ingest.node_orders import _content
+from fleetwatch.ledger.models import HourRuns
 from tests.actions.factories import a_policy, an_idle_job, answer, deliver
 from tests.alerts import people
 from tests.alerts.factories import a_rule, at, ms, ran
@@ -100,7 +101,7 @@ def play(story, clock, folder) -> None:
     )  # fmt: skip
     first = an_idle_job(minutes=0.001)
     lanes = [first.gpu, a_gpu(node="node-014", index=1)]
-    first.delete()
+    HourRuns.objects.all().delete()
     runner, workload = a_runner(folder, [gpu.uuid for gpu in lanes], clock)
     due: list[tuple[int, int, str, int]] = []
     for number, (*each, orders, looks, results) in enumerate(story):

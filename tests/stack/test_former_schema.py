@@ -133,6 +133,7 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its
     )
     before = every_row()
     del before["alerts_rule"]
+    del before["ledger_run"]  # a view of ledger_hourruns now
     record(former(former_tables))
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
 
