@@ -98,27 +98,36 @@ def _wrong_spans(day: Interval) -> list[Wrong]:
 
 
 def _wrong_of_fleet(day: Interval) -> list[Wrong]:
-    """Of the sums of the fleet, of holders, of GPUs, of nodes and of all, what is off most."""
+    """Of the sums of the fleet, of holders, of GPUs, of nodes, of all and of hours, what is off
+    most.
+    """
     groups = ("job", "gpu", "node", "gpu_model")
-    off_ms = max(_off_ms(day, (group,), LedgerTime()).total() for group in groups)
+    off_ms = max(
+        _off_ms(day, ("gpu", "job"), LedgerTime(), step="hour").total(),
+        *(_off_ms(day, (group,), LedgerTime()).total() for group in groups),
+    )
     return [(EVERY_NODE, day.start, off_ms)] if off_ms else []
 
 
-def _off_ms(day: Interval, groups: Groups, sums: LedgerTime) -> Counter[int]:
+def _off_ms(
+    day: Interval, groups: Groups, sums: LedgerTime, *, step: str | None = None
+) -> Counter[int]:
     """By the first of these groups how far its sums are from its entries."""
-    differences = _by_group(day, groups, sums)
-    differences.subtract(_by_group(day, groups, _OF_ENTRIES))
+    differences = _by_group(day, groups, sums, step)
+    differences.subtract(_by_group(day, groups, _OF_ENTRIES, step))
     off_ms: Counter[int] = Counter()
     for (key, *_), gpu_ms in differences.items():
         off_ms[key] += abs(gpu_ms)
     return off_ms
 
 
-def _by_group(day: Interval, groups: Groups, time: LedgerTime) -> Counter[tuple[Any, ...]]:
-    """GPU time of the day by these groups, state and tier."""
-    columns = engine.read(time, day, by=groups)
+def _by_group(
+    day: Interval, groups: Groups, time: LedgerTime, step: str | None
+) -> Counter[tuple[Any, ...]]:
+    """GPU time of the day by these groups, step, state and tier."""
+    columns = engine.read(time, day, by=groups, step=step)
     gpu_ms: Counter[tuple[Any, ...]] = Counter()
-    for ids, cells in by_groups(columns, *groups).items():
+    for ids, cells in by_groups(columns, *columns.by).items():
         for cell in cells:
             gpu_ms[*ids, cell.kind.state, cell.kind.tier] += cell.gpu_ms
     return gpu_ms

@@ -12,7 +12,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import FleetDay
 from fleetwatch.figures import boundaries, engine, fleet_sums
 from fleetwatch.figures.alike_gpus import alike_gpus
-from fleetwatch.figures.ledger_time import LedgerTime
+from fleetwatch.figures.ledger_time import LedgerTime, packed_by_cut
 from fleetwatch.figures.packed_spans import NO_JOB, Floats, Ints, sums
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.state_spans import KINDS, RECORD, Kind
@@ -40,6 +40,7 @@ def sum_day(day: Interval) -> None:
         of_jobs, of_nodes, of_gpus = (
             engine.read(_OF_NODES, day, by=(group,)) for group in ("job", "node", "gpu")
         )
+        by_hour = packed_by_cut(day)
     gpu = alike.first_of(of_jobs.gpu)
     FleetDay.objects.update_or_create(
         start=day.start,
@@ -52,6 +53,7 @@ def sum_day(day: Interval) -> None:
             "total_spans": _packed(of_jobs, gpu),
             "node_spans": _packed(of_nodes, of_nodes.gpu),
             "gpu_spans": _packed(of_gpus, of_gpus.gpu),
+            "hour_spans": zstandard.compress(by_hour),
         },
     )
 

@@ -329,7 +329,8 @@ class SummedDay(models.Model):
 
 class FleetDay(models.Model):
     """A day of GPU time and energy of all nodes together (fleet_days.py): what a figure of the
-    fleet reads, in the form that tells apart no more than it asks for.
+    fleet reads, in the form that tells apart no more than it asks for; by hour where it asks for
+    hours, or for a part of the day.
 
     It counts only while the nodes' entries are those that it was summed from, and the GPUs that it
     puts together have one price and model.
@@ -351,6 +352,9 @@ class FleetDay(models.Model):
     total_spans = models.BinaryField(help_text="the same of all holders together, under none")
     node_spans = models.BinaryField(help_text="the same of each node by itself")
     gpu_spans = models.BinaryField(help_text="the same of each GPU by itself")
+    hour_spans = models.BinaryField(
+        help_text="zstd of what the entries say, by hour cut: an entry each, of each GPU and holder"
+    )
 
 
 class DayHours(models.Model):

@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from fleetwatch.figures.packed_spans import Ints
-from fleetwatch.figures.price_rows import every_price
-from fleetwatch.lib.memo import read_once
+from fleetwatch.figures.price_rows import Prices, every_price
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -47,13 +47,17 @@ class AlikeGPUs:
         return self.nodes[np.searchsorted(self.gpus, gpus)]
 
 
-@read_once
 def alike_gpus() -> AlikeGPUs:
     """As prices and models stand now."""
+    return _at_prices(every_price())
+
+
+@lru_cache(maxsize=1)  # models change with what prices follow from
+def _at_prices(prices: Prices) -> AlikeGPUs:
     models = [_ids(pairs).reshape(-1, 2) for _, pairs in fetched(_MODELS, {})]
     pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *models])
     gpus, nodes = pairs[np.argsort(pairs[:, 0])].T
-    of_prices = [_ids(row[-1]) for row in every_price()]
+    of_prices = [_ids(row[-1]) for row in prices.rows]
     sets = [*(of_model[:, 0] for of_model in models), *of_prices]
     return AlikeGPUs(gpus, nodes, in_the_same(gpus, sets))
 

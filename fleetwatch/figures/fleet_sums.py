@@ -18,19 +18,21 @@ _FLEET_DAYS = read_statement("figures/sql/fleet_days.sql")
 
 
 class Form(StrEnum):
-    """What is told apart: but for GPU, of GPUs that are alike (but for NODE, wherever they are) one
-    stands for them; but for JOB, all holders are together.
+    """What is told apart: but for GPU and HOUR, of GPUs that are alike (but for NODE, wherever they
+    are) one stands for them; but for JOB and HOUR, all holders are together. HOUR tells cuts of the
+    ledger apart, too.
     """
 
     JOB = "job"
     TOTAL = "total"
     NODE = "node"
     GPU = "gpu"
+    HOUR = "hour"
 
 
 def current(days: Sequence[Interval], form: Form) -> dict[datetime, bytes]:
     """By start those of the days whose sums are as new as their entries, and of GPUs that are alike
-    still: their spans, packed as state_spans.py has them.
+    still: their spans, packed as state_spans.py has them (HOUR: as CUT_RECORD).
     """
     return {start: zstandard.decompress(spans) for start, spans in _current(days, form)}
 

@@ -4,9 +4,10 @@ Sums of days are read where they are as new as their entries, of the fleet or el
 entries elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from fleetwatch.figures.alike_gpus import alike_gpus
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
 from fleetwatch.figures.fleet_sums import Form
-from fleetwatch.figures.packed_spans import Bools, Ints, Spans, unpacked
+from fleetwatch.figures.packed_spans import Bools, Ints, Row, Spans, joined, unpacked
 from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import CUT_RECORD, KINDS, RECORD, Kind
 from fleetwatch.lib.intervals import Interval
@@ -53,36 +54,64 @@ class LedgerTime:
         return [pk for (pk,) in fetched(_NODES, wanted)]
 
     def whole(self, interval: Interval, asked: Asked) -> Spans[Kind]:
-        wanted = asked.within(interval) | {"states": asked.limits["states"]}
-        if asked.step == "hour":  # of which sums of days know nothing
-            return _by_hour(unpacked(fetched(_HOURS, wanted), CUT_RECORD, KINDS), asked)
-        of_fleet = self._fleet_days(interval, asked)
-        rest = [day for day in asked.days if day.start not in of_fleet]
-        wanted |= {
+        days = self._fleet_days(interval, asked)
+        cuts = self._fleet_cuts(interval, asked, days)
+        rest = [day for day in asked.days if day.start not in days and day.start not in cuts]
+        by_cut: list[Row] = [(_NO_NODE, 0, 0, None, spans) for spans in cuts.values()]
+        if asked.step == "hour":  # of which sums of nodes' days know nothing
+            for part in _parts(rest, interval):
+                by_cut += fetched(_HOURS, _wanted(part, asked))
+            spans = _of_cuts(by_cut, interval, asked)
+        else:
+            spans = self._of_days(days, rest, interval, asked)
+            spans = joined(spans, _of_cuts(by_cut, interval, asked)) if by_cut else spans
+        # what the fleet's rows do not say
+        return _at_nodes(spans) if asked.of_nodes and (days or cuts) else spans
+
+    def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, bytes]:
+        """The packed spans of whole days of the interval, by their start; none where hours, or more
+        than they have, is told apart.
+        """
+        form = _form(asked)
+        if form is None or asked.step == "hour" or not self._reads_fleet(asked):
+            return {}
+        days = [day for day in asked.days if _is_whole(day, interval, asked)]
+        return fleet_sums.current(days, form) if days else {}
+
+    def _fleet_cuts(
+        self, interval: Interval, asked: Asked, days: Mapping[datetime, bytes]
+    ) -> dict[datetime, bytes]:
+        """The packed spans of days by cut, by their start: of those that lie in the interval in
+        part, or have several prices, and of any where hours are told apart.
+        """
+        if not self._reads_fleet(asked):
+            return {}
+        parted = [
+            day for day in asked.days if asked.step == "hour" or not _is_whole(day, interval, asked)
+        ]
+        return fleet_sums.current(parted, Form.HOUR) if parted else {}
+
+    def _reads_fleet(self, asked: Asked) -> bool:
+        return self.with_sums and self.with_fleet_days and asked.is_of_fleet
+
+    def _of_days(
+        self,
+        fleet_days: Mapping[datetime, bytes],
+        rest: Sequence[Interval],
+        interval: Interval,
+        asked: Asked,
+    ) -> Spans[Kind]:
+        """The spans of the fleet's days, and what nodes' sums and entries say of the rest."""
+        wanted = _wanted(interval, asked) | {
             "use_sums": self.with_sums,
             "day_starts": [day.start for day in rest],
             "day_ends": [day.end for day in rest],
         }
         rows = [
-            (_NO_NODE, *asked.step_and_era(start), None, spans) for start, spans in of_fleet.items()
+            (_NO_NODE, *asked.step_and_era(start), None, spans)
+            for start, spans in fleet_days.items()
         ]
-        spans = unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
-        # what the fleet's rows do not say
-        return _at_nodes(spans) if of_fleet and asked.of_nodes else spans
-
-    def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, bytes]:
-        """The packed spans of whole days of the interval, by their start; none where more is told
-        apart than they have.
-        """
-        form = _form(asked)
-        if form is None or not (self.with_sums and self.with_fleet_days and asked.is_of_fleet):
-            return {}
-        days = [
-            day
-            for day in asked.days
-            if interval.start <= day.start and day.end <= interval.end and asked.eras.is_one(day)
-        ]
-        return fleet_sums.current(days, form) if days else {}
+        return unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
         spans = edges.parts(ends, asked.node_ids)
@@ -115,8 +144,43 @@ def _at_nodes(spans: Spans[Kind]) -> Spans[Kind]:
     return replace(spans, node=alike_gpus().nodes_of(spans.gpu))
 
 
-def _by_hour(spans: Spans[Kind], asked: Asked) -> Spans[Kind]:
-    """Spans that say in which cut they are: each in its step and era."""
+def packed_by_cut(day: Interval) -> bytes:
+    """What the entries of all nodes' day say, as CUT_RECORD packs them: those of the same cut, GPU,
+    holder and kind may be several.
+    """
+    limits = dict.fromkeys(("node_ids", "job_id", "gpu_ids", "states"))
+    rows = fetched(_HOURS, limits | {"start": day.start, "end": day.end})
+    return b"".join(spans for *_, spans in rows)
+
+
+def _wanted(interval: Interval, asked: Asked) -> dict[str, Any]:
+    return asked.within(interval) | {"states": asked.limits["states"]}
+
+
+def _is_whole(day: Interval, interval: Interval, asked: Asked) -> bool:
+    """Whether all of the day lies in the interval, under one price."""
+    return interval.start <= day.start and day.end <= interval.end and asked.eras.is_one(day)
+
+
+def _parts(days: Iterable[Interval], interval: Interval) -> list[Interval]:
+    """What of the interval lies in these days, ascending: days in a row are one."""
+    parts: list[Interval] = []
+    for day in days:
+        start = max(day.start, interval.start)
+        if parts and parts[-1].end == start:
+            start = parts.pop().start
+        parts.append(Interval(start, min(day.end, interval.end)))
+    return parts
+
+
+def _of_cuts(rows: Sequence[Row], interval: Interval, asked: Asked) -> Spans[Kind]:
+    """The spans of rows that say in which cut they are, of those in the interval: each in its step
+    and era.
+    """
+    spans = unpacked(rows, CUT_RECORD, KINDS)
+    start, end = (_microseconds(moment) for moment in (interval.start, interval.end))
+    cut = spans.figures["cut"]
+    spans = spans.where((cut >= start) & (cut < end))
     figures = dict(spans.figures)
     cut = figures.pop("cut")
     step = _begun(asked.steps, cut) - 1
@@ -125,5 +189,10 @@ def _by_hour(spans: Spans[Kind], asked: Asked) -> Spans[Kind]:
 
 def _begun(starts: Sequence[datetime], cut: Ints) -> Ints:
     """Of each cut how many of these began by its start."""
-    moments = [(start - _DATABASE_EPOCH) // _MICROSECOND for start in starts]
-    return np.searchsorted(np.array(moments, dtype=np.int64), cut, side="right")
+    moments = np.array([_microseconds(start) for start in starts], dtype=np.int64)
+    return np.searchsorted(moments, cut, side="right")
+
+
+def _microseconds(moment: datetime) -> int:
+    """Since the database's epoch."""
+    return (moment - _DATABASE_EPOCH) // _MICROSECOND

@@ -172,7 +172,7 @@ def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool)
     """
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
-    prices = every_price() if is_of_fleet else prices_of(gpus)
+    prices = every_price().rows if is_of_fleet else prices_of(gpus)
     holders = _holders(jobs, asked)
     return PricedSpans(
         spans,

@@ -36,6 +36,29 @@ def read_once(read: Callable[P, T]) -> Callable[P, T]:
     return remembered
 
 
+def kept_while(digest: Callable[[], str]) -> Callable[[Callable[[], T]], Callable[[], T]]:
+    """A read that the process keeps while the digest of what it follows from is the same."""
+
+    def decorated(read: Callable[[], T]) -> Callable[[], T]:
+        kept: tuple[str, T] | None = None
+
+        @wraps(read)
+        def kept_or_read() -> T:
+            nonlocal kept
+            now = digest()
+            if kept is not None and kept[0] == now:
+                return kept[1]
+            answer = read()
+            # else it changed between the two: whose digest this is nobody knows
+            if digest() == now:
+                kept = (now, answer)
+            return answer
+
+        return kept_or_read
+
+    return decorated
+
+
 @contextmanager
 def remembering() -> Iterator[None]:
     """What is read within is from one moment: nothing within changes it. One within another is part

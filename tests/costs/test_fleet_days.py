@@ -11,9 +11,10 @@ import zstandard
 from fleetwatch.costs.day_sums import sum_days, wrong_sums
 from fleetwatch.costs.models import FleetDay, Rate, SummedDay
 from fleetwatch.figures.alike_gpus import AlikeGPUs, in_the_same
-from fleetwatch.figures.selectors import Scope, totals, totals_by
+from fleetwatch.figures.selectors import Scope, over_time_by, totals, totals_by
 from fleetwatch.figures.state_spans import RECORD
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.costs.test_day_sums import counted
@@ -81,6 +82,22 @@ def test_a_day_of_the_fleet_is_one_row_that_says_what_its_entries_say(fleet):
     assert sum_days(LATER, 100) == {"days": 0, "fleet_days": 0}
 
 
+def test_parts_of_its_days_and_hours_are_read_of_it_too(fleet):
+    part = Interval(MONDAY + HOUR, MONDAY + 2 * DAY)
+    groups = ("team", "job", "gpu_model", "node", "gpu")
+
+    def asked():
+        by_hour = over_time_by(Interval(MONDAY, MONDAY + DAY), "user", "hour")
+        return [totals(part), *(totals_by(part, name) for name in groups), by_hour]
+
+    before = asked()
+    sum_days(LATER, 100)
+    Entry.objects.all().delete()  # behind its back
+
+    assert totals(part).capacity_ms == 4 * 2 * HOUR_MS
+    assert asked() == before
+
+
 def test_gpus_of_one_price_and_model_are_one_in_it(fleet):
     sum_days(LATER, 100)
 
@@ -146,7 +163,14 @@ def test_a_day_in_which_a_price_changes_is_priced_hour_by_hour(fleet):
 
 
 @pytest.mark.parametrize(
-    ("form", "hours"), [("job_spans", 2), ("total_spans", 4), ("node_spans", 4), ("gpu_spans", 2)]
+    ("form", "hours"),
+    [
+        ("job_spans", 2),
+        ("total_spans", 4),
+        ("node_spans", 4),
+        ("gpu_spans", 2),
+        ("hour_spans", 1),
+    ],
 )
 def test_a_wrong_sum_of_the_fleet_is_found(fleet, form, hours):
     sum_days(LATER, 100)

@@ -4,7 +4,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory
 
-from fleetwatch.lib.memo import read_once, remember_reads, remembering
+from fleetwatch.lib.memo import kept_while, read_once, remember_reads, remembering
 
 
 @pytest.fixture
@@ -77,3 +77,28 @@ def test_the_next_request_reads_anew(count):
     answers = [respond(RequestFactory().get("/")).content for _ in range(2)]
 
     assert answers == [b"1", b"2"]
+
+
+def test_what_follows_from_the_same_is_kept_and_else_read_again():
+    state = {"digest": "a", "reads": 0}
+
+    @kept_while(lambda: state["digest"])
+    def read():
+        state["reads"] += 1
+        return state["reads"]
+
+    assert [read(), read()] == [1, 1]
+    state["digest"] = "b"
+    assert [read(), read()] == [2, 2]
+
+
+def test_what_changed_while_it_was_read_is_not_kept():
+    digests = iter(["a", "b", "a", "a", "a"])
+
+    @kept_while(lambda: next(digests))
+    def read():
+        return object()
+
+    first = read()
+
+    assert read() is not first

@@ -1,7 +1,7 @@
 -- One row: a day of the fleet that was summed, while its nodes' entries are as it was summed from: its start, the newest GPU there was,
 --      the digest of which GPUs it puts together (whether they still are alike, who reads asks), and its spans, compressed.
 -- In:  day_starts, day_ends (the zone's days, arrays of one length); form (job: GPUs that are alike together, of each holder; total: of all
---      holders; node, gpu: of all holders, each node or GPU by itself; NULL = no spans).
+--      holders; node, gpu: of all holders, each node or GPU by itself; hour: each entry; NULL = no spans).
 -- Again: safe, it only reads.
 SELECT
     kept.start,
@@ -12,6 +12,7 @@ SELECT
         WHEN 'total' THEN kept.total_spans
         WHEN 'node' THEN kept.node_spans
         WHEN 'gpu' THEN kept.gpu_spans
+        WHEN 'hour' THEN kept.hour_spans
     END
 FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
 JOIN costs_fleetday AS kept ON kept.start = day.start AND kept.until = day."end"
