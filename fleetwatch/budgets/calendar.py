@@ -68,3 +68,8 @@ def month_of(moment: datetime, zone: ZoneInfo) -> date:
 def following(first: date) -> date:
     """The first day of the month after."""
     return (first + timedelta(days=31)).replace(day=1)
+
+
+def previous(first: date) -> date:
+    """The first day of the month before."""
+    return (first - timedelta(days=1)).replace(day=1)

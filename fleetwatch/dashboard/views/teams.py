@@ -1,8 +1,13 @@
-"""All teams: what each spends this month, against what, by whom; the way to its statements."""
+"""All teams: what each spends this month, against what, why and by whom; the way to its statements.
+Beside them what is no team's, so that the lines sum to the fleet's.
+"""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.views.decorators.cache import never_cache
@@ -10,25 +15,56 @@ from django.views.decorators.cache import never_cache
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import members_by_team
 from fleetwatch.accounts.permissions import role_of
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
-from fleetwatch.budgets import selectors
-from fleetwatch.budgets.selectors import BudgetLine
+from fleetwatch.budgets import calendar, selectors
+from fleetwatch.budgets.selectors import NO_TEAMS, BudgetLine, Month, MonthLines
 from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.diagnosis.selectors import largest_by_team
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.comparison import Change
+from fleetwatch.figures.posted import posted_until
+from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.totals import ZERO, Group
+from fleetwatch.lib.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Dollars of a period: of each team, by its key, and of what was no team's."""
+
+    by_team: Mapping[str, Decimal]
+    no_team_usd: Decimal
+
+    @property
+    def usd(self) -> Decimal:
+        """The whole fleet's."""
+        return exact_sum([*self.by_team.values(), self.no_team_usd])
 
 
 @dataclass(frozen=True, slots=True)
 class TeamRow:
     """A team, its month (None = it spent nothing, and has no budget and no forecast) as a bar too,
-    and who is in it.
+    how much more that is than by the same day of the month before, why most of it was wasted (None
+    = by no known cause), and who is in it.
     """
 
     team: Team
     line: BudgetLine | None
     bar: SpendBar | None
+    change: Change
+    cause: Group | None
     leads: list[User]
     members: int
+
+    @property
+    def cause_query(self) -> str:
+        """Which findings of the month are its cause's."""
+        cause = self.cause.key if self.cause else ""
+        month = {"from": "now/M", "to": "now", "status": "all"}
+        return urlencode({"team": self.team.slug, "cause": cause} | month)
 
     @property
     def order(self) -> tuple[float, str]:
@@ -40,12 +76,72 @@ class TeamRow:
 @shows("dashboard/teams.html", "teams")
 def teams(_: HttpRequest, period: Period) -> Context:
     """Every team that the reader sees, the dearest of the running month first."""
-    rows = _rows(period.now)
+    month = selectors.running_month(period.now)
+    lines = selectors.month_lines(period.now)
+    interval_before = _before(month, period.now)
+    before = _spent(interval_before)
+    rows = _rows(lines, before, month, period.now)
     return {
-        "month": selectors.running_month(period.now),
+        "month": month,
+        "before": interval_before,
+        "since": None if before else costs.ledger_began(),
+        "judged": (),
+        **_columns(rows),
+        **_whole(lines, before),
+    }
+
+
+def _columns(rows: list[TeamRow]) -> Context:
+    """The rows, and which columns say anything of them."""
+    lines = [row.line for row in rows if row.line]
+    return {
         "rows": rows,
+        "has_budgets": any(line.limit for line in lines),
+        "has_forecasts": any(line.end for line in lines),
         "unforecast": _unforecast(rows),
     }
+
+
+def _whole(lines: MonthLines, before: Spent | None) -> Context:
+    """What is no team's (None: nothing), and the fleet."""
+    fleet = lines.lines[0]
+    return {
+        "no_team": lines.unallocated,
+        "no_team_change": _change(lines.unallocated, before.no_team_usd if before else None),
+        "fleet": fleet,
+        "fleet_bar": _bar(fleet),
+        "fleet_change": _change(fleet, before.usd if before else None),
+    }
+
+
+def _before(month: Month, now: datetime) -> Interval | None:
+    """As much of the month before as the ledger has of this one; None where that has begun since,
+    or nothing of this month is over.
+    """
+    if month.so_far is None:
+        return None
+    whole = calendar.month(calendar.previous(month.first), zone())
+    length = min(month.so_far.end, posted_until(now).on_average) - month.so_far.start
+    until = min(whole.start + length, whole.end)
+    first = costs.ledger_began()
+    if first is None or first > whole.start or until <= whole.start:
+        return None
+    return Interval(whole.start, until)
+
+
+def _spent(interval: Interval | None) -> Spent | None:
+    if interval is None:
+        return None
+    groups = costs.totals_by(interval, "team")
+    return Spent(
+        {group.key: group.totals.cost_usd for group in groups if group.key not in NO_TEAMS},
+        exact_sum(group.totals.cost_usd for group in groups if group.key in NO_TEAMS),
+    )
+
+
+def _change(line: BudgetLine | None, before_usd: Decimal | None) -> Change:
+    """How much more the line is than `before_usd`; None: there is nothing to compare it with."""
+    return Change("", line.spent_usd if line else ZERO, before_usd)
 
 
 def _unforecast(rows: list[TeamRow]) -> dict[str, list[str]]:
@@ -57,13 +153,22 @@ def _unforecast(rows: list[TeamRow]) -> dict[str, list[str]]:
     return dict(teams)
 
 
-def _rows(now: datetime) -> list[TeamRow]:
-    lines = {line.key: line for line in selectors.month_lines(now).lines}
+def _rows(lines: MonthLines, before: Spent | None, month: Month, now: datetime) -> list[TeamRow]:
+    by_key = {line.key: line for line in lines.lines}
+    causes = largest_by_team(month.so_far) if month.so_far else {}
     people = members_by_team(now)
     rows = [
-        TeamRow(team, line, _bar(line), _leads(members), len(members))
+        TeamRow(
+            team,
+            line,
+            _bar(line),
+            _change(line, before.by_team.get(team.slug, ZERO) if before else None),
+            causes.get(team.slug),
+            _leads(members),
+            len(members),
+        )
         for team in visible_teams()
-        for line in [lines.get(team.slug)]
+        for line in [by_key.get(team.slug)]
         for members in [people.get(team.pk, [])]
     ]
     return sorted(rows, key=lambda row: row.order)
