@@ -58,6 +58,11 @@ class Outcome:
         return self.fitted_ms + self.late_ms + self.unfit_ms
 
     @property
+    def prompt(self) -> int:
+        """Runs that start when they did."""
+        return self.runs - self.waited - self.unfit
+
+    @property
     def mean_wait_ms(self) -> int:
         return self.wait_ms // self.waited if self.waited else 0
 

@@ -122,6 +122,18 @@ class WhatIf:
         return together([each.outcome for each in self.models])
 
     @property
+    def only_changed(self) -> ModelReplay | None:
+        """The model of which alone there are fewer or more GPUs; None where several change, or
+        none does.
+        """
+        changed = [each for each in self.models if each.fewer]
+        return changed[0] if len(changed) == 1 else None
+
+    def of(self, gpu_model: str) -> ModelReplay:
+        """What became of that model. Raises StopIteration of one that it had none of."""
+        return next(each for each in self.models if each.gpu_model == gpu_model)
+
+    @property
     def gpus(self) -> int:
         """How many there were at the end."""
         return sum(each.gpus for each in self.models)
@@ -204,14 +216,15 @@ def what_if(asked: Asked, of: Past) -> WhatIf:
 STEPS = (1, 2, 4, 6, 8, 12, 16)  # GPUs fewer, that are told beside what was asked
 
 
-def steps_fewer(gpu_model: str, of: Past) -> list[WhatIf]:
-    """The past with each of STEPS fewer of the model, as far as it has more than so many; empty
-    where the past is too large to be replayed so often.
+def steps_fewer(gpu_model: str, of: Past, *, asked: int = 0) -> list[WhatIf]:
+    """The past with each of STEPS fewer of the model, and with so many as are asked for, as far as
+    it has as many; empty where the past is too large to be replayed so often.
     """
     if not of.is_small:
         return []
-    answers = (what_if(Asked({gpu_model: fewer}, elsewhere=False), of) for fewer in STEPS)
-    return [each for fewer, each in zip(STEPS, answers, strict=True) if each.fewer == fewer]
+    steps = sorted({*STEPS, asked} - {0})
+    answers = (what_if(Asked({gpu_model: fewer}, elsewhere=False), of) for fewer in steps)
+    return [each for fewer, each in zip(steps, answers, strict=True) if each.fewer == fewer]
 
 
 def _began(interval: Interval, counts: Mapping[str, Counts]) -> datetime:

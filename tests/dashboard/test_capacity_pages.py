@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.models import Commitment
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
@@ -137,8 +137,63 @@ def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
     assert answer.context["free_from"].year == 2999
     page = tight(answer.content.decode())
     assert "$1,460 a month</span>" in page
-    assert '<td class="num" data-label="Saved a month, now">$0.00</td>' in page
-    assert '<td class="num" data-label="Once commitments end">$1,460</td>' in page
+    assert '<td class="num" data-label="Saved now">$0.00</td>' in page
+    assert '<td class="num" data-label="Saved later">$1,460</td>' in page
+
+
+def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machines):
+    """Another model's runs are not asked of."""
+    other = factories.gpu(
+        factories.node("node-002"), model=factories.gpu_model("L40S"), model_name="NVIDIA L40S"
+    )
+    factories.hold(other, factories.job("slurm/della/2"), hours_ago=4, hours=3)
+
+    one = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
+    both = tight(machines.get("/capacity/what-if?less=2&less_of=H100+SXM").content.decode())
+
+    assert "1 of 1 H100 SXM run (100 %) would start as soon on 1 of 2 GPUs" in one
+    assert "Saves $1,460 a month. No job would notice." in one
+    assert "0 of 1 H100 SXM run (0 %) would start as soon on 0 of 2 GPUs" in both
+    assert "1 run would never fit" in both
+
+
+def test_what_is_asked_for_is_marked_among_the_steps(machines):
+    node = Node.objects.get()
+    for index in range(2, 5):
+        factories.gpu(node, index=index, hours=4)
+
+    answer = machines.get("/capacity/what-if?less=3&less_of=H100+SXM")
+
+    assert [step.fewer for step in answer.context["steps"]] == [1, 2, 3, 4]
+    assert answer.content.decode().count('<tr aria-current="true">') == 1
+
+
+def test_a_saving_that_commitments_pay_for_is_nothing_and_said_first(machines):
+    Commitment.objects.create(
+        name="held",
+        gpu_model=GPU.objects.first().model,
+        gpus=2,
+        price_per_gpu_hour=Decimal(2),
+        valid_from=factories.NOW - timedelta(days=9),
+        created_at=factories.NOW,
+    )
+
+    page = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
+
+    assert "Saves nothing now: commitments pay for it, with no end." in page
+
+
+def test_the_default_is_replayed_without_being_asked_for(machines):
+    asked = 'hx-get="/capacity/what-if?less=1&amp;less_of=H100%20SXM"'
+
+    form = tight(machines.get("/capacity/what-if").content.decode())
+    answer = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
+
+    assert asked in form
+    assert asked in tight(machines.get(f"/capacity?{PERIOD}").content.decode())
+    assert "H100 SXM, 2 now" in form
+    assert '<div id="answer">' in answer
+    assert "hx-get" not in answer.split("<main")[1]
 
 
 def test_the_steps_are_drawn_and_what_looks_odd_in_them_is_explained(machines):
@@ -147,10 +202,10 @@ def test_the_steps_are_drawn_and_what_looks_odd_in_them_is_explained(machines):
     page = tight(answer.content.decode())
 
     steps = answer.context["steps"]
-    assert [step.replayed.fewer for step in steps] == [1, 2]
+    assert [step.fewer for step in steps] == [1, 2]
     assert [step.now_usd for step in steps] == pytest.approx([Decimal(1460), Decimal(2920)])
-    assert "Average wait of all runs, by GPUs fewer. 0: 0, 1: 0 s, 2: 0 s" in page
-    assert "Saved a month, now, by GPUs fewer. 0: $0, 1: $1,460, 2: $2,920" in page
+    assert "Average wait of all its runs, by GPUs fewer. 0: 0, 1: 0 s, 2: 0 s" in page
+    assert "Saved a month, by GPUs fewer. 0: $0, 1: $1,460, 2: $2,920" in page
 
 
 def test_nothing_is_saved_of_the_time_before_gpus_were_on_the_bill(machines):

@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
+from operator import attrgetter
 
-from django.db.models import Q, Sum
+from django.db.models import Count, Q, Sum
 from django.http import HttpRequest
 
-from fleetwatch.costs.rates.book import priced_models
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.drawing.capacity_charts import narrowed_to
 from fleetwatch.dashboard.drawing.curve_svg import Value, curve
-from fleetwatch.dashboard.forms.what_if_form import NAMES, read_what_if
+from fleetwatch.dashboard.forms.what_if_form import NAMES, WhatIfForm, read_what_if
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -22,10 +22,12 @@ from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import commitments, coverage
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.jobs.selectors import pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
 from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
+from fleetwatch.planning.replayed_runs import Outcome
 from fleetwatch.planning.selectors import SUBJECTS, model_hours, while_waiting, whole_hours
 from fleetwatch.planning.verdict import verdict
 from fleetwatch.planning.what_if import (
@@ -38,6 +40,8 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
+FEW = 0.05  # of runs: so many may wait before it is more than a few
+HALF = 0.5  # of runs: more are most
 FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
 
 
@@ -91,12 +95,28 @@ def _commitments(period: Period) -> Context:
 
 
 def _choices() -> Context:
-    return {"gpu_models": priced_models()[0]}
+    """GPU models by name, and what is asked for where nothing is said: an eighth of the largest."""
+    models = list(
+        GPUModel.objects.annotate(
+            present=Count("gpus", filter=Q(gpus__parent=None, gpus__retired_ms=None)),
+            known=Count("gpus"),
+        )
+        .filter(known__gt=0)
+        .order_by("name")
+    )
+    largest = max(models, key=attrgetter("present"), default=None)
+    return {
+        "gpu_models": models,
+        "default_of": largest.name if largest else "",
+        "default_less": max(1, largest.present // 8) if largest else 1,
+    }
 
 
 @shows("dashboard/what_if.html", "capacity", *NAMES, needs_gpus=True)
 def capacity_what_if(request: HttpRequest, period: Period) -> Context:
-    """The last weeks again with the GPUs that the address asks for; without any, the form."""
+    """The last weeks again with the GPUs that the address asks for; without any, the form, and
+    where to ask for the default.
+    """
     choices = _choices()
     form = read_what_if(request.GET, [model.name for model in choices["gpu_models"]])
     context = {"form": form, "faults": form.faults, **choices}
@@ -112,35 +132,56 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     committed = _committed(period.now)
     return context | {
         "replayed": replayed,
+        **_verdict(replayed),
         **_bound(replayed, committed, period.now),
-        **_steps(form.values["less_of"], history, committed),
+        **_steps(form, history, committed),
     }
+
+
+def _verdict(replayed: WhatIf) -> Context:
+    """Whose runs the page speaks of: those of the one model that changes, else of the fleet; and
+    how many of them would wait, as a word.
+    """
+    subject = replayed.only_changed or replayed
+    outcome = subject.outcome
+    share = outcome.waited / outcome.runs if outcome.runs else 0
+    noticed = "few" if share <= FEW else "many" if share <= HALF else "most"
+    return {"subject": subject, "outcome": outcome, "noticed": noticed}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The replay with so many GPUs fewer, what a month is cheaper now (None: no rate), and once no
-    commitment pays for them.
+    """What became of a model's runs with so many GPUs fewer, what a month is cheaper now (None: no
+    rate), and once no commitment pays for them.
     """
 
-    replayed: WhatIf
+    fewer: int
+    outcome: Outcome
     now_usd: Decimal | None
     later_usd: Decimal | None
 
 
-def _steps(gpu_model: str, history: Past, committed: Mapping[str, int]) -> Context:
+def _steps(form: WhatIfForm, history: Past, committed: Mapping[str, int]) -> Context:
     """The same with some numbers of GPUs fewer, as rows and as curves."""
-    replays = steps_fewer(gpu_model, history) if gpu_model else []
+    gpu_model = form.values["less_of"]
+    asked = int(form.values["less"] or 0)
+    replays = steps_fewer(gpu_model, history, asked=asked) if gpu_model else []
     steps = [
-        Step(each, each.usd_per_month(_still_paid(each, committed)), each.saved_usd_per_month)
+        Step(
+            each.fewer,
+            each.of(gpu_model).outcome,
+            each.usd_per_month(_still_paid(each, committed)),
+            each.saved_usd_per_month,
+        )
         for each in replays
     ]
     if len(steps) < 2:
-        return {"steps": steps}
+        return {"steps": steps, "asked": asked}
     return {
         "steps": steps,
+        "asked": asked,
         "is_paid": any(each.now_usd != each.later_usd for each in steps),
-        "falls": _first_fall(replays),
+        "falls": _first_fall(steps),
         **_curves(steps),
     }
 
@@ -148,28 +189,29 @@ def _steps(gpu_model: str, history: Past, committed: Mapping[str, int]) -> Conte
 def _curves(steps: Sequence[Step]) -> Context:
     """What is saved has none where a GPU has no rate."""
     curves = {"wait_curve": curve([Value(0, 0.0, "0"), *map(_wait, steps)])}
-    if all(step.now_usd is not None for step in steps):
+    if all(step.later_usd is not None for step in steps):
         curves["saved_curve"] = curve([Value(0, 0.0, "$0"), *map(_saved, steps)])
     return curves
 
 
 def _wait(step: Step) -> Value:
-    wait_ms = step.replayed.outcome.mean_wait_of_all_ms
-    return Value(step.replayed.fewer, float(wait_ms), numbers.duration(wait_ms))
+    wait_ms = step.outcome.mean_wait_of_all_ms
+    return Value(step.fewer, float(wait_ms), numbers.duration(wait_ms))
 
 
 def _saved(step: Step) -> Value:
-    saved_usd = step.now_usd or Decimal(0)
-    return Value(step.replayed.fewer, float(saved_usd), numbers.about(saved_usd))
+    """Once no commitment pays: until then a curve may be flat, and says nothing."""
+    saved_usd = step.later_usd or Decimal(0)
+    return Value(step.fewer, float(saved_usd), numbers.about(saved_usd))
 
 
-def _first_fall(replays: Sequence[WhatIf]) -> tuple[WhatIf, WhatIf] | None:
+def _first_fall(steps: Sequence[Step]) -> tuple[Step, Step] | None:
     """The first two neighbours of which the one with fewer GPUs has a shorter average wait, or
     fewer runs that wait: what a reader stumbles over.
     """
     falls = (
         (before, after)
-        for before, after in pairwise(replays)
+        for before, after in pairwise(steps)
         if after.outcome.mean_wait_ms < FALL * before.outcome.mean_wait_ms
         or after.outcome.waited < before.outcome.waited
     )
