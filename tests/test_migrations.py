@@ -18,6 +18,7 @@ PACKED = {
     ("costs_fleetday", "job_spans"),
     ("costs_fleetday", "node_spans"),
     ("costs_fleetday", "gpu_spans"),
+    ("costs_fleetday", "hour_spans"),
     ("costs_summedday", "spans"),
     ("costs_summedday", "alike_spans"),
     ("costs_summedday", "total_spans"),
