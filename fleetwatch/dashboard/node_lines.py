@@ -56,9 +56,11 @@ def fleet_figures(interval: Interval, scope: Scope, sort: str) -> FleetFigures:
 
 
 def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:
-    """The nodes of fleet_figures(): of the whole fleet by name nothing is priced for that."""
+    """The nodes of fleet_figures(), with pk, name and gpu_count: of the whole fleet by name nothing
+    is priced for that.
+    """
     if sort == "name" and scope == EVERYTHING:
-        return selectors.machines()
+        return selectors.machine_names()
     return fleet_figures(interval, scope, sort).nodes
 
 

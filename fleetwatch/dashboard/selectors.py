@@ -31,6 +31,7 @@ IN_ORDER = ("node__name", "index", "uuid")
 BAND_CELLS = 288  # as many as a wide screen shows apart
 MIN_SEARCH_CHARACTERS = 2
 
+_GPU_COUNT = Count("gpus", filter=Q(gpus__parent=None))
 _STRETCHES = read_statement("dashboard/sql/stretches.sql")
 _PARTS = read_statement("dashboard/sql/state_parts.sql")
 _PLACES = np.array([words.NAMES.index(state) for state in (*STATES, *PARTS)], dtype=np.int64)
@@ -223,10 +224,14 @@ def machines() -> list[Any]:
     """Every node by name, with how many physical GPUs it has (gpu_count) and the model of one of
     them (model_name, None: not known); importers of accounting are none.
     """
-    nodes = hosts().annotate(
-        gpu_count=Count("gpus", filter=Q(gpus__parent=None)), model_name=Max("gpus__model__name")
-    )
+    nodes = hosts().annotate(gpu_count=_GPU_COUNT, model_name=Max("gpus__model__name"))
     return list(nodes.order_by("name"))
+
+
+def machine_names() -> list[Any]:
+    """What they are called: rows of pk, name, gpu_count, by name."""
+    nodes = hosts().annotate(gpu_count=_GPU_COUNT).order_by("name")
+    return list(nodes.values_list("pk", "name", "gpu_count", named=True))
 
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:

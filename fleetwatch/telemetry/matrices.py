@@ -1,6 +1,7 @@
 """Day matrices: five-minute cells written into the rows that heat maps read, and read back."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from django.db import transaction
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib import rows
-from fleetwatch.lib.array_types import Bytes, Floats
+from fleetwatch.lib.array_types import Bytes, Floats, Ints
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import Interval, floor_hour_ms, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
@@ -43,6 +44,8 @@ WHERE metric = %(metric)s AND day >= %(first)s::date AND day < %(first)s::date +
 
 Key = tuple[int, date, str]  # node id, day, metric
 DayRows = dict[int, Bytes]  # GPU id -> its 288 cells
+DayCells = tuple[list[int], Bytes]  # ids of a node's GPUs, and a row of cells of each
+NO_GPU = -1
 
 
 class Drawing(NamedTuple):
@@ -148,25 +151,40 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
 
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
-    place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
     first_day = first_cell // CELLS_PER_DAY
     days = -(-last_cell // CELLS_PER_DAY) - first_day
     whole = np.full((len(gpu_ids), days, CELLS_PER_DAY), MISSING, dtype=np.uint8)
-    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
-    for day, row_ids, packed in rows.fetched(DAYS, asked):
-        _fill(whole[:, day], place, row_ids, _cells_in(packed))
+    wanted = np.array(gpu_ids, dtype=np.int64)
+    for day, of_nodes in _of_days(metric, first_day, days).items():
+        row_ids = np.array([gpu_id for ids, _ in of_nodes for gpu_id in ids], dtype=np.int64)
+        _fill(whole[:, day], wanted, row_ids, np.concatenate([fresh for _, fresh in of_nodes]))
     start = first_day * CELLS_PER_DAY
     return whole.reshape(len(gpu_ids), -1)[:, first_cell - start : last_cell - start]
 
 
-def _fill(cells: Bytes, place: Mapping[int, int], gpu_ids: list[int], fresh: Bytes) -> None:
-    """Puts each GPU's fresh cells in its place: one that moved has a part of the day under each of
-    its nodes.
+def _of_days(metric: str, first_day: int, days: int) -> Mapping[int, list[DayCells]]:
+    """By day, from the first on, what is stored of each node."""
+    by_day: dict[int, list[DayCells]] = defaultdict(list)
+    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
+    for day, gpu_ids, packed in rows.fetched(DAYS, asked):
+        by_day[day].append((gpu_ids, _cells_in(packed)))
+    return by_day
+
+
+def _fill(cells: Bytes, wanted: Ints, gpu_ids: Ints, fresh: Bytes) -> None:
+    """Puts the fresh cells of GPUs in the places of those that are wanted: one that moved has a
+    part of the day under each of its nodes.
     """
-    wanted = [(place[gpu], row) for row, gpu in enumerate(gpu_ids) if gpu in place]
-    if wanted:
-        to, of = np.array(wanted).T
-        cells[to] = _filled(cells[to], fresh[of])
+    order = np.argsort(wanted)
+    at = np.searchsorted(wanted[order], gpu_ids)
+    is_wanted = np.append(wanted[order], NO_GPU)[at] == gpu_ids
+    place = order[at[is_wanted]]
+    fresh = fresh[is_wanted]
+    while len(place):  # as often as one is there
+        _, first = np.unique(place, return_index=True)
+        cells[place[first]] = _filled(cells[place[first]], fresh[first])
+        place = np.delete(place, first)
+        fresh = np.delete(fresh, first, axis=0)
 
 
 def _filled(cells: Bytes, others: Bytes) -> Bytes:

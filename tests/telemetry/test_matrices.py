@@ -1,6 +1,7 @@
 import math
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from django.db import transaction
 
@@ -164,3 +165,20 @@ def test_a_gpu_without_data_has_empty_cells():
     make_node(gpus=1)
 
     assert list(hour_cells().values()) == [[None] * 12]
+
+
+def test_of_a_gpu_under_two_nodes_each_has_its_part_of_the_day():
+    node = make_node("gpu-07")
+    other = make_node("gpu-08")
+    gpu = node.gpus.order_by("index")[0]
+    for each, first, share in ((node, 0, 100), (other, 6, 200)):
+        cells = np.full(288, 255, dtype=np.uint8)
+        cells[HOUR.hour * 12 + first : HOUR.hour * 12 + first + 6] = share
+        DayMatrix.objects.create(
+            node_id=each.pk, day=HOUR.date(), metric="util", gpu_ids=[gpu.pk], cells=cells.tobytes()
+        )
+
+    found = matrices.cells("util", [gpu.pk], HOUR_INTERVAL, 12)[0]
+
+    assert found[0] == found[5] == 100 * matrices.STEPS["util"]
+    assert found[6] == found[11] == 200 * matrices.STEPS["util"]
