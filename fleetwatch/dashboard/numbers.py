@@ -70,6 +70,12 @@ def signed_hours(gpu_ms: int) -> str:
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"
 
 
+def signed_usd(value: Decimal | float) -> str:
+    """Dollars that were added or taken away: "+$3.10", "−$0.42", "$0.00"."""
+    text = usd(value)
+    return text if text == "$0.00" or text.startswith("−") else f"+{text}"
+
+
 @_or_dash
 def gpu_hours(gpu_ms: float) -> str:
     """GPU-hours without the unit's name: 0.42, 12.3, 57,815."""

@@ -1,16 +1,21 @@
 """The ledger's policy: its thresholds, and what would change if some of them were others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import threshold_words
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.trial_outcome import MAX_MOVERS, Mover, outcome, why_nothing
+from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.finance import policy_trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
@@ -48,14 +53,19 @@ LIKE = {
 }
 # what a bare number is in, as its field says
 BARE = {
-    "s": "a number alone: seconds",
-    "ratio": "in %, or from 0 to 1",
-    "bytes": "a number alone: bytes",
-    "bytes/s": "a number alone: bytes/s",
+    "s": "or seconds",
+    "ratio": "or 0 to 1",
+    "bytes": "or bytes",
+    "bytes/s": "or bytes/s",
     "W": "watts",
     "windows": "windows",
 }
 UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
+WITHOUT_OWNER = {
+    policy_trial.UNALLOCATED: "held by no job",
+    NOBODY: "jobs that name nobody",
+    UNMAPPED: "jobs without a team",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,18 @@ class Threshold:
     def is_changed(self) -> bool:
         """Whether another value is tried than the one in force."""
         return bool(self.tried) and not self.error and self.tried != self.shown
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMover:
+    """A team or job whose time another policy would sort otherwise: what it is called, where its
+    page is ("": it has none), and whose job it is ("" of a team).
+    """
+
+    name: str
+    address: str
+    user: str
+    mover: Mover
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +151,15 @@ def _outcome(
 ) -> Context:
     """What would change, or what is wrong with what is asked, by threshold."""
     try:
-        return _tried(in_force, read(asked), bounds(period, now=now))
+        changed = read(asked)
+    except RefusedFieldError as error:
+        return {"errors": {error.field: str(error)}}
+    try:
+        return _tried(in_force, changed, bounds(period, now=now))
     except RefusedFieldError as error:
         return {"errors": {error.field: str(error)}}
     except TrialError as error:
-        return {"errors": {"": str(error)}}
+        return {"errors": {"": str(error)}, "try_command": _command("try_policy", changed)}
 
 
 def read(asked: Mapping[str, str]) -> dict[str, float]:
@@ -152,30 +178,63 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
     RefusedFieldError for a threshold that can't be.
     """
     policy = Policy.from_json(in_force.to_json() | changed)
-    lines = policy_trial.compare(
+    lines = policy_trial.compare_by(
+        policy_trial.GROUPS,
         in_force,
         policy,
         interval,
         max_gpu_hours=policy_trial.MAX_GPU_HOURS,
         max_s=policy_trial.MAX_S,
     )
+    result = outcome(lines, interval)
+    differing = {
+        name: number for name, number in changed.items() if getattr(in_force, name) != number
+    }
     return {
-        "lines": lines,
-        "interval": interval,
-        "moved": any(line.more_ms for line in lines),
-        "command": _command(in_force, changed),
+        "outcome": result,
+        "is_recorded": bool(lines["state"]),
+        "team_movers": _teams(result.teams[:MAX_MOVERS]),
+        "job_movers": _jobs(result.jobs[:MAX_MOVERS], interval),
+        "why_nothing": why_nothing(in_force, policy, _in_words(in_force, policy, differing)),
+        "command": _command("set_policy", differing) if differing else "",
     }
 
 
-def _command(in_force: Policy, changed: Mapping[str, float]) -> str:
-    """What puts the tried thresholds in force, as a shell takes it; "" where they are already."""
-    held = in_force.to_json()
-    changes = [
-        f"{name}={str(number).removesuffix('.0')}"
-        for name, number in changed.items()
-        if number != held[name]
+def _in_words(in_force: Policy, tried: Policy, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """By the name of a threshold its value in force and the tried one."""
+    return {
+        name: (
+            threshold_words.written(getattr(in_force, name), UNITS[name]),
+            threshold_words.written(getattr(tried, name), UNITS[name]),
+        )
+        for name in names
+    }
+
+
+def _command(name: str, changed: Mapping[str, float]) -> str:
+    """What does that with the thresholds, as a shell takes it."""
+    changes = [f"{key}={str(number).removesuffix('.0')}" for key, number in changed.items()]
+    return " ".join([f"manage.py {name}", *changes])
+
+
+def _teams(movers: Sequence[Mover]) -> list[NamedMover]:
+    teams = Team.objects.in_bulk([mover.key for mover in movers], field_name="slug")
+    return [
+        NamedMover(teams[mover.key].name or mover.key, reverse("team", args=[mover.key]), "", mover)
+        if mover.key in teams
+        else NamedMover(WITHOUT_OWNER.get(mover.key, mover.key), "", "", mover)
+        for mover in movers
     ]
-    return " ".join(["manage.py set_policy", *changes]) if changes else ""
+
+
+def _jobs(movers: Sequence[Mover], interval: Interval) -> list[NamedMover]:
+    """Time that no job held is told by its team's line."""
+    jobs = attribution.jobs_by_key((mover.key for mover in movers), before=interval.end)
+    return [
+        NamedMover(job.name or job.key, reverse("job", args=[job.key]), job.user, mover)
+        for mover in movers
+        if (job := jobs.get(mover.key))
+    ]
 
 
 def _threshold(

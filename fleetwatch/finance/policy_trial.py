@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.figures import pricing
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import trial
 from fleetwatch.ledger.policy import STATES, TIERS, Policy
@@ -49,6 +50,20 @@ class Line:
         return self.would_usd - self.is_usd
 
 
+def together(lines: Iterable[Line]) -> Line:
+    """Their sum, which is no one group's."""
+    several = list(lines)
+    return Line(
+        group="",
+        state="",
+        tier="",
+        is_ms=sum(line.is_ms for line in several),
+        would_ms=sum(line.would_ms for line in several),
+        is_usd=sum((line.is_usd for line in several), ZERO),
+        would_usd=sum((line.would_usd for line in several), ZERO),
+    )
+
+
 def compare(
     now_in_force: Policy,
     tried: Policy,
@@ -58,17 +73,41 @@ def compare(
     max_gpu_hours: float | None = None,
     max_s: float = 0.0,
 ) -> list[Line]:
-    """Lines by group, state and tier; of both sides they sum to the same capacity and dollars.
+    """The lines of one grouping. Raises TrialError as compare_by does."""
+    if group_by not in GROUPS:
+        raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
+    return compare_by(
+        (group_by,), now_in_force, tried, interval, max_gpu_hours=max_gpu_hours, max_s=max_s
+    )[group_by]
+
+
+def compare_by(
+    groupings: Collection[str],
+    now_in_force: Policy,
+    tried: Policy,
+    interval: Interval,
+    *,
+    max_gpu_hours: float | None = None,
+    max_s: float = 0.0,
+) -> dict[str, list[Line]]:
+    """By each of these GROUPS its lines by group, state and tier, of one judgement; of both sides
+    they sum to the same capacity and dollars.
 
     Raises TrialError for more GPU-hours, or (max_s above 0) more seconds, than allowed.
     """
-    if group_by not in GROUPS:
-        raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
     trial.check_reach(tried)
     _check_size(interval, max_gpu_hours)
-    sums: Sums = defaultdict(lambda: (Counter(), Counter()))
+    sums: dict[str, Sums] = {
+        grouping: defaultdict(lambda: (Counter(), Counter())) for grouping in groupings
+    }
     for rows in _within(max_s, trial.compare(now_in_force, tried, interval)):
-        _add(sums, rows, group_by)
+        rates = _rates(rows)
+        for grouping in groupings:
+            _add(sums[grouping], rows, _groups(rows, grouping), rates)
+    return {grouping: _lines(sums[grouping]) for grouping in groupings}
+
+
+def _lines(sums: Sums) -> list[Line]:
     return sorted((_line(key, *both) for key, both in sums.items()), key=_order)
 
 
@@ -86,8 +125,8 @@ def _within(max_s: float, parts: Iterable[Sequence[Said]]) -> Iterator[Sequence[
 def _check_size(interval: Interval, max_gpu_hours: float | None) -> None:
     if max_gpu_hours is not None and (asked := trial.gpu_hours(interval)) > max_gpu_hours:
         raise TrialError(
-            f"{asked:.0f} GPU-hours are more than {max_gpu_hours:.0f} at once: ask for less, or use"
-            " manage.py try_policy"
+            f"{asked:,.0f} GPU-hours are more than {max_gpu_hours:,.0f} at once: ask for less, or"
+            " use manage.py try_policy"
         )
 
 
@@ -103,8 +142,10 @@ def _order(line: Line) -> tuple[str, int, int]:
     return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
 
 
-def _add(sums: Sums, rows: Sequence[Said], group_by: str) -> None:
-    for row, group, rate in zip(rows, _groups(rows, group_by), _rates(rows), strict=True):
+def _add(
+    sums: Sums, rows: Sequence[Said], groups: Sequence[str], rates: Sequence[Decimal | None]
+) -> None:
+    for row, group, rate in zip(rows, groups, rates, strict=True):
         is_ms, would_ms = sums[group, row.state, row.tier]
         is_ms[rate] += row.is_ms
         would_ms[rate] += row.would_ms

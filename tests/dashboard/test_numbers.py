@@ -166,6 +166,20 @@ def test_hours_that_were_added_or_taken_away_have_their_sign(gpu_ms, text):
 
 
 @pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        ("3.1", "+$3.10"),
+        ("-0.42", "−$0.42"),
+        ("0", "$0.00"),
+        ("0.004", "+<$0.01"),
+        ("-1200", "−$1,200"),
+    ],
+)
+def test_dollars_that_were_added_or_taken_away_have_their_sign(amount, text):
+    assert numbers.signed_usd(Decimal(amount)) == text
+
+
+@pytest.mark.parametrize(
     ("ratio", "text"),
     [
         (None, ""),

@@ -1,13 +1,10 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
-from dataclasses import fields
-
 import pytest
 from django.test import Client
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
-from fleetwatch.ledger.policy import Policy
 from fleetwatch.notify.models import Delivery
 from fleetwatch.reports.models import StatementApproval, StatementRecipient
 from tests.dashboard import factories
@@ -114,27 +111,6 @@ def test_a_running_computation_shows_how_far_it_is_and_is_stopped(october):
 
     assert "stopped by finance-" in text(finance.get("/reports"))
     assert client_of("engineer").post("/reports/stop", {"month": "2026-11"}).status_code == 403
-
-
-def test_a_policy_is_tried_beside_the_one_in_force(october):
-    finance = client_of("finance")
-
-    policy = finance.get("/settings/policy")
-    assert "Policy 1, in force" in text(policy)
-    shown = [each.name for part in policy.context["parts"] for each in part.thresholds]
-    assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
-    assert "Batch job is idle after 15 min" in text(policy)
-    tried = finance.get("/settings/policy?idle_batch_s=20+min&hours=1")
-    assert tried.status_code == 200
-    assert 'value="20 min"' in tried.content.decode()
-    assert "Batch job is idle after 15 min → 20 min" in text(tried)
-    assert tried.context["command"] == "manage.py set_policy idle_batch_s=1200"
-    bare = finance.get("/settings/policy?idle_batch_s=120&hours=1")
-    assert "Batch job is idle after 15 min → 2 min" in text(bare)
-    assert 'value="2 min"' in bare.content.decode()
-    refused = finance.get("/settings/policy?idle_batch_s=soon")
-    assert refused.status_code == 422
-    assert "a duration like 15 min" in refused.content.decode()
 
 
 def test_the_glossary_explains_each_word_once(viewer):

@@ -107,9 +107,11 @@ def number_tag(
     return lambda value: number(text_of(value), exact_of(value))
 
 
-# tag -> how it shows a value: dollars, dollars of a statement, GPU-hours, a cell of a chart's table
+# tag -> how it shows a value: dollars, dollars more or less, dollars of a statement, GPU-hours, a
+# cell of a chart's table
 for tag, texts in {
     "money": (numbers.usd, numbers.usd_exact),
+    "signed_money": (numbers.signed_usd, numbers.usd_exact),
     "amount": (numbers.cents, numbers.usd_exact),
     "hours": (numbers.gpu_hours, numbers.gpu_hours_exact),
     "gpus": (numbers.gpus, "{:,.2f} GPUs".format),

@@ -1,0 +1,135 @@
+"""What a trial of another policy comes to: how waste moves, in which states and for whom. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from fleetwatch.figures.totals import HEADLINE_TIERS
+from fleetwatch.finance.policy_trial import Line, together
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.planning.what_if import MONTH_HOURS
+
+SHOWN_MS = 36_000  # 0.01 GPU-hours: what moves less reads as nothing
+MAX_MOVERS = 5
+# by the threshold from which on a quiet job is idle: whose
+IDLE_AFTER = {
+    "idle_batch_s": "batch job",
+    "idle_interactive_s": "interactive job",
+    "idle_service_s": "service",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A group whose time changes its state, by the key of policy_trial: how much of it, and what is
+    wasted by both policies.
+    """
+
+    key: str
+    moved_ms: int
+    wasted: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What another policy would have said of some hours; `lines` are of states that it moves by
+    SHOWN_MS at least, and so are movers, those first whose wasted dollars move most.
+    """
+
+    interval: Interval
+    lines: list[Line]
+    idle: Line
+    wasted: Line
+    has_usd: bool  # False: no GPU had a rate
+    teams: list[Mover]
+    jobs: list[Mover]
+
+    @property
+    def hours(self) -> int:
+        return (self.interval.end - self.interval.start) // timedelta(hours=1)
+
+    @property
+    def is_wasted_moved(self) -> bool:
+        return abs(self.wasted.more_ms) >= SHOWN_MS
+
+    @property
+    def is_idle_moved(self) -> bool:
+        return abs(self.idle.more_ms) >= SHOWN_MS
+
+    @property
+    def moved_ms(self) -> int:
+        """How much time changes its state."""
+        return _moved_ms(self.lines)
+
+    @property
+    def is_usd_per_month(self) -> Decimal:
+        """What is wasted in MONTH_HOURS like these, by the policy in force."""
+        return self._per_month(self.wasted.is_usd)
+
+    @property
+    def would_usd_per_month(self) -> Decimal:
+        """The same by the tried one."""
+        return self._per_month(self.wasted.would_usd)
+
+    @property
+    def more_usd_per_month(self) -> Decimal:
+        return self._per_month(self.wasted.more_usd)
+
+    def _per_month(self, usd: Decimal) -> Decimal:
+        return usd * MONTH_HOURS / self.hours
+
+
+def outcome(lines: Mapping[str, Sequence[Line]], interval: Interval) -> Outcome:
+    """Of the lines by state, team and job, in whole hours."""
+    by_state = lines["state"]
+    return Outcome(
+        interval=interval,
+        lines=[line for line in by_state if abs(line.more_ms) >= SHOWN_MS],
+        idle=together(line for line in by_state if line.state == "idle"),
+        wasted=_wasted(by_state),
+        has_usd=together(by_state).is_usd > 0,
+        teams=_movers(lines["team"]),
+        jobs=_movers(lines["job"]),
+    )
+
+
+def _wasted(lines: Iterable[Line]) -> Line:
+    return together(line for line in lines if line.tier in HEADLINE_TIERS)
+
+
+def _movers(lines: Iterable[Line]) -> list[Mover]:
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line.group].append(line)
+    movers = [Mover(key, _moved_ms(own), _wasted(own)) for key, own in groups.items()]
+    return sorted(
+        (mover for mover in movers if mover.moved_ms >= SHOWN_MS),
+        key=lambda mover: (-abs(mover.wasted.more_usd), -mover.moved_ms, mover.key),
+    )
+
+
+def _moved_ms(lines: Iterable[Line]) -> int:
+    return sum(max(0, line.more_ms) for line in lines)
+
+
+def why_nothing(in_force: Policy, tried: Policy, written: Mapping[str, tuple[str, str]]) -> str:
+    """Why no time moves, of the thresholds that were `written` in words: (in force, tried)."""
+    changed = [name for name in written if getattr(in_force, name) != getattr(tried, name)]
+    if not changed:
+        return "These values are in force already."
+    if len(changed) == 1 and changed[0] in IDLE_AFTER:
+        name = changed[0]
+        words = written[name]
+        low, high = words if getattr(in_force, name) < getattr(tried, name) else words[::-1]
+        return (
+            f"No {IDLE_AFTER[name]} was quiet for between {low} and {high} at a stretch, its start"
+            " apart: each quiet stretch was shorter or longer."
+        )
+    if len(changed) == 1:
+        return (
+            "No GPU time of these hours lies between the value in force and the one that is tried."
+        )
+    return "No GPU time of these hours lies between the values in force and those that are tried."

@@ -1,0 +1,204 @@
+"""The ledger's policy on its page: its thresholds, and what others would have said."""
+
+from dataclasses import fields
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+import time_machine
+from django.test import Client
+
+from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard.trial_outcome import SHOWN_MS, outcome, why_nothing
+from fleetwatch.finance import policy_trial
+from fleetwatch.finance.policy_trial import Line
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from tests.costs.factories import a_rate
+from tests.dashboard import factories
+from tests.dashboard.test_reports import text
+from tests.ledger.fleet import BUSY, QUIET, START, T0, Sender, a_job, held, post
+
+DAY = Interval(START, START + timedelta(hours=24))
+
+
+def a_line(state, is_h, would_h, *, tier="certain", group="", usd_per_hour=2):
+    return Line(
+        group,
+        state,
+        tier,
+        int(is_h * HOUR_MS),
+        int(would_h * HOUR_MS),
+        Decimal(str(is_h)) * usd_per_hour,
+        Decimal(str(would_h)) * usd_per_hour,
+    )
+
+
+def outcome_of(*by_state, team=(), job=()):
+    return outcome({"state": by_state, "team": team, "job": job}, DAY)
+
+
+def test_a_day_says_what_a_month_of_730_hours_would_waste():
+    result = outcome_of(a_line("idle", 10, 12), a_line("useful", 50, 48, tier=""))
+
+    assert (result.wasted.is_usd, result.wasted.would_usd) == (20, 24)
+    assert result.idle.more_ms == 2 * HOUR_MS
+    assert result.is_usd_per_month == Decimal(20) * 730 / 24
+    assert result.more_usd_per_month == Decimal(4) * 730 / 24
+
+
+def test_potential_waste_is_in_no_total():
+    result = outcome_of(
+        a_line("underused", 3, 5, tier="potential"), a_line("useful", 9, 7, tier="")
+    )
+
+    assert not result.is_wasted_moved
+    assert result.moved_ms == 2 * HOUR_MS
+
+
+def test_what_moves_by_less_than_a_hundredth_of_a_gpu_hour_is_no_change():
+    under = Line("", "idle", "certain", 0, SHOWN_MS - 1, Decimal(0), Decimal("0.03"))
+    just = Line("", "stalled", "probable", 0, SHOWN_MS, Decimal(0), Decimal("0.03"))
+
+    assert outcome_of(under, just).lines == [just]
+    assert outcome_of(under, team=[under]).teams == []
+
+
+def test_whose_waste_moves_most_comes_first_more_or_less():
+    result = outcome_of(
+        team=[
+            a_line("idle", 1, 2, group="nlp"),
+            a_line("useful", 5, 4, tier="", group="nlp"),
+            a_line("idle", 4, 0, group="vision"),
+            a_line("useful", 0, 4, tier="", group="vision"),
+            a_line("idle", 3, 3, group="speech"),
+        ]
+    )
+
+    assert [(mover.key, mover.wasted.more_usd) for mover in result.teams] == [
+        ("vision", -8),
+        ("nlp", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ({}, "These values are in force already."),
+        (
+            {"idle_batch_s": ("15 min", "5 min")},
+            "No batch job was quiet for between 5 min and 15 min at a stretch",
+        ),
+        (
+            {"idle_service_s": ("1 h", "2 h")},
+            "No service was quiet for between 1 h and 2 h at a stretch",
+        ),
+        ({"quiet_max": ("2 %", "3 %")}, "between the value in force and the one"),
+        (
+            {"quiet_max": ("2 %", "3 %"), "idle_batch_s": ("15 min", "5 min")},
+            "between the values in force",
+        ),
+    ],
+)
+def test_that_nothing_changes_has_its_reason(names, reason):
+    numbers = {"idle_batch_s": 300, "idle_service_s": 7200, "quiet_max": 0.03}
+    tried = Policy(**{name: numbers[name] for name in names})
+
+    assert reason in why_nothing(Policy(), tried, names)
+
+
+@pytest.fixture
+def finance(db):
+    """A client of finance at 07:00: from 06:00 on a job worked for 50 minutes and was quiet for
+    ten, on a GPU for $3.60 an hour.
+    """
+    with time_machine.travel(START + timedelta(hours=1), tick=False):
+        quiet_in_the_end = (*[BUSY] * 50, *[QUIET] * 10)
+        post(Sender().batch(T0, *quiet_in_the_end, jobs=[a_job()], allocations=[held()]))
+        a_rate("3.60", gpu=GPU.objects.get())
+        client = Client()
+        client.force_login(factories.user(role="finance"))
+        yield client
+
+
+def test_every_threshold_stands_with_its_unit(finance):
+    page = finance.get("/settings/policy")
+
+    assert "Policy 1, in force" in text(page)
+    shown = [each.name for part in page.context["parts"] for each in part.thresholds]
+    assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
+    assert "Batch job is idle after 15 min or seconds" in text(page)
+
+
+def test_a_trial_says_what_moves_for_whom_and_where_it_is_put_in_force(finance):
+    page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
+
+    # 10 minutes at $3.60 an hour, wasted by both: stalled before, idle then
+    assert "Idle +0.17 GPU-hours ( +$0.60 ); wasted stays $0.60" in text(page)
+    assert "Batch job is idle after 15 min → 5 min" in text(page)
+    assert "Stalled probable 0.17 0.00 −0.17 −$0.60" in text(page)
+    assert 'href="/jobs/slurm/della/7"' in page.content.decode()
+    assert "Useful" not in text(page)  # nothing moves there
+    assert "Not in the browser, whatever your role" in text(page)
+    assert page.context["command"] == "manage.py set_policy idle_batch_s=300"
+
+
+def test_more_waste_is_told_by_the_hours_and_by_the_month(finance):
+    page = text(finance.get("/settings/policy?quiet_max=1&blip_max=1&idle_batch_s=5+min&hours=1"))
+
+    # the 50 minutes of work would be quiet too: $3.60 × 730 hours
+    assert "Wasted in 1 hour: $0.60 → $3.60 ; idle +1.00 GPU-hours ( +$3.60 )" in page
+    assert "$438 → $2,628 wasted ( +$2,190 )" in page
+
+
+def test_without_a_rate_a_trial_says_hours_and_no_dollars(finance):
+    Rate.objects.all().delete()
+
+    page = text(finance.get("/settings/policy?quiet_max=1&blip_max=1&idle_batch_s=5+min&hours=1"))
+
+    assert "Wasted in 1 hour: 0.17 → 1.00 GPU-hours; idle +1.00 GPU-hours" in page
+    assert "no rate is set for these GPUs" in page
+    assert "Per month" not in page
+    assert "$0.00" not in page
+
+
+def test_a_trial_that_changes_nothing_says_why_and_offers_more_hours(finance):
+    page = finance.get("/settings/policy?idle_batch_s=20+min&hours=1")
+
+    assert 'value="20 min"' in page.content.decode()
+    assert "Nothing would change No batch job was quiet for between 15 min and 20 min" in text(page)
+    assert "hours=24#effect" in page.content.decode()
+
+
+def test_a_bare_number_is_in_the_unit_under_its_field(finance):
+    page = finance.get("/settings/policy?idle_batch_s=120&hours=1")
+
+    assert "Batch job is idle after 15 min → 2 min" in text(page)
+    assert 'value="2 min"' in page.content.decode()
+
+
+def test_what_is_not_understood_is_said_at_its_field(finance):
+    page = finance.get("/settings/policy?idle_batch_s=soon")
+
+    assert page.status_code == 422
+    assert "a duration like 15 min" in page.content.decode()
+
+
+def test_too_many_hours_lead_to_the_command_that_has_no_bound(finance, monkeypatch):
+    monkeypatch.setattr(policy_trial, "MAX_GPU_HOURS", 0.5)
+
+    page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
+
+    assert page.status_code == 422
+    assert "manage.py try_policy idle_batch_s=300" in page.content.decode()
+
+
+def test_who_has_neither_the_fleet_nor_the_money_tries_nothing(finance):
+    finance.force_login(factories.user(role="engineer", username="vera"))
+
+    page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
+
+    assert "operators and finance can try other values" in text(page)
+    assert "effect" not in page.context
+    assert "outcome" not in page.context
