@@ -151,7 +151,8 @@ def _of_efficiency(acts: Activity, row: int) -> str:
 
 def _percent(share: float) -> str:
     """To the hundredth, without zeros that say nothing: "50 %", "53.72 %"."""
-    return f"{round(100 * share, 2):g} %"
+    # of a page there are thousands, and numpy rounds its own numbers ten times as slowly
+    return f"{round(100 * float(share), 2):g} %"
 
 
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
