@@ -31,6 +31,16 @@ from fleetwatch.reports.waste import GROUPS, WasteReport
 
 # what a job does not waste, and what none holds, has no cause
 NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")
+# of what a report says: what was wasted, and what its days cost in the month before
+SAID = {
+    "wasted": KT("content__total__wasted_usd"),
+    "before": KT("content__comparison__cost_usd"),
+}
+
+
+def dollars(text: str | None) -> Decimal | None:
+    """As a report has them in its content; None: it says nothing of it."""
+    return None if text is None else Decimal(text)
 
 
 def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> WasteReport:
@@ -94,7 +104,7 @@ def month_lines(now: datetime) -> list[MonthLine]:
     newest: Iterable[Any] = (
         fleets.order_by("start", "-version")
         .distinct("start")
-        .annotate(month=KeyTextTransform("month", "content"))
+        .annotate(month=KeyTextTransform("month", "content"), **SAID)
         .defer("content")
     )
     fleet_of_month = {report.month: report for report in newest}

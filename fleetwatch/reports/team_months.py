@@ -19,7 +19,7 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
-from fleetwatch.reports.selectors import visible
+from fleetwatch.reports.selectors import SAID, dollars, visible
 from fleetwatch.reports.statement import NO_USD, summed
 
 TREND_MONTHS = 6
@@ -51,14 +51,17 @@ class RateLine:
 
 @dataclass(frozen=True, slots=True)
 class TeamLine:
-    """A team's newest version in a month: `approved_by` is "" where nobody approved it, and
-    `recipients` names to whom it goes when the month is over: a channel, or an address by one.
+    """A team's newest version in a month: `before_usd` is what it cost by then in the month before
+    (None: that is not known), `approved_by` is "" where nobody approved it, and `recipients` names
+    to whom it goes when the month is over: a channel, or an address by one.
     """
 
     slug: str
     name: str
     report: Report
     cost_usd: Decimal
+    wasted_usd: Decimal | None
+    before_usd: Decimal | None
     approved_by: str
     recipients: list[str]
 
@@ -102,12 +105,13 @@ def lines_of(start: datetime) -> list[TeamLine]:
     """
     names = {team.slug: team.name or team.slug for team in visible_teams()}
     recipients = _recipients()
-    newest_of = (
+    newest_of: Iterable[Any] = (
         visible()
         .filter(kind=STATEMENT, start=start, subject__in=names)
         .order_by("subject", "-version")
         .distinct("subject")
         .select_related("approval")
+        .annotate(**SAID)
         .defer("content")
     )
     lines = [
@@ -116,6 +120,8 @@ def lines_of(start: datetime) -> list[TeamLine]:
             name=names[each.subject],
             report=each,
             cost_usd=each.cost_usd or NO_USD,
+            wasted_usd=dollars(each.wasted),
+            before_usd=dollars(each.before),
             approved_by=each.approval.approved_by if hasattr(each, "approval") else "",
             recipients=recipients[each.subject],
         )

@@ -118,3 +118,33 @@ def test_the_glossary_explains_each_word_once(viewer):
 
     assert page.count('id="gpu-hour"') == 1
     assert "Certain, probable, potential" in page
+
+
+def test_statements_and_what_no_team_had_sum_to_the_fleet_with_waste_and_change(october):
+    """October: nlp $9 of which $4 idle, vision $4, no team $6; September: nlp $8."""
+    shown = client_of("finance").get("/reports").context
+
+    rows = [*shown["statements"], shown["no_team"], shown["fleet"]]
+    assert [row.cost_usd for row in rows] == [9, 4, 6, 19]
+    assert [row.wasted_usd for row in rows] == [4, 0, 0, 4]
+    assert [row.change.change_usd for row in rows] == [1, 4, 6, 11]
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_month_after_nothing_has_no_change():
+    a_fleet()
+    computed("2026-09", now=factories.NOW)
+
+    page = text(client_of("finance").get("/reports"))
+
+    assert "of the month before nothing is known to compare with" in page
+    assert "Against the month before" not in page
+
+
+def test_what_nobody_approved_or_gets_leads_who_may_to_where_it_is_mended(october):
+    page = client_of("finance").get("/reports").content.decode()
+    engineers = client_of("engineer").get("/reports").content.decode()
+
+    assert f'href="{PAGE}#decide"' in page
+    assert f'href="{PAGE}#recipients"' in page
+    assert "#decide" not in engineers

@@ -17,12 +17,13 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.digest_fixes import digest_fixes
+from fleetwatch.dashboard.month_rows import month_rows
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
-from fleetwatch.reports import download, monthly, printed, selectors, team_months
+from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.digest import footnotes
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, last_full, name_at
@@ -132,18 +133,14 @@ def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
     if newest is None or newest.fleet is None:
         return {}
     statements = team_months.lines_of(newest.fleet.start)
-    statements_usd = printed.cents_of(statements, "cost_usd")
-    fleet_usd = printed.cents_of([newest.fleet], "cost_usd")
     return {
         "month_of": newest.name,
         "month_in_words": in_words(newest.name),
         "fleet_pk": newest.fleet.pk,
-        "statements": statements,
-        "statements_usd": statements_usd,
-        "fleet_usd": fleet_usd,
-        "nobodys_usd": fleet_usd - statements_usd,
         "approved": sum(bool(line.approved_by) for line in statements),
         "max_statements": f":{MAX_STATEMENTS}",
+        "judged": (),
+        **month_rows(newest.fleet, statements),
     }
 
 

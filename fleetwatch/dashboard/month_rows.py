@@ -1,0 +1,55 @@
+"""A month's statements as rows that sum to the fleet's report, to the cent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from fleetwatch.figures.comparison import Change
+from fleetwatch.figures.pricing import sum_if_all_known
+from fleetwatch.reports import printed
+from fleetwatch.reports.selectors import dollars
+from fleetwatch.reports.team_months import TeamLine
+
+
+@dataclass(frozen=True, slots=True)
+class MonthRow:
+    """What a team (`line`), no team or the fleet (None) had. `wasted_usd` and `before_usd`, what
+    these days of the month before cost, are None where no report says it.
+    """
+
+    cost_usd: Decimal
+    wasted_usd: Decimal | None
+    before_usd: Decimal | None
+    line: TeamLine | None = None
+
+    @property
+    def change(self) -> Change:
+        return Change("", self.cost_usd, self.before_usd)
+
+
+def month_rows(fleet: Any, statements: Sequence[TeamLine]) -> dict[str, Any]:
+    """The statements, what no team had, and the fleet's report, annotated with selectors.SAID."""
+    rows = [MonthRow(line.cost_usd, line.wasted_usd, line.before_usd, line) for line in statements]
+    whole = MonthRow(fleet.cost_usd, dollars(fleet.wasted), dollars(fleet.before))
+    return {
+        "statements": rows,
+        "no_team": _rest(whole, rows),
+        "fleet": whole,
+        "is_compared": whole.before_usd is not None,
+    }
+
+
+def _rest(whole: MonthRow, rows: Sequence[MonthRow]) -> MonthRow:
+    """What no team had: of the cost as printed, so that the printed lines sum to the fleet's."""
+    return MonthRow(
+        printed.cents_of([whole], "cost_usd") - printed.cents_of(rows, "cost_usd"),
+        _less(whole.wasted_usd, [row.wasted_usd for row in rows]),
+        _less(whole.before_usd, [row.before_usd for row in rows]),
+    )
+
+
+def _less(whole: Decimal | None, parts: Sequence[Decimal | None]) -> Decimal | None:
+    """What the parts leave of the whole; None where one of them is not known."""
+    together = sum_if_all_known(parts)
+    return None if whole is None or together is None else whole - together
