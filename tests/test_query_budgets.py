@@ -69,7 +69,7 @@ PAGES = {
     "/settings/mappings": 5,
     "/settings/people": 10,
     "/settings/audit": 4,
-    "/me": 17,  # its incidents, and how the reader is reached
+    "/me": 24,  # how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 7,  # also how much each node wastes: the order of its rows

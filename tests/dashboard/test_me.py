@@ -339,3 +339,56 @@ def test_a_job_on_a_cluster_where_the_name_is_somebody_elses_is_theirs(
     Job.objects.update(cluster="della")
 
     assert ("mine" in page(client)) is is_shown
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_what_waits_for_an_admin_is_what_nobody_took(client, found):
+    """Another finding is given to somebody, and waits for nobody else."""
+    other = job("slurm/della/2", name="hers", user="ann")
+    cause(of=other, on=gpu(2), start=NOW - timedelta(hours=2))
+    root = factories.user(role="admin", username="root")
+    finding(other, assignee=root)
+    Identity.objects.create(user=root, system="unix", name="r", source="claim", created_at=NOW)
+    client.force_login(root)
+
+    answer = client.get("/me")
+
+    assert [(duty.label, duty.count) for duty in answer.context["duties"]] == [
+        ("Open findings given to nobody", 1),
+        ("Names that people claim, to be confirmed", 1),
+    ]
+    # an hour at $2.40, of which half to all
+    assert "$1.20–2.40 could be saved" in tight(answer.content.decode())
+
+
+def test_an_engineer_waits_for_nothing_of_the_fleet(client, vera, found):
+    assert client.get("/me").context["duties"] == []
+    assert "Waits for you" not in page(client)
+
+
+def test_who_has_no_jobs_chooses_no_period(client, vera, found):
+    before = page(client)
+    named(vera)
+
+    assert 'aria-label="Period"' not in before
+    assert "Last month" not in before
+    assert "Last month" in page(client)
+
+
+def test_names_on_the_cluster_are_suggested_and_a_single_cluster_is_not_asked_for(
+    client, vera, found
+):
+    single = page(client)
+    job("slurm/alps/3", user="bo", cluster="alps")
+    Job.objects.filter(name="mine").update(cluster="della")
+
+    assert "Run jobs here: vera" in single
+    assert 'name="cluster"' not in single
+    assert 'name="cluster"' in page(client)
+
+
+def test_closed_sections_say_their_state_in_their_summary(client, vera):
+    summaries = re.findall(r"<summary>(.*?)</summary>", page(client), re.DOTALL)
+
+    assert any("you can’t be notified yet" in each for each in summaries)
+    assert any("one file, Python 3.8" in each for each in summaries)

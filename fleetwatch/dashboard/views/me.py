@@ -20,6 +20,7 @@ from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.dashboard import pattern_rows, words
+from fleetwatch.dashboard.duties import duties
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.install import cli_command
@@ -29,14 +30,14 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import fixes, inbox
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Which
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE
 from fleetwatch.diagnosis.findings.patterns import patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.called_jobs import users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.own_names import alike
-from fleetwatch.jobs.selectors import held_by
+from fleetwatch.jobs.selectors import clusters, held_by
 from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_JOBS = 20
@@ -144,7 +145,6 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         "has_names": bool(names),
         **(_suggested(user, _user(request)) if not names else {}),
         "teams": teams_of(user, period.now),
-        "given": _given(user, period),
         **(_own(user, period) if whose is None else {}),
         "action": "",
         "errors": {},
@@ -156,8 +156,14 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
 
 
 def _own(user: User, period: Period) -> Context:
-    """What nobody else is shown: the own tokens, and how the reader hears of things."""
+    """What nobody else is shown: what was given to the reader and waits for the reader's role, the
+    own tokens, and how the reader hears of things.
+    """
+    every = inbox.inbox(period.interval, now=period.now)
     return {
+        "given": every.assigned(user.pk).counts()["open"],
+        "duties": duties(user, every, period.now),
+        "asks_cluster": len(clusters()) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "cli_command": cli_command(),
@@ -180,14 +186,9 @@ def _suggested(user: User, reader: User) -> Context:
         "guess": guess,
         "fits": [name for name in fits if name != guess][:MAX_FITS],
         "seen_names": seen,
+        "seen_words": f"Run jobs here: {', '.join(seen[:MAX_FITS])}" if seen else "",
         "example": people_with_jobs().first() if may(reader, Right.PEOPLE) else None,
     }
-
-
-def _given(user: User, period: Period) -> int:
-    """How many open findings of the period were given to the user, of whomever the jobs are."""
-    which = Which(assignee=user.get_username())
-    return inbox.inbox(period.interval, now=period.now, which=which).counts()["open"]
 
 
 def _of_jobs(reader: User, names: Sequence[Identity], period: Period) -> Context:

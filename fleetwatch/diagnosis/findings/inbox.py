@@ -61,6 +61,11 @@ class Inbox:
         places = [line for line in self.of_places if line.status in statuses]
         return Inbox(self.of_jobs.of_status(*statuses), places)
 
+    def assigned(self, assignee_id: int | None) -> "Inbox":
+        """Those given to that user; None = to nobody."""
+        places = [line for line in self.of_places if line.finding.assignee_id == assignee_id]
+        return Inbox(self.of_jobs.assigned(assignee_id), places)
+
     def counts(self) -> Counter[str]:
         """How many by status."""
         return self.of_jobs.counts() + Counter(line.status for line in self.of_places)
@@ -113,13 +118,12 @@ def inbox(
     of_places: list[Line] = []
     if scope == Scope(node=scope.node) and narrowed() is None:
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
+    every = Inbox(of_jobs, of_places)
     if which.assignee is not None:
-        assignee_id = _user_id(which.assignee)
-        of_jobs = of_jobs.assigned(assignee_id)
-        of_places = [line for line in of_places if line.finding.assignee_id == assignee_id]
+        every = every.assigned(_user_id(which.assignee))
     return Inbox(
-        _of_jobs_asked_for(of_jobs, which),
-        [line for line in of_places if _is_asked_for(line, which)],
+        _of_jobs_asked_for(every.of_jobs, which),
+        [line for line in every.of_places if _is_asked_for(line, which)],
     )
 
 
