@@ -6,7 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from itertools import islice
 
 from django.db.models import Q
@@ -36,6 +38,9 @@ MIN_CHARACTERS = 2
 LONGEST = 100  # characters of what is looked for
 # "l40s-05 5": the GPU of that number on a node
 MAX_NUMBERED = 10
+NEAR = 5  # names that are offered where nothing is called so
+NAMES_COMPARED = 1_000  # of each kind: some milliseconds
+LIKENESS = 0.6  # from which on a name is near: two letters of eight swapped or wrong
 SHORT_UUID = 12  # characters, "GPU-1b7f09c2": its page has all of them
 MAIN_PAGES = 10
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
@@ -56,7 +61,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """Something that is called so: what it is, its name, where it lies, a word about it, whose it
-    is and how it stands; `subject` is what its GPU time is summed by, None of what has none.
+    is, how it stands and since when; `subject` is what its GPU time is summed by, None of what has
+    none.
     """
 
     kind: str
@@ -67,11 +73,12 @@ class Hit:
     finding_id: int | None = None
     owner: str = ""
     state: str = ""
+    when: str = ""
 
     @property
     def words(self) -> str:
         """All that is known of it, in a line."""
-        return " · ".join(part for part in (self.about, self.owner, self.state) if part)
+        return " · ".join(part for part in (self.about, self.owner, self.state, self.when) if part)
 
     @property
     def tone(self) -> str:
@@ -159,6 +166,27 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
     return [hit for kind in kinds for hit in islice(kind, limit)]
 
 
+def near(text: str, user: User) -> list[Hit]:
+    """What the reader may see whose names are like a text that nothing is called, the likest first:
+    pages, nodes, teams, users and the newest jobs.
+    """
+    wanted = text.strip()[:LONGEST].casefold()
+    if len(wanted) < MIN_CHARACTERS:
+        return []
+    kinds = (
+        _pages("", user),
+        _nodes("", NAMES_COMPARED),
+        _teams("", NAMES_COMPARED),
+        _users("", NAMES_COMPARED),
+        _jobs("", NAMES_COMPARED),
+    )
+    by_name: dict[str, Hit] = {}
+    for kind in kinds:
+        for hit in kind:
+            by_name.setdefault(hit.name.casefold()[:LONGEST], hit)
+    return [by_name[name] for name in get_close_matches(wanted, by_name, NEAR, LIKENESS)]
+
+
 # kinds as a search lists them, after those of which something is called just so
 ORDER = (
     *("page", "node", "team", "user", "job", "finding"),
@@ -169,8 +197,8 @@ ORDER = (
 def ranked(
     hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
 ) -> list[tuple[str, list[Hit]]]:
-    """In groups of one kind, exact matches first, kinds and hits; then by ORDER, in it what begins
-    so, and findings by what they could save.
+    """In groups of one kind, exact matches first, kinds and hits; then by ORDER, in it what runs,
+    what begins so, and findings by what they could save.
     """
     groups: dict[str, list[Hit]] = defaultdict(list)
     for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
@@ -181,10 +209,11 @@ def ranked(
     )
 
 
-def _rank(hit: Hit, text: str, savings: Mapping[int, Saving]) -> tuple[bool, Decimal, bool]:
+def _rank(hit: Hit, text: str, savings: Mapping[int, Saving]) -> tuple[bool, Decimal, bool, bool]:
     saving = savings.get(hit.finding_id or 0)
     saved_usd = (saving and saving.high_usd) or Decimal(0)
-    return not hit.is_called(text), -saved_usd, not hit.name.lower().startswith(text.lower())
+    begins_so = hit.name.lower().startswith(text.lower())
+    return not hit.is_called(text), -saved_usd, hit.state != "running", not begins_so
 
 
 def main_pages(user: User) -> list[Hit]:
@@ -260,7 +289,25 @@ def _jobs(text: str, limit: int) -> Iterator[Hit]:
             Subject("job", job.key, job.pk),
             owner=" · ".join(part for part in (job.user, team) if part),
             state="running" if job.state == RUNNING and not job.end_ms else "ended",
+            when=_ran(job),
         )
+
+
+def _ran(job: Job) -> str:
+    """When it ran: "since 25 Nov, 06:20", "24 Nov, 22:00 – 25 Nov, 03:00"; "" = nobody told."""
+    if job.start_ms is None:
+        return ""
+    start = from_ms(job.start_ms).astimezone(zone())
+    if job.end_ms is None:
+        return f"since {_moment(start)}"
+    end = from_ms(job.end_ms).astimezone(zone())
+    if start.date() == end.date():
+        return f"{_moment(start)}–{end:%H:%M}"
+    return f"{_moment(start)} – {_moment(end)}"
+
+
+def _moment(local: datetime) -> str:
+    return f"{local:%-d %b, %H:%M}"
 
 
 def _findings(text: str, limit: int) -> Iterator[Hit]:

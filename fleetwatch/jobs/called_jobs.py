@@ -1,27 +1,33 @@
 """Jobs and their users by what they are called, as far as the reader sees them."""
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, When
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.outcomes import RUNNING
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.sql import execute, read_statement
 
 # whose names are read: who types waits for no seconds, and the jobs page has all
 NEWEST = 50_000
+_RUNNING_FIRST = (
+    Case(When(state=RUNNING, end_ms=None, then=0), default=1),
+    F("start_ms").desc(nulls_last=True),
+    "key",
+)
 _USERS_CALLED = read_statement("jobs/sql/users_called.sql")
 
 
 def jobs_called(text: str, *, limit: int) -> list[Job]:
     """The job with that key, and of the newest those whose key or name has the text in it, or whose
-    user is called so; the newest first, with their teams.
+    user is called so; those that run first, then the newest, with their teams.
     """
     called = Q(key__icontains=text) | Q(name__icontains=text) | Q(user__iexact=text)
     several = (Job.objects.filter(key=text), _newest().filter(called))
     jobs = [
         job
         for rows in several
-        for job in visible(rows).select_related("team").order_by("-start_ms", "key")[:limit]
+        for job in visible(rows).select_related("team").order_by(*_RUNNING_FIRST)[:limit]
     ]
     return list({job.pk: job for job in jobs}.values())[:limit]
 

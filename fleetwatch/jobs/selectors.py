@@ -2,11 +2,11 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Min, Q
+from django.db.models import Count, Min, Q
 
 from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.visibility import narrowed, sight
@@ -302,6 +302,14 @@ def namesakes(job: Job) -> list[Job]:
     """The other jobs that share its key, because nodes name other owners, the first heard first."""
     sharing = Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk)
     return list(visible(sharing).select_related("team").order_by("pk"))
+
+
+def gpus_held(job_ids: Collection[int]) -> dict[int, int]:
+    """By the id of each of these jobs that held GPUs on how many it was."""
+    if not job_ids:
+        return {}
+    held = Allocation.objects.filter(job__in=job_ids).values("job")
+    return dict(held.annotate(gpus=Count("gpu", distinct=True)).values_list("job", "gpus"))
 
 
 def held_spans(job: Job, gpu_id: int) -> list[Span]:

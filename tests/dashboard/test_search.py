@@ -4,15 +4,16 @@ import re
 from decimal import Decimal
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Organisation, Team
-from fleetwatch.dashboard.search_hits import PLACES, Hit, Subject, hits, ranked
+from fleetwatch.dashboard.search_hits import PLACES, Hit, Subject, hits, near, ranked
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
-from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.diagnosis import told
@@ -207,3 +208,91 @@ def test_a_gpu_has_its_state_and_holder_and_a_node_how_many_gpus_do_what(admin, 
 
     assert (on_gpu.states, on_gpu.job) == ([("idle", 1)], job)
     assert (node.states, node.gpus) == ([("idle", 1)], 1)
+
+
+def test_jobs_say_when_they_ran_and_on_how_many_gpus_running_ones_first(admin, fleet):
+    """NOW is 20 November, 12:00 UTC."""
+    noon = to_ms(factories.NOW)
+    day = 24 * HOUR_MS
+    for number, start_ms, end_ms, state in (
+        (1, noon - day, noon - day + HOUR_MS, "COMPLETED"),
+        (2, noon - 2 * day, noon - day, "COMPLETED"),
+        (3, noon - 3 * day, None, "RUNNING"),
+        (4, None, None, ""),
+    ):
+        job = factories.job(f"slurm/della/{number}", name=f"tune-{number}", user="priya")
+        Job.objects.filter(pk=job.pk).update(start_ms=start_ms, end_ms=end_ms, state=state)
+    held = Job.objects.get(key="slurm/della/3")
+    for gpu in GPU.objects.all():
+        for source in ("slurm", "processes"):  # both say so: two GPUs, not four
+            Allocation.objects.create(gpu=gpu, job=held, source=source, asserted=[], held=[])
+
+    page = admin.get("/search", {"q": "tune"})
+
+    [(_, jobs)] = page.context["groups"]
+    assert [(hit.name, hit.state, hit.when) for hit in jobs] == [
+        ("tune-3", "running", "since 17 Nov, 12:00"),
+        ("tune-1", "ended", "19 Nov, 12:00–13:00"),
+        ("tune-2", "ended", "18 Nov, 12:00 – 19 Nov, 12:00"),
+        ("tune-4", "ended", ""),
+    ]
+    shown = tight(page.content.decode())
+    assert "running first; dollars of the last 7 days" in shown
+    assert shown.count(">2 GPUs<") == 1
+
+
+def test_a_long_running_job_is_among_the_few_that_are_shown_while_somebody_types(fleet):
+    for number in range(1, 4):
+        factories.job(f"slurm/della/{number}", name=f"tune-{number}", start_ms=number)
+        Job.objects.filter(name=f"tune-{number}").update(state="COMPLETED", end_ms=number + 1)
+    Job.objects.filter(name="tune-1").update(state="RUNNING", end_ms=None)
+
+    assert [hit.name for hit in hits("tune", factories.user(), limit=1)] == ["tune-1"]
+
+
+def test_where_nothing_is_called_so_names_that_are_like_it_are_offered(admin, fleet):
+    page = admin.get("/search?q=prija")
+
+    assert [(hit.kind, hit.name) for hit in page.context["near"]] == [("user", "priya")]
+    assert "Nothing is called “prija”" in page.content.decode()
+    user = factories.user(username="admin-2")
+    assert ("node", "l40s-05") in {(hit.kind, hit.name) for hit in near("l40-s05", user)}
+    assert ("page", "Pricing") in {(hit.kind, hit.name) for hit in near("pricinf", user)}
+    assert near("qqqqqqqq", user) == []
+    assert near("p", user) == []
+
+
+def test_where_something_is_called_so_nothing_is_guessed(admin, fleet):
+    assert admin.get("/search?q=priya").context["near"] == []
+
+
+@pytest.mark.parametrize("others_shown", ["teams", "pseudonyms"])
+def test_names_that_are_not_seen_are_not_guessed(fleet, others_shown):
+    engineer = factories.user(role="engineer", username="vera")
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": others_shown})
+    client = Client()
+    client.force_login(engineer)
+
+    for typed in ("prija", "l40-s05", "trian"):
+        page = client.get("/search", {"q": typed})
+        named = {hit.name for hit in page.context["near"]}
+        assert named & {"priya", "l40s-05", "train"} == set(), typed
+
+
+def test_what_is_looked_for_stands_in_a_field_on_the_page(admin, fleet):
+    """On a phone the rail's field is behind the menu."""
+    page = tight(admin.get("/search", {"q": 'tu"ne'}).content.decode())
+    main = page[page.index("<main") :]
+
+    assert 'type="search" name="q" value="tu&quot;ne"' in main
+
+
+def test_the_day_of_a_finding_breaks_over_no_line(admin):
+    told.rate("2.00")
+    of = told.job(name="detector")
+    told.cause("data_starved", of=of, on=told.gpu(5), low=0.25, high=0.25)
+    told.finding(of, "data_starved")
+
+    assert '<span class="sub nowrap">seen ' in tight(
+        admin.get("/search?q=detector").content.decode()
+    )

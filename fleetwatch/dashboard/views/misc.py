@@ -17,9 +17,10 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
-from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, ranked
+from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, near, ranked
 from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.jobs.selectors import gpus_held
 
 MAX_HITS = 5  # of each kind, beside others
 MAX_COUNTED = 500  # of each kind
@@ -42,6 +43,7 @@ def search(request: HttpRequest, period: Period) -> Context:
         "most_counted": MAX_COUNTED,
         "counts": {kind: len(several) for kind, several in groups},
         "savings": savings,
+        "near": [] if every else near(text, cast("User", request.user)),
         **_shown(groups, only, period),
     }
 
@@ -55,9 +57,15 @@ def _shown(groups: Sequence[tuple[str, list[Hit]]], only: str, period: Period) -
         "groups": shown,
         "dollars": dollars_of(on_page, period.now),
         "now_of": now_of(on_page, period.now),
+        "gpus_held": gpus_held(_job_ids(on_page)),
         "days": DAYS,
         "finding_days": FINDING_DAYS,
     }
+
+
+def _job_ids(several: Sequence[Hit]) -> list[int]:
+    subjects = [hit.subject for hit in several if hit.kind == "job"]
+    return [subject.pk for subject in subjects if subject and subject.pk is not None]
 
 
 @shows("dashboard/_search_hits.html", "search", "q", is_part=True)
