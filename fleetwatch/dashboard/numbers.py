@@ -60,6 +60,11 @@ def cents(value: Decimal) -> str:
     return f"{'−' if value < 0 else ''}${rounded(abs(value), 2):,}"
 
 
+def has_cents(value: Decimal | None) -> bool:
+    """Whether the amount is any cent; None is none."""
+    return value is not None and bool(rounded(abs(value), 2))
+
+
 def hundredths(hours: Decimal) -> str:
     """GPU-hours of a statement, without the unit's name: "4,481.33"."""
     return f"{rounded(hours, 2):,}"

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import Right
-from fleetwatch.accounts.selectors import organisation
+from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
@@ -33,7 +33,7 @@ from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.operations.disk import space
-from fleetwatch.reports import statement_choices
+from fleetwatch.reports import months, statement_choices
 
 MAX_ROWS = 200  # shown of a list; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
@@ -74,6 +74,7 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
     card = rate_card.rate_card(now, most=MAX_ROWS)
     return {
         "card": card,
+        "invoice_month": months.last_begun(now, zone()),
         "gpu_models": gpu_models,
         "priced_models": priced_models,
         "pools": book.places("pool")[:MAX_CHOICES],

@@ -27,6 +27,11 @@ LONGEST_LABEL = 300
 NO_GAP = Gap()
 
 
+# of the ledger's dollars: a larger difference is a missing day, a wrong SKU or a wrong rate more
+# often than what is to be booked
+LARGE_GAP = Decimal("0.05")
+
+
 @dataclass(frozen=True, slots=True)
 class Bill:
     """A line of an invoice: dollars as they are, not rounded; `gpu_model` "" = nobody said what it
@@ -84,6 +89,12 @@ class Line:
     def billed_ms(self) -> int | None:
         """The billed GPU time; None = not by the hour."""
         return None if self.gpu_hours is None else round(self.gpu_hours * HOUR_MS)
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether invoice and ledger are of the same GPUs, and differ by no more than LARGE_GAP."""
+        allowed_usd = LARGE_GAP * self.ledger_usd
+        return self.kind == "matched" and abs(self.gap.difference_usd) <= allowed_usd
 
     @property
     def is_open(self) -> bool:

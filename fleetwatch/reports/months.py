@@ -68,6 +68,11 @@ def last_full(now: datetime, zone: ZoneInfo) -> str:
     return name_at(boundaries.month(now, zone).start - DAY, zone)
 
 
+def last_begun(now: datetime, zone: ZoneInfo) -> str:
+    """The name of the newest month of which a day is over."""
+    return name_at(boundaries.midnight(now, zone) - DAY, zone)
+
+
 def name_at(moment: datetime, zone: ZoneInfo) -> str:
     """The name of the month that holds the moment."""
     return f"{moment.astimezone(zone):%Y-%m}"

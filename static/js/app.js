@@ -102,6 +102,16 @@ document.querySelector("[data-tick-all]")?.addEventListener("change", (event) =>
   for (const tick of document.querySelectorAll("[data-row] input[type=checkbox]")) tick.checked = event.target.checked;
 });
 
+// What a form's ticked lines come to, in micro-dollars; the server adds them up by itself.
+document.addEventListener("change", (event) => {
+  const place = event.target.form?.querySelector("[data-sum]");
+  if (!place) return;
+  const ticked = [...event.target.form.elements].filter((each) => each.checked && each.dataset.usd);
+  const micro = ticked.reduce((sum, each) => sum + Math.round(each.dataset.usd * 1e6), 0);
+  const dollars = (Math.abs(micro) / 1e6).toLocaleString("en-US", { style: "currency", currency: "USD" });
+  place.textContent = (micro <= -5000 ? "−" : "") + dollars;
+});
+
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -177,3 +177,53 @@ def test_a_closed_months_booking_stays(admin, fleet):
 
     assert response.status_code == 422
     assert "2026-11 is closed" in text_of(response)
+
+
+def test_hours_say_what_the_invoice_covers_and_that_the_month_is_not_over(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,2,4\n")
+
+    page = tight(text_of(admin.get(PAGE)))
+
+    assert "bills<span" in page
+    assert "50 % of them, in" in page
+    assert "November 2026 is not over:" in page
+
+
+@pytest.mark.parametrize(("amount", "is_chosen"), [("2.10", True), ("2.11", False)])
+def test_what_differs_by_more_than_a_twentieth_is_not_chosen_by_itself(
+    admin, fleet, amount, is_chosen
+):
+    """The ledger has an hour at $2."""
+    sent(admin, f"gpu_model,gpu_hours,amount\nH100 SXM,1,{amount}\n".encode())
+
+    answer = admin.get(PAGE)
+
+    assert len(answer.context["ticked"]) == is_chosen
+    assert ("differ by more than 5 %" in tight(text_of(answer))) != is_chosen
+
+
+def test_the_button_says_what_the_chosen_lines_come_to(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,1.95\n")
+    found = admin.get(PAGE)
+    empty = admin.post(
+        f"{PAGE}/book",
+        {"line": [], "seen": found.context["reconciled"].fingerprint, "reason": " "},
+    )
+
+    assert "Book<span data-sum>−$0.05</span>" in tight(text_of(found))
+    assert 'data-usd="-0.05' in text_of(found)
+    assert "Book<span data-sum>$0.00</span>" in tight(text_of(empty))
+
+
+def test_what_is_less_than_a_cent_is_no_reason_and_not_chosen(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,2.001\n")
+
+    answer = admin.get(PAGE)
+
+    assert answer.context["ticked"] == []
+    assert "rate" not in tight(text_of(answer)).split("</tbody>")[0].split("<tbody>")[1]
+
+
+def test_costs_and_pricing_lead_to_the_invoice_of_the_newest_month(admin, fleet):
+    for path in ("/costs", "/pricing"):
+        assert f'href="{PAGE}"' in text_of(admin.get(path))

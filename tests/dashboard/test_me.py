@@ -358,7 +358,7 @@ def test_what_waits_for_an_admin_is_what_nobody_took(client, found):
         ("Names that people claim, to be confirmed", 1),
     ]
     # an hour at $2.40, of which half to all
-    assert "$1.20–2.40 could be saved" in tight(answer.content.decode())
+    assert "$1.20–2.40</span> could be saved" in answer.content.decode()
 
 
 def test_an_engineer_waits_for_nothing_of_the_fleet(client, vera, found):

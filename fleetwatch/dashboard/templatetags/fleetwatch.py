@@ -88,6 +88,7 @@ for text_of in (
 ):
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)
+register.filter("has_cents", numbers.has_cents)
 
 
 _NUMBER = '<span title="{}">{}</span>'

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from fleetwatch.accounts.selectors import organisation
+from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.compared_period import (
@@ -29,6 +29,7 @@ from fleetwatch.lib.timeframes import TimeframeError, in_words
 from fleetwatch.reports.explored import Explored, explored, table, workbook
 from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.exports.tables import Cell
+from fleetwatch.reports.months import last_begun
 
 GROUPS = {
     "team": "Team",
@@ -69,7 +70,15 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         **_of_lines(seen, filters.get("state", "")),
         "sort": sort,
         "filters": filters,
+        **_elsewhere(period),
+    }
+
+
+def _elsewhere(period: Period) -> Context:
+    """Where the same stands as files, and beside what was billed."""
+    return {
         "files": [(form, reverse("costs_file", args=[form])) for form in FILES],
+        "invoice_month": last_begun(period.now, zone()),
     }
 
 

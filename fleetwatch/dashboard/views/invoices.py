@@ -2,7 +2,7 @@
 book and withdraw.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar, cast
@@ -22,9 +22,11 @@ from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, existing, page
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
+from fleetwatch.finance.reconciling import Line
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
@@ -80,7 +82,7 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
             "action": action,
             "errors": {error.field: str(error)},
             "sent": request.POST,
-            "ticked": request.POST.getlist("line") if action == "book" else [],
+            **({"ticked": request.POST.getlist("line")} if action == "book" else {}),
         }
         return _page(request, month, refused=refused)
     return redirect("invoice", month)
@@ -172,7 +174,6 @@ _NOTHING_REFUSED: Mapping[str, Any] = {
     "action": "",
     "errors": {},
     "sent": {},
-    "ticked": [],
     "faults": (),
 }
 
@@ -182,7 +183,8 @@ def _page(
 ) -> HttpResponse:
     period = read_period(request)
     context = {
-        **_reconciled(month, period),
+        **_NOTHING_REFUSED,
+        **_reconciled(month, period, (refused or {}).get("ticked")),
         "skus": reconciliation.billed_skus(month)[:MAX_LINES],
         "gpu_models": present_models(),
         "bookings": reconciliation.bookings(month)[:MAX_LINES],
@@ -190,13 +192,12 @@ def _page(
         "focus_columns": FOCUS_READ,
         "max_bytes": MAX_BYTES,
         "max_rows": MAX_ROWS,
-        **_NOTHING_REFUSED,
         **(refused or {}),
     }
     return page(request, period, "dashboard/invoice.html", "reports", context)
 
 
-def _reconciled(month: str, period: Period) -> Context:
+def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> Context:
     """The month's invoices beside its ledger. Raises Http404 for what is no month."""
     try:
         reconciled = reconciliation.reconciliation(month, now=period.now)
@@ -214,5 +215,39 @@ def _reconciled(month: str, period: Period) -> Context:
         "left_off": len(reconciled.lines) - len(lines),
         "most_usd": max((abs(line.gap.difference_usd) for line in lines), default=Decimal(0)),
         "has_open_commitment": any(line.kind == "committed" and line.is_open for line in lines),
-        "can_book": any(line.is_open for line in lines),
+        "hours": _hours(reconciled.lines),
+        **_to_book([line for line in lines if line.is_open], ticked),
+    }
+
+
+def _hours(lines: Sequence[Line]) -> Context:
+    """GPU time that is billed by the hour, and the ledger's of the same lines; empty where none
+    is.
+    """
+    pairs = [(line.billed_ms, line.ledger_ms) for line in lines if line.billed_ms is not None]
+    if not pairs:
+        return {}
+    billed_ms = sum(billed for billed, _ in pairs)
+    ledger_ms = sum(counted for _, counted in pairs)
+    return {"billed_ms": billed_ms, "ledger_ms": ledger_ms}
+
+
+def _to_book(lines: Sequence[Line], asked: Collection[str] | None) -> Context:
+    """The lines that can be booked; ticked are those that were asked for, else the plausible ones
+    of a cent or more, with their sum.
+    """
+    ticked = [
+        line
+        for line in lines
+        if (
+            line.is_plausible and numbers.has_cents(line.open.open_usd)
+            if asked is None
+            else line.key in asked
+        )
+    ]
+    return {
+        "can_book": bool(lines),
+        "ticked": [line.key for line in ticked],
+        "book_usd": exact_sum(line.open.open_usd for line in ticked),
+        "has_large_gap": any(line.kind == "matched" and not line.is_plausible for line in lines),
     }
