@@ -268,6 +268,52 @@ def test_an_admin_sees_somebodys_jobs_and_nobody_else_does(client, vera, found):
     assert "API tokens" not in seen
 
 
+def test_somebody_elses_jobs_are_theirs_among_people_and_lead_to_the_account(client, vera, found):
+    named(vera)
+    client.force_login(factories.user(username="root"))
+
+    seen = page(client, f"/settings/people/{vera.pk}/jobs")
+    main = seen[seen.index("<main") :]
+
+    assert "yours" not in main
+    assert "Saved by vera’s fixes" in main
+    assert f'<a href="/settings/people/{vera.pk}">vera</a>/ Jobs' in main
+    [current] = re.findall(r'href="([^"]+)"[^>]*aria-current="page"', seen[: seen.index("<main")])
+    assert current.startswith("/settings/people")
+
+
+def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(client, vera):
+    rate("2.40")
+    named(vera)
+    for number in range(7):
+        of = job(name=f"mine-{number}", user="vera", key=f"slurm/della/90{number}")
+        Job.objects.filter(pk=of.pk).update(end_ms=to_ms(NOW) - number)
+        factories.entry(gpu(), hours_ago=2 + number, state="idle", held_by=of).save()
+
+    seen = page(client)
+
+    ended = seen[seen.index("<h2>Ended</h2>") :]
+    first, rest = ended.split("<summary>2 more</summary>")
+    assert len(re.findall(r"mine-\d<", first)) == 5
+    assert len(re.findall(r"mine-\d<", rest)) == 2
+
+
+def test_findings_of_one_run_and_of_several_are_decided_by_the_same_buttons(client, vera, found):
+    named(vera)
+    for number in range(2):
+        of = job(name="again", user="vera", key=f"slurm/della/80{number}")
+        cause(of=of, start=NOW - timedelta(hours=2 + number))
+        finding(of, first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+    seen = page(client)
+
+    parts = [part.split("</details>")[0] for part in seen.split('<div class="decide">')[1:]]
+    buttons = [
+        re.findall(r">([A-Z][a-z ]+)(?:<span class=\"sr\">|</button>)", part) for part in parts
+    ]
+    assert [each[:4] for each in buttons] == [["Accept", "Fixed", "More", "Snooze a week"]] * 2
+
+
 def test_a_token_may_write_and_ends_where_the_form_says_so(client, vera):
     sent = {"name": "ci", "scope": "write", "role": "engineer", "days": "30"}
 

@@ -444,3 +444,46 @@ def test_an_admin_asks_everybody_for_a_second_factor(admin, bo):
 
     assert theirs.get("/causes")["Location"] == "/accounts/2fa/"
     assert admin.get("/causes")["Location"] == "/accounts/2fa/"
+
+
+def test_an_account_says_what_the_person_costs_and_wastes_in_a_week(admin, bo):
+    """Eight days ago is not in it."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node("n1"))
+    job = factories.job(user="robert")
+    for hours_ago, state, tier in (
+        (30, "useful", ""),
+        (20, "idle", "certain"),
+        (8 * 24, "idle", "certain"),
+    ):
+        factories.entry(gpu, hours_ago=hours_ago, state=state, tier=tier, held_by=job).save()
+    before = text(admin.get(f"/settings/people/{bo.pk}"))
+    give_name(bo, Name("unix", "robert", ""), source=Identity.Source.ADMIN, now=NOW)
+
+    page = text(admin.get(f"/settings/people/{bo.pk}"))
+
+    assert 'id="week"' not in before  # without a name nobody knows
+    assert "Cost, last 7 days" in page
+    assert ">$4.00<" in page
+    assert ">$2.00<" in page
+    assert f'href="/settings/people/{bo.pk}/jobs"' in page
+
+
+def test_an_account_without_a_rate_has_hours_and_no_dollars(admin, bo):
+    gpu = factories.gpu(factories.node("n1"))
+    factories.entry(gpu, hours_ago=20, state="idle", tier="certain", held_by=factories.job()).save()
+    give_name(bo, Name("unix", "ann", ""), source=Identity.Source.ADMIN, now=NOW)
+
+    page = text(admin.get(f"/settings/people/{bo.pk}"))
+
+    week = page[page.index('id="week"') : page.index("<h2>Role</h2>")]
+    assert "$" not in week
+    assert "have no rate" in week
+
+
+def test_an_account_says_whether_it_has_a_second_factor(admin, bo):
+    assert "second factor off" in text(admin.get(f"/settings/people/{bo.pk}"))
+
+    Authenticator.objects.create(user=bo, type="totp", data={})
+
+    assert "second factor on" in text(admin.get(f"/settings/people/{bo.pk}"))

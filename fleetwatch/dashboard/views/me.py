@@ -27,13 +27,12 @@ from fleetwatch.dashboard.install import cli_command
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.persons_time import scope_of, time_of
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import fixes, inbox
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE
 from fleetwatch.diagnosis.findings.patterns import patterns
-from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.called_jobs import users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.own_names import alike
@@ -152,7 +151,7 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         **_of_jobs(_user(request), names, period),
         **outcome,
     }
-    return page(request, period, "dashboard/me.html", "me", context)
+    return page(request, period, "dashboard/me.html", "people" if whose else "me", context)
 
 
 def _own(user: User, period: Period) -> Context:
@@ -197,7 +196,7 @@ def _of_jobs(reader: User, names: Sequence[Identity], period: Period) -> Context
         return {}
     held = held_by(names, since_ms=period.interval.start_ms)
     return {
-        "user_name": _scope(names).user,
+        "user_name": scope_of(names).user,
         **_time(names, period, held),
         **_to_do(reader, names, period, held),
         **_fixed(names, period),
@@ -210,7 +209,7 @@ def _to_do(
     """The open findings about the jobs by pattern, and what those that nobody decided about could
     save.
     """
-    of_all = inbox.inbox(period.interval, now=period.now, scope=_scope(names))
+    of_all = inbox.inbox(period.interval, now=period.now, scope=scope_of(names))
     every = of_all.of_jobs.only(held)
     undecided = every.of_status(*RECOVERABLE)
     still_open = patterns(every.of_status("open"), period.so_far, now=period.now)
@@ -224,7 +223,7 @@ def _to_do(
 
 def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
     """What the jobs did and wasted, those that still run apart."""
-    seen = costs.look(period.interval, "job", scope=_scope(names)).of("job", held)
+    seen = time_of(names, held, period.interval)
     jobs = lines_of(seen.ranked("job", MAX_JOBS).groups, period.interval)
     running = [line for line in jobs if line.job and line.job.end_ms is None]
     return {
@@ -232,12 +231,6 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
         "running": running,
         "ended": [line for line in jobs if line not in running],
     }
-
-
-def _scope(names: Sequence[Identity]) -> Scope:
-    """As narrow as one reading can be; who has several names is picked out by job."""
-    texts = {name.name for name in names}
-    return Scope(user=texts.pop()) if len(texts) == 1 else Scope(is_allocated=True)
 
 
 def _fixed(names: Sequence[Identity], period: Period) -> Context:

@@ -1,6 +1,7 @@
 """People: who has an account and what each may do, how others come in, and what was done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib import messages
@@ -25,12 +26,15 @@ from fleetwatch.accounts.visibility import LIMITED
 from fleetwatch.dashboard.forms.asked import Asked, Done, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.persons_time import totals_of
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import mail
 
 MAX_SHOWN = 500
+COST_DAYS = 7
 
 
 @require_GET
@@ -161,10 +165,12 @@ def _current_teams() -> "Prefetch[str]":
 def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse:
     period = read_period(request)
     current = set(user.memberships.filter(valid_until=None).values_list("team__slug", flat=True))
+    names = _with_takers(user.identities.order_by("system", "cluster", "name"))
     context: Context = {
         "person": user,
+        **_week(names, period.now),
         "memberships": user.memberships.select_related("team").order_by("-valid_from"),
-        "names": _with_takers(user.identities.order_by("system", "cluster", "name")),
+        "names": names,
         "systems": Identity.System.choices,
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "has_factor": has_factor(user),
@@ -177,6 +183,13 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
         **outcome,
     }
     return page(request, period, "dashboard/person.html", "people", context)
+
+
+def _week(names: Iterable[Identity], now: datetime) -> Context:
+    """What jobs under the names that stand cost lately; no totals without one."""
+    of_jobs = [each for each in names if each.system in OF_JOBS and each.confirmed_at]
+    week = Interval(now - timedelta(days=COST_DAYS), now)
+    return {"totals": totals_of(of_jobs, week), "days": COST_DAYS}
 
 
 def _team(asked: Asked) -> Team | None:
