@@ -274,6 +274,7 @@ def _paths() -> list[str]:
     month = "?from=now-30d&to=now"
     plain = [
         "/",
+        "/wasters",
         "/fleet",
         "/jobs",
         "/waste",

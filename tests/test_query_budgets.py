@@ -24,8 +24,9 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 33,
+    "/": 30,
     "/worst": 5,
+    "/wasters": 6,
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
     "/fleet/idle": 18,  # causes, findings and incidents of its jobs

@@ -69,6 +69,7 @@ urlpatterns = [
     path("me/tokens", me.make_token, name="make_token"),
     path("me/tokens/<int:pk>/revoke", me.revoke_token, name="revoke_token"),
     path("worst", overview.overview_worst, name="overview_worst"),
+    path("wasters", overview.overview_wasters, name="overview_wasters"),
     path("changes", overview.overview_changes, name="overview_changes"),
     path("fleet", fleet.fleet, name="fleet"),
     path("fleet/idle", idle.idle, name="idle"),

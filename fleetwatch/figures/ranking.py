@@ -75,14 +75,8 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Wasters:
-    """Everything, and what of it is of the days from one on (None: not asked for); every team; the
-    users and jobs that wasted most.
+    """Every team; the users and jobs that wasted most."""
 
-    What no job held is in the totals alone.
-    """
-
-    totals: Totals
-    since: Totals | None
     teams: list[Group]
     users: Ranked
     jobs: Ranked

@@ -287,21 +287,25 @@ def ranked(
     return seen.ranked(group_by, size, sort=sort, start=start)
 
 
-def wasters(
-    interval: Interval, size: int, *, scope: Scope = EVERYTHING, since: datetime | None = None
-) -> Wasters:
-    """The teams, and the users and jobs that wasted most, and everything, in one look at the
-    ledger; and what of it is of the days from `since` on, where one begins that the interval
-    touches.
-    """
-    seen = look(interval, "team", "user", "job", scope=scope, step="day" if since else None)
-    held = seen.held()
-    teams = [group for group in seen.by("team") if group.key]
+def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wasters:
+    """The teams, and the users and jobs that wasted most, in one look at the ledger."""
+    held = look(interval, "team", "user", "job", scope=scope).held()
+    teams = [group for group in held.by("team") if group.key]
     users = held.ranked("user", size)
     # equal ones by what the reader is told: ranked() has them by the names behind it
     users = replace(users, groups=sorted(users.groups, key=_rank))
+    return Wasters(teams, users, held.ranked("job", size))
+
+
+def totals_since(
+    interval: Interval, since: datetime | None, *, scope: Scope = EVERYTHING
+) -> tuple[Totals, Totals | None]:
+    """totals(), and in the same look what of them is of the days from `since` on, where one begins
+    that the interval touches; None where none is said.
+    """
+    seen = look(interval, scope=scope, step="day" if since else None)
     newest = _since(seen, _starts(interval, "day").index(since)) if since else None
-    return Wasters(seen.totals(), newest, teams, users, held.ranked("job", size))
+    return seen.totals(), newest
 
 
 def _since(seen: Look, first: int) -> Totals:

@@ -40,9 +40,9 @@ def test_every_page_takes_the_same_filters_and_says_by_what_it_is_narrowed(two, 
     assert f"{name} {value} ×" in main(answer)
 
 
-@pytest.mark.parametrize("page", ["/overview", "/jobs"])
+@pytest.mark.parametrize("page", ["/wasters", "/jobs"])
 def test_a_narrowed_page_names_nobody_else(two, page):
-    shown = main(two.get(f"{page}?{WEEK}&team=nlp"))
+    shown = two.get(f"{page}?{WEEK}&team=nlp").content.decode()
 
     assert "ann" in shown
     assert "bob" not in shown
@@ -69,6 +69,7 @@ def test_a_narrowed_overview_says_nothing_of_what_the_whole_fleet_does_now(two):
     assert 'id="now"' not in narrowed
     assert "/charts/spend?from=2026-11-01&to=2026-11-08&team=nlp" in narrowed
     assert 'hx-get="/worst?team=nlp"' in narrowed
+    assert f'hx-get="/wasters?{WEEK}&team=nlp"' in narrowed
 
 
 def test_the_rail_keeps_period_and_filters_on_pages_that_take_them(two):

@@ -7,6 +7,7 @@ pytestmark = pytest.mark.django_db
 PAGES = (
     "/",
     "/worst",
+    "/wasters",
     "/changes",
     "/fleet",
     "/fleet?metric=power",

@@ -93,22 +93,18 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     """
     scope, filters = filtered(request)
     since = None if filters else _month_within(period)
-    wasters = costs.wasters(period.interval, TOP, scope=scope, since=since)
+    totals, of_month = costs.totals_since(period.interval, since, scope=scope)
     context = {
         "filters": filters,
-        "totals": wasters.totals,
-        "change": _change(wasters.totals, period, scope) if compares(request) else NO_CHANGE,
+        "totals": totals,
+        "change": _change(totals, period, scope) if compares(request) else NO_CHANGE,
         **compared_with(request),
-        "breakdowns": _breakdowns(wasters),
-        "funnel": funnel(wasters.totals),
-        "owners": attribution.jobs_by_key(
-            (group.key for group in wasters.jobs.groups), before=period.interval.end
-        ),
+        "funnel": funnel(totals),
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
         **_savings(period, scope),
     }
-    return context if filters else context | _of_the_fleet(period, wasters)
+    return context if filters else context | _of_the_fleet(period, totals, of_month)
 
 
 def _month_within(period: Period) -> datetime | None:
@@ -121,12 +117,12 @@ def _month_within(period: Period) -> datetime | None:
     return so_far.start if so_far.start >= period.interval.start else None
 
 
-def _of_the_fleet(period: Period, wasters: Wasters) -> Context:
+def _of_the_fleet(period: Period, totals: Totals, of_month: Totals | None) -> Context:
     sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
     return {
         **(_needs_somebody(period.now) if sees_all else {}),
-        "month": budgets.line(None, period.minute, spent=wasters.since) if sees_all else None,
-        "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
+        "month": budgets.line(None, period.minute, spent=of_month) if sees_all else None,
+        "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
     }
 
@@ -164,6 +160,19 @@ def overview_changes(request: HttpRequest, period: Period) -> Context:
     """What changed since the day before; the page fetches it when it is there."""
     scope, filters = filtered(request)
     return {"change": day_change(period.now, scope=scope), "filters": filters}
+
+
+@shows("dashboard/_wasters.html", "overview", *SUBJECTS, *PERIOD, is_part=True)
+def overview_wasters(request: HttpRequest, period: Period) -> Context:
+    """Who wasted most; the page fetches it when it is there."""
+    scope, filters = filtered(request)
+    wasters = costs.wasters(period.interval, TOP, scope=scope)
+    keys = (group.key for group in wasters.jobs.groups)
+    return {
+        "filters": filters,
+        "breakdowns": _breakdowns(wasters),
+        "owners": attribution.jobs_by_key(keys, before=period.interval.end),
+    }
 
 
 @dataclass(frozen=True, slots=True)
