@@ -163,6 +163,20 @@ VIA = {
     actor.COMMAND: "by a command",
     actor.HUB: "by itself",
 }
+# facts that are no "name value", by their name
+FACTS = {
+    "amount": "{}",
+    "month": "of {}",
+    "note": "“{}”",
+    "reason": "“{}”",
+    "gpus": "GPUs: {}",
+    "gpu_model": "{}",
+    "rows": "rows: {}",
+    "lines": "lines: {}",
+    "issuer": "by {}",
+    "valid_from": "from {}",
+    "valid_to": "until {}",
+}
 # between the words of a file's name; within a month or a version it is part of them
 _SEPARATOR = re.compile(r"(?<!\d)-|-(?!\d)|\.(?=[a-z])")
 GROUPS = ("group_by", "by")  # of the address of an export, by what it is summed
@@ -197,8 +211,8 @@ def _line(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
     kind, _, verb = entry.action.partition(".")
     did = DID.get(entry.action) or f"{kind}: {verb.replace('_', ' ')}"
     facts = [
-        f"{name.replace('_', ' ')} {in_words(fact, zone)}"
-        for name, fact in entry.detail.items()
+        FACTS.get(name, f"{name.replace('_', ' ')} {{}}").format(in_words(fact, zone))
+        for name, fact in _with_currency(entry.detail).items()
         if fact not in ("", None)
     ]
     what = entry.subject
@@ -206,6 +220,14 @@ def _line(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
         did = did.removesuffix(" as")
         what = ""
     return AuditLine(entry, did, what, _address(entry), ", ".join(facts))
+
+
+def _with_currency(detail: dict[str, Any]) -> dict[str, Any]:
+    """The detail, an amount and its currency as one fact."""
+    if not {"amount", "currency"} <= detail.keys() or detail["amount"] in ("", None):
+        return detail
+    without = {name: fact for name, fact in detail.items() if name != "currency"}
+    return without | {"amount": f"{detail['amount']} {detail['currency']}"}
 
 
 def _of_file(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:

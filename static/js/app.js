@@ -6,7 +6,7 @@ let chord = "";
 addEventListener("beforeprint", () => {
   const now = new Date().toISOString().slice(0, 16).replace("T", " ");
   for (const el of document.querySelectorAll("[data-address]")) el.textContent = location.href.replace(/^https?:\/\//, "");
-  for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `${now} UTC`;
+  for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `· printed ${now} UTC`;
 });
 
 // The palette: Ctrl-K or ⌘K anywhere; Enter opens the first that was found, arrows go through the others.

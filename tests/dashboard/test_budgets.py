@@ -3,13 +3,15 @@
 from copy import deepcopy
 from datetime import timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
 
-from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.models import AuditEntry, Team
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.models import Anomaly, Budget, SpendDay
+from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.ledger.models import Entry
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
@@ -202,3 +204,16 @@ def test_a_comma_parts_thousands_and_is_no_decimal_point(admin, team, amount, ke
 
     assert page.status_code == (302 if kept else 422)
     assert [budget.amount for budget in Budget.objects.all()] == ([kept] if kept else [])
+
+
+def test_the_audit_log_says_a_budget_as_people_do():
+    detail = {"month": "2026-11", "amount": "1200.50", "currency": "USD", "before": None}
+    entry = AuditEntry(action="budget.set", subject="nlp", name="ann", detail=detail)
+
+    [line] = audit_lines([entry], ZoneInfo("UTC"))
+
+    assert (line.did, line.what, line.facts) == (
+        "set the budget of",
+        "nlp",
+        "of 2026-11, 1200.50 USD",
+    )
