@@ -68,7 +68,7 @@ PAGES = {
     "/settings/retention": 5,
     "/settings/policy": 5,
     "/settings/mappings": 5,
-    "/settings/people": 10,
+    "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
     "/me": 24,  # how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 4,

@@ -164,6 +164,7 @@ urlpatterns = [
     path("settings/people/rules", name_rules.name_rules, name="name_rules"),
     path("settings/people/rules/<int:pk>/drop", name_rules.drop, name="drop_name_rule"),
     path("settings/people/invite", people.invite, name="invite"),
+    path("settings/people/belongs", people.belongs, name="name_belongs"),
     path("settings/people/invitations/<int:pk>/withdraw", people.withdraw, name="withdraw"),
     path("settings/people/<int:pk>", people.person, name="person"),
     path("settings/people/<int:pk>/jobs", me.jobs_of, name="jobs_of"),

@@ -110,6 +110,7 @@ CHANGED_BY = {
     "people_import": Right.PEOPLE,
     "name_rules": Right.PEOPLE,
     "drop_name_rule": Right.PEOPLE,
+    "name_belongs": Right.PEOPLE,
     "invite": Right.PEOPLE,
     "withdraw": Right.PEOPLE,
     "person_change": Right.PEOPLE,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 FORMS = {
     "move-gpu", "remove-node", "set-idle-power",
     "finding_decide", "findings_act", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
-    "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change",
+    "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change", "name_belongs",
     "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
     "silence_add", "silence_end", "route_set",
     "view_save", "view_drop", "report_stop", "team_change", "action_policy_add", "action_policy_change", "incident_keep",

@@ -487,3 +487,108 @@ def test_an_account_says_whether_it_has_a_second_factor(admin, bo):
     Authenticator.objects.create(user=bo, type="totp", data={})
 
     assert "second factor on" in text(admin.get(f"/settings/people/{bo.pk}"))
+
+
+@pytest.fixture
+def jobs_of_three():
+    """Of the last week an hour of bo's, one of robert's that was wasted, two of a pod's user's, and
+    one that names nobody; of the week before one of carl's. $2 an hour.
+    """
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node("n1"))
+    kinds = {"bo": 20, "robert": 21, "": 22, "carl": 8 * 24}
+    for user, hours_ago in kinds.items():
+        job = factories.job(f"slurm/della/{hours_ago}", user=user)
+        state = "idle" if user == "robert" else "useful"
+        factories.entry(gpu, hours_ago=hours_ago, state=state, held_by=job).save()
+    pod = factories.job("kubernetes/prod/web", user="svc-web")
+    for hours_ago in (30, 31):
+        factories.entry(gpu, hours_ago=hours_ago, held_by=pod).save()
+    factories.entry(gpu, hours_ago=32, state="free").save()
+
+
+def test_users_of_jobs_without_an_account_are_listed_by_their_cost(admin, bo, jobs_of_three):
+    give_name(bo, Name("unix", "bo", ""), source=Identity.Source.ADMIN, now=NOW)
+
+    page = admin.get("/settings/people")
+
+    assert [
+        (each.name, each.system, each.totals.cost_usd, each.totals.wasted_usd)
+        for each in page.context["accountless"]
+    ] == [("svc-web", "kubernetes", 4, 0), ("robert", "unix", 2, 2)]
+    assert "2 users of the last 7 days’ jobs" in text(page)
+    assert 'href="/jobs?user=robert"' in text(page)
+
+
+def test_an_account_of_the_same_name_is_offered_as_whom_the_jobs_belong_to(
+    admin, bo, jobs_of_three
+):
+    page = admin.get("/settings/people?q=bo")
+
+    [line] = page.context["accountless"]
+    assert (line.name, line.namesake) == ("bo", "bo")
+    assert 'name="account" value="bo"' in text(page)
+
+
+def test_jobs_belong_to_an_account_from_the_list_on(admin, bo, jobs_of_three):
+    sent = {"system": "unix", "name": "robert", "account": "bo"}
+
+    answer = admin.post("/settings/people/belongs", sent)
+
+    assert answer["Location"] == "/settings/people"
+    identity = Identity.objects.get()
+    assert (identity.user, identity.name, identity.source) == (bo, "robert", "admin")
+    assert identity.confirmed_at == NOW
+    page = admin.get("/settings/people")
+    assert "robert is bo from now on." in text(page)
+    assert "robert" not in {each.name for each in page.context["accountless"]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "fault"),
+    [
+        ({"system": "unix", "name": "robert", "account": "ghost"}, "There is no account “ghost”"),
+        ({"system": "unix", "name": "robert"}, "There is no account “”"),
+        ({"system": "irc", "name": "robert", "account": "bo"}, "there is no system"),
+    ],
+)
+def test_whose_jobs_they_are_is_refused_with_the_reason(admin, bo, jobs_of_three, sent, fault):
+    answer = admin.post("/settings/people/belongs", sent)
+
+    assert answer.status_code == 422
+    assert fault in answer.content.decode()
+    assert not Identity.objects.exists()
+
+
+def test_a_deactivated_account_is_given_no_jobs(admin, bo, jobs_of_three):
+    post(admin, bo, "deactivate")
+
+    answer = admin.post(
+        "/settings/people/belongs", {"system": "unix", "name": "robert", "account": "bo"}
+    )
+
+    assert answer.status_code == 422
+    assert not Identity.objects.exists()
+
+
+def test_a_user_without_a_rate_has_hours_and_no_dollars(admin):
+    gpu = factories.gpu(factories.node("n1"))
+    factories.entry(gpu, hours_ago=20, held_by=factories.job(user="robert")).save()
+
+    page = text(admin.get("/settings/people"))
+
+    listed = page[page.index('id="accountless"') : page.index('id="invite"')]
+    assert "GPU-hours, no rate" in listed
+    assert "$" not in listed
+
+
+def test_accounts_say_their_second_factor_and_what_waits_to_be_accepted(admin, bo):
+    Authenticator.objects.create(user=bo, type="totp", data={})
+    admin.post("/settings/people/invite", {"email": "", "role": "engineer", "team": ""})
+
+    page = text(admin.get("/settings/people"))
+
+    assert page.count('<td data-label="Second factor">on</td>') == 1
+    assert '<td data-label="Second factor"><span class="faint">off</span>' in page
+    assert 'href="#invitations">1 invitation</a>not accepted yet' in page
+    assert f'<a class="link" href="/settings/people/{bo.pk}"><b>bo</b></a>' in page

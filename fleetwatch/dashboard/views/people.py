@@ -23,6 +23,7 @@ from fleetwatch.accounts.names.holders import OF_JOBS
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation, team_choices
 from fleetwatch.accounts.visibility import LIMITED
+from fleetwatch.dashboard.accountless import DAYS, accountless
 from fleetwatch.dashboard.forms.asked import Asked, Done, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -34,7 +35,6 @@ from fleetwatch.notify.message import Message
 from fleetwatch.notify.services import mail
 
 MAX_SHOWN = 500
-COST_DAYS = 7
 
 
 @require_GET
@@ -66,6 +66,20 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     invitation = get_object_or_404(Invitation, pk=pk, accepted_by=None, revoked_at=None)
     writes.withdraw(invitation, now=read_form(request).now)
     messages.success(request, "The invitation was withdrawn: its link no longer works.")
+    return redirect("people")
+
+
+@require_POST
+@needs(Right.PEOPLE)
+@never_cache
+def belongs(request: HttpRequest) -> HttpResponse:
+    """A user of jobs belongs to the account that the form names."""
+    asked = read_form(request)
+    try:
+        done = _give_name(_account(asked), asked)
+    except RefusedFieldError as error:
+        return _people(request, action="belongs", errors={error.field: str(error)})
+    messages.success(request, done.text)
     return redirect("people")
 
 
@@ -105,6 +119,8 @@ def _people(request: HttpRequest, **outcome: object) -> HttpResponse:
         "text": text,
         "needs_factor": organisation().needs_second_factor,
         **_claims(),
+        "accountless": accountless(period.now, text=text)[:MAX_SHOWN],
+        "days": DAYS,
         "invitations": Invitation.objects.filter(
             accepted_by=None, revoked_at=None, expires_at__gt=period.now
         )
@@ -188,8 +204,17 @@ def _person(request: HttpRequest, user: User, **outcome: object) -> HttpResponse
 def _week(names: Iterable[Identity], now: datetime) -> Context:
     """What jobs under the names that stand cost lately; no totals without one."""
     of_jobs = [each for each in names if each.system in OF_JOBS and each.confirmed_at]
-    week = Interval(now - timedelta(days=COST_DAYS), now)
-    return {"totals": totals_of(of_jobs, week), "days": COST_DAYS}
+    week = Interval(now - timedelta(days=DAYS), now)
+    return {"totals": totals_of(of_jobs, week), "days": DAYS}
+
+
+def _account(asked: Asked) -> User:
+    """Whom the form names. Raises RefusedFieldError."""
+    username = asked.text("account")
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise RefusedFieldError(f"There is no account “{username}”.", field="account")
+    return user
 
 
 def _team(asked: Asked) -> Team | None:
