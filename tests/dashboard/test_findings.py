@@ -42,6 +42,21 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
 
 
+def test_while_the_job_runs_its_owner_is_told_first_and_later_it_is_marked_fixed_first(
+    admin, found
+):
+    def first_button():
+        page = tight(admin.get(f"/findings/{found.pk}").content.decode())
+        case = page[page.index('<div class="decisions">') :]
+        return re.findall(r'<button class="button ?"[^>]*>([^<]+)</button>', case)[0]
+
+    Job.objects.update(state="RUNNING", end_ms=None)
+    assert first_button() == "Tell the owner"
+
+    Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
+    assert first_button() == "Mark fixed"
+
+
 def test_the_inbox_is_narrowed_by_the_names_of_the_api_and_says_by_what(admin, found):
     for query, is_there in (
         ("node=n1", True), ("node=n2", False), ("kind=batch", True), ("kind=service", False),
