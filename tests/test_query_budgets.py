@@ -49,7 +49,7 @@ PAGES = {
     "/causes": 3,
     "/causes/hung": 4,
     "/reports": 10,
-    "/budgets": 9,  # since when there is history
+    "/budgets": 10,  # since when there is history, and since when figures
     "/teams": 11,
     "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,

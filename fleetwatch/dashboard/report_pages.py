@@ -6,10 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
+from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
 from fleetwatch.reports import drawn, printed, selectors, statement
@@ -45,12 +47,15 @@ def report_context(report: Report) -> dict[str, Any]:
     }
 
 
-def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, str]:
-    """The report's days and those it is compared with in words, and its period for links."""
+def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The report's days and those it is compared with in words, its period for links, and since
+    when there are figures, where that is later.
+    """
     return {
         "days": timeframes.in_words(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
+        "recorded_since": costs.not_recorded_before(report.start, timezone.now()),
     }
 
 

@@ -7,7 +7,7 @@ organisation's midnight, and of a cut at the interval's end the part that lies i
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -38,6 +38,7 @@ from fleetwatch.figures.totals import (
     without,
 )
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, to_ms
 
@@ -103,6 +104,16 @@ def capacity_at_most(interval: Interval) -> int:
 def ledger_began() -> datetime | None:
     """Since when there are figures; None where there are none yet."""
     first: datetime | None = Entry.objects.aggregate(first=Min("start"))["first"]
+    return first
+
+
+def not_recorded_before(start: datetime, now: datetime) -> datetime | None:
+    """Since when there are figures, where that is later than the start: of what was before nothing
+    is known. None where all of it was recorded, and where what is missing went by its age.
+    """
+    first = ledger_began()
+    if first is None or first <= start or first < retention.horizon(now) + timedelta(days=1):
+        return None
     return first
 
 

@@ -298,6 +298,22 @@ def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(cli
     assert len(re.findall(r"mine-\d<", rest)) == 2
 
 
+def test_a_job_that_runs_is_shown_however_many_wasted_more(client, vera):
+    rate("2.40")
+    named(vera)
+    for number in range(21):
+        of = job(name=f"mine-{number}", user="vera", key=f"slurm/della/90{number}")
+        Job.objects.filter(pk=of.pk).update(end_ms=to_ms(NOW) - number)
+        factories.entry(gpu(), hours_ago=2 + number, state="idle", held_by=of).save()
+    running = job(name="works", user="vera", key="slurm/della/1", state="RUNNING")
+    factories.entry(gpu(), hours_ago=1, state="useful", held_by=running).save()
+
+    seen = page(client)
+
+    now, _ = seen.split("<h2>Ended</h2>")
+    assert "works<" in now
+
+
 def test_findings_of_one_run_and_of_several_are_decided_by_the_same_buttons(client, vera, found):
     named(vera)
     for number in range(2):

@@ -15,6 +15,7 @@ from fleetwatch.figures.selectors import (
     Scope,
     capacity_at_most,
     dollars_over_time,
+    not_recorded_before,
     totals,
     totals_by,
 )
@@ -464,3 +465,14 @@ def test_an_unknown_group_or_step_is_refused():
         totals_by(DAY, "colour")
     with pytest.raises(ValueError, match="hour or day"):
         dollars_over_time(DAY, "week")
+
+
+def test_a_period_that_begins_before_the_first_entry_says_since_when_it_was_recorded(settings):
+    an_entry(a_gpu(), "free", HOUR_MS)
+    now = HOUR + timedelta(days=10)
+
+    assert not_recorded_before(HOUR - timedelta(seconds=1), now) == HOUR
+    assert not_recorded_before(HOUR, now) is None
+    # what is missing then went by its age
+    settings.LEDGER_RETENTION_DAYS = 10
+    assert not_recorded_before(HOUR - timedelta(days=1), now) is None

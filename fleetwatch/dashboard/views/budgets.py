@@ -25,6 +25,7 @@ from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 
@@ -94,12 +95,14 @@ def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
 def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpResponse:
     period = read_period(request)
     seen = selectors.month_lines(period.now)
+    month = selectors.running_month(period.now)
     context = {
         "lines": list(map(_with_bar, seen.lines)),
         "fleet": seen.lines[0],
         "has_budgets": any(line.limit for line in seen.lines),
         "unallocated": seen.unallocated and _with_bar(seen.unallocated),
-        "month": selectors.running_month(period.now),
+        "month": month,
+        "recorded_since": costs.not_recorded_before(month.whole.start, period.now),
         "teams": team_choices(),
         "months": [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)],
         **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),

@@ -25,6 +25,7 @@ from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.install import cli_command
 from fleetwatch.dashboard.job_lines import lines_of
+from fleetwatch.dashboard.job_orders import NOW, order_by
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.persons_time import scope_of, time_of
@@ -224,7 +225,9 @@ def _to_do(
 def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
     """What the jobs did and wasted, those that still run apart."""
     seen = time_of(names, held, period.interval)
-    jobs = lines_of(seen.ranked("job", MAX_JOBS).groups, period.interval)
+    # those that run are all shown, however little they wasted
+    order = order_by(NOW, period.interval)
+    jobs = lines_of(seen.ranked("job", MAX_JOBS, sort=order).groups, period.interval)
     running = [line for line in jobs if line.job and line.job.end_ms is None]
     return {
         "totals": seen.totals(),

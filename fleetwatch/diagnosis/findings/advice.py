@@ -11,7 +11,7 @@ from fleetwatch.diagnosis.shell import DELETE_POD, Place
 from fleetwatch.diagnosis.sizing import workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
-LET_IT_RUN = Step("Let the job run: some of its GPUs work, or worked again since.")
+ASK_FIRST = Step("Do not end the job without asking: some of its GPUs work, or worked again since.")
 PODS = Step(
     "What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that"
     " instead."
@@ -114,7 +114,7 @@ def _fixes(cause: Cause, place: Place) -> tuple[Step, ...]:
 
 def _spared(cause: Cause, place: Place) -> tuple[Step, ...]:
     """Of a job that may work, that it is not to be ended."""
-    return (LET_IT_RUN,) if cause.is_ended and place.may_work and not place.is_over else ()
+    return (ASK_FIRST,) if cause.is_ended and place.may_work and not place.is_over else ()
 
 
 def _filled(typed: str, facts: Facts) -> str:

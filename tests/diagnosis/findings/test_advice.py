@@ -161,9 +161,9 @@ def test_a_job_that_may_work_is_not_to_be_ended(cause):
     told = advice.advise(cause, Facts(place, gpus=8, affected_gpus=1))
 
     assert told.command == ""
-    assert told.steps[0] == advice.LET_IT_RUN
+    assert told.steps[0] == advice.ASK_FIRST
     assert BY_CODE[cause].fixes[0] not in told.steps
-    assert advice.first_step(BY_CODE[cause], place) == advice.LET_IT_RUN
+    assert advice.first_step(BY_CODE[cause], place) == advice.ASK_FIRST
 
 
 @pytest.mark.parametrize("cause", ["hung", "idle_held", "allocated_no_process"])
