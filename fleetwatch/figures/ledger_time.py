@@ -167,9 +167,12 @@ def _parts(days: Iterable[Interval], interval: Interval) -> list[Interval]:
     parts: list[Interval] = []
     for day in days:
         start = max(day.start, interval.start)
+        end = min(day.end, interval.end)
+        if start >= end:
+            continue  # touched by a part of an hour alone, beyond the whole cuts
         if parts and parts[-1].end == start:
             start = parts.pop().start
-        parts.append(Interval(start, min(day.end, interval.end)))
+        parts.append(Interval(start, end))
     return parts
 
 

@@ -98,6 +98,19 @@ def test_parts_of_its_days_and_hours_are_read_of_it_too(fleet):
     assert asked() == before
 
 
+@pytest.mark.parametrize("is_summed", [True, False])
+def test_hours_of_a_period_that_ends_within_an_hour_before_or_after_midnight(fleet, is_summed):
+    """The day beyond midnight is touched by the part of an hour alone."""
+    before = Interval(MONDAY - timedelta(minutes=20), MONDAY + 3 * HOUR)
+    after = Interval(MONDAY, MONDAY + DAY + timedelta(minutes=20))
+    if is_summed:
+        sum_days(LATER, 100)
+
+    for period in (before, after):
+        ana = next(each for each in over_time_by(period, "user", "hour") if each.key == "ana")
+        assert sum(bucket.totals.capacity_ms for bucket in ana.buckets) == 4 * HOUR_MS
+
+
 def test_gpus_of_one_price_and_model_are_one_in_it(fleet):
     sum_days(LATER, 100)
 

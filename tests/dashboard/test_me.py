@@ -282,13 +282,18 @@ def test_somebody_elses_jobs_are_theirs_among_people_and_lead_to_the_account(cli
     assert current.startswith("/settings/people")
 
 
-def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(client, vera):
-    rate("2.40")
-    named(vera)
-    for number in range(7):
+def ended_jobs(count: int) -> None:
+    """Of vera, each an hour idle."""
+    for number in range(count):
         of = job(name=f"mine-{number}", user="vera", key=f"slurm/della/90{number}")
         Job.objects.filter(pk=of.pk).update(end_ms=to_ms(NOW) - number)
         factories.entry(gpu(), hours_ago=2 + number, state="idle", held_by=of).save()
+
+
+def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(client, vera):
+    rate("2.40")
+    named(vera)
+    ended_jobs(7)
 
     seen = page(client)
 
@@ -301,10 +306,7 @@ def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(cli
 def test_a_job_that_runs_is_shown_however_many_wasted_more(client, vera):
     rate("2.40")
     named(vera)
-    for number in range(21):
-        of = job(name=f"mine-{number}", user="vera", key=f"slurm/della/90{number}")
-        Job.objects.filter(pk=of.pk).update(end_ms=to_ms(NOW) - number)
-        factories.entry(gpu(), hours_ago=2 + number, state="idle", held_by=of).save()
+    ended_jobs(21)
     running = job(name="works", user="vera", key="slurm/della/1", state="RUNNING")
     factories.entry(gpu(), hours_ago=1, state="useful", held_by=running).save()
 
