@@ -12,7 +12,7 @@ from django.db.models import F
 from playwright.sync_api import Browser, Page, expect
 
 from agent.sending.sender import Outcome, Sender, Verdict
-from fleetwatch.accounts.services import create_api_token
+from fleetwatch.accounts.services import create_api_token, hint
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.diagnosis.findings import fixing
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -224,7 +224,7 @@ def rotated(page: Page, node: str, before: str) -> str:
     page.fill("#agent-token-node", node)
     page.get_by_role("button", name="Create token").click()
     [token] = re.findall(INSTALLS, page.inner_text("#secret"))
-    old = page.locator("tr", has_text=before[:4]).filter(has_text=node)
+    old = page.locator("tr", has_text=hint(before)).filter(has_text=node)
     old.get_by_text("Revoke", exact=True).click()
     old.get_by_role("button", name="Revoke for good").click()
     expect(page.locator("main")).to_contain_text("revoked")
