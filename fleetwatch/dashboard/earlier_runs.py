@@ -101,7 +101,7 @@ def _run(
         limit_ms=time_limit_ms(job.labels),
         lasted_ms=_lasted_ms(job, now_ms),
         is_whole=_is_whole(job, interval),
-        wasted_share=totals.wasted_share_of_observed,
+        wasted_share=totals.wasted_share_of_cost,
         cause=line.cause_title,
         cost_usd=totals.cost_usd,
     )

@@ -23,8 +23,8 @@ class RequestLine:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was asked for: else there is nothing to set what it used beside."""
-        return self.requested != UNKNOWN
+        """Whether either is known: of what nobody said and nobody counts there is no line."""
+        return {self.requested, self.used} != {UNKNOWN}
 
 
 def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:

@@ -25,7 +25,7 @@ class Run:
     limit_ms: int | None
     lasted_ms: int | None
     is_whole: bool  # it is over, and its figures are of all of it
-    wasted_share: float | None
+    wasted_share: Decimal | None  # of its cost
     cause: str
     cost_usd: Decimal
 
@@ -92,10 +92,11 @@ def _named(name: str, other: str) -> str:
     return "differs" if name and other and name != other else ""
 
 
-def _points(share: float | None, other: float | None) -> str:
-    if share is None or other is None or round(abs(share - other) * 100, 6) < LEAST_POINTS:
+def _points(share: Decimal | None, other: Decimal | None) -> str:
+    if share is None or other is None or abs(share - other) * 100 < LEAST_POINTS:
         return ""
-    return numbers.points(share - other, share - other)
+    difference = float(share - other)
+    return numbers.points(difference, difference)
 
 
 def _ratio(value: Decimal | int | None, other: Decimal | int | None, *, least: int = 0) -> str:

@@ -113,6 +113,33 @@ def test_the_page_shows_the_gpu_that_is_asked_for(client, measured):
     assert "GPU 0 of node-001" in client.get(f"/jobs/{JOB}?gpu=GPU-none").content.decode()
 
 
+def test_its_wasted_share_is_of_its_cost_wherever_it_stands(client):
+    # of four hours two idle, one useful and one unobserved: 67 % of the observed time
+    factories.rate()
+    job = ran("slurm/della/1", days_ago=4)
+    ran("slurm/della/2", days_ago=6)
+    gpu = job.allocations.get().gpu
+    for hours_ago, state in ((95, "idle"), (94, "idle"), (93, "unobserved")):
+        of = {"hours_ago": hours_ago, "state": state, "held_by": job, "now": NOW}
+        factories.entry(gpu, **of).save()
+    text = tight(log_in(client).get("/jobs/slurm/della/1?from=now-5d&to=now").content.decode())
+
+    assert '<dd class="note">50 % of cost;' in text
+    assert "<h2>50 % of its cost was wasted</h2>" in text
+    assert '<span class="sub">50 %</span>' in text  # of its GPU
+    assert '<td data-label="Wasted" class="num nowrap">50 %</td>' in text  # among its runs
+    assert "67 %" not in text
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "OUT_OF_MEMORY"])
+def test_the_state_stands_beside_the_name(client, state):
+    factories.job("slurm/della/1", state=state)
+    heading = log_in(client).get("/jobs/slurm/della/1").content.decode()
+    heading = tight(heading.partition("<h1>")[2].partition("</h1>")[0])
+
+    assert state.lower().replace("_", " ") in heading
+
+
 def ran(key: str, *, days_ago: int, **fields: str):
     """A job that held a GPU for an hour so many days ago."""
     begins = NOW - timedelta(days=days_ago)

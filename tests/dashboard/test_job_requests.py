@@ -34,4 +34,11 @@ def test_why_there_are_dashes_is_said_once():
         "Use is not kept per job: CPUs.",
     ]
     assert notes(lines, is_submit_known=True)[0].endswith(": GPUs, time limit, memory.")
-    assert [line.name for line in lines if line.is_known] == ["CPUs"]
+    assert [line.name for line in lines if line.is_known] == ["GPUs", "CPUs"]
+
+
+def test_what_was_used_is_shown_though_nobody_said_what_was_asked_for():
+    lines = request_lines(Job(labels={}, start_ms=0), gpus=2, now_ms=2 * HOUR_MS)
+
+    known = [(line.name, line.requested, line.used) for line in lines if line.is_known]
+    assert known == [("GPUs", "–", "2"), ("Time limit", "–", "2 h")]

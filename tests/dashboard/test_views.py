@@ -164,7 +164,7 @@ def test_the_longest_idle_is_as_old_as_its_first_part(admin):
 def test_the_job_page_counts_only_its_own_time(small):
     page = tight(text_of(small.get("/jobs/slurm/della/4711")))
 
-    assert "<h2>33 % of its observed GPU time was wasted</h2>" in page
+    assert "<h2>33 % of its cost was wasted</h2>" in page
     assert '<span title="$6.000000">$6.00</span>' in page
     assert "node-001 · 0" in page
 
