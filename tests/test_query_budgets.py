@@ -70,7 +70,7 @@ PAGES = {
     "/settings/mappings": 5,
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
-    "/me": 24,  # how the reader is reached; what waits for an admin, of each right; clusters
+    "/me": 27,  # how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 7,  # also how much each node wastes: the order of its rows

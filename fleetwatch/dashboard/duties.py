@@ -1,42 +1,58 @@
 """What waits for somebody who may decide more than about the own jobs: by the rights of a role."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Max
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Identity, User
 from fleetwatch.accounts.permissions import Right, rights
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.incidents import incident_inbox
 from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.budgets import month_end, selectors
+from fleetwatch.budgets.selectors import BudgetLine
+from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox
+from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.finance import reconciliation
 from fleetwatch.reports import months, team_months
+from fleetwatch.reports.models import Invoice
+from fleetwatch.reports.selectors import month_lines, shown_month
+
+# how a budget stands that somebody has to do something about -> in words
+_PRESSING = {
+    month_end.OVER: "is over it",
+    month_end.WILL_EXCEED: "is expected to pass it",
+    month_end.MAY_EXCEED: "may pass it",
+}
+MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """So many things wait: what they are, where they are decided, and what deciding them could save
-    (None: nothing that is known in dollars).
+    """So many things wait: what they are, where they are decided, which they are ("" where the
+    label says it), and what deciding them could save (None: nothing that is known in dollars).
     """
 
     count: int
     label: str
     url: str
+    note: str = ""
     saving: Saving | None = None
 
 
-def duties(user: User, findings: Inbox, now: datetime) -> list[Duty]:
-    """What waits for the user, of the whole fleet's findings and of each of his rights; nothing for
-    who has none.
+def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
+    """What waits for the user: of each of his rights, and then the whole fleet's findings; None for
+    who decides about the own jobs alone.
     """
     owned = rights(user)
     if not owned:
-        return []
-    waiting = [_findings(findings), *(make(now) for right, make in _OF_RIGHTS if right in owned)]
-    return [duty for duty in waiting if duty.count]
+        return None
+    waiting = [make(now) for right, make in _OF_RIGHTS if right in owned]
+    return [duty for duty in [*waiting, _findings(findings)] if duty.count]
 
 
 def _findings(findings: Inbox) -> Duty:
@@ -45,7 +61,7 @@ def _findings(findings: Inbox) -> Duty:
         unassigned.counts()["open"],
         "Open findings given to nobody",
         reverse("findings"),
-        unassigned.saving("open"),
+        saving=unassigned.saving("open"),
     )
 
 
@@ -54,13 +70,50 @@ def _incidents(now: datetime) -> Duty:
     return Duty(firing, "Incidents firing that nobody acknowledged", reverse("alerts"))
 
 
+def _budgets(now: datetime) -> Duty:
+    """Teams' and the fleet's of the running month, the most pressing named."""
+    pressing = sorted(
+        (line for line in selectors.lines(now) if line.risk in _PRESSING),
+        key=lambda line: month_end.RISKS.index(line.risk),
+    )
+    label = "Budgets that are passed, or may be by the month’s end"
+    return Duty(len(pressing), label, reverse("budgets"), _named(pressing))
+
+
+def _named(lines: Sequence[BudgetLine]) -> str:
+    """Which they are: "vision is over it, nlp may pass it and 2 more"."""
+    named = [f"{line.label} {_PRESSING[line.risk]}" for line in lines[:MAX_NAMED]]
+    more = len(lines) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
 def _statements(now: datetime) -> Duty:
-    """Those of the last month that is over."""
-    month = months.last_full(now, zone())
-    lines = team_months.lines_of(months.start(month, zone()))
-    label = f"Statements of {months.in_words(month)} not approved"
-    unapproved = sum(not line.approved_by for line in lines)
-    return Duty(unapproved, label, f"{reverse('reports')}#statements")
+    """Those of the last month that is over and computed; else of the running one so far."""
+    shown = shown_month(month_lines(now), now)
+    if shown is None or shown.fleet is None:
+        return Duty(0, "", "")
+    lines = team_months.lines_of(shown.fleet.start)
+    return Duty(
+        sum(not line.approved_by for line in lines),
+        f"Statements of {months.in_words(shown.name)} not approved",
+        f"{reverse('reports')}#statements",
+        "the month is not over: its last version is approved when it is" * shown.is_to_date,
+    )
+
+
+def _invoice(now: datetime) -> Duty:
+    """Lines of the newest month with an invoice whose difference from the ledger nobody booked."""
+    month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
+    if month is None:
+        return Duty(0, "", "")
+    lines = reconciliation.reconciliation(month, now=now).lines
+    unexplained = [line.open.open_usd for line in lines if numbers.has_cents(line.open.open_usd)]
+    return Duty(
+        len(unexplained),
+        f"Invoice lines of {months.in_words(month)} that differ from the ledger, not booked",
+        reverse("invoice", args=[month]),
+        f"{numbers.cents(exact_sum(map(abs, unexplained)))} of differences",
+    )
 
 
 def _claims(_: datetime) -> Duty:
@@ -70,6 +123,8 @@ def _claims(_: datetime) -> Duty:
 
 _OF_RIGHTS: tuple[tuple[Right, Callable[[datetime], Duty]], ...] = (
     (Right.FLEET, _incidents),
+    (Right.MONEY, _budgets),
     (Right.MONEY, _statements),
+    (Right.MONEY, _invoice),
     (Right.PEOPLE, _claims),
 )

@@ -1,6 +1,6 @@
 """Reads of reports."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -109,6 +109,15 @@ def month_lines(now: datetime) -> list[MonthLine]:
     )
     fleet_of_month = {report.month: report for report in newest}
     return [MonthLine(name, run_of.get(name), fleet_of_month.get(name)) for name in names]
+
+
+def shown_month(lines: Sequence[MonthLine], now: datetime) -> MonthLine | None:
+    """The newest computed month that is over, else the running one as far as it is computed; None
+    where none is.
+    """
+    over = months.last_full(now, zone())
+    computed = [line for line in lines if line.fleet]
+    return next((line for line in computed if line.name <= over), next(iter(computed), None))
 
 
 def _newest_runs(names: list[str]) -> Iterable[Any]:

@@ -2,19 +2,25 @@
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from html import unescape
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fleetwatch.accounts.models import ApiToken, Identity, OthersShown, User
+from fleetwatch.accounts.models import ApiToken, Identity, OthersShown, Team, User
 from fleetwatch.accounts.people import Name, give_name
 from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.reports.models import Report
+from fleetwatch.reports.statement_sending import approve
+from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
+from tests.reports.factories import a_fleet, computed
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +82,7 @@ def test_a_name_that_is_like_the_own_is_offered_with_one_press(client, vera, fou
 
     seen = page(client)
 
-    assert "no job runs under<code>vera.lang</code>. Is one of these you?" in seen
+    assert "No job runs under<code>vera.lang</code>. Is one of these you?" in seen
     assert '<button class="button quiet" name="name" value="vlang">I am vlang</button>' in seen
     client.post("/me/names", {"system": "unix", "name": "vlang"})
     assert Identity.objects.get().name == "vlang"
@@ -418,16 +424,104 @@ def test_what_waits_for_an_admin_is_what_nobody_took(client, found):
     answer = client.get("/me")
 
     assert [(duty.label, duty.count) for duty in answer.context["duties"]] == [
-        ("Open findings given to nobody", 1),
         ("Names that people claim, to be confirmed", 1),
+        ("Open findings given to nobody", 1),
     ]
     # an hour at $2.40, of which half to all
     assert "$1.20–2.40</span> could be saved" in answer.content.decode()
 
 
 def test_an_engineer_waits_for_nothing_of_the_fleet(client, vera, found):
-    assert client.get("/me").context["duties"] == []
+    assert client.get("/me").context["duties"] is None
     assert "Waits for you" not in page(client)
+
+
+@pytest.fixture
+def fiona(client, _frozen) -> User:
+    user = factories.user(role="finance", username="fiona")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def held_hour(_frozen):
+    """An hour of the 18th that a job of team nlp held, $2."""
+    factories.rate("2.00")
+    on = factories.gpu(factories.node())
+    factories.entry(on, hours_ago=48, held_by=factories.job()).save()
+
+
+def waiting(client) -> list[tuple[str, int, str]]:
+    return [(duty.label, duty.count, duty.note) for duty in client.get("/me").context["duties"]]
+
+
+def test_budgets_that_are_passed_wait_for_finance(client, fiona, held_hour):
+    for of, usd in ((Team.objects.get(), 1), (None, 100)):
+        set_budget(of, NOW.date().replace(day=1), Decimal(usd), repeats=True, now=NOW, by="ann")
+
+    assert (
+        "Budgets that are passed, or may be by the month’s end",
+        1,
+        "nlp is over it",
+    ) in waiting(client)
+
+
+def test_statements_that_nobody_approved_wait_for_finance(client, fiona):
+    a_fleet()
+    computed(now=NOW)
+    label = "Statements of October 2026 not approved"
+
+    [before] = [each for each in waiting(client) if each[0] == label]
+    for report in Report.objects.filter(kind="statement"):
+        approve(report, now=NOW, by="fiona")
+
+    assert before == (label, 2, "")
+    assert label not in page(client)
+
+
+def test_statements_of_a_month_that_runs_are_told_as_such(client, fiona, held_hour):
+    computed("2026-11", now=NOW)
+
+    [line] = [each for each in waiting(client) if each[0].startswith("Statements")]
+
+    assert line[0] == "Statements of November 2026 not approved"
+    assert line[2] == "the month is not over: its last version is approved when it is"
+
+
+def test_lines_of_an_invoice_that_differ_and_are_not_booked_wait_for_finance(
+    client, fiona, held_hour
+):
+    file = SimpleUploadedFile("a.csv", b"sku,amount\nstorage,3\n")
+    client.post("/reports/2026-11/invoice/import", {"file": file})
+
+    [line] = [each for each in waiting(client) if each[0].startswith("Invoice lines")]
+
+    # $3.00 that the ledger has not, and $2.00 of the ledger that is not on the invoice
+    assert line[1:] == (2, "$5.00 of differences")
+
+
+@pytest.mark.parametrize(
+    ("role", "places"),
+    [
+        ("finance", ["/overview", "/reports", "/budgets", "/reports/2026-11/invoice", "/findings"]),
+        ("operator", ["/overview", "/alerts", "/agents", "/findings"]),
+    ],
+)
+@pytest.mark.usefixtures("_frozen")
+def test_who_decides_for_others_is_led_to_where_that_is_done(client, found, role, places):
+    client.force_login(factories.user(role=role, username="fiona"))
+
+    card = page(client).split('id="duties"')[1].split("</section>")[0]
+
+    assert re.findall(r'class="button quiet" href="([^"]+)"', card) == places
+
+
+def test_without_anything_that_waits_that_is_said(client, fiona):
+    assert "Nothing: all that your role decides is decided." in page(client)
+
+
+def test_who_cant_be_notified_reads_so_at_the_head_of_the_page(client, vera, found):
+    assert "you can’t be notified yet</a>" in page(client).split("</h1>")[1].split("</div>")[0]
 
 
 def test_who_has_no_jobs_chooses_no_period(client, vera, found):

@@ -39,6 +39,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.own_names import alike
 from fleetwatch.jobs.selectors import clusters, held_by
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.reports import months
 
 MAX_JOBS = 20
 MAX_PATTERNS = 10
@@ -163,6 +164,7 @@ def _own(user: User, period: Period) -> Context:
     return {
         "given": every.assigned(user.pk).counts()["open"],
         "duties": duties(user, every, period.now),
+        "invoice_month": months.last_begun(period.now, period.zone),
         "asks_cluster": len(clusters()) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),

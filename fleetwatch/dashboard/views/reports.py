@@ -26,7 +26,7 @@ from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.digest import footnotes
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import in_words, last_full, name_at
+from fleetwatch.reports.months import in_words, name_at
 from fleetwatch.reports.selectors import MonthLine
 
 MAX_DIGESTS = 12
@@ -127,9 +127,7 @@ def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
 
 def _month_statements(lines: Sequence[MonthLine]) -> dict[str, Any]:
     """The statements of the newest month that is over and computed, else of the running one."""
-    over = last_full(timezone.now(), zone())
-    computed = [line for line in lines if line.fleet]
-    newest = next((line for line in computed if line.name <= over), next(iter(computed), None))
+    newest = selectors.shown_month(lines, timezone.now())
     if newest is None or newest.fleet is None:
         return {}
     statements = team_months.lines_of(newest.fleet.start)
