@@ -12,7 +12,7 @@ from django.db.models import Sum
 from fleetwatch.dashboard.entry_words import REASONS
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour, to_ms
 from fleetwatch.telemetry.arrivals import Arrivals, Boot, arrivals, boots
 from fleetwatch.telemetry.models import HealthEvent
 
@@ -21,15 +21,19 @@ HOURS = BACK // timedelta(hours=1)
 OF_THE_DRIVER = ("driver_missing", "driver_mismatch", "driver_ok", "nvml_stuck")
 MOST = 20
 UNITS = 24  # of a bar's height
+WIDTH = 0.86  # of an hour: a gap parts it from the next
 LEAST = 2  # of them, of what is not nothing
 Lost = Mapping[int, Mapping[str, int]]  # an hour's start -> reason -> GPU milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class HourBar:
-    """An hour of the chart: its place, and the height of what was observed and of what was not."""
+    """An hour of the chart: its place and how wide it is, of an hour, and the height of what was
+    observed and of what was not.
+    """
 
     x: int
+    width: float
     seen: float
     lost: float
 
@@ -52,10 +56,12 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class AgentHistory:
-    """Bars by hour, what happened (the newest first), how batches came (None: too few are kept),
-    and the share of GPU time that was observed (None: there was none).
+    """Bars by hour, all `hours` wide up to now, what happened (the newest first), how batches came
+    (None: too few are kept), and the share of GPU time that was observed (None: there was none).
     """
 
+    since: datetime
+    hours: float
     bars: Sequence[HourBar]
     happenings: Sequence[Happening]
     arrivals: Arrivals | None
@@ -65,10 +71,13 @@ class AgentHistory:
 def agent_history(node: Node, now: datetime) -> AgentHistory:
     """Of the node's agent."""
     since = floor_hour(now) - BACK + timedelta(hours=1)
+    hours = (to_ms(now) - to_ms(since)) / HOUR_MS
     whole, lost = _hours(node, since)
     boot_ms = node.facts_order[0] if node.facts_order else 0
     return AgentHistory(
-        bars=_bars(to_ms(since), whole, lost),
+        since=since,
+        hours=round(hours, 2),
+        bars=_bars(to_ms(since), whole, lost, hours),
         happenings=_happenings(node, to_ms(since), lost),
         arrivals=arrivals(node.pk, boot_ms, now),
         observed=_observed(whole, lost),
@@ -138,8 +147,8 @@ def of_boot(boot: Boot) -> Happening:
     return Happening("boot", boot.start_ms + off_ms, None, text=text)
 
 
-def _bars(since_ms: int, whole: Mapping[int, int], lost: Lost) -> list[HourBar]:
-    """Of each hour with time of the node."""
+def _bars(since_ms: int, whole: Mapping[int, int], lost: Lost, hours: float) -> list[HourBar]:
+    """Of each hour with time of the node; of the one that goes on as far as it is over."""
     bars = []
     for place in range(HOURS):
         hour_ms = since_ms + place * HOUR_MS
@@ -147,11 +156,6 @@ def _bars(since_ms: int, whole: Mapping[int, int], lost: Lost) -> list[HourBar]:
             continue
         share = sum(lost.get(hour_ms, {}).values()) / whole[hour_ms]
         high = max(LEAST, round(UNITS * share, 1)) if share else 0
-        bars.append(HourBar(place, UNITS - high, high))
+        width = round(min(WIDTH, hours - place), 2)
+        bars.append(HourBar(place, width, UNITS - high, high))
     return bars
-
-
-def ends(now: datetime) -> tuple[datetime, datetime]:
-    """The hours of the chart: from when to when."""
-    until = floor_hour(now) + timedelta(hours=1)
-    return from_ms(to_ms(until) - HOURS * HOUR_MS), until

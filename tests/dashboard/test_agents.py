@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+import time_machine
 
 from fleetwatch.dashboard import agents
 from fleetwatch.dashboard.agent_columns import columns_of
@@ -228,3 +229,19 @@ def test_what_is_the_same_of_all_agents_is_said_once():
         "alike": ["clocks in sync", "no window lost"],
     }
     assert columns_of(several[:1])["alike"] == []
+
+
+@pytest.mark.django_db
+def test_the_hour_that_goes_on_is_drawn_and_named_as_far_as_it_is_over(admin):
+    """At 12:15 a quarter of the hour from 12:00 on is over, of 167 hours before."""
+    gpu = factories.gpu(factories.node())
+    factories.entry(gpu, hours_ago=0, state="unobserved").save()
+    with time_machine.travel(factories.NOW + timedelta(minutes=15), tick=False):
+        page = tight(admin.get("/agents/node-001").content.decode())
+
+    history = page.partition('id="history"')[2].partition("</section>")[0]
+    assert 'viewBox="0 0 167.25 24"' in history
+    assert 'x="167" y="0" width="0.25"' in history
+    assert "<span>13 Nov 13:00</span><span>20 Nov 12:15</span>" in history
+    assert "Fri 20 Nov, 12:00 to 12:15" in history
+    assert "13:00</td>" not in history

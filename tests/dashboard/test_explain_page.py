@@ -58,7 +58,7 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
 
 def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
     assert (
-        "of a longer period six hours at a time"
+        "Of a longer period six hours at a time"
         in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
     )
 
@@ -72,6 +72,29 @@ def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
     assert before.status_code == 200
     assert "state=idle" in found[1]
     assert "can&#x27;t read" not in before.content.decode()
+
+
+def test_the_interval_that_was_asked_for_stands_above_its_whole_hours(reader, gpu):
+    """Of an hour at $3.60, half an hour useful and half an hour idle, a quarter is $0.90; entries are
+    of the whole hour.
+    """
+    asked = "from=2026-11-20T06:15Z&to=2026-11-20T06:30Z"
+    page = tight(reader.get(f"/explain?gpu={gpu.uuid}&{asked}").content.decode())
+    text = " ".join(re.sub("<[^>]*>", " ", page).split())
+
+    assert "$0.90 for 0.25 GPU-hours 20 Nov 2026, 06:15 – 06:30" in text
+    assert "these are of 20 Nov 2026, 06:00 – 07:00" in text
+    assert "Total 1.00 $3.60" in text
+
+
+def test_no_hour_of_an_explanation_ends_after_now(client, gpu):
+    with time_machine.travel("2026-11-20T06:40:00Z", tick=False):
+        client.force_login(factories.user(role="engineer"))
+        page = client.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
+
+    card = page.partition('id="explain"')[2]
+    assert "20 Nov 2026, 06:00 – 06:40" in card
+    assert "– 07:00" not in card
 
 
 def test_pages_that_show_the_figure_lead_to_it(reader, gpu):

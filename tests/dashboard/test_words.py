@@ -1,13 +1,14 @@
 """Kinds of events, and background work, as people read them."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.templatetags.fleetwatch import inside, thead
+from fleetwatch.dashboard.templatetags.fleetwatch import inside, seen_until, thead
 from fleetwatch.demo.loading import LOCK
 
 PRODUCT = Path(__file__).resolve().parents[2] / "fleetwatch"
@@ -54,3 +55,10 @@ def test_every_task_that_is_recorded_says_what_it_does():
 
     assert recorded | {LOCK} == set(words.TASKS)
     assert words.task_name("ledger.of_another_version") == "ledger.of_another_version"
+
+
+@pytest.mark.parametrize(("ends_min", "shown"), [(-1, "11:59"), (0, "12:00"), (4, "12:00")])
+def test_what_was_seen_ends_now_at_the_latest(ends_min, shown):
+    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+    assert seen_until({"now": now}, now + timedelta(minutes=ends_min), "minute") == shown

@@ -409,6 +409,15 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
 
 
 @register.simple_tag(takes_context=True)
+def seen_until(context: Context, moment: datetime | int, style: str = "") -> str:
+    """The end of something that was seen, now at the latest: the cell of five minutes or the hour
+    that it was seen in may end later.
+    """
+    end = from_ms(moment) if isinstance(moment, int) else moment
+    return at(context, min(end, context["now"]), style)
+
+
+@register.simple_tag(takes_context=True)
 def between(context: Context, start: datetime, end: datetime) -> str:
     """A period in the zone that times are shown in: whole days by the first and the last of them,
     "1–26 Nov 2026", else its two moments.

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 from fleetwatch.dashboard import install
 from fleetwatch.dashboard.agent_columns import columns_of
 from fleetwatch.dashboard.agent_facts import agent_facts
-from fleetwatch.dashboard.agent_history import agent_history, ends
+from fleetwatch.dashboard.agent_history import agent_history
 from fleetwatch.dashboard.agent_lines import HEALTHS, Agent, agent_of, agents
 from fleetwatch.dashboard.agent_reads import agent_reads
 from fleetwatch.dashboard.choices import chosen, first_page
@@ -67,6 +67,5 @@ def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
         "outages": source_outages(node.pk, limit=OUTAGES),
         "reads": agent_reads(node, newest, period.now),
         "past": agent_history(node, period.now),
-        "past_ends": ends(period.now),
         **agent_facts(node, gpus),
     }

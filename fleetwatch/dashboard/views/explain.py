@@ -163,12 +163,18 @@ def _named_states(states: tuple[str, ...]) -> dict[str, str]:
     return {"state": ",".join(states)} if states else {}
 
 
-def _shown(request: HttpRequest, period: Period, shown: Interval) -> Context:
-    """Which hours of the period are shown, and the way to those before."""
+def _shown(
+    request: HttpRequest, period: Period, shown: Interval, states: tuple[str, ...]
+) -> Context:
+    """Which part of the period is shown and what it comes to, of which hours its entries are as far
+    as they are over, and the way to what lies before.
+    """
+    hours = shown.outward_to_hours()
     return {
         "interval": shown,
-        "hours": shown.outward_to_hours(),
-        "is_cut": shown != period.interval,
+        "totals": _totals(request, shown, states),
+        "hours": Interval(hours.start, max(shown.end, min(hours.end, period.minute))),
+        "is_cut": shown != period.so_far,
         "is_final": explain.is_final(shown, period.now),
         "earlier": _earlier(request, period.interval, shown),
     }
@@ -192,18 +198,24 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
     which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
-    interval = explain.newest(gpu, period.interval, **which)
+    interval = explain.newest(gpu, period.so_far, **which)
     context = {
         "gpu": gpu,
         "job": job,
         "is_nobody": holder == explain.NOBODY,
         "states": states,
         "every_state": SHOWN_STATES,
-        **_shown(request, period, interval),
+        **_shown(request, period, interval, states),
         **_behind(gpu, interval, which, states),
     }
     name = "_explain.html" if request.headers.get("HX-Request") else "explain.html"
     return page(request, period, f"dashboard/{name}", "fleet", context)
+
+
+def _totals(request: HttpRequest, interval: Interval, states: tuple[str, ...]) -> Totals:
+    """Of the interval itself, where entries are of whole hours."""
+    scope = Scope(gpu=request.GET["gpu"], job=request.GET.get("job"))
+    return costs.look(interval, scope=in_states(scope, states)).totals()
 
 
 def _holder(key: str | None) -> tuple[Job | None, int | None]:

@@ -30,6 +30,7 @@ from fleetwatch.ledger.judgement import cell_states
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.spans import Span
 
 MAX_PIDS = 8
 FRESH_MS = 600_000  # before its node's newest word: an older process may be another one by now
@@ -58,8 +59,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The window [start_ms, end_ms) of one GPU and its signs; `facts` are the job's numbers for the
-    advice.
+    """The window [start_ms, end_ms) of one GPU, as far as it is over, and its signs; `facts` are
+    the job's numbers for the advice.
     """
 
     gpu: GPU
@@ -239,8 +240,7 @@ def _gpu(place: _Place, lane: int) -> GPU:
 
 def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) -> Evidence:
     gpu = _gpu(place, place.lane)
-    lanes = place.features.lanes
-    end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
+    start_ms, end_ms = _window(gpu, place)
     # where a rule holds without one of its signs, another branch of it holds
     is_met = bool(place.at(place.rule.hits))
     needed = [_read(sign, place) for sign in place.rule.signs]
@@ -250,7 +250,7 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
     )
     return Evidence(
         gpu,
-        start_ms=max(end_ms - place.features.length * CELL_MS, lanes.start_ms),
+        start_ms=start_ms,
         end_ms=end_ms,
         signs=read,
         confidence=CONFIDENCES[entry.confidence],
@@ -258,6 +258,17 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
         is_shared=bool(place.at(place.features.is_shared)),
         beside=beside,
     )
+
+
+def _window(gpu: GPU, place: _Place) -> Span:
+    """When the rule looked, as far as the GPU was measured: its newest cell goes on."""
+    lanes = place.features.lanes
+    end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
+    start_ms = max(end_ms - place.features.length * CELL_MS, lanes.start_ms)
+    newest_ms = gpu.newest_ms
+    if newest_ms is None or newest_ms <= start_ms:
+        return start_ms, end_ms
+    return start_ms, min(end_ms, newest_ms)
 
 
 def _read(sign: Sign, place: _Place) -> Read:

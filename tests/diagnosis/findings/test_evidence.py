@@ -55,3 +55,15 @@ def test_without_such_a_cause_there_is_no_evidence():
     services.diagnose(NOW, 1000)
 
     assert evidence(Job.objects.get(), "hung") is None
+
+
+def test_what_was_measured_ends_with_the_newest_window_and_not_with_its_cell():
+    """The last of 58 minutes lie in the cell from 55 to 60."""
+    post(
+        Sender().batch(T0, *[QUIET] * 58, jobs=[a_job()], allocations=[held(end=T0 + 58 * 60_000)])
+    )
+    services.diagnose(NOW, 1000)
+
+    found = evidence(Job.objects.get(), "idle_held")
+    assert (found.start_ms - T0) // 60_000 % 5 == 0
+    assert found.end_ms == T0 + 58 * 60_000
