@@ -26,8 +26,8 @@ AWAITED = "The forecast is being computed: it comes minutes after the first full
 # that make the level: none of them known is no level, not one of 0
 NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK
 ONE_SIDED = (
-    "Its earlier forecasts were nearly all off to one side: shown from {enough} days of history on,"
-    " has {days}."
+    "Earlier forecasts were nearly all off to one side: shown from {enough} days of history on,"
+    " {days} are there."
 )
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 

@@ -1,5 +1,6 @@
 """The pages of budgets."""
 
+import re
 from copy import deepcopy
 from datetime import timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from fleetwatch.ledger.models import Entry
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
+from tests.markup import tight
 from tests.shared_rows import shared_rows
 
 MIDNIGHT = NOW.replace(hour=0)
@@ -93,6 +95,64 @@ def test_without_a_budget_the_page_says_what_to_do(admin, team):
     assert "highest risk first" not in page
     assert "Unallocated" not in page  # the team held all that the fleet spent
     assert "Set a budget" in page
+
+
+def test_a_budget_is_edited_on_its_own_page_from_what_it_is_now(admin, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1200), repeats=False, now=NOW, by="ann")
+
+    form = tight(admin.get("/budgets/teams/nlp").content.decode()).split('id="set"')[1]
+    form = form.split("</form>")[0]
+    answer = admin.post(
+        "/budgets/set",
+        {"team": "nlp", "own": "on", "month": "2026-11", "amount": "1300", "currency": "USD"},
+    )
+
+    assert re.search(r'name="amount"[^>]* value="1200"', form)
+    assert re.search(r'name="currency"[^>]* value="USD"', form)
+    assert re.search(r'<option value="2026-11" ?>November 2026', form)
+    assert "checked" not in form
+    assert answer["Location"] == "/budgets/teams/nlp"
+    assert Budget.objects.latest("pk").amount == 1300
+
+
+def test_the_fleets_budget_is_set_on_its_own_page_too(admin, team):
+    sent = {"team": "", "own": "on", "month": "2026-11", "amount": "5000"}
+
+    assert 'id="set"' in admin.get("/budgets/fleet").content.decode()
+    assert admin.post("/budgets/set", sent)["Location"] == "/budgets/fleet"
+    assert Budget.objects.get().team is None
+
+
+def test_what_is_wrong_with_an_own_budget_is_said_on_its_page(admin, team):
+    sent = {"team": "nlp", "own": "on", "month": "2026-11", "amount": "much"}
+
+    answer = admin.post("/budgets/set", sent)
+    page = answer.content.decode()
+
+    assert answer.status_code == 422
+    assert "A number, please" in page
+    assert 'value="much"' in page
+    assert "<h1>Budget of nlp</h1>" in page
+    assert not Budget.objects.exists()
+
+
+def test_who_may_not_set_a_budget_is_shown_no_form(viewer, team):
+    for address in ("/budgets", "/budgets/teams/nlp", "/budgets/fleet"):
+        assert 'id="set"' not in viewer.get(address).content.decode()
+
+
+def test_why_there_is_no_forecast_is_said_once_for_all_of_that_reason(viewer, team):
+    for slug in ("bio", "chem"):
+        Team.objects.create(slug=slug)
+        of = Team.objects.get(slug=slug)
+        set_budget(of, NOW.date().replace(day=1), Decimal(9), repeats=True, now=NOW, by="ann")
+
+    page = tight(viewer.get("/budgets").content.decode())
+
+    reason = "Not enough history for a forecast yet"
+    assert page.count(f"{reason}: no full day with costs in the last four weeks.</p>") == 1
+    assert f"No forecast of bio, chem. {reason}" in page
+    assert "the fleet, then the teams, highest risk first" in page
 
 
 def test_an_admin_sets_a_budget_and_the_team_page_shows_who_did(admin, team):

@@ -1,5 +1,6 @@
 """Budgets: every team's month against what it may spend; one team's; and what was unusual."""
 
+from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -20,7 +21,7 @@ from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
-from fleetwatch.budgets.selectors import BudgetLine
+from fleetwatch.budgets.selectors import BudgetLine, MonthLines
 from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
@@ -37,7 +38,7 @@ FORM = "budget"
 @require_GET
 @login_required
 @never_cache
-@takes("edit")
+@takes()
 def budgets(request: HttpRequest) -> HttpResponse:
     """All teams, the most pressing first."""
     return _all(request)
@@ -47,25 +48,35 @@ def budgets(request: HttpRequest) -> HttpResponse:
 @needs(Right.MONEY)
 @never_cache
 def set_budget(request: HttpRequest) -> HttpResponse:
-    """One budget more: what the form asks for, or what is wrong with it."""
-    period = read_period(request)
-    sent = request.POST
+    """One budget more: what the form of all budgets, or of the team's own page, asks for; or the
+    same page with what is wrong with it.
+    """
+    now = read_period(request).now
+    slug = request.POST.get("team", "")
+    is_own = "own" in request.POST
     try:
-        team = _team(sent.get("team", ""))
-        month = _month(sent.get("month", ""))
-        amount = _amount(sent.get("amount", ""))
-        budget = Budget(
-            team=team,
-            month=month,
-            amount=amount,
-            repeats="repeats" in sent,
-            currency=sent.get("currency", "").strip().upper() or "USD",
-        )
-        limits.set_budget(budget, now=period.now, by=request.user.get_username())
+        budget = _asked(request.POST)
+        limits.set_budget(budget, now=now, by=request.user.get_username())
     except BudgetError as error:
-        return _all(request, errors={error.field: str(error)})
-    messages.success(request, _done(team, month, amount))
-    return redirect("budgets")
+        errors = {error.field: str(error)}
+        return _of_team(request, slug, errors) if is_own else _all(request, errors=errors)
+    messages.success(request, _done(budget))
+    return redirect(_page_of(slug) if is_own else "budgets")
+
+
+def _asked(sent: Mapping[str, str]) -> Budget:
+    """The budget as the form has it, not stored. Raises BudgetError."""
+    return Budget(
+        team=_team(sent.get("team", "")),
+        month=_month(sent.get("month", "")),
+        amount=_amount(sent.get("amount", "")),
+        repeats="repeats" in sent,
+        currency=sent.get("currency", "").strip().upper() or "USD",
+    )
+
+
+def _page_of(slug: str) -> str:
+    return reverse("budget", args=[slug]) if slug else reverse("budget_fleet")
 
 
 def _whose(slug: str = WHOLE_FLEET) -> Team | None:
@@ -77,6 +88,17 @@ def _whose(slug: str = WHOLE_FLEET) -> Team | None:
 @shows("dashboard/budget.html", "budgets", find=_whose)
 def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
     """One team's month, or the whole fleet's."""
+    return _team_page(period, team) | _form({})
+
+
+def _of_team(request: HttpRequest, slug: str, errors: dict[str, str]) -> HttpResponse:
+    """The page of one, with the form as it was sent and what is wrong with it."""
+    period = read_period(request)
+    context = _team_page(period, _whose(slug)) | _form(errors, request.POST)
+    return page(request, period, "dashboard/budget.html", "budgets", context)
+
+
+def _team_page(period: Period, team: Team | None) -> Context:
     slug = team.slug if team else WHOLE_FLEET
     line = selectors.line(team, period.now)
     kind = "fleet" if team is None else "team"
@@ -88,6 +110,7 @@ def team_budget(_: HttpRequest, period: Period, team: Team | None) -> Context:
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],
+        "months": _months(period),
         **_unusual(period, kind, slug, shown=_anomalies(period, kind=kind, key=slug)),
     }
 
@@ -104,11 +127,29 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "month": month,
         "recorded_since": costs.not_recorded_before(month.whole.start, period.now),
         "teams": team_choices(),
-        "months": [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)],
+        "without_forecast": _without_forecast(seen),
+        "months": _months(period),
         **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),
-        **_form(request, errors or {}),
+        **_form(errors or {}, request.POST),
     }
     return page(request, period, "dashboard/budgets.html", "budgets", context)
+
+
+def _without_forecast(seen: MonthLines) -> list[tuple[str, list[str]]]:
+    """Why there is no forecast, and of which lines; nothing where the fleet has none: it says why
+    of all.
+    """
+    if seen.lines[0].end is None:
+        return []
+    labels: dict[str, list[str]] = {}
+    for line in filter(None, [*seen.lines, seen.unallocated]):
+        if line.end is None:
+            labels.setdefault(line.reason, []).append(line.label)
+    return list(labels.items())
+
+
+def _months(period: Period) -> list[tuple[str, str]]:
+    return [(f"{each:%Y-%m}", f"{each:%B %Y}") for each in limits.months(period.now)]
 
 
 def _with_bar(line: BudgetLine) -> tuple[BudgetLine, SpendBar | None]:
@@ -126,12 +167,9 @@ def _unusual(period: Period, kind: str, key: str, *, shown: list[unusual.Seen]) 
     }
 
 
-def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
+def _form(errors: dict[str, str], sent: Mapping[str, str] | None = None) -> Context:
     """The form as it was sent, with what is wrong."""
-    asked = request.GET.get("edit", "")  # whose budget is to be set, from its own page
-    sent = request.POST or ({"team": asked, "repeats": "on"} if asked else {})
-    action = FORM if errors or asked else ""
-    return {"form": FORM, "action": action, "sent": sent, "errors": errors}
+    return {"action": FORM if errors else "", "sent": sent or {}, "errors": errors}
 
 
 def _anomalies(
@@ -169,8 +207,9 @@ def _amount(text: str) -> Decimal | None:
     return amount
 
 
-def _done(team: Team | None, month: date, amount: Decimal | None) -> str:
+def _done(budget: Budget) -> str:
+    team = budget.team
     whose = "the whole fleet" if team is None else team.name or team.slug
-    if amount is None:
-        return f"The budget of {whose} ends from {month:%B %Y}."
-    return f"The budget of {whose} for {month:%B %Y} is set."
+    if budget.amount is None:
+        return f"The budget of {whose} ends from {budget.month:%B %Y}."
+    return f"The budget of {whose} for {budget.month:%B %Y} is set."
