@@ -51,9 +51,10 @@ def _cells(
 ) -> dict[str, str]:
     """By column; `waste` by tier."""
     certain, probable, _ = waste
+    shown = totals.shown_states
     return {
         "capacity_gpu_hours": _hours(totals.capacity_ms),
-        **{column: _hours(totals.states[state]) for column, state in OF_STATES.items()},
+        **{column: _hours(shown[state]) for column, state in OF_STATES.items()},
         **{f"waste_{tier}_gpu_hours": _hours(totals.waste_ms[tier]) for tier in TIERS},
         "cost_usd": f"{cost:f}",
         **{column: f"{usd:f}" for column, usd in zip(OF_TIERS, waste, strict=True)},
@@ -61,18 +62,7 @@ def _cells(
         **{name: _ratio(getattr(totals, name)) for name in RATIOS},
         "unpriced_gpu_hours": _hours(totals.unpriced_ms),
         "has_example_rates": "yes" if totals.has_example_rates else "no",
-        **_parts(totals, unverified, waiting),
-    }
-
-
-def _parts(totals: Totals, unverified: Decimal, waiting: Decimal) -> dict[str, str]:
-    """Of the useful hours those of which utilisation alone tells, of the stalled ones those of
-    services, which wait for requests; both are in cost_usd.
-    """
-    return {
-        "busy_unverified_gpu_hours": _hours(totals.busy_only_ms),
         "busy_unverified_usd": f"{unverified:f}",
-        "waiting_gpu_hours": _hours(totals.waiting_ms),
         "waiting_usd": f"{waiting:f}",
     }
 

@@ -13,6 +13,7 @@ import pytest
 
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
+from fleetwatch.reports.exports.tables import OF_STATES
 from tests.costs.factories import HOUR_MS, a_job
 from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest
 
@@ -91,7 +92,29 @@ def test_a_statements_csv_has_its_lines_with_units_in_the_head():
     assert tune["cost_usd"] == "1.000000"
 
 
-def test_the_files_say_how_much_of_the_useful_time_only_utilisation_tells():
+def test_hours_by_state_are_those_of_the_page_and_sum_to_the_lines():
+    big, _ = a_fleet()
+    api = a_job(key="slurm/della/9", user="ann")
+    at = {"job": api, "start": OCTOBER + 5 * HOUR}
+    counted(big, gpu_ms=HOUR_MS // 4, efficiency_source="none", **at)
+    counted(big, gpu_ms=HOUR_MS // 2, **at)
+    counted(big, state="stalled", tier="potential", gpu_ms=HOUR_MS // 8, **at)
+    counted(big, state="stalled", tier="probable", gpu_ms=HOUR_MS // 8, **at)
+    computed()
+
+    [line] = [line for line in read(download.csv(newest("nlp"))) if line["job"] == api.key]
+    of_states = {column: line[column] for column in OF_STATES if float(line[column])}
+
+    assert line["gpu_hours"] == "1.000000"
+    assert of_states == {
+        "useful_gpu_hours": "0.500000",
+        "busy_unverified_gpu_hours": "0.250000",
+        "stalled_gpu_hours": "0.125000",
+        "waiting_gpu_hours": "0.125000",
+    }
+
+
+def test_the_files_say_how_much_of_the_busy_time_only_utilisation_tells():
     big, _ = a_fleet()
     ocr = a_job(key="slurm/della/9", user="ann")
     counted(big, gpu_ms=HOUR_MS // 4, job=ocr, start=OCTOBER + 5 * HOUR, efficiency_source="none")
@@ -104,7 +127,7 @@ def test_the_files_say_how_much_of_the_useful_time_only_utilisation_tells():
     assert (
         lines["slurm/della/9"]["useful_gpu_hours"],
         lines["slurm/della/9"]["busy_unverified_gpu_hours"],
-    ) == ("0.750000", "0.250000")
+    ) == ("0.500000", "0.250000")
     assert lines["slurm/della/1"]["busy_unverified_gpu_hours"] == "0.000000"
     assert (
         fleet["nlp"]["busy_unverified_gpu_hours"],

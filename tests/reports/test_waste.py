@@ -69,7 +69,7 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
 
 @pytest.mark.django_db
-def test_the_csv_says_what_of_useful_is_only_utilisation_and_of_stalled_only_waiting():
+def test_the_csv_has_what_is_only_utilisation_and_what_only_waits_as_states_of_their_own():
     gpu = a_gpu()
     a_rate("3", gpu=gpu)
     ocr = a_job(team="nlp")
@@ -80,9 +80,9 @@ def test_the_csv_says_what_of_useful_is_only_utilisation_and_of_stalled_only_wai
         row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"
     ]
 
-    assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.500000", "0.500000")
+    assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.000000", "0.500000")
     assert (row["cost_usd"], row["busy_unverified_usd"]) == ("3.000000", "1.500000")
-    assert (row["stalled_gpu_hours"], row["waiting_gpu_hours"]) == ("0.500000", "0.500000")
+    assert (row["stalled_gpu_hours"], row["waiting_gpu_hours"]) == ("0.000000", "0.500000")
     assert row["waiting_usd"] == "1.500000"
 
 
@@ -146,12 +146,13 @@ def test_another_breakdown_is_a_mistake_of_the_caller():
 def test_a_period_without_entries_is_a_head_without_lines():
     assert waste.to_csv(selectors.waste_rows(ONE_HOUR, "team")).splitlines() == [
         "from_utc,to_utc,team,label,capacity_gpu_hours,"
-        "useful_gpu_hours,underused_gpu_hours,stalled_gpu_hours,idle_gpu_hours,starting_gpu_hours,"
+        "useful_gpu_hours,busy_unverified_gpu_hours,underused_gpu_hours,stalled_gpu_hours,"
+        "waiting_gpu_hours,idle_gpu_hours,starting_gpu_hours,"
         "orphaned_gpu_hours,free_gpu_hours,unavailable_gpu_hours,unobserved_gpu_hours,"
         "waste_certain_gpu_hours,waste_probable_gpu_hours,waste_potential_gpu_hours,"
         "cost_usd,waste_certain_usd,waste_probable_usd,waste_potential_usd,wasted_usd,"
         "wasted_share_of_observed,spend_efficiency,coverage,unpriced_gpu_hours,has_example_rates,"
-        "busy_unverified_gpu_hours,busy_unverified_usd,waiting_gpu_hours,waiting_usd"
+        "busy_unverified_usd,waiting_usd"
     ]
 
 

@@ -23,16 +23,13 @@ WORDS = (
     ("waste_probable_usd", "The GPU was held and did too little: idle or waiting."),
     ("waste_potential_usd", "Might be saved; never a part of what is called wasted."),
     ("useful_gpu_hours", "The GPU worked at what it can do in practice."),
+    ("busy_unverified_gpu_hours", "Utilisation says that it worked, and nothing else was read."),
     ("underused_gpu_hours", "The GPU worked, below that."),
     ("stalled_gpu_hours", "Held, and waiting: for data, for other ranks, between steps."),
+    ("waiting_gpu_hours", "Held by a service that waits for requests; no waste."),
     ("idle_gpu_hours", "Held, and doing nothing for so long that nobody expects it to go on."),
     ("free_gpu_hours", "Held by no job: capacity, nobody's waste."),
     ("unobserved_gpu_hours", "No agent reported it; never counted as idle, and never as useful."),
-    (
-        "busy_unverified_gpu_hours",
-        "A part of useful: utilisation says so, and nothing else was read.",
-    ),
-    ("waiting_gpu_hours", "A part of stalled: services that wait for requests; no waste."),
 )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from fleetwatch.figures import pricing
-from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.ledger.policy import SHOWN_STATES, TIERS
 from fleetwatch.reports.statement import Shape, amount_or_none
 
 Cell = str | Decimal | float | None
@@ -32,13 +32,17 @@ ENTRIES = {
     "cost_centre": "key",
     "label": "name",
 }
-OF_STATES = {f"{state}_gpu_hours": state for state in STATES}
+# hours by state, as pages have them: each is in one column
+OF_STATES = {
+    "busy_unverified_gpu_hours" if state == "unverified" else f"{state}_gpu_hours": state
+    for state in SHOWN_STATES
+}
+# what of the ledger's state has a column of its own
+APART = {"useful": "busy_unverified_ms", "stalled": "waiting_ms"}
 OF_TIERS = {f"waste_{tier}_usd": tier for tier in TIERS}
 _FIGURES = (
     "gpu_hours",
     *OF_STATES,
-    "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
-    "waiting_gpu_hours",  # a part of the stalled ones: of services, which wait for requests
     "usd_per_gpu_hour",
     "cost_usd",
     *OF_TIERS,
@@ -218,9 +222,10 @@ def _reader(column: str) -> Callable[[Shape], Cell]:
     None = not known.
     """
     entry = ENTRIES.get(column, column)
-    if column in OF_STATES:
+    if column in OF_STATES and column not in ENTRIES:
         state = OF_STATES[column]
-        return lambda line: hours(line["states"].get(state, 0))
+        part = APART.get(state, "")
+        return lambda line: hours(line["states"].get(state, 0) - line.get(part, 0))
     if column in OF_TIERS:
         tier = OF_TIERS[column]
         return lambda line: Decimal(line["waste_usd"][tier])
