@@ -153,7 +153,7 @@ def _unallocated(lines: Sequence[BudgetLine]) -> BudgetLine | None:
     ends = [line.end for line in lines if line.end is not None]
     return BudgetLine(
         key=UNALLOCATED,
-        label="Unallocated",
+        label="No team",
         spent_usd=exact_sum(line.spent_usd for line in lines),
         wasted_usd=exact_sum(line.wasted_usd for line in lines),
         unpriced_ms=sum(line.unpriced_ms for line in lines),

@@ -125,8 +125,8 @@ TERMS = (
     Term(
         "free",
         "Free capacity",
-        "GPU time that no job held and nothing used. It is charged to no team: statements"
-        " show it on a separate line, or allocate it to teams if that is configured.",
+        "Unallocated GPU time that nothing used. It is charged to no team: statements show it on"
+        " a separate line, or spread it over teams if that is configured.",
         "costs",
         "?group_by=state&state=free",
     ),
@@ -179,6 +179,14 @@ TERMS = (
         "A machine with GPUs, under the name by which its agent reports.",
         "fleet",
         "?view=table",
+    ),
+    Term(
+        "no-team",
+        "No team",
+        "What is in no team's statement: unallocated GPUs, and jobs whose user or account no"
+        " mapping rule gives a team. All teams and no team sum to the fleet.",
+        "costs",
+        "?group_by=team",
     ),
     Term(
         "observed",
@@ -256,6 +264,14 @@ TERMS = (
         "A team's monthly cost report: GPU-hours at their rates, line by line, to the"
         " micro-dollar. A correction makes a new version; earlier versions are kept.",
         "reports",
+    ),
+    Term(
+        "unallocated",
+        "Unallocated",
+        "GPU time that no job held, whatever its state: free, orphaned, unavailable or"
+        " unobserved. A line of its own beside jobs, users and teams.",
+        "costs",
+        "?group_by=job",
     ),
     Term(
         "unavailable",

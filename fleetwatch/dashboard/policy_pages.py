@@ -62,7 +62,7 @@ BARE = {
 }
 UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
 WITHOUT_OWNER = {
-    policy_trial.UNALLOCATED: "held by no job",
+    policy_trial.UNALLOCATED: "unallocated",
     NOBODY: "jobs that name nobody",
     UNMAPPED: "jobs without a team",
 }

@@ -93,7 +93,7 @@ def test_without_a_budget_the_page_says_what_to_do(admin, team):
     assert "No budget set yet." in page
     assert "no budget" in page
     assert "highest risk first" not in page
-    assert "Unallocated" not in page  # the team held all that the fleet spent
+    assert "jobs without a team" not in page  # the team held all that the fleet spent
     assert "Set a budget" in page
 
 

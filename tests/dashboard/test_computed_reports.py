@@ -74,7 +74,7 @@ def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(
     assert f'href="/reports/{newest("nlp").pk}"' in answer.content.decode()
     for part in (
         "Jobs without a team",
-        "Free, no job",
+        "Free, unallocated",
         "H100 $4.00",
         "L4 $1.00",
         "Savings list",

@@ -8,8 +8,11 @@ import pytest
 
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
+from fleetwatch.dashboard.glossary import TERMS
+from fleetwatch.dashboard.job_lines import WELL
 from fleetwatch.dashboard.templatetags.fleetwatch import inside, seen_until, thead
 from fleetwatch.demo.loading import LOCK
+from fleetwatch.diagnosis.causes import BY_CODE
 
 PRODUCT = Path(__file__).resolve().parents[2] / "fleetwatch"
 RECORDED = re.compile(r'(?:record_run|run_alone)\(\s*"([a-z_.]+)"')
@@ -62,3 +65,14 @@ def test_what_was_seen_ends_now_at_the_latest(ends_min, shown):
     now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
     assert seen_until({"now": now}, now + timedelta(minutes=ends_min), "minute") == shown
+
+
+def test_what_no_job_held_has_one_word_and_what_is_no_teams_another():
+    """Free GPUs were "unallocated", "no team" and "no job", from page to page."""
+    templates = PRODUCT.parent / "templates" / "dashboard"
+    texts = {path.name: path.read_text() for path in templates.glob("*.html")}
+
+    assert [name for name, text in texts.items() if '"no job"' in text] == []
+    assert [name for name, text in texts.items() if "}}, no job" in text] == []
+    assert {term.slug for term in TERMS} >= {"unallocated", "no-team"}
+    assert BY_CODE["healthy"].title == WELL

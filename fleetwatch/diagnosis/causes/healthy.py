@@ -32,7 +32,7 @@ def find(f: Features) -> Judged:
 
 CAUSE = Cause(
     code="healthy",
-    title="Healthy",
+    title="Nothing to change",
     sentence="The GPU does what it can, as far as its sensors tell.",
     looks="Busy with Tensor Cores, double precision or power to show for it.",
     sensors="profiling counters (GPM on Hopper and newer, or DCGM)",
