@@ -67,7 +67,7 @@ PAGES = {
     "/settings/links": 6,
     "/settings/retention": 5,
     "/settings/policy": 5,
-    "/settings/mappings": 5,
+    "/settings/mappings": 11,  # and what is without a team, a project, a cost centre
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
     "/me": 27,  # how the reader is reached; what waits for an admin, of each right; clusters

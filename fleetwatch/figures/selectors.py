@@ -63,6 +63,7 @@ __all__ = [
     "breakdown",
     "capacity_at_most",
     "dollars_over_time",
+    "held_by_job",
     "held_by_owner",
     "largest_over_time",
     "ledger_began",
@@ -355,6 +356,13 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
         if amount := _amount(cells):
             held[job][lines[number]] = amount
     return dict(held)
+
+
+def held_by_job(interval: Interval, scope: Scope) -> dict[int, tuple[int, Decimal]]:
+    """Job id -> GPU time and dollars, of jobs in the scope that held any."""
+    seen = look(interval, "job", scope=scope).held()
+    amounts = {job: _amount(cells) for (job,), cells in by_groups(seen.columns, "job").items()}
+    return {job: amount for job, amount in amounts.items() if amount}
 
 
 def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:

@@ -1,12 +1,17 @@
 """Teams and mapping: everybody reads the rules, admins change them after they saw what moves."""
 
+import re
+from datetime import timedelta
+
 import pytest
 
 from fleetwatch.costs.mapping.mappings import add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
+from fleetwatch.ledger.models import ClosedMonth
 from tests.dashboard import factories
+from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
@@ -59,6 +64,57 @@ def test_what_a_rule_moves_is_shown_in_dollars_before_it_is_saved(admin):
     assert MappingRule.objects.get().team.slug == "vision"
 
 
+def test_a_rule_from_this_hour_on_is_shown_as_if_it_had_held_before(admin):
+    an_hour_of_ann()
+
+    shown = admin.post(PAGE, RULE | {"valid_from": ""})
+    page = tight(text_of(shown))
+    admin.post(PAGE, dict(shown.context["kept"]) | {"confirmed": "yes"})
+
+    assert [(move.target[0], move.usd) for move in shown.context["moves"]] == [("vision", 2)]
+    assert "What it would have moved" in page
+    assert "it counts from" in page
+    # the form stays open, as it was sent
+    assert re.search(r'<details class="add" id="add" ?open', page)
+    assert MappingRule.objects.get().valid_from == factories.NOW
+
+
+def test_a_month_that_is_closed_is_left_out_of_the_trial(admin):
+    an_hour_of_ann()
+    day = factories.NOW.replace(hour=0)
+    ClosedMonth.objects.create(
+        month="2026-11-01",
+        start=day - timedelta(days=30),
+        end=day,
+        closed_at=factories.NOW,
+        policy=factories.policy(),
+    )
+
+    shown = admin.post(PAGE, RULE | {"valid_from": ""})
+
+    assert shown.status_code == 200
+    assert shown.context["moves"] == []
+
+
+def test_what_is_not_mapped_is_there_in_dollars_with_a_link_that_fills_in_the_form(admin):
+    an_hour_of_ann()
+
+    page = tight(text_of(admin.get(PAGE)))
+    linked = tight(text_of(admin.get(f"{PAGE}?account=a%3Cb%3E")))
+
+    [link] = set(re.findall(r'href="(/settings/mappings[?][^"]+)"', page))
+    assert admin.get(PAGE).context["unmapped"][0][:2] == ("project", 2)
+    assert link.startswith("/settings/mappings?")
+    assert re.search(r'name="account"[^>]*value="a&lt;b&gt;"', linked)
+    assert re.search(r'<details class="add" id="add" ?open', linked)
+
+
+def test_who_may_not_map_is_not_shown_whose_jobs_are_not_mapped(viewer):
+    an_hour_of_ann()
+
+    assert "Not mapped" not in text_of(viewer.get(PAGE))
+
+
 @pytest.mark.parametrize("do", ["end", "withdraw"])
 def test_ending_and_withdrawing_are_shown_first_too(admin, do):
     an_hour_of_ann()
@@ -66,7 +122,7 @@ def test_ending_and_withdrawing_are_shown_first_too(admin, do):
     change = {"do": do, "id": MappingRule.objects.get().pk}
 
     shown = admin.post(PAGE, change)
-    assert [move.target[0] for move in shown.context["moves"]] == ([] if do == "end" else ["nlp"])
+    assert [move.target[0] for move in shown.context["moves"]] == ["nlp"]
     assert MappingRule.objects.get().valid_to is None
 
     admin.post(PAGE, change | {"confirmed": "yes"})

@@ -8,10 +8,11 @@ from decimal import Decimal
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, closed_days
 from fleetwatch.figures.selectors import Line, held_by_owner
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
 
-__all__ = ["LOOKS_BACK_DAYS", "Move", "Preview", "moved", "preview"]
+__all__ = ["LOOKS_BACK_DAYS", "Move", "Preview", "moved", "preview", "trial_start"]
 
 Amount = tuple[int, Decimal]  # GPU time and dollars
 Held = dict[int, dict[Line, Amount]]  # job -> line -> what it has there
@@ -57,6 +58,14 @@ def preview(change: Callable[[], object], owners: Collection[str], *, now: datet
     return Preview(
         interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])]
     )
+
+
+def trial_start(now: datetime) -> datetime:
+    """From when on a rule can be tried on the days of a preview: where they begin, or where the
+    last closed month ends.
+    """
+    start = closed_days(now).start
+    return max(start, closed_until() or start)
 
 
 def moved(owner: str, before: Held, after: Held) -> list[Move]:

@@ -3,7 +3,8 @@ dollars what that moves.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -15,19 +16,24 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.permissions import Right, check
+from fleetwatch.accounts.permissions import Right, check, may
+from fleetwatch.costs.difference import closed_days
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
+from fleetwatch.costs.mapping.unmapped_time import unmapped_time
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.forms.prices import read_since
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50
+MAX_UNMAPPED = 8
+LINKED = ("account", "user")  # conditions that a link to the form may fill in
 ASKS = ("user", "account", "namespace", "partition")
 FIELDS = (*ASKS, "label", *rule_terms.GIVES, "priority", "valid_from", "valid_to", "note")
 MAX_ID = 2**62
@@ -35,17 +41,21 @@ MAX_ID = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be done, the sentence that says it was, and of what the rule speaks."""
+    """What is to be done, the sentence that says it was, and of what the rule speaks; from when on
+    it moves anything, and what would have moved as much had it been done before (`trial`).
+    """
 
     make: Callable[[], Any]
     done: str
     gives: Gives
+    since: datetime
+    trial: Callable[[], Any]
 
 
 @require_http_methods(["GET", "POST"])
 @login_required
 @never_cache
-@takes()
+@takes(*LINKED)
 def teams_and_mapping(request: HttpRequest) -> HttpResponse:
     """A change is shown first, with what it would move; sent again with `confirmed` it is made."""
     period = read_period(request)
@@ -68,7 +78,10 @@ def _change(request: HttpRequest, period: Period) -> HttpResponse:
         return redirect("mappings")
     owners = [owner for owner in rule_terms.GIVES if getattr(change.gives, owner)]
     preview = mapping_effects.preview(change.make, owners, now=period.now)
-    return _page(request, period, preview=preview)
+    if change.since < preview.interval.end:
+        return _page(request, period, preview=_moves(preview))
+    trial = mapping_effects.preview(change.trial, owners, now=period.now)
+    return _page(request, period, preview=_moves(trial) | {"since": change.since})
 
 
 def _page(
@@ -76,17 +89,18 @@ def _page(
     period: Period,
     *,
     errors: Mapping[str, str] | None = None,
-    preview: mapping_effects.Preview | None = None,
+    preview: Context | None = None,
 ) -> HttpResponse:
     rules = attribution.rules()
-    sent = request.POST
+    sent = request.POST or _linked(request)
     context = {
         "sent": sent,
+        **(_unmapped(period) if may(request.user, Right.MONEY) else {}),
         "errors": errors,
         "days": mapping_effects.LOOKS_BACK_DAYS,
         "rules": [_in_words(rule) for rule in rules[:MAX_RULES]],
         "rules_left_off": max(0, len(rules) - MAX_RULES),
-        **_moves(preview),
+        **(preview or {}),
         "kept": [(name, sent[name]) for name in ("do", "id", *FIELDS) if sent.get(name)],
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
         "owner_names": {name: label.capitalize() for name, label in rule_terms.GIVES.items()},
@@ -94,14 +108,34 @@ def _page(
     return page(request, period, "dashboard/mappings.html", "settings", context)
 
 
-def _moves(preview: mapping_effects.Preview | None) -> Context:
-    """What a change would move; None: no change is shown."""
-    moves = preview.moves if preview else []
+def _linked(request: HttpRequest) -> dict[str, str]:
+    """The form as a link to it fills it in."""
+    asked = {name: request.GET.get(name, "") for name in LINKED}
+    return {"do": "add"} | asked if any(asked.values()) else {}
+
+
+def _unmapped(period: Period) -> Context:
+    """What of the last days is nobody's, by owner: its sum, and the dearest of it."""
+    time = unmapped_time(closed_days(period.now))
     return {
-        "preview": preview,
-        "moves": moves[:MAX_MOVES],
-        "moves_left_off": max(0, len(moves) - MAX_MOVES),
+        "unmapped": [
+            (
+                rule_terms.GIVES[owner],
+                sum((line.usd for line in lines), ZERO),
+                sum(line.gpu_ms for line in lines),
+                lines[:MAX_UNMAPPED],
+                max(0, len(lines) - MAX_UNMAPPED),
+            )
+            for owner, lines in time.items()
+            if lines
+        ]
     }
+
+
+def _moves(preview: mapping_effects.Preview) -> Context:
+    """What a change would move."""
+    left_off = max(0, len(preview.moves) - MAX_MOVES)
+    return {"preview": preview, "moves": preview.moves[:MAX_MOVES], "moves_left_off": left_off}
 
 
 def _in_words(rule: MappingRule) -> tuple[MappingRule, str, str]:
@@ -115,16 +149,24 @@ def _end(asked: Asked) -> Change:
         partial(mappings.end_rule, rule, at),
         "The rule has ended; what it said before stays.",
         attribution.gives(rule),
+        at,
+        partial(_end_before, rule, mapping_effects.trial_start(asked.now)),
     )
+
+
+def _end_before(rule: MappingRule, start: datetime) -> None:
+    """What ending a rule moves of the days from `start` on, had it been done then."""
+    if rule.valid_from < start:
+        mappings.end_rule(rule, start)
+    else:
+        mappings.withdraw_rule(rule)
 
 
 def _withdraw(asked: Asked) -> Change:
     rule = _rule(asked)
-    return Change(
-        partial(mappings.withdraw_rule, rule),
-        "The rule was withdrawn, as if it had never been.",
-        attribution.gives(rule),
-    )
+    withdraw = partial(mappings.withdraw_rule, rule)
+    done = "The rule was withdrawn, as if it had never been."
+    return Change(withdraw, done, attribution.gives(rule), rule.valid_from, withdraw)
 
 
 def _rule(asked: Asked) -> MappingRule:
@@ -133,25 +175,27 @@ def _rule(asked: Asked) -> MappingRule:
 
 def _add(asked: Asked) -> Change:
     """Raises RefusedFieldError where it can't be."""
+    rule = _terms(asked)
+    add = partial(mappings.add_rule, by=asked.by, now=asked.now)
+    tried = replace(rule, valid_from=mapping_effects.trial_start(asked.now))
+    done = f"{rule.asks.words} belongs to {rule.gives.words}."
+    return Change(partial(add, rule), done, rule.gives, rule.valid_from, partial(add, tried))
+
+
+def _terms(asked: Asked) -> Terms:
+    """The rule as the form has it. Raises RefusedFieldError."""
     label, value = rule_terms.read_label(asked.text("label"))
-    asks = Conditions(**{name: asked.text(name) for name in ASKS}, label=label, label_value=value)
-    gives = Gives(*(asked.text(name) for name in rule_terms.GIVES))
     priority = rule_terms.USUAL
     if asked.text("priority"):
         priority = asked.number("priority", low=rule_terms.FIRST, high=rule_terms.LAST)
     end = asked.text("valid_to")
-    rule = Terms(
-        asks,
-        gives,
+    return Terms(
+        Conditions(**{name: asked.text(name) for name in ASKS}, label=label, label_value=value),
+        Gives(*(asked.text(name) for name in rule_terms.GIVES)),
         valid_from=read_since(asked.text("valid_from"), asked.now),
         valid_to=read_since(end, asked.now) if end else None,
         priority=priority,
         note=asked.text("note"),
-    )
-    return Change(
-        partial(mappings.add_rule, rule, by=asked.by, now=asked.now),
-        f"{asks.words} belongs to {gives.words}.",
-        gives,
     )
 
 
