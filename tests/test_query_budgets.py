@@ -24,7 +24,7 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 30,
+    "/": 37,  # jobs that waste now: their last hour, which run, their causes
     "/worst": 5,
     "/wasters": 6,
     "/changes": 7,  # until when nodes are posted

@@ -103,7 +103,9 @@ def test_each_is_told_why_it_is_they():
         "the route of team NLP",
         "nobody before them acknowledged it",
     ]
-    assert unowned.destinations[0].why == "no account here is linked to job user ana on della"
+    assert (
+        unowned.destinations[0].why == "no account was linked to job user ana on della at that time"
+    )
 
 
 def test_the_next_step_is_the_next_that_reaches_somebody():

@@ -174,16 +174,34 @@ def test_patterns_lead_to_the_inbox_that_has_as_many(fleet):
 
     overview = fleet.get("/?range=7d")
 
-    assert [(each.when, each.total) for each in overview.context["pattern_lists"]] == [
-        ("now", 1),
-        ("habit", 1),
-    ]
-    for each in overview.context["pattern_lists"]:
-        address = f"/findings?from=now-7d&to=now&when={each.when}"
+    for when in ("now", "habit"):
+        address = f"/findings?from=now-7d&to=now&when={when}"
         assert f'href="{address.replace("&", "&amp;")}"' in tight(overview.content.decode())
-        assert fleet.get(address).context["pager"].total == each.total
+        total = fleet.get(address).context["pager"].total
+        assert total == overview.context["pattern_counts"][when] == 1
     inbox = fleet.get("/findings?from=now-7d&to=now").context
     assert inbox["counts"]["open"] == overview.context["savings_count"] == 5
+
+
+def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(fleet):
+    """At $2 an hour: half an hour idle, an hour stalled; a service waits, and one is over."""
+    for name, state, tier, gpu_ms, end_ms in (
+        ("rests", "idle", "certain", HOUR_MS // 2, None),
+        ("starves", "stalled", "probable", HOUR_MS, None),
+        ("waits", "stalled", "potential", HOUR_MS, None),
+        ("ended", "idle", "certain", HOUR_MS, NOW_MS),
+    ):
+        job = factories.job(f"slurm/della/{name}", name=name, end_ms=end_ms)
+        gpu = factories.gpu(factories.node(name))
+        of = {"hours_ago": 1, "state": state, "tier": tier, "gpu_ms": gpu_ms, "held_by": job}
+        factories.entry(gpu, **of).save()
+
+    wasting = fleet.get("/").context["wasting"]
+
+    assert [(line.job.name, line.group.totals.wasted_usd) for line in wasting] == [
+        ("starves", 2),
+        ("rests", 1),
+    ]
 
 
 def test_dollars_and_gpus_lead_to_pages_with_the_same(fleet):

@@ -118,7 +118,7 @@ def _team(matter: Matter, routes: Routes) -> tuple[Destination, ...]:
     if own:
         return _channels(own, f"the route of team {matter.team_name}")
     if matter.person is None and matter.holder:
-        return _channels(routes.unowned, f"no account here is linked to {matter.holder}")
+        return _channels(routes.unowned, f"no account was linked to {matter.holder} at that time")
     return ()
 
 

@@ -1,5 +1,6 @@
 """The overview, and what of it comes after."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,11 +25,12 @@ from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, is_empty, shows
+from fleetwatch.dashboard.wasting_now import wasting_now
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
-from fleetwatch.diagnosis.findings.patterns import HABIT, NOW, Pattern, Patterns, patterns
+from fleetwatch.diagnosis.findings.patterns import HABIT, Pattern, patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
@@ -44,10 +46,6 @@ from fleetwatch.reports.day_change import day_change
 TOP = 6
 MAX_FIRING = 100  # looked at for what belongs together
 TOP_SAVINGS = 4
-PATTERN_LISTS = {
-    NOW: ("Wasting now", "No running job wastes time for a known cause."),
-    HABIT: ("Recurring", "No waste recurred over several runs."),
-}
 WORST_GPUS = 10
 MAX_SILENT = 5
 # Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
@@ -175,37 +173,25 @@ def overview_wasters(request: HttpRequest, period: Period) -> Context:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PatternList:
-    """The first of `total` patterns of waste of one kind, each with its cause."""
-
-    when: str
-    title: str
-    if_none: str
-    total: int
-    shown: list[tuple[Pattern, Cause]]
-
-
 def _savings(period: Period, scope: Scope) -> Context:
-    """What open findings could bring back, and the first patterns of what goes on and comes
-    back.
+    """What open findings could bring back, the running jobs that waste most now, and the first
+    patterns of what comes back, each with its cause.
     """
     every = inbox(period.interval, now=period.now, scope=scope)
     still_open = patterns(every.of_jobs.of_status("open"), period.so_far, now=period.now)
+    recurring = still_open.of(HABIT)
     return {
-        "pattern_lists": [_pattern_list(still_open, when) for when in PATTERN_LISTS],
+        "wasting": wasting_now(period.minute, size=TOP_SAVINGS, scope=scope),
+        "pattern_counts": still_open.counts(),
+        "recurring": _with_causes(recurring[:TOP_SAVINGS] if len(recurring) else []),
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
         "places_count": len(every.of_status("open").of_places),
     }
 
 
-def _pattern_list(still_open: Patterns, when: str) -> PatternList:
-    title, if_none = PATTERN_LISTS[when]
-    several = still_open.of(when)
-    shown = several[:TOP_SAVINGS] if len(several) else []
-    with_causes = [(each, of_kind(each.line.finding.cause, each.line.job.kind)) for each in shown]
-    return PatternList(when, title, if_none, len(several), with_causes)
+def _with_causes(several: Sequence[Pattern]) -> list[tuple[Pattern, Cause]]:
+    return [(each, of_kind(each.line.finding.cause, each.line.job.kind)) for each in several]
 
 
 def _unposted(interval: Interval, now: datetime) -> int:
