@@ -263,6 +263,39 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 
+def test_what_was_idle_and_is_used_again_is_there_with_its_hours_and_dollars(fleet):
+    """Idle from 10:00 to 11:00 at $2, used since."""
+    job = factories.job(name="<b>sweep</b>")
+    gpu = GPU.objects.get(node__name="node-1")
+    factories.entry(gpu, hours_ago=2, state="idle", held_by=job).save()
+    for ago, state in ((2, "idle"), (1, "useful")):
+        run = factories.run(gpu, hours_ago=ago, hours=1, states={state: HOUR_MS}, held_by=job)
+        stored_runs.store(run)
+
+    answer = fleet.get("/fleet/idle")
+
+    [line] = answer.context["lately"]
+    assert answer.context["lines"] == []
+    assert (line.gpu, line.job, line.idle_ms, line.cost_usd) == (gpu, job, HOUR_MS, 2)
+    assert (line.last.start_ms, line.last.end_ms) == (NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_MS)
+    assert "&lt;b&gt;sweep&lt;/b&gt;" in answer.content.decode()
+    assert 'href="/fleet?range=24h&amp;state=stalled"' in answer.content.decode()
+
+
+@pytest.mark.parametrize(("minutes", "is_shown"), [(4.9, False), (5, True)])
+def test_what_is_quiet_for_five_minutes_is_nearly_idle(fleet, minutes, is_shown):
+    hours = minutes / 60
+    states = {"stalled": int(minutes * MINUTE_MS)}
+    quiet = {"states": states, "held_by": factories.job(), "condition": "quiet"}
+    gpu = GPU.objects.get(node__name="node-1")
+    stored_runs.store(factories.run(gpu, hours_ago=hours, hours=hours, **quiet))
+
+    answer = fleet.get("/fleet/idle")
+
+    assert [each.gpu for each in answer.context["quiet"]] == [gpu] * is_shown
+    assert ("Nearly idle" in answer.content.decode()) is is_shown
+
+
 def test_a_fleet_where_nothing_idles_says_so_and_a_stranger_is_told_nothing(fleet):
     page = tight(fleet.get("/fleet/idle").content.decode())
     assert "No GPU is known to be idle right now" in page

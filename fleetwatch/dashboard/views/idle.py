@@ -6,6 +6,7 @@ from django.http import HttpRequest
 
 from fleetwatch.dashboard.idle import idle_gpus
 from fleetwatch.dashboard.idle_jobs import idle_jobs
+from fleetwatch.dashboard.idle_lately import idle_lately, quiet_now
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.figures.fleet_now import spending_now
@@ -25,4 +26,6 @@ def idle(_: HttpRequest, period: Period) -> Context:
         "usd_per_hour": sum(per_hour, Decimal(0)),
         "unpriced_gpus": len(gpus) - len(per_hour),
         "spending": spending_now(period.now),
+        "lately": idle_lately(period.now, but=[each.gpu.pk for each in gpus]),
+        "quiet": quiet_now(period.now),
     }

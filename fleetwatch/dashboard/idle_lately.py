@@ -1,0 +1,102 @@
+"""What was idle in the last 24 hours and is not now, and what is quiet and not idle yet."""
+
+from collections.abc import Collection, Iterable, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
+from fleetwatch.figures.others_names import jobs_shown
+from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.selectors import RunSpan, runs
+from fleetwatch.lib.intervals import Interval, to_ms
+
+LOOKS_BACK = timedelta(hours=24)
+LEAST_QUIET_MS = 300_000  # of a job that works it is quiet for shorter every other minute
+MAX_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class IdleLately:
+    """A GPU that was idle for `idle_ms` of the last 24 h, and its last idle run with whose it is;
+    None where that is not known.
+    """
+
+    gpu: GPU
+    last: RunSpan | None
+    job: Job | None
+    idle_ms: int
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class QuietNow:
+    """A GPU that does nothing for a job, for less long than makes it idle."""
+
+    gpu: GPU
+    job: Job
+    since_ms: int
+
+
+def idle_lately(now: datetime, *, but: Collection[int]) -> list[IdleLately]:
+    """The GPUs but these, the dearest first."""
+    day = Interval(now - LOOKS_BACK, now)
+    dearest = _dearest(day, {*but})[:MAX_SHOWN]
+    last = _last_idle([gpu.pk for gpu, _ in dearest], day)
+    jobs = _jobs(last.values())
+    return [_line(gpu, group, last.get(gpu.pk), jobs) for gpu, group in dearest]
+
+
+def _dearest(day: Interval, but: Set[int]) -> list[tuple[GPU, Group]]:
+    """Every GPU with idle time in the day but these and their instances."""
+    groups = costs.look(day, "gpu", scope=Scope(states=("idle",))).by("gpu")
+    of_gpu = {gpu.uuid: gpu for gpu in _gpus({group.key for group in groups})}
+    every = [(of_gpu[group.key], group) for group in groups if group.key in of_gpu]
+    ended = [(gpu, group) for gpu, group in every if not {gpu.pk, gpu.parent_id} & but]
+    return sorted(ended, key=lambda each: -each[1].totals.cost_usd)
+
+
+def quiet_now(now: datetime) -> list[QuietNow]:
+    """GPUs whose newest run is quiet under a job, and not idle; those first that are so longest."""
+    now_ms = to_ms(now)
+    ids = GPU.objects.filter(retired_ms=None).values_list("pk", flat=True)
+    newest: dict[int, RunSpan] = {}
+    for run in runs(ids, start_ms=now_ms - CURRENT_RUN_MS, end_ms=now_ms):
+        newest[run.gpu_id] = max(run, newest.get(run.gpu_id, run), key=lambda each: each.end_ms)
+    quiet = [run for run in newest.values() if _is_quiet(run)]
+    jobs = _jobs(quiet)
+    gpus = GPU.objects.select_related("node").in_bulk([run.gpu_id for run in quiet])
+    longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))[:MAX_SHOWN]
+    return [QuietNow(gpus[run.gpu_id], jobs[run.job_id or 0], run.start_ms) for run in longest]
+
+
+def _is_quiet(run: RunSpan) -> bool:
+    is_held = run.condition == "quiet" and run.job_id is not None
+    return is_held and not run.state_ms.get("idle") and run.duration_ms >= LEAST_QUIET_MS
+
+
+def _gpus(uuids: Collection[str]) -> Iterable[GPU]:
+    return GPU.objects.select_related("node").filter(uuid__in=uuids)
+
+
+def _last_idle(gpu_ids: Collection[int], day: Interval) -> dict[int, RunSpan]:
+    """By GPU its newest idle run."""
+    last: dict[int, RunSpan] = {}
+    for run in runs(gpu_ids, start_ms=day.start_ms, end_ms=day.end_ms, conditions=("quiet",)):
+        if run.state_ms.get("idle"):
+            last[run.gpu_id] = max(run, last.get(run.gpu_id, run), key=lambda each: each.end_ms)
+    return last
+
+
+def _jobs(held: Iterable[RunSpan]) -> dict[int, Job]:
+    """Whose the runs are, by id, as the reader is shown them."""
+    ids = {run.job_id for run in held if run.job_id}
+    return {job.pk: job for job in jobs_shown(list(Job.objects.filter(pk__in=ids)))}
+
+
+def _line(gpu: GPU, group: Group, last: RunSpan | None, jobs: dict[int, Job]) -> IdleLately:
+    job = jobs.get(last.job_id or 0) if last else None
+    return IdleLately(gpu, last, job, group.totals.capacity_ms, group.totals.cost_usd)
