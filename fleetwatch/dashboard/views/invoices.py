@@ -22,6 +22,7 @@ from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, existing, page
+from fleetwatch.figures import pricing
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
@@ -37,6 +38,30 @@ from fleetwatch.reports.months import in_words
 MAX_LINES = 200  # shown, with their forms
 NO_MODEL = "H100 SXM"  # of an example, where no GPU is there yet
 LARGEST_ID = 2**63 - 1
+
+# why the books differ, in words
+REASONS = {
+    "unobserved_usd": (
+        "unobserved",
+        "hours that the ledger counts, nobody observed and the invoice does not bill",
+    ),
+    "hours_usd": ("hours", "what else differs in hours, at the ledger’s price"),
+    "rate_usd": ("rate", "the billed hours at the invoice’s price instead of the ledger’s"),
+    "committed_usd": (
+        "committed",
+        "paid by a commitment for GPUs that were not there; in the fleet’s report already",
+    ),
+    "other_usd": ("unmatched", "in one of the two books, without a counterpart in the other"),
+}
+
+# why a line is not ticked by itself, by its kind
+WHY_NOT = {
+    "unmatched": "nothing in the ledger stands for it; tick it to have it in the fleet’s report",
+    "unbilled": "no invoice bills it; tick it to take it out of the fleet’s report",
+    "committed": "it is in the fleet’s report already; tick it to take it out",
+    "booked": "its line is gone; tick it to take the booking back",
+}
+LARGE = "more than 5 % apart: look for missing days, a wrong SKU or a wrong rate first"
 
 Row = TypeVar("Row", Invoice, InvoiceAdjustment)
 
@@ -212,11 +237,33 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
         "lines": lines,
+        "sums": _sums(reconciled.total) if lines else None,
         "left_off": len(reconciled.lines) - len(lines),
         "most_usd": max((abs(line.gap.difference_usd) for line in lines), default=Decimal(0)),
         "has_open_commitment": any(line.kind == "committed" and line.is_open for line in lines),
         "hours": _hours(reconciled.lines),
         **_to_book([line for line in lines if line.is_open], ticked),
+    }
+
+
+def _sums(total: Line) -> Context:
+    """In cents the ledger's dollars and the reasons, which sum to the invoice's, and what of the
+    difference is in no report yet.
+    """
+    named = [(REASONS[name], getattr(total.gap, name)) for name in REASONS]
+    amounts = [total.ledger_usd, *(usd for _, usd in named)]
+    ledger_usd, *shown = pricing.lines(amounts, pricing.CENT)
+    committed_usd = shown[list(REASONS).index("committed_usd")]
+    booked_usd = pricing.usd(total.booked.open_usd, pricing.CENT)
+    difference_usd = exact_sum(shown)
+    return {
+        "ledger_usd": ledger_usd,
+        "reasons": [(*words, usd) for (words, _), usd in zip(named, shown, strict=True) if usd],
+        "billed_usd": ledger_usd + difference_usd,
+        "difference_usd": difference_usd,
+        "committed_usd": committed_usd,
+        "booked_usd": booked_usd,
+        "open_usd": difference_usd - committed_usd - booked_usd,
     }
 
 
@@ -230,6 +277,13 @@ def _hours(lines: Sequence[Line]) -> Context:
     billed_ms = sum(billed for billed, _ in pairs)
     ledger_ms = sum(counted for _, counted in pairs)
     return {"billed_ms": billed_ms, "ledger_ms": ledger_ms}
+
+
+def _why_not(line: Line) -> str:
+    """Why the line is not ticked by itself, where it is not."""
+    if line.kind in WHY_NOT:
+        return WHY_NOT[line.kind]
+    return LARGE if not line.is_plausible else "less than a cent"
 
 
 def _to_book(lines: Sequence[Line], asked: Collection[str] | None) -> Context:
@@ -248,6 +302,6 @@ def _to_book(lines: Sequence[Line], asked: Collection[str] | None) -> Context:
     return {
         "can_book": bool(lines),
         "ticked": [line.key for line in ticked],
+        "unticked": {} if asked else {line.key: _why_not(line) for line in lines},
         "book_usd": exact_sum(line.open.open_usd for line in ticked),
-        "has_large_gap": any(line.kind == "matched" and not line.is_plausible for line in lines),
     }

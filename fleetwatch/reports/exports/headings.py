@@ -28,8 +28,8 @@ NAMES = {
     "waste_certain_usd": "Certain waste, US dollars",
     "waste_probable_usd": "Probable waste, US dollars",
     "waste_potential_usd": "Potential, US dollars",
-    "unheld_gpu_hours": "There without a job, GPU-hours",
-    "unheld_usd": "There without a job, US dollars",
+    "unheld_gpu_hours": "There, unallocated, GPU-hours",
+    "unheld_usd": "There, unallocated, US dollars",
     "missing_gpu_hours": "Not delivered, GPU-hours",
     "before_cost_usd": "Cost before, US dollars",
 }
