@@ -27,6 +27,7 @@ from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
+from fleetwatch.finance.reconciliation import Reconciliation
 from fleetwatch.finance.reconciling import Line
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
@@ -237,13 +238,16 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
         "lines": lines,
-        "sums": _sums(reconciled.total) if lines else None,
         "left_off": len(reconciled.lines) - len(lines),
         "most_usd": max((abs(line.gap.difference_usd) for line in lines), default=Decimal(0)),
         "has_open_commitment": any(line.kind == "committed" and line.is_open for line in lines),
-        "hours": _hours(reconciled.lines),
+        **_sums_and_hours(reconciled),
         **_to_book([line for line in lines if line.is_open], ticked),
     }
+
+
+def _sums_and_hours(reconciled: Reconciliation) -> Context:
+    return {"sums": _sums(reconciled.total), "hours": _hours(reconciled.lines)}
 
 
 def _sums(total: Line) -> Context:
