@@ -75,6 +75,17 @@ class Breach:
         return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
 
     @property
+    def over_budget_usd(self) -> Decimal | None:
+        """What is spent, or expected, beyond the budget; None where it is none of a budget, or
+        within it.
+        """
+        spent = self.facts.get("spent_usd") or self.facts.get("expected_usd")
+        if spent is None or "budget_usd" not in self.facts:
+            return None
+        over = Decimal(spent) - Decimal(self.facts["budget_usd"])
+        return over if over > 0 else None
+
+    @property
     def path(self) -> str:
         """The address of its page."""
         return self.address or f"/{self.kind}s/{quote(self.subject)}"

@@ -31,6 +31,7 @@ from fleetwatch.notify.models import Channel, Delivery
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
+from tests.markup import tight
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -159,8 +160,23 @@ class TestInbox:
         incident("slurm/della/2", facts={"cost_usd": None})
         incident("slurm/della/3", facts={"cost_usd": Decimal("10.5")})
 
-        assert keys(admin, "/alerts") == ["3", "2", "1"]
-        assert keys(admin, "/alerts?sort=dearest") == ["3", "1", "2"]
+        assert keys(admin, "/alerts?sort=newest") == ["3", "2", "1"]
+        assert keys(admin, "/alerts") == ["3", "1", "2"]
+        # its tabs wrap on a phone: a cut one is not seen
+        assert "inline-chips wraps" in text(admin, "/alerts")
+
+    def test_a_budget_that_is_passed_is_worth_what_is_beyond_it(self, admin):
+        over = {"spent_usd": "1100.00", "budget_usd": "1000.00"}
+        within = {"spent_usd": "840.00", "budget_usd": "1000.00"}
+        incident("slurm/della/1", facts={"cost_usd": Decimal(9)})
+        incident("slurm/della/2", facts={"cost_usd": None, "facts": over})
+        incident("slurm/della/3", facts={"cost_usd": None, "facts": within})
+
+        shown = text(admin, "/alerts")
+
+        assert keys(admin, "/alerts") == ["2", "1", "3"]
+        assert shown.count("over budget") == 1
+        assert tight(shown).count('$100</span></b><span class="sub">over the budget') == 1
 
     def test_the_newest_are_those_that_fired_last_whenever_they_were_noticed(self, admin):
         for key, minutes, hourly in (("1", 5, "1.5"), ("2", 65, "7"), ("3", 30, None)):
@@ -168,7 +184,7 @@ class TestInbox:
             fired_ms = to_ms(NOW - timedelta(minutes=minutes))
             incident(f"slurm/della/{key}", fired_ms=fired_ms, facts={"usd_per_hour": usd})
 
-        assert keys(admin, "/alerts") == ["1", "3", "2"]
+        assert keys(admin, "/alerts?sort=newest") == ["1", "3", "2"]
         assert keys(admin, "/alerts?sort=hourly") == ["2", "1", "3"]
 
     def test_gpus_of_a_node_that_fired_at_once_are_one_row(self, admin):
@@ -176,7 +192,7 @@ class TestInbox:
         slowed(4, minutes=-60)
         slowed(5, node="h100-02", minutes=0)
 
-        alerts = admin.get("/alerts")
+        alerts = admin.get("/alerts?sort=newest")
 
         assert [row.title for row in alerts.context["rows"]] == [
             "h100-01: 4 GPUs slowed",

@@ -17,6 +17,7 @@ from django.db.models import (
     Value,
     When,
 )
+from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce, Greatest, Round
 
@@ -164,15 +165,21 @@ def _usd_since(now_ms: int) -> Case:
     return Case(When(is_seen, then=Coalesce(more, ZERO)), default=ZERO, output_field=DOLLARS)
 
 
-def _micro(name: str) -> Coalesce:
+def _micro(usd: Combinable) -> Coalesce:
     """Micro-dollars of a breach."""
-    micro = Cast(_usd(name) * MICRO, BigIntegerField())
+    micro = Cast(usd * MICRO, BigIntegerField())
     return Coalesce(micro, Value(NO_DOLLARS))
+
+
+def _dollars() -> Coalesce:
+    """What a breach cost, and of a budget by how much it is passed; null where it has neither."""
+    spent = Coalesce(_usd("facts__spent_usd"), _usd("facts__expected_usd"))
+    return Coalesce(_usd("cost_usd"), spent - _usd("facts__budget_usd"))
 
 
 # by what a list is in order, the largest first; what is pending has not fired yet
 PLACES: dict[str, Callable[[], Coalesce]] = {
     "newest": lambda: Coalesce("fired_ms", "since_ms"),
-    "dearest": lambda: _micro("cost_usd"),
-    "hourly": lambda: _micro("usd_per_hour"),
+    "dearest": lambda: _micro(_dollars()),
+    "hourly": lambda: _micro(_usd("usd_per_hour")),
 }

@@ -32,8 +32,8 @@ TABS = {
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
 SORTS = {
+    "dearest": "most dollars first",
     "newest": "newest first",
-    "dearest": "most expensive first",
     "hourly": "most dollars per hour first",
 }
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
@@ -43,7 +43,7 @@ PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "af
 def alerts(request: HttpRequest, period: Period) -> Context:
     choices = _choices()
     asked = _asked(request, choices)
-    sort = chosen(request, "sort", SORTS, default="newest")
+    sort = chosen(request, "sort", SORTS, default="dearest")
     rows = inbox.narrowed_to(_wanted(request, asked))
     counts = inbox.counts(rows, period.now)
     over_count, over_usd = inbox.over_sums(rows, period.now - LOOKS_BACK)
