@@ -197,6 +197,7 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
         "job_movers": _jobs(result.jobs[:MAX_MOVERS], interval),
         "why_nothing": why_nothing(in_force, policy, _in_words(in_force, policy, differing)),
         "command": _command("set_policy", differing) if differing else "",
+        "differing": [(name, _plain(number)) for name, number in differing.items()],
     }
 
 
@@ -213,8 +214,12 @@ def _in_words(in_force: Policy, tried: Policy, names: Iterable[str]) -> dict[str
 
 def _command(name: str, changed: Mapping[str, float]) -> str:
     """What does that with the thresholds, as a shell takes it."""
-    changes = [f"{key}={str(number).removesuffix('.0')}" for key, number in changed.items()]
+    changes = [f"{key}={_plain(number)}" for key, number in changed.items()]
     return " ".join([f"manage.py {name}", *changes])
+
+
+def _plain(number: float) -> str:
+    return str(number).removesuffix(".0")
 
 
 def _teams(movers: Sequence[Mover]) -> list[NamedMover]:

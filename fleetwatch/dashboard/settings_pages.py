@@ -194,7 +194,11 @@ PAGES = {
         SettingsPage("tokens", Right.PEOPLE, ("api",), _tokens),
         SettingsPage("months", Right.MONEY, ("month", "free"), _months),
         SettingsPage(
-            "policy", Right.FLEET, (), policy_pages.content, parameters=policy_pages.PARAMETERS
+            "policy",
+            Right.PEOPLE,
+            ("policy",),
+            policy_pages.content,
+            parameters=policy_pages.PARAMETERS,
         ),
         SettingsPage("links", Right.FLEET, ("link",), _links),
         SettingsPage("retention", Right.FLEET, (), _retention),

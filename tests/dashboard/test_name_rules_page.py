@@ -30,6 +30,13 @@ def test_a_rule_is_looked_at_set_and_dropped(admin):
     assert not Identity.objects.exists()
 
 
+def test_the_ways_between_the_pages_of_settings_are_on_it(admin):
+    page = text(admin.get(PAGE))
+
+    assert 'aria-label="Settings"' in page
+    assert '<a href="/settings/people" aria-current="page"' in page
+
+
 def test_a_wrong_rule_is_refused_at_its_field(admin):
     page = text(admin.post(PAGE, {"takes": "email", "domain": "<b>", "cluster": "x" * 200}))
 

@@ -1,19 +1,23 @@
 """The ledger's policy on its page: its thresholds, and what others would have said."""
 
+import re
 from dataclasses import fields
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 import time_machine
+from django.http import HttpResponse
 from django.test import Client
 
+from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.trial_outcome import SHOWN_MS, outcome, why_nothing
 from fleetwatch.finance import policy_trial
 from fleetwatch.finance.policy_trial import Line
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from tests.costs.factories import a_rate
 from tests.dashboard import factories
@@ -140,8 +144,64 @@ def test_a_trial_says_what_moves_for_whom_and_where_it_is_put_in_force(finance):
     assert "Stalled probable 0.17 0.00 −0.17 −$0.60" in text(page)
     assert 'href="/jobs/slurm/della/7"' in page.content.decode()
     assert "Useful" not in text(page)  # nothing moves there
-    assert "Not in the browser, whatever your role" in text(page)
+    assert "An admin puts it in force here" in text(page)
+    assert "/settings/policy-set" not in page.content.decode()
     assert page.context["command"] == "manage.py set_policy idle_batch_s=300"
+
+
+def set_in_browser(client, **sent) -> HttpResponse:
+    return client.post(
+        "/settings/policy-set", {"version": "1", "idle_batch_s": "300"} | sent, follow=True
+    )
+
+
+def test_an_admin_puts_what_was_tried_in_force(finance):
+    finance.force_login(factories.user(role="admin", username="root"))
+    tried = finance.get("/settings/policy?idle_batch_s=5+min&hours=1").content.decode()
+
+    page = set_in_browser(finance)
+
+    assert '<input type="hidden" name="idle_batch_s" value="300">' in tried
+    assert "Policy 2 is in force: it judges what is posted from now on." in text(page)
+    assert current_policy() == (2, Policy(idle_batch_s=300))
+    assert AuditEntry.objects.latest("pk").action == "policy.set"
+
+
+def test_what_is_kept_since_a_day_is_judged_again_where_that_is_asked(finance):
+    finance.force_login(factories.user(role="admin", username="root"))
+
+    page = set_in_browser(finance, repost_from=f"{START:%Y-%m-%d}")
+
+    [hours] = re.findall(r"posted from now on, and (\d+) hours? of nodes again.", text(page))
+    assert int(hours) == 7  # since midnight
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        ({"version": "7"}, "Policy 1 came into force meanwhile"),
+        ({"idle_batch_s": "soon"}, "expected a number"),
+        ({"idle_batch_s": ""}, "that is the policy in force already"),
+        ({"idle_batch_s": "9" * 9}, "reaches farther"),
+        ({"repost_from": "yesterday"}, "a day like 2026-11-01"),
+    ],
+)
+def test_a_policy_that_can_not_be_is_refused_and_nothing_changes(finance, sent, says):
+    finance.force_login(factories.user(role="admin", username="root"))
+
+    page = set_in_browser(finance, **sent)
+
+    assert page.status_code == 422
+    assert says in page.content.decode()
+    assert current_policy()[0] == 1
+
+
+@pytest.mark.parametrize("role", ["engineer", "lead", "finance", "operator"])
+def test_only_admins_put_a_policy_in_force(finance, role):
+    finance.force_login(factories.user(role=role, username="vera"))
+
+    assert set_in_browser(finance).status_code == 403
+    assert current_policy()[0] == 1
 
 
 def test_more_waste_is_told_by_the_hours_and_by_the_month(finance):

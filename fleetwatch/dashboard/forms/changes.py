@@ -19,7 +19,7 @@ from fleetwatch.costs import services as costs
 from fleetwatch.costs import sites
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.rates import exchange
-from fleetwatch.dashboard.forms import api_tokens, prices
+from fleetwatch.dashboard.forms import api_tokens, policy_form, prices
 from fleetwatch.dashboard.forms.asked import Asked, Done, refusing
 from fleetwatch.finance import committing
 from fleetwatch.ingest import tokens
@@ -256,6 +256,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
         ApiToken, accounts.revoke_api_token, "The API token was revoked."
     ),
     "month": close_month,
+    "policy-set": policy_form.put_in_force,
     "organisation": set_organisation,
     "access": set_access,
     "free-capacity": choose_free_capacity,
