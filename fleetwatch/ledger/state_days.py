@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import HOURS, StateDay
 from fleetwatch.ledger.policy import SHOWN_STATES
-from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import execute, read_statement
 
@@ -49,6 +49,11 @@ class DayHours:
     starts_ms: Ints  # of its 24 hours
     gpu_ids: Ints
     spent_ms: Ints  # GPUs x hours x states
+
+    @property
+    def day(self) -> date:
+        """Which it is."""
+        return from_ms(int(self.starts_ms[0])).date()
 
     def of(self, states: Iterable[str]) -> Ints:
         """GPUs x hours: milliseconds in these of SHOWN_STATES together."""
@@ -82,38 +87,41 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
     return {"state_days": len(old)}
 
 
-def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
-    """GPUs x steps: position in SHOWN_STATES of the state that took most of the step, -1 where the
-    ledger says nothing.
-
-    The interval and its steps begin at whole UTC hours. Of a MIG GPU its instances' time counts.
+def spent(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
+    """GPUs x steps x states in _ORDER: milliseconds. The interval and its steps begin at whole UTC
+    hours.
     """
     total = np.zeros(
         (len(gpu_ids), interval.duration_ms // step_ms, len(SHOWN_STATES)), dtype=np.int64
     )
     places = dict(zip(gpu_ids, range(len(gpu_ids)), strict=True))
-    for day, spent in _read(_days(interval)).items():
-        ids, hours = map(np.concatenate, zip(*spent, strict=True))
-        place = np.array([places.get(gpu_id, -1) for gpu_id in ids.tolist()], dtype=np.int64)
-        _add(total, place, hours, (_hours(day) - interval.start_ms) // step_ms)
-    return _most(total)
+    for day in of_days(days_of(interval)):
+        place = np.array(
+            [places.get(gpu_id, -1) for gpu_id in day.gpu_ids.tolist()], dtype=np.int64
+        )
+        _add(total, place, day.spent_ms, (day.starts_ms - interval.start_ms) // step_ms)
+    return total
 
 
 def by_hour(interval: Interval) -> Iterator[DayHours]:
-    """The UTC days that the interval touches and of which there is something, in order: of a MIG
-    GPU its instances' time counts. A week is in memory at a time.
+    """The UTC days that the interval touches, as `of_days` has them."""
+    return of_days(days_of(interval))
+
+
+def of_days(days: Sequence[date]) -> Iterator[DayHours]:
+    """Of these UTC days those of which there is something, in order: of a MIG GPU its instances'
+    time counts. A week is in memory at a time.
     """
-    days = _days(interval)
     for first in range(0, len(days), DAYS_IN_MEMORY):
-        for day, spent in sorted(_read(days[first : first + DAYS_IN_MEMORY]).items()):
-            ids, hours = map(np.concatenate, zip(*spent, strict=True))
+        for day, of_nodes in sorted(_read(days[first : first + DAYS_IN_MEMORY]).items()):
+            ids, hours = map(np.concatenate, zip(*of_nodes, strict=True))
             yield DayHours(_hours(day), ids, hours)
 
 
-def _most(total: Ints) -> Ints:
+def most(spent_ms: Ints) -> Ints:
     """The position in SHOWN_STATES of the state with the most time; -1 where there is none."""
     positions = np.array([SHOWN_STATES.index(state) for state in _ORDER])
-    return np.where(total.any(axis=2), positions[total.argmax(axis=2)], -1)
+    return np.where(spent_ms.any(axis=2), positions[spent_ms.argmax(axis=2)], -1)
 
 
 def _hours(day: date) -> Ints:
@@ -122,7 +130,7 @@ def _hours(day: date) -> Ints:
     return midnight_ms + np.arange(HOURS) * HOUR_MS
 
 
-def _days(interval: Interval) -> list[date]:
+def days_of(interval: Interval) -> list[date]:
     """The UTC days that it touches."""
     first = interval.start.astimezone(UTC).date()
     last = (interval.end - timedelta(milliseconds=1)).astimezone(UTC).date()

@@ -9,6 +9,7 @@ import pytest
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import retention, state_days
+from fleetwatch.ledger.dominant_states import dominant
 from fleetwatch.ledger.models import StateDay
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -24,9 +25,7 @@ JOB = {"jobs": [a_job()], "allocations": [held()]}
 def seen(start, end, *, hours=1):
     """The states of the one GPU's steps, None where nothing is known."""
     gpu = GPU.objects.get()
-    steps = state_days.dominant(
-        [gpu.pk], Interval(hour(start), hour(end)), step_ms=hours * HOUR_MS
-    )[0]
+    steps = dominant([gpu.pk], Interval(hour(start), hour(end)), step_ms=hours * HOUR_MS)[0]
     return [None if step < 0 else SHOWN_STATES[step] for step in steps.tolist()]
 
 
@@ -102,7 +101,7 @@ def test_a_gpu_that_is_not_asked_for_is_left_out():
     gpus = list(GPU.objects.order_by("-index").values_list("pk", flat=True))
     state_days.refresh(DAY_OVER, 100)
 
-    steps = state_days.dominant([0, gpus[0]], Interval(hour(0), hour(1)), step_ms=HOUR_MS)
+    steps = dominant([0, gpus[0]], Interval(hour(0), hour(1)), step_ms=HOUR_MS)
 
     assert np.array_equal(steps, [[-1], [SHOWN_STATES.index("free")]])
 

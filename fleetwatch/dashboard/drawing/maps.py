@@ -11,7 +11,7 @@ from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.selectors import states
 from fleetwatch.figures.gpu_dollars import dollars, step_edges
 from fleetwatch.figures.totals import Scope
-from fleetwatch.ledger import state_days
+from fleetwatch.ledger.dominant_states import dominant
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry import matrices
 from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
@@ -133,7 +133,7 @@ def _read(metric: str, gpus: Sequence[Any], covered: Interval, count: int) -> Fl
         return states(gpu_ids, covered, count)
     # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is
     # its parent's)
-    return state_days.dominant(gpu_ids, covered, step_ms=step_ms)
+    return dominant(gpu_ids, covered, step_ms=step_ms)
 
 
 def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:

@@ -1,0 +1,139 @@
+"""The state that took most of each step of a GPU's time, as maps show it.
+
+Of steps within a UTC day a process keeps what it made of the day, while the day's entries are the
+same: of weeks that are looked at again only what changed is read.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.ledger import state_days
+from fleetwatch.ledger.judgement.observations import Ints
+from fleetwatch.ledger.models import HOURS
+from fleetwatch.ledger.policy import SHOWN_STATES
+from fleetwatch.ledger.state_days import DayHours
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
+
+# of all days together: three months of 10,000 GPUs in steps of 8 hours
+MOST_BYTES = 16 * 2**20
+DAY_MS = HOURS * HOUR_MS
+UNKNOWN = -1
+
+_VERSIONS = read_statement("ledger/sql/state_day_versions.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class _Day:
+    """GPUs by id, ascending, and of each step of a UTC day the place in SHOWN_STATES, or
+    UNKNOWN.
+    """
+
+    gpu_ids: Ints
+    states: NDArray[np.int8]  # GPUs x steps
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.gpu_ids.nbytes + self.states.nbytes
+
+    def of_gpus(self, gpu_ids: Ints) -> NDArray[np.int8]:
+        """GPUs x steps of these GPUs; UNKNOWN of others."""
+        place = np.searchsorted(self.gpu_ids, gpu_ids)
+        is_here = np.append(self.gpu_ids, UNKNOWN)[place] == gpu_ids
+        states = np.full((len(gpu_ids), self.states.shape[1]), UNKNOWN, dtype=np.int8)
+        states[is_here] = self.states[place[is_here]]
+        return states
+
+
+# A UTC day, and the hours of a step.
+_Key = tuple[date, int]
+
+
+class _KeptDays:
+    """Days with the version of the entries that they are made of; those that nobody asked for make
+    way.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._days: OrderedDict[_Key, tuple[Decimal, _Day]] = OrderedDict()  # asked for last: last
+        self._bytes = 0
+        self._lock = Lock()
+
+    def read(self, key: _Key, version: Decimal) -> _Day | None:
+        """None where it is not kept, or was made of other entries."""
+        with self._lock:
+            kept_of, day = self._days.get(key, (None, None))
+            if day is None or kept_of != version:
+                return None
+            self._days.move_to_end(key)
+            return day
+
+    def keep(self, key: _Key, version: Decimal, day: _Day) -> None:
+        """From now on, while there is room."""
+        with self._lock:
+            self._forget(key)
+            self._days[key] = (version, day)
+            self._bytes += day.size
+            while self._bytes > self._most_bytes:
+                self._forget(next(iter(self._days)))
+
+    def _forget(self, key: _Key) -> None:
+        _, day = self._days.pop(key, (None, None))
+        self._bytes -= 0 if day is None else day.size
+
+
+_KEPT = _KeptDays(MOST_BYTES)
+
+
+def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
+    """GPUs x steps: position in SHOWN_STATES of the state that took most of the step, -1 where the
+    ledger says nothing.
+
+    The interval and its steps begin at whole UTC hours. Of a MIG GPU its instances' time counts.
+    """
+    if DAY_MS % step_ms or interval.start_ms % step_ms:
+        return state_days.most(state_days.spent(gpu_ids, interval, step_ms=step_ms))
+    days = state_days.days_of(interval)
+    made = dict(_days(days, step_ms // HOUR_MS))
+    wanted = np.array(gpu_ids, dtype=np.int64)
+    unknown = np.full((len(wanted), DAY_MS // step_ms), UNKNOWN, dtype=np.int8)
+    whole = np.hstack([made[day].of_gpus(wanted) if day in made else unknown for day in days])
+    first = interval.start_ms % DAY_MS // step_ms
+    return whole[:, first : first + interval.duration_ms // step_ms].astype(np.int64)
+
+
+def _days(days: Sequence[date], hours: int) -> Iterator[tuple[date, _Day]]:
+    """Those of which there are entries, in steps of so many hours."""
+    # read before the entries: what is posted meanwhile makes the version another one
+    versions: dict[date, Decimal] = dict(fetched(_VERSIONS, {"days": list(days)}))
+    missing = []
+    for day, version in versions.items():
+        kept = _KEPT.read((day, hours), version)
+        if kept is None:
+            missing.append(day)
+        else:
+            yield day, kept
+    for day, made in _made(missing, hours):
+        _KEPT.keep((day, hours), versions[day], made)
+        yield day, made
+
+
+def _made(days: Sequence[date], hours: int) -> Iterable[tuple[date, _Day]]:
+    return ((day.day, _of_day(day, hours)) for day in state_days.of_days(sorted(days)))
+
+
+def _of_day(day: DayHours, hours: int) -> _Day:
+    steps = day.spent_ms.reshape(len(day.gpu_ids), HOURS // hours, hours, len(SHOWN_STATES))
+    order = np.argsort(day.gpu_ids)
+    states = state_days.most(steps.sum(axis=2, dtype=np.int64))
+    return _Day(day.gpu_ids[order], states[order].astype(np.int8))
