@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
+from fleetwatch.alerts.breach import MINUTE_MS, Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
@@ -35,7 +35,7 @@ class Trial:
     @property
     def lasted_ms(self) -> int:
         """For how long it was so."""
-        return self.episode.until_ms - self.episode.since_ms
+        return self.episode.lasted_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,14 @@ class BackTest:
         days = (first + timedelta(days=number) for number in range((last - first).days + 1))
         return [(day, begun[day]) for day in days]
 
+    def lasting(self, minutes: float) -> "BackTest":
+        """The incidents that it had so long: what the rule would have opened about, were it to wait
+        that long.
+        """
+        least_ms = minutes * MINUTE_MS
+        kept = [row for row in self.trials.weighed if row.episode.lasted_ms >= least_ms]
+        return replace(self, trials=replace(self.trials, weighed=tuple(kept)))
+
     @property
     def by_verdict(self) -> Counter[str]:
         """How many by what people said of them."""
@@ -126,6 +134,38 @@ class BackTest:
     def unpriced(self) -> int:
         """Of how many the dollars are not known."""
         return sum(row.weight.cost_usd is None for row in self.trials.weighed)
+
+
+# how many times as long a rule could wait, and the dollars that it should still tell of
+LONGER = (2, 4, 8)
+KEPT = Decimal("0.8")
+
+
+@dataclass(frozen=True, slots=True)
+class Longer:
+    """What would be opened if it had to last so many minutes; `is_better`: of fewer incidents that
+    still tell of most dollars those of the longest wait.
+    """
+
+    minutes: float
+    tried: BackTest
+    kept: Decimal | None  # of the dollars; None = there are none
+    is_better: bool
+
+
+def longer(tried: BackTest, minutes: float) -> list[Longer]:
+    """Of longer waits than these minutes, as far as each opens something, and fewer."""
+    whole_usd = tried.cost_usd
+    counts = {len(tried.trials)}
+    rows = []
+    for times in LONGER:
+        kept = tried.lasting(minutes * times)
+        if len(kept.trials) and len(kept.trials) not in counts:
+            counts.add(len(kept.trials))
+            share = kept.cost_usd / whole_usd if whole_usd else None
+            rows.append(Longer(minutes * times, kept, share, is_better=False))
+    good = [row for row in rows if row.kept is not None and row.kept >= KEPT]
+    return [replace(row, is_better=row in good[-1:]) for row in rows]
 
 
 @remembering()  # what is measured by says what it cost, too

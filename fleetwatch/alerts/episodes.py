@@ -119,6 +119,10 @@ class Episode:
     ended_ms: int | None = None
     reason: str = ""
 
+    @property
+    def lasted_ms(self) -> int:
+        return self.until_ms - self.since_ms
+
 
 def episodes(
     measured: Measured, timing: Timing, *, edge_ms: int, firing: Mapping[str, Firing] | None = None

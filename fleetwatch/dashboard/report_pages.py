@@ -10,22 +10,27 @@ from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
+from fleetwatch.dashboard.report_causes import Advised, advised
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import drawn, printed, selectors, statement
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
 
 MAX_SAVINGS = 15
-MAX_LINES = 50  # on the page and on paper; all of them are in the files
+LINES_ON_PAGE = 15
+LINES_ON_PAPER = 50  # all of them are in the files
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
 
-def report_context(report: Report) -> dict[str, Any]:
-    """What a report shows: its dearest lines, what the others come to, the first savings."""
+def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, Any]:
+    """What a report shows: its dearest `size` lines, what the others come to, the first savings
+    with their causes.
+    """
     content = _printed(selectors.figures(report.content))
     return {
         "page": "reports",
@@ -42,7 +47,8 @@ def report_context(report: Report) -> dict[str, Any]:
         "versions": selectors.versions(report),
         "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
-        **_listed(content),
+        **_listed(content, size),
+        "causes": _causes(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
 
@@ -147,17 +153,23 @@ def _beside(content: Shape, cost_usd: Decimal) -> Shape:
     }
 
 
-def _listed(content: Shape) -> dict[str, Any]:
+def _causes(report: Report, content: Shape) -> dict[str, Advised]:
+    """Why the first of the savings list wasted, by the job's key."""
+    keys = [line["job"] for line in content.get("savings", [])[:MAX_SAVINGS]]
+    return advised(keys, Interval(report.start, report.end)) if keys else {}
+
+
+def _listed(content: Shape, size: int) -> dict[str, Any]:
     """The dearest lines, those whose job names nobody apart, and as one what the others come to;
     the first savings.
     """
     lines = content.get("lines", [])
-    left = lines[MAX_LINES:]
+    left = lines[size:]
     rest = [statement.together(left)] if left else []
-    rows = printed.rows([*lines[:MAX_LINES], *rest], content["total"])
+    rows = printed.rows([*lines[:size], *rest], content["total"])
     savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {
-        **_by_whom(rows[:MAX_LINES]),
+        **_by_whom(rows[:size]),
         "rest": rows[-1] if rest else None,
         "left_off": len(left),
         "savings": savings,

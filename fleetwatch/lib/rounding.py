@@ -64,6 +64,8 @@ def percent(ratio: Decimal | float) -> str:
     share = decimal_of(ratio) * ALL
     if 0 < share < Decimal("0.05"):
         return "<0.1 %"
+    if Decimal("-0.05") < share < 0:
+        return "0 %"
     if 10 <= share < 95 or share > ALL:
         return f"{rounded(share, 0)} %"
     tenths = rounded(share, 1) if share == ALL else min(rounded(share, 1), MOST_OF_ALL)

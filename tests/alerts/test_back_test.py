@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.back_test import longer as longer_waits
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
@@ -41,6 +42,31 @@ def test_it_counts_incidents_people_and_dollars_while_they_were_open():
 
     assert (len(done.trials), done.owners, done.cost_usd, done.missing) == (3, 2, Decimal(9), 0)
     assert not Incident.objects.exists()
+
+
+def test_a_longer_wait_is_suggested_that_opens_fewer_and_still_tells_of_most_dollars():
+    """At $4 an hour 35 minutes of each of two jobs ($2.33) and 10 hours of a third ($40): from an
+    hour on only that one, 90 % of the dollars.
+    """
+    rule = a_rule()
+    for number, minutes in enumerate((35, 35, 600)):
+        gpu = a_gpu(node=f"node-{number}")
+        job = a_job(key=f"slurm/della/{number}")
+        ran(gpu, "quiet", 0, minutes, job=job)
+        ran(gpu, "active", minutes, minutes + 10, job=job)
+    a_rate("4", gpu=gpu)
+
+    rows = longer_waits(tried(rule, -60, 700), 30)
+
+    assert [(row.minutes, len(row.tried.trials), row.is_better) for row in rows] == [(60, 1, True)]
+    assert round(rows[0].kept, 2) == Decimal("0.90")
+
+
+def test_without_anything_that_lasts_longer_nothing_is_suggested():
+    rule = a_rule()
+    ran(a_gpu(), "quiet", 0, 35, job=a_job())
+
+    assert longer_waits(tried(rule, -60, 60), 30) == []
 
 
 def test_what_telemetry_was_missing_for_is_counted_apart():

@@ -8,10 +8,13 @@ import pytest
 from django.test import Client
 
 from fleetwatch.accounts.models import Team
+from fleetwatch.diagnosis.causes import BY_CODE, of_kind
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports.models import MonthRun, Report, StatementRecipient
+from tests.diagnosis import told
 from tests.notify.factories import email_channel
-from tests.reports.factories import NOW, a_fleet, computed, newest
+from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, computed, newest
 from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +84,16 @@ def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(
         "$19.00",
     ):
         assert part in text(answer)
+
+
+def test_the_savings_list_says_why_and_what_to_do_first(viewer):
+    cause = BY_CODE["idle_held"]
+    job = Job.objects.get(key="slurm/della/1")
+    told.cause("idle_held", of=job, on=GPU.objects.first(), start=OCTOBER + HOUR)
+
+    for address in (f"/reports/{newest().pk}", f"/reports/{newest().pk}/print"):
+        page = text(viewer.get(address))
+        assert f"{cause.title} {of_kind('idle_held', job.kind).fixes[0].text}" in page
 
 
 def test_each_report_has_one_menu_of_its_files_and_names_to_whom_it_goes(viewer):

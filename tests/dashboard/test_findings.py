@@ -8,6 +8,7 @@ import pytest
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.templatetags.fleetwatch import spaced
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -431,6 +432,12 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
         assert "0 of 24 node-hours" in admin.get(address).content.decode()
     assert "Still being analysed" in admin.get("/findings").content.decode()
     assert "still being determined" not in admin.get("/waste?group_by=team").content.decode()
+
+
+def test_waste_by_cause_says_what_to_do_about_each_first(admin, found):
+    page = admin.get("/waste?group_by=cause").content.decode()
+
+    assert f'<div class="sub">{BY_CODE["idle_held"].fixes[0].text}</div>' in page
 
 
 def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):

@@ -107,7 +107,7 @@ class TestBackTest:
     def test_says_how_many_of_whom_and_what_they_cost(self, admin, job_rule):
         shown = text(admin.get(f"{watch(job_rule)}?days=30"))
 
-        assert "In the last 30 days: 2 incidents, 2 people," in shown
+        assert "with history: 2 incidents, 2 people," in shown
         assert "$3.33" in shown
         assert "none left out for missing telemetry" in shown
 
@@ -115,7 +115,7 @@ class TestBackTest:
         shown = text(admin.get(f"{watch(job_rule)}?days=30&minutes=50"))
 
         job_rule.refresh_from_db()
-        assert "In the last 30 days: 1 incident, 1 person," in shown
+        assert "with history: 1 incident, 1 person," in shown
         assert "idle for 50 minutes." in shown
         assert "not saved yet" in shown
         assert "As it is saved: <b>2</b> incidents, 2 people" in shown  # beside what is tried

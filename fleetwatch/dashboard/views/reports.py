@@ -19,7 +19,7 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.digest_fixes import digest_fixes
 from fleetwatch.dashboard.month_rows import month_rows
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.report_pages import report_context
+from fleetwatch.dashboard.report_pages import LINES_ON_PAPER, report_context
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -110,7 +110,7 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     return render(
         request,
         "dashboard/report_print.html",
-        report_context(existing(selectors.report(pk))),
+        report_context(existing(selectors.report(pk)), size=LINES_ON_PAPER),
     )
 
 

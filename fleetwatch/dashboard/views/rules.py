@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import matchers
-from fleetwatch.alerts.back_test import BackTest, back_test
+from fleetwatch.alerts.back_test import BackTest, back_test, longer
 from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule, Severity
@@ -135,6 +135,7 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
         return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
     beside = {"saved": saved, **_history(rule, interval)}
     outcome = _trials(tried, days) | _drawn(tried, beside["history_from"], period) | beside
+    outcome["longer"] = longer(tried, terms.settings.minutes)
     return _shown(rule, sent=sent, terms=terms, days=days, **outcome)
 
 

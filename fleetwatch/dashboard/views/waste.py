@@ -26,6 +26,7 @@ from fleetwatch.dashboard.parameters import (
 )
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
+from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
@@ -47,6 +48,8 @@ GROUPS = {
     "gpu_model": "GPU model",
     "cause": "Cause",
 }
+# what to do about a cause first
+FIRST_STEPS = {cause.code: cause.fixes[0].text for cause in CATALOGUE if cause.fixes}
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
@@ -70,6 +73,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "filters": filters,
         **_links(group_by, filters, period),
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
+        "first_steps": FIRST_STEPS,
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
     }
