@@ -54,7 +54,7 @@ PAGES = {
     "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
-    "/status": 19,  # how long batches wait, of how many nodes
+    "/status": 21,  # also how often each task runs, and what of it failed today
     "/agents": 7,
     "/agents/node-001": 20,  # what it reads, seven days of it; its version
     "/settings": 5,

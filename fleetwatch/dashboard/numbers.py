@@ -149,6 +149,11 @@ def duration(milliseconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def took(milliseconds: float) -> str:
+    """How long something ran: "240 ms", "3 min"."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else duration(milliseconds)
+
+
 @_or_dash
 def gigabytes(count: float) -> str:
     """As in messages: "61 GB"."""

@@ -1,6 +1,11 @@
 """What FleetWatch itself did, for /status, /metrics and /readyz."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+
+from django.db import connection
+from django.db.models import Count, Max
 
 from fleetwatch.operations.models import Heartbeat, JobRun
 
@@ -24,6 +29,59 @@ SELECT run.* FROM operations_jobrun AS run JOIN latest USING (id) ORDER BY run.n
 def latest_runs() -> list[JobRun]:
     """The newest run of every name, by name."""
     return list(JobRun.objects.raw(LATEST_RUNS))
+
+
+# The newest runs of each name, so many that a rhythm is seen, by the same walk
+RECENT_RUNS = """
+WITH RECURSIVE named AS (
+    (SELECT name::text FROM operations_jobrun ORDER BY name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT min(name)::text FROM operations_jobrun WHERE name > named.name)
+    FROM named
+    WHERE named.name IS NOT NULL
+)
+SELECT
+    named.name,
+    extract(epoch FROM max(run.started_at) - min(run.started_at)) / nullif(count(*) - 1, 0),
+    extract(epoch FROM percentile_cont(0.5) WITHIN GROUP (
+        ORDER BY run.finished_at - run.started_at
+    ))
+FROM named
+CROSS JOIN LATERAL (
+    SELECT started_at, finished_at FROM operations_jobrun AS each
+    WHERE each.name = named.name
+    ORDER BY started_at DESC LIMIT 20
+) AS run
+GROUP BY named.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How far the newest 20 runs of a name are apart, and how long the middle one took, in seconds;
+    None where there are too few.
+    """
+
+    every_s: float | None
+    took_s: float | None
+
+
+def rhythms() -> dict[str, Rhythm]:
+    """By name the rhythm of its runs."""
+    with connection.cursor() as cursor:
+        cursor.execute(RECENT_RUNS)
+        return {name: Rhythm(_seconds(every), _seconds(took)) for name, every, took in cursor}
+
+
+def _seconds(number: Decimal | float | None) -> float | None:
+    return None if number is None else float(number)
+
+
+def failures_by_name(since: datetime) -> dict[str, tuple[int, datetime]]:
+    """By name how many runs ended in an error since then, and when the last of them began."""
+    failed = JobRun.objects.filter(ok=False, started_at__gte=since).values("name").order_by()
+    rows = failed.annotate(count=Count("pk"), last=Max("started_at"))
+    return {row["name"]: (row["count"], row["last"]) for row in rows}
 
 
 def has_done(name: str, what: str, *, since: datetime) -> bool:

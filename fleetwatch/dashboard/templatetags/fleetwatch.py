@@ -382,8 +382,7 @@ def took(start: datetime, end: datetime | None) -> str:
     """How long something ran: "240 ms", "3 min"."""
     if end is None:
         return numbers.UNKNOWN
-    passed = to_ms(end) - to_ms(start)
-    return f"{passed} ms" if passed < 1000 else numbers.duration(passed)
+    return numbers.took(to_ms(end) - to_ms(start))
 
 
 @register.filter

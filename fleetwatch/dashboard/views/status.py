@@ -12,6 +12,7 @@ from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
 from fleetwatch.dashboard.fleet_health import overdue_hours
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.task_lines import task_lines
 from fleetwatch.ingest.pressure import meaning, waiting_for
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.ledger.broken_gpus import broken_gpus
@@ -19,7 +20,7 @@ from fleetwatch.lib import replica
 from fleetwatch.notify.selectors import failing_channels, waiting_deliveries
 from fleetwatch.operations import disk
 from fleetwatch.operations.models import Heartbeat
-from fleetwatch.operations.selectors import latest_runs, recent_failures
+from fleetwatch.operations.selectors import recent_failures
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Depth
 
@@ -46,7 +47,7 @@ def status(_: HttpRequest, period: Period) -> Context:
         "lag_ms": _shortest_lag_ms(every),
         "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus()],
         "failing": failing_channels(),
-        "runs": latest_runs(),
+        "tasks": task_lines(period.now),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
         "replica": _replica(),
