@@ -116,20 +116,17 @@ def _days(days: Sequence[date], hours: int) -> Iterator[tuple[date, _Day]]:
     """Those of which there are entries, in steps of so many hours."""
     # read before the entries: what is posted meanwhile makes the version another one
     versions: dict[date, Decimal] = dict(fetched(_VERSIONS, {"days": list(days)}))
-    missing = []
-    for day, version in versions.items():
-        kept = _KEPT.read((day, hours), version)
-        if kept is None:
-            missing.append(day)
-        else:
-            yield day, kept
+    kept = {day: _KEPT.read((day, hours), versions[day]) for day in versions}
+    missing = [day for day in days if kept.get(day) is None]
+    yield from ((day, made) for day, made in kept.items() if made is not None)
     for day, made in _made(missing, hours):
-        _KEPT.keep((day, hours), versions[day], made)
+        if day in versions:
+            _KEPT.keep((day, hours), versions[day], made)
         yield day, made
 
 
 def _made(days: Sequence[date], hours: int) -> Iterable[tuple[date, _Day]]:
-    return ((day.day, _of_day(day, hours)) for day in state_days.of_days(sorted(days)))
+    return ((day.day, _of_day(day, hours)) for day in state_days.of_days(days))
 
 
 def _of_day(day: DayHours, hours: int) -> _Day:
