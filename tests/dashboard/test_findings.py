@@ -434,7 +434,11 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     assert "still being determined" not in admin.get("/waste?group_by=team").content.decode()
 
 
-def test_waste_by_cause_says_what_to_do_about_each_first(admin, found):
+def test_waste_by_cause_says_what_to_do_about_each_first(admin):
+    rate("2.00")
+    row = cause()
+    an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
+
     page = admin.get("/waste?group_by=cause").content.decode()
 
     assert f'<div class="sub">{BY_CODE["idle_held"].fixes[0].text}</div>' in page
