@@ -9,6 +9,7 @@ from fleetwatch.operations.selectors import Rhythm, failures_by_name, latest_run
 
 DAY = timedelta(days=1)
 NO_RHYTHM = Rhythm(None, None)
+MISSED = 3  # times its rhythm without a run: it comes when there is something to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,17 @@ def task_lines(now: datetime) -> list[TaskLine]:
 def _line(
     run: JobRun, rhythm: Rhythm, failed: tuple[int, datetime | None], now: datetime
 ) -> TaskLine:
-    since_s = (now - run.started_at).total_seconds()
     return TaskLine(
         run=run,
         name=words.task_name(run.name),
         usually="" if rhythm.took_s is None else numbers.took(rhythm.took_s * 1000),
-        next_ms=None if rhythm.every_s is None else round(max(0, rhythm.every_s - since_s) * 1000),
+        next_ms=_next_ms((now - run.started_at).total_seconds(), rhythm.every_s),
         failures=failed[0],
         failed_at=failed[1],
     )
+
+
+def _next_ms(since_s: float, every_s: float | None) -> int | None:
+    if every_s is None or since_s > MISSED * every_s:
+        return None
+    return round(max(0, every_s - since_s) * 1000)

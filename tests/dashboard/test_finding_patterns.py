@@ -1,5 +1,6 @@
 """The inbox by pattern: what is one line, what it costs a month, and what is done to all of it."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -93,6 +94,21 @@ def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     once = tight(admin.get("/findings?when=once").content.decode())
     assert "1 pattern of waste in jobs" in once
     assert f"/findings/{week[3].pk}" in once
+
+
+@pytest.mark.parametrize(("group_by", "rows"), [("pattern", 2), ("finding", 4)])
+def test_a_compact_inbox_has_a_line_for_each_and_is_decided_all_the_same(
+    admin, week, group_by, rows
+):
+    Job.objects.filter(user="bob").update(name="<b>")
+
+    page = tight(admin.get(f"/findings?view=compact&group_by={group_by}").content.decode())
+
+    assert page.count("<tr data-row>") == rows
+    assert page.count('form="bulk"') >= rows
+    assert "could be saved</span>" not in page  # what to do stands in the other form alone
+    assert "&lt;b&gt;" in page
+    assert re.search(r'href="[?][^"]*">with what to do', page)
 
 
 def test_one_decision_is_about_every_run_of_what_is_ticked(admin, week):

@@ -87,7 +87,7 @@ def test_every_page_says_what_its_address_may_ask_for():
             "There is no parameter 'gpu': parameters are view, metric, sort, open, after, team,",
         ),
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, team,"),
-        ("/budgets?from=now-7d", "There is no parameter 'from': parameters are edit."),
+        ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         (
             "/pricing/calculator?since=now",

@@ -30,15 +30,18 @@ def test_a_task_comes_again_by_its_rhythm_and_takes_what_it_took():
     assert (line.next_ms, line.usually) == (50_000, "2 s")
 
 
-def test_of_a_single_run_no_rhythm_is_known_and_a_late_one_is_due():
-    ran("telemetry.seal", ago_s=10)
-    ran("ledger.post", ago_s=100)
-    ran("ledger.post", ago_s=85)
+@pytest.mark.parametrize(("ago_s", "next_ms"), [(15, 0), (45, 0), (46, None)])
+def test_what_is_late_is_due_and_what_comes_no_more_waits_for_work(ago_s, next_ms):
+    ran("ledger.post", ago_s=ago_s + 15)
+    ran("ledger.post", ago_s=ago_s)
 
-    assert {line.run.name: line.next_ms for line in task_lines(NOW)} == {
-        "telemetry.seal": None,
-        "ledger.post": 0,
-    }
+    assert [line.next_ms for line in task_lines(NOW)] == [next_ms]
+
+
+def test_of_a_single_run_no_rhythm_is_known():
+    ran("telemetry.seal", ago_s=10)
+
+    assert [line.next_ms for line in task_lines(NOW)] == [None]
 
 
 def test_failures_of_the_day_are_counted_with_the_last_and_a_failed_task_comes_first():

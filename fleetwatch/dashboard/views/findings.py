@@ -65,7 +65,8 @@ MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
-PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "after", *PERIOD)
+PARAMETERS = ("status", *SUBJECTS, *OF_FINDINGS, "group_by", "when", "view", "after", *PERIOD)
+COMPACT = "compact"  # a line for each, without what to do
 _DONE = {
     "accept": "Accepted: somebody will change it.",
     "dismiss": "Dismissed; find it again under Dismissed.",
@@ -91,6 +92,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
     return {
         "status": status,
         "group_by": group_by,
+        "view": chosen(request, "view", (COMPACT,)),
         "filters": filters,
         "statuses": STATUSES.items(),
         **_lines(request, period, every, status, group_by),
