@@ -4,8 +4,9 @@ the shape of its answer. Pure.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 Described = Mapping[str, Any]
 
@@ -47,8 +48,8 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Operation:
     """`meaning` is its paragraphs, `summary` the first sentence of them; `common` names the sets of
-    COMMON that it takes whole; `body` is what is sent, "" = nothing; `address` opens the answer in
-    a browser, "" where it needs more than that.
+    COMMON that it takes whole; `body` is what is sent, "" = nothing; `asked` is its address, with
+    variables of a shell for what only the reader knows.
     """
 
     id: str
@@ -60,9 +61,35 @@ class Operation:
     common: dict[str, str]
     body: str
     answer: str
-    call: str
-    address: str
-    is_write: bool
+    asked: str
+
+    @property
+    def is_write(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def address(self) -> str:
+        """What opens the answer in a browser; "" where it needs more than that."""
+        return "" if self.is_write or "$" in self.asked else self.asked
+
+    @property
+    def call(self) -> str:
+        """A command line, over two or three lines of a shell."""
+        verb = f" -X {self.method}" if self.is_write else ""
+        lines = [f'curl -s{verb} "$FLEETWATCH_URL{self.asked}"', OPENS, *([BODY] * bool(self.body))]
+        return f" \\\n{INDENT}".join(lines)
+
+    def with_values(self, values: Mapping[str, str]) -> "Operation":
+        """What reads, with values that are there for its variables, as far as these name them."""
+        if self.is_write:
+            return self
+        asked = self.asked
+        for name in re.findall(r"\$([A-Z_]+)", asked):
+            # a number is one of what the path names: /findings/$NUMBER
+            of = self.path.split("/")[3].rstrip("s") if name == "NUMBER" else name.lower()
+            if of in values:
+                asked = asked.replace(f"${name}", quote(values[of], safe="/"))
+        return replace(self, asked=asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +152,6 @@ def _operation(
     parameters = operation["parameters"]
     body = _sent(operation)
     meaning = _paragraphs(operation.get("description", ""))
-    address = _address(path, parameters, EXAMPLES if method == "get" else {})
     return Operation(
         id=operation["operationId"],
         method=method.upper(),
@@ -136,9 +162,7 @@ def _operation(
         common={name: ", ".join(COMMON[name]) for name in _common(operation)},
         body=shape(body, described) if body else "",
         answer=shape(_answer(operation), described),
-        call=_call(method, address, has_body=bool(body)),
-        address="" if method != "get" or "$" in address else address,
-        is_write=method != "get",
+        asked=_address(path, parameters, EXAMPLES if method == "get" else {}),
     )
 
 
@@ -197,13 +221,6 @@ def _address(path: str, parameters: Iterable[Described], examples: Mapping[str, 
         elif name in examples:
             query.append(f"{name}={examples[name]}")
     return f"{path}?{'&'.join(query)}" if query else path
-
-
-def _call(method: str, address: str, *, has_body: bool) -> str:
-    """A command line, over two or three lines of a shell."""
-    verb = "" if method == "get" else f" -X {method.upper()}"
-    lines = [f'curl -s{verb} "$FLEETWATCH_URL{address}"', OPENS, *([BODY] if has_body else [])]
-    return f" \\\n{INDENT}".join(lines)
 
 
 def in_words(schema: Described) -> str:

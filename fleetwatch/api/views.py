@@ -1,6 +1,7 @@
 """Edges that are no part of the read API: its description, /metrics, /healthz, /readyz."""
 
 import ipaddress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from fleetwatch.api import collector, readiness, reference
 from fleetwatch.api.auth import reader
 from fleetwatch.api.description import ERRORS
+from fleetwatch.api.example_values import example_values
 from fleetwatch.api.known_parameters import refusal
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.v1 import api
@@ -48,8 +50,21 @@ def docs(request: HttpRequest) -> HttpResponse:
     wrong = refusal(request)
     if wrong is not None:
         return _refused(wrong)
-    origin = request.build_absolute_uri("/").rstrip("/")
-    return render(request, "api/docs.html", {"page": "api", "origin": origin, **_reference()})
+    context = {
+        "page": "api",
+        "origin": request.build_absolute_uri("/").rstrip("/"),
+        **_with_values(_reference(), example_values(timezone.now())),
+    }
+    return render(request, "api/docs.html", context)
+
+
+def _with_values(shown: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
+    """The description with examples of this fleet, as far as the reader sees them."""
+    groups = [
+        replace(group, operations=[each.with_values(values) for each in group.operations])
+        for group in shown["groups"]
+    ]
+    return shown | {"groups": groups, "examples": values}
 
 
 @cache

@@ -175,6 +175,23 @@ addEventListener("pageshow", () => {
   for (const field of document.querySelectorAll("[data-sparse] :disabled")) field.disabled = false;
 });
 
+// A field that leaves of folded operations those with its text; groups without any go, too.
+for (const place of document.querySelectorAll("[data-narrowing]")) {
+  place.hidden = false;
+  place.querySelector("input").addEventListener("input", (event) => {
+    const text = event.target.value.trim().toLowerCase();
+    let count = 0;
+    for (const group of document.querySelectorAll("[data-narrowed-group]")) {
+      const lines = [...group.querySelectorAll("details")];
+      for (const line of lines) line.hidden = !line.querySelector("summary").textContent.toLowerCase().includes(text);
+      const left = lines.filter((line) => !line.hidden).length;
+      group.hidden = left === 0;
+      count += left;
+    }
+    place.querySelector("[data-narrowed]").textContent = text ? `${count} found` : "";
+  });
+}
+
 // A form whose answer takes a while says so, and for how long it has been asked.
 addEventListener("submit", (event) => {
   const waits = document.getElementById(event.submitter?.dataset.takesLong);

@@ -3,8 +3,10 @@
 import pytest
 from django.test import Client
 
+from fleetwatch.accounts.models import Organisation, OthersShown
 from fleetwatch.api import reference
 from fleetwatch.api.v1 import api
+from tests.dashboard import factories
 
 DESCRIBED = api.get_openapi_schema(path_prefix="/api/v1/")
 GROUPS = reference.groups(DESCRIBED)
@@ -37,6 +39,18 @@ def test_what_only_the_reader_knows_is_a_variable_of_the_shell():
     assert "/api/v1/explain?from=now-7d&gpu=$GPU" in explained.call
     assert "/api/v1/jobs/$KEY?" in OPERATIONS["getJob"].call
     assert explained.address == ""
+
+
+def test_with_values_of_the_fleet_what_reads_can_be_asked_as_it_is():
+    values = {"key": "slurm/della/4 2", "finding": "7", "gpu": "GPU-1"}
+
+    assert "/jobs/slurm/della/4%202?" in OPERATIONS["getJob"].with_values(values).call
+    assert OPERATIONS["getFinding"].with_values(values).address.startswith("/api/v1/findings/7")
+    assert OPERATIONS["explainGpu"].with_values(values).address.endswith("gpu=GPU-1")
+    # what is not there stays a variable, and so does what would be changed
+    assert "/incidents/$NUMBER" in OPERATIONS["getIncident"].with_values(values).call
+    decided = OPERATIONS["decideFinding"]
+    assert decided.with_values(values) == decided
 
 
 def test_a_call_that_writes_names_its_method_and_sends_a_body():
@@ -134,3 +148,23 @@ def test_the_page_lists_every_operation_without_a_script(user, settings):
     page = reader.get("/api/v1/docs").content.decode()
 
     assert [each for each in OPERATIONS if f'id="{each}"' not in page] == []
+
+
+@pytest.mark.django_db
+def test_the_page_has_values_that_its_reader_sees(client, settings):
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
+    gpu = factories.gpu(factories.node())
+    factories.job("slurm/della/9182", start_ms=1)
+    client.force_login(factories.user(role="engineer"))
+
+    page = client.get("/api/v1/docs").content.decode()
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": OthersShown.OWN_TEAMS})
+    narrowed = client.get("/api/v1/docs").content.decode()
+
+    assert "/api/v1/jobs/slurm/della/9182?" in page
+    assert f"gpu={gpu.uuid}" in page
+    assert "node=node-001" in page
+    assert "slurm/della/9182" not in narrowed
+    assert "$GPU" in narrowed
