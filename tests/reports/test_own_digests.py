@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 
@@ -161,6 +162,7 @@ def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu
     )
     client.force_login(ann)
     page = client.get(f"/reports/{of(digest.PERSON, ann).pk}").content.decode()
+    page = page.split('id="message"')[0]  # below which the mail has it all once more
     assert page.count(step) == 1
     assert f'href="/findings/{Finding.objects.get(job=job).pk}"' in page
     assert '<code id="fix-1">scancel 48213</code>' in page
@@ -448,6 +450,11 @@ def test_the_page_says_what_the_message_said(readers, client):
     assert "$20.00 (+100 %)" in page
     assert "16–22 Nov 2026" in page
     assert "no channel or address" in page
+    # and the message itself, as a mail has it
+    assert "as it would be sent by mail" in page
+    sent = unescape(page).split('<pre class="as-sent">')[1].split("</pre>")[0]
+    assert sent.startswith("Your GPU week 2026-W47: $10.00 wasted of $20.00")
+    assert "unsubscribe" not in sent
 
 
 def test_names_are_text(client):

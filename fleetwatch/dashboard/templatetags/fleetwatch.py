@@ -34,6 +34,7 @@ from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
+from fleetwatch.notify import plain_text
 from fleetwatch.reports import months
 
 register = template.Library()
@@ -383,6 +384,12 @@ def took(start: datetime, end: datetime | None) -> str:
     if end is None:
         return numbers.UNKNOWN
     return numbers.took(to_ms(end) - to_ms(start))
+
+
+@register.filter
+def message_text(stored: Mapping[str, Any]) -> str:
+    """A stored message as a mail has it in plain text, without its reader's own links."""
+    return plain_text.preview(stored)
 
 
 @register.filter

@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 
 from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message, one_line, sparkline
+from fleetwatch.notify.plain_text import plain_text
 from fleetwatch.notify.spark_png import MAX_BARS, spark_png
 from fleetwatch.notify.transports.base import (
     AddressRefusedError,
@@ -236,7 +237,7 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
     }
     mail = EmailMultiAlternatives(
         subject=_subject(message.title),
-        body=render_to_string("notify/message.txt", shown),
+        body=plain_text(message, chart=chart, links=message.links),
         from_email=f"FleetWatch <{sender}>",
         to=recipients,
         headers=_headers(envelope, domain),
