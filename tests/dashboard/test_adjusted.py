@@ -101,7 +101,7 @@ def test_the_invoices_page_says_what_of_its_ledger_came_after_closing(closed):
 
     told = " ".join(closed.get("/reports/2026-10/invoice").content.decode().split())
 
-    assert '<dt>Ledger</dt><dd><span title="$4.000000">$4.00</span>' in tight(told)
+    assert '<td class="num">$4.00</td>' in tight(told).partition("Ledger</th>")[2]
     assert (
         '<span title="$2.000000">$2.00</span> as the month was closed, +<span'
         ' title="$2.000000">$2.00</span> late data since' in told
