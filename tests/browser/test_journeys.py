@@ -111,7 +111,7 @@ def test_the_platform_engineer_sees_the_morning_through(tab: Tab, site: str):
     expect(page.locator("#now")).to_contain_text("1 GPU idle right now, $2.00/h.")
     page.get_by_role("link", name="Show it").click()
     page.get_by_role("link", name="sweep").click()
-    expect(page.locator("h1")).to_have_text("sweep")
+    expect(page.locator("h1")).to_have_text("sweep running")
 
     page.goto(f"{site}/")
     page.locator("main").get_by_role("link", name=re.compile("Silent agents")).click()
