@@ -9,6 +9,7 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, WELL_CODES, of_job
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.selectors import Group
+from fleetwatch.figures.totals import Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import Interval
@@ -51,10 +52,15 @@ class JobLine:
 
     @property
     def _wastes_little(self) -> bool:
-        return (self.group.totals.wasted_share_of_observed or 0) < HEALTHY
+        return wastes_little(self.group.totals)
 
     def _is_healthy(self, cause: Primary) -> bool:
         return cause.cause == UNDETERMINED and self._wastes_little
+
+
+def wastes_little(totals: Totals) -> bool:
+    """Whether a job that has them wastes so little that nobody need know why."""
+    return (totals.wasted_share_of_observed or 0) < HEALTHY
 
 
 def lines_of(

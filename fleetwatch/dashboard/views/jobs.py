@@ -21,6 +21,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
+from fleetwatch.dashboard.job_lines import wastes_little
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.job_requests import notes, request_lines
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
@@ -30,7 +31,7 @@ from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, of_job, of_kind, title
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_job, of_kind, title
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable
@@ -40,6 +41,7 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import GPUS
 from fleetwatch.figures.selectors import Group, Look, Scope
+from fleetwatch.figures.totals import Totals
 from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import running_ids, with_outcomes
@@ -129,8 +131,7 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
     context = {
         **fresh.context(),
         "job": job,
-        **_of_findings(request, job, period),
-        **_why(job, period.interval, by_gpu.totals.coverage),
+        **_diagnosed(request, job, period, by_gpu.totals),
         "totals": by_gpu.totals,
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
@@ -237,13 +238,25 @@ def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, l
     ]
 
 
-def _why(job: Job, interval: Interval, coverage: float | None) -> Context:
-    """Why it wastes most, None where nothing was diagnosed; and what its machines lost it."""
+def _diagnosed(request: HttpRequest, job: Job, period: Period, totals: Totals) -> Context:
+    of_findings = _of_findings(request, job, period)
+    has_findings = bool(of_findings["findings"])
+    return of_findings | _why(job, period.interval, totals, has_findings=has_findings)
+
+
+def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) -> Context:
+    """Why it wastes most, None where nothing was diagnosed, or hardly anything is wasted and nobody
+    knows why (`is_well`); and what its machines lost it.
+    """
     several = diagnosis.caused_of(job, interval)
     code = diagnosis.primary(several).cause if several else ""
     slowed = next((each for each in several if each.cause == SLOWED), None)
+    is_unknown = code == UNDETERMINED and not has_findings and slowed is None
+    is_well = is_unknown and wastes_little(totals)
+    is_known = code in BY_CODE and not is_well
     return {
-        "cause": of_job(code, job.kind, coverage) if code in BY_CODE else None,
+        "cause": of_job(code, job.kind, totals.coverage) if is_known else None,
+        "is_well": is_well,
         "slowed": slowed,
         "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
     }
