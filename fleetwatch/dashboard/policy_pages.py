@@ -17,6 +17,7 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.trial_outcome import MAX_MOVERS, Mover, outcome, why_nothing
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.finance import policy_trial
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
@@ -30,6 +31,7 @@ HOUR_CHOICES = [
     ("24", "the last 24 full hours"),
     ("168", "the last 7 days"),
 ]
+DEFAULT_HOURS = HOUR_CHOICES[1]
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
 # the policy in parts, each with the words that its thresholds' names begin with
@@ -117,12 +119,13 @@ def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()
     asked = {name: request.GET[name].strip() for name in NAMES if request.GET.get(name)}
-    hours = chosen(request, "hours", HOURS, default="6")
+    choices = _hour_choices()
+    hours = chosen(request, "hours", HOURS, default=min(DEFAULT_HOURS, choices[-1], key=_length)[0])
     may_try = any(may(request.user, right) for right in (Right.FLEET, Right.MONEY))
     context: Context = {
         "version": version,
         "hours": hours,
-        "hour_choices": HOUR_CHOICES,
+        "hour_choices": choices,
         "may_try": may_try,
     }
     if asked and may_try:
@@ -131,6 +134,17 @@ def content(request: HttpRequest, now: datetime) -> Context:
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
     changes = [each for each in shown if each.is_changed]
     return context | {"parts": _parts(shown), "changes": changes}
+
+
+def _hour_choices() -> list[tuple[str, str]]:
+    """What a request can judge of this fleet, the shortest first; there is always one."""
+    gpus = GPU.objects.filter(parent=None, retired_ms=None).count()
+    fitting = [each for each in HOUR_CHOICES if _length(each) * gpus <= policy_trial.MAX_GPU_HOURS]
+    return fitting or HOUR_CHOICES[:1]
+
+
+def _length(choice: tuple[str, str]) -> int:
+    return int(choice[0])
 
 
 def _full_hours(count: int, now: datetime) -> Interval:

@@ -130,6 +130,7 @@ SETTINGS_CHANGED_BY = {
     "api": Right.PEOPLE,
     "organisation": Right.PEOPLE,
     "access": Right.PEOPLE,
+    "policy": Right.PEOPLE,
 }
 TURNED_AWAY = (401, 403, 404, 405)
 METHODS = ("GET", "POST", "PUT", "DELETE")

@@ -254,6 +254,28 @@ def test_too_many_hours_lead_to_the_command_that_has_no_bound(finance, monkeypat
     assert "manage.py try_policy idle_batch_s=300" in page.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "offered", "chosen"),
+    [
+        (11, ["1", "6", "24", "168"], "6"),  # 168 hours of them: 1,848 GPU-hours
+        (12, ["1", "6", "24"], "6"),  # 2,016 GPU-hours
+        (400, ["1"], "1"),
+        (2_001, ["1"], "1"),
+    ],
+)
+def test_only_hours_that_a_request_can_judge_are_offered(finance, gpus, offered, chosen):
+    first = GPU.objects.get()
+    GPU.objects.bulk_create(
+        GPU(uuid=f"GPU-{number}", node=first.node, first_ms=T0) for number in range(1, gpus)
+    )
+
+    page = finance.get("/settings/policy").content.decode()
+
+    [select] = re.findall(r'<select[^>]*name="hours".*?</select>', page, re.DOTALL)
+    assert re.findall(r'value="(\d+)"', select) == offered
+    assert re.findall(r'value="(\d+)"\s+selected', select) == [chosen]
+
+
 def test_who_has_neither_the_fleet_nor_the_money_tries_nothing(finance):
     finance.force_login(factories.user(role="engineer", username="vera"))
 

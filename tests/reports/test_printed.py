@@ -86,8 +86,7 @@ def test_before_volume_mix_and_rate_sum_to_now():
 
 
 @pytest.mark.django_db
-def test_beyond_the_dearest_lines_one_says_what_the_others_come_to(monkeypatch):
-    monkeypatch.setattr(report_pages, "MAX_LINES", 2)
+def test_beyond_the_dearest_lines_one_says_what_the_others_come_to():
     gpu = a_gpu()
     a_rate("1.234567", gpu=gpu)
     for number in range(5):
@@ -96,12 +95,12 @@ def test_beyond_the_dearest_lines_one_says_what_the_others_come_to(monkeypatch):
     computed()
 
     for report in (newest("nlp"), newest()):
-        shown = report_pages.report_context(report)
+        shown = report_pages.report_context(report, size=2)
         total = shown["content"]["total"]["printed"]
         assert total["cost_usd"] == Decimal("0.88")  # 5/7 h at $1.234567
         rows = [*shown["lines"], shown["rest"]] if shown["rest"] else shown["content"]["teams"]
         assert sum(row["printed"]["cost_usd"] for row in rows) == Decimal("0.88")
         assert sum(row["printed"]["gpu_hours"] for row in rows) == total["gpu_hours"]
     assert Report.objects.get(kind="statement").content["lines"][4]["cost_usd"] == "0.176366"
-    statement = report_pages.report_context(newest("nlp"))
+    statement = report_pages.report_context(newest("nlp"), size=2)
     assert (len(statement["lines"]), statement["left_off"]) == (2, 3)

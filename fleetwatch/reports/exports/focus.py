@@ -195,9 +195,11 @@ def _charge(
     """
     is_correction = bool(of) and of != content["month"]
     start, end = _month(of, content["zone"]) if is_correction else (content["from"], content["to"])
+    # the month's, also of a statement to date: what comes later is of the same period
+    billing_start, billing_end = _month(content["month"], content["zone"])
     return {
-        "BillingPeriodStart": content["from"],
-        "BillingPeriodEnd": content["to"],
+        "BillingPeriodStart": billing_start,
+        "BillingPeriodEnd": billing_end,
         "ChargePeriodStart": start,
         "ChargePeriodEnd": end,
         "ChargeCategory": category,
