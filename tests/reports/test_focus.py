@@ -266,6 +266,21 @@ def test_a_row_names_team_job_user_gpu_model_and_month():
     )
 
 
+def test_a_month_to_date_is_of_the_whole_months_billing_period():
+    a_fleet()
+    computed(now=OCTOBER + 240 * HOUR)
+
+    rows = exported(newest())
+
+    assert rows
+    for row in rows:
+        assert (row["BillingPeriodStart"], row["BillingPeriodEnd"]) == (
+            "2026-10-01T00:00:00Z",
+            "2026-11-01T00:00:00Z",
+        )
+        assert row["ChargePeriodEnd"] == "2026-10-11T00:00:00Z"
+
+
 def test_what_no_team_held_has_no_sub_account_and_unpriced_time_no_row():
     rows = a_fleets_rows()
 
