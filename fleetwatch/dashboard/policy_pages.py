@@ -118,10 +118,10 @@ class PolicyPart:
 def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()
-    asked = {name: request.GET[name].strip() for name in NAMES if request.GET.get(name)}
+    asked = _asked(request)
     choices = _hour_choices()
-    hours = chosen(request, "hours", HOURS, default=min(DEFAULT_HOURS, choices[-1], key=_length)[0])
-    may_try = any(may(request.user, right) for right in (Right.FLEET, Right.MONEY))
+    hours = _hours(request, choices)
+    may_try = may(request.user, Right.FLEET) or may(request.user, Right.MONEY)
     context: Context = {
         "version": version,
         "hours": hours,
@@ -136,11 +136,22 @@ def content(request: HttpRequest, now: datetime) -> Context:
     return context | {"parts": _parts(shown), "changes": changes}
 
 
+def _asked(request: HttpRequest) -> dict[str, str]:
+    """The thresholds that the address names, as they are written."""
+    return {name: request.GET[name].strip() for name in NAMES if request.GET.get(name)}
+
+
 def _hour_choices() -> list[tuple[str, str]]:
     """What a request can judge of this fleet, the shortest first; there is always one."""
     gpus = GPU.objects.filter(parent=None, retired_ms=None).count()
     fitting = [each for each in HOUR_CHOICES if _length(each) * gpus <= policy_trial.MAX_GPU_HOURS]
     return fitting or HOUR_CHOICES[:1]
+
+
+def _hours(request: HttpRequest, choices: Sequence[tuple[str, str]]) -> str:
+    """How many are asked for; without a word DEFAULT_HOURS, or as many as can be judged."""
+    default, _ = min(DEFAULT_HOURS, choices[-1], key=_length)
+    return chosen(request, "hours", HOURS, default=default)
 
 
 def _length(choice: tuple[str, str]) -> int:

@@ -81,6 +81,26 @@ def test_a_spark_has_a_bar_for_each_day_and_the_largest_is_whole(week):
     assert days == [0, 0, 0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("view", ["", "?view=compact"])
+def test_what_is_potential_alone_is_not_called_wasted_now(admin, view):
+    rate()
+    serving = job("slurm/della/9", kind="service", end_ms=None)
+    cause(
+        "bursty_service",
+        of=serving,
+        on=gpu(9),
+        start=NOW - timedelta(hours=1),
+        waste="stalled_potential_ms",
+    )
+    last_ms = to_ms(NOW)
+    finding(serving, "bursty_service", first_ms=last_ms - HOUR_MS, last_ms=last_ms)
+
+    page = tight(admin.get(f"/findings{view}").content.decode())
+
+    assert "potential waste, now" in page
+    assert "wasting now" not in page
+
+
 def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     page = tight(admin.get("/findings").content.decode())
 
