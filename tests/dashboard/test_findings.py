@@ -272,45 +272,6 @@ def test_the_job_and_the_overview_name_the_cause(admin, found):
     assert "recoverable" in admin.get("/").content.decode()
 
 
-@pytest.mark.parametrize(("useful_ms", "is_well"), [(19.1, True), (19, False)])
-def test_a_job_that_wastes_hardly_anything_for_no_known_reason_has_nothing_to_change(
-    admin, useful_ms, is_well
-):
-    """Of 20 parts one is idle, or a little less: from 5 % on somebody may want to know why."""
-    cause("undetermined", low=0, high=0)
-    of, on = job(), gpu()
-    useful = round(HOUR_MS * useful_ms / 20)
-    an_entry(on, "useful", useful, start=NOW - timedelta(hours=2), job=of)
-    idle = {"start": NOW - timedelta(hours=2), "job": of, "tier": "certain"}
-    an_entry(on, "idle", HOUR_MS - useful, **idle)
-
-    page, listed = (
-        admin.get(address).content.decode()
-        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
-    )
-
-    assert ("<h2>Nothing to change</h2>" in page) is is_well
-    assert ("Cause not determined" in listed) is not is_well
-    assert ("cause not determined" in page) is not is_well
-
-
-def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(admin):
-    """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it
-    is no missing telemetry.
-    """
-    cause("no_telemetry", hours=0.1, low=0, high=0, waste="underused_ms")
-    an_entry(gpu(), "underused", HOUR_MS // 10, start=NOW - timedelta(hours=2), job=job())
-
-    page, listed = (
-        admin.get(address).content.decode()
-        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
-    )
-
-    assert "Why: too short to judge" in page
-    assert "Too short to judge" in listed
-    assert "No telemetry" not in page + listed
-
-
 def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
     Fix.objects.create(
         user="ann", job_name=HOSTILE, gpus=1, cause="idle_held", finding=found,

@@ -8,6 +8,7 @@ from fleetwatch.accounts.models import Organisation, OthersShown
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
+from tests.costs.factories import an_entry
 from tests.dashboard import factories, fleet
 from tests.dashboard.cells import cells_of
 from tests.diagnosis import told
@@ -229,3 +230,44 @@ def test_jobs_that_run_now_are_a_list_of_their_own(admin):
     assert "There is no `running` &#x27;no&#x27;" in tight(
         admin.get("/jobs?running=no").content.decode()
     )
+
+
+@pytest.mark.parametrize(("useful_ms", "is_well"), [(19.1, True), (19, False)])
+def test_a_job_that_wastes_hardly_anything_for_no_known_reason_has_nothing_to_change(
+    client, useful_ms, is_well
+):
+    """Of 20 parts one is idle, or a little less: from 5 % on somebody may want to know why."""
+    told.cause("undetermined", low=0, high=0)
+    of, on = told.job(), told.gpu()
+    useful = round(HOUR_MS * useful_ms / 20)
+    an_entry(on, "useful", useful, start=NOW - timedelta(hours=2), job=of)
+    idle = {"start": NOW - timedelta(hours=2), "job": of, "tier": "certain"}
+    an_entry(on, "idle", HOUR_MS - useful, **idle)
+
+    admin = log_in(client)
+    page, listed = (
+        admin.get(address).content.decode()
+        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
+    )
+
+    assert ("<h2>Nothing to change</h2>" in page) is is_well
+    assert ("Cause not determined" in listed) is not is_well
+    assert ("cause not determined" in page) is not is_well
+
+
+def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(client):
+    """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it
+    is no missing telemetry.
+    """
+    told.cause("no_telemetry", hours=0.1, low=0, high=0, waste="underused_ms")
+    an_entry(told.gpu(), "underused", HOUR_MS // 10, start=NOW - timedelta(hours=2), job=told.job())
+
+    admin = log_in(client)
+    page, listed = (
+        admin.get(address).content.decode()
+        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
+    )
+
+    assert "Why: too short to judge" in page
+    assert "Too short to judge" in listed
+    assert "No telemetry" not in page + listed

@@ -1,0 +1,48 @@
+"""Which incidents an engineer who sees the own teams alone is shown, and may act on."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.accounts import people
+from fleetwatch.accounts.models import OthersShown, Team
+from fleetwatch.accounts.visibility import set_others_shown
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.test_incident_pages import incident, keys
+
+
+class TestWhoSees:
+    @pytest.fixture(autouse=True)
+    def _own_teams_alone(self, viewer):
+        """Vera is in nlp; others' things are not hers."""
+        self.nlp = Team.objects.create(slug="nlp", name="NLP")
+        vision = Team.objects.create(slug="vision", name="Vision")
+        vera = factories.User.objects.get(username="vera")
+        people.join(vera, self.nlp, since=NOW - timedelta(days=9))
+        set_others_shown(OthersShown.OWN_TEAMS)
+        self.own = incident("slurm/della/1", team=self.nlp)
+        self.given = incident("slurm/della/2", team=vision, assignee=vera)
+        self.others = incident("slurm/della/3", team=vision)
+        self.nobodys = incident("slurm/della/4")
+
+    def test_an_engineer_lists_the_own_the_teams_and_what_was_given(self, viewer):
+        assert keys(viewer, "/alerts") == ["2", "1"]
+
+    def test_others_are_as_if_there_were_none(self, viewer):
+        status = {
+            each.pk: viewer.get(f"/incidents/{each.pk}").status_code
+            for each in (self.own, self.given, self.others, self.nobodys)
+        }
+
+        assert list(status.values()) == [200, 200, 404, 404]
+
+    def test_what_is_not_seen_is_not_acted_on(self, viewer):
+        assert viewer.post(f"/incidents/{self.others.pk}/ack").status_code == 404
+        viewer.post("/alerts/act", {"action": "ack", "id": [self.given.pk, self.others.pk]})
+
+        self.others.refresh_from_db()
+        assert self.others.state == "firing"
+
+    def test_sums_are_of_what_is_listed(self, viewer):
+        assert viewer.get("/alerts").context["sums"].count == 2
