@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import OthersShown
+from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.inventory.models import GPU, Departure, Node
 from fleetwatch.ledger.models import Entry, Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -294,6 +296,21 @@ def test_what_is_quiet_for_five_minutes_is_nearly_idle(fleet, minutes, is_shown)
 
     assert [each.gpu for each in answer.context["quiet"]] == [gpu] * is_shown
     assert ("Nearly idle" in answer.content.decode()) is is_shown
+
+
+def test_others_names_are_pseudonyms_where_it_says_what_was_idle_and_lead_nowhere(fleet, client):
+    job = factories.job(name="secret-sweep")
+    gpu = GPU.objects.get(node__name="node-1")
+    factories.entry(gpu, hours_ago=2, state="idle", held_by=job).save()
+    run = factories.run(gpu, hours_ago=2, hours=1, states={"idle": HOUR_MS}, held_by=job)
+    stored_runs.store(run)
+    set_others_shown(OthersShown.PSEUDONYMS)
+    client.force_login(factories.user(role="engineer", username="vera"))
+
+    page = client.get("/fleet/idle").content.decode()
+
+    assert "Idle in the last 24 h" in page
+    assert ("secret-sweep" in page, 'href="/jobs/' in page) == (False, False)
 
 
 def test_a_fleet_where_nothing_idles_says_so_and_a_stranger_is_told_nothing(fleet):
