@@ -54,6 +54,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "diagnosis.measure_fixes": (6 * 3600, None),
     "alerts.evaluate": (60, 120),
     "actions.advance": (60, 120),
+    "finance.advance_trials": (15, 60),
     "notify.deliver_due": (15, 60),
     "notify.prune_deliveries": (3600, None),
     "reports.weekly_digest": (900, 900),

@@ -78,7 +78,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planning": {
         *("accounts", "inventory", "jobs", "ledger", "figures", "costs", "diagnosis"),
     },
-    "finance": {"accounts", "inventory", "jobs", "ledger", "figures", "costs", "reports"},
+    "finance": {
+        *("accounts", "inventory", "jobs", "ledger", "figures", "costs", "reports", "operations"),
+    },
 }
 # These read across everything; `demo` is also the only door to the simulator.
 ACROSS = {"dashboard", "api", "demo", "stack", "front"}

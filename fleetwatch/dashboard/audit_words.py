@@ -91,6 +91,8 @@ DID = {
     "action.keep": "kept",
     "action.result": "heard what became of",
     "policy.set": "set the ledger’s policy to",
+    "policy.stop": "stopped the trial of the policy",
+    "policy.try": "tried the ledger’s policy with",
     "policy.idle_power": "set the idle power of",
     "mapping.add": "added a mapping rule:",
     "mapping.end": "ended a mapping rule:",

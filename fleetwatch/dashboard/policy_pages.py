@@ -1,23 +1,22 @@
 """The ledger's policy: its thresholds, and what would change if some of them were others."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
-from django.urls import reverse
 
-from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
-from fleetwatch.costs.mapping import attribution
-from fleetwatch.dashboard import threshold_words
+from fleetwatch.dashboard import threshold_words, trial_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.showing import Context
-from fleetwatch.dashboard.trial_outcome import MAX_MOVERS, Mover, outcome, why_nothing
-from fleetwatch.figures.totals import NOBODY, UNMAPPED
-from fleetwatch.finance import policy_trial
+from fleetwatch.finance import policy_trial, trial_runs
+from fleetwatch.finance.trial_sums import GROUPS
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import trial
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import TrialError, bounds
@@ -31,7 +30,7 @@ HOUR_CHOICES = [
     ("24", "the last 24 full hours"),
     ("168", "the last 7 days"),
 ]
-DEFAULT_HOURS = HOUR_CHOICES[1]
+DEFAULT_HOURS = "6"
 NAMES = tuple(threshold.name for threshold in fields(Policy))
 PARAMETERS = ("hours", *NAMES)
 # the policy in parts, each with the words that its thresholds' names begin with
@@ -62,12 +61,6 @@ BARE = {
     "W": "watts",
     "windows": "windows",
 }
-UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
-WITHOUT_OWNER = {
-    policy_trial.UNALLOCATED: "unallocated",
-    NOBODY: "jobs that name nobody",
-    UNMAPPED: "jobs without a team",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +76,6 @@ class Threshold:
     tried: str
     bare: str
     error: str
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether another value is tried than the one in force."""
-        return bool(self.tried) and not self.error and self.tried != self.shown
-
-
-@dataclass(frozen=True, slots=True)
-class NamedMover:
-    """A team or job whose time another policy would sort otherwise: what it is called, where its
-    page is ("": it has none), and whose job it is ("" of a team).
-    """
-
-    name: str
-    address: str
-    user: str
-    mover: Mover
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,47 +94,40 @@ class PolicyPart:
 def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()
-    asked = _asked(request)
-    choices = _hour_choices()
-    hours = _hours(request, choices)
-    may_try = may(request.user, Right.FLEET) or may(request.user, Right.MONEY)
+    asked = thresholds_of(request.POST or request.GET)
+    hours = chosen(request, "hours", HOURS, default=_default_hours())
+    may_try = is_trier(request.user)
     context: Context = {
         "version": version,
         "hours": hours,
-        "hour_choices": choices,
+        "hour_choices": HOUR_CHOICES,
         "may_try": may_try,
     }
     if asked and may_try:
-        context |= _outcome(in_force, asked, _full_hours(int(hours), now), now)
+        context |= _outcome(in_force, asked, full_hours(int(hours), now), now)
     errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
-    changes = [each for each in shown if each.is_changed]
-    return context | {"parts": _parts(shown), "changes": changes}
+    return context | {"parts": _parts(shown), "trials": trial_runs.newest() if may_try else ()}
 
 
-def _asked(request: HttpRequest) -> dict[str, str]:
-    """The thresholds that the address names, as they are written."""
-    return {name: request.GET[name].strip() for name in NAMES if request.GET.get(name)}
+def is_trier(user: User | AnonymousUser) -> bool:
+    """Whether who asks may try other policies."""
+    return may(user, Right.FLEET) or may(user, Right.MONEY)
 
 
-def _hour_choices() -> list[tuple[str, str]]:
-    """What a request can judge of this fleet, the shortest first; there is always one."""
+def thresholds_of(sent: Mapping[str, str]) -> dict[str, str]:
+    """The thresholds that an address or a form names, as they are written."""
+    return {name: sent[name].strip() for name in NAMES if sent.get(name)}
+
+
+def _default_hours() -> str:
+    """DEFAULT_HOURS, or as many as a request can judge of this fleet."""
     gpus = GPU.objects.filter(parent=None, retired_ms=None).count()
-    fitting = [each for each in HOUR_CHOICES if _length(each) * gpus <= policy_trial.MAX_GPU_HOURS]
-    return fitting or HOUR_CHOICES[:1]
+    fitting = [hours for hours in HOURS if int(hours) * gpus <= policy_trial.MAX_GPU_HOURS]
+    return min(DEFAULT_HOURS, *fitting[-1:] or HOURS[:1], key=int)
 
 
-def _hours(request: HttpRequest, choices: Sequence[tuple[str, str]]) -> str:
-    """How many are asked for; without a word DEFAULT_HOURS, or as many as can be judged."""
-    default, _ = min(DEFAULT_HOURS, choices[-1], key=_length)
-    return chosen(request, "hours", HOURS, default=default)
-
-
-def _length(choice: tuple[str, str]) -> int:
-    return int(choice[0])
-
-
-def _full_hours(count: int, now: datetime) -> Interval:
+def full_hours(count: int, now: datetime) -> Interval:
     """So many, those that were over last."""
     until = floor_hour(now)
     return Interval(until - timedelta(hours=count), until)
@@ -177,101 +146,53 @@ def _outcome(
     """What would change, or what is wrong with what is asked, by threshold."""
     try:
         changed = read(asked)
-    except RefusedFieldError as error:
-        return {"errors": {error.field: str(error)}}
-    try:
         return _tried(in_force, changed, bounds(period, now=now))
     except RefusedFieldError as error:
         return {"errors": {error.field: str(error)}}
     except TrialError as error:
-        return {"errors": {"": str(error)}, "try_command": _command("try_policy", changed)}
+        return {"errors": {"": str(error)}}
 
 
 def read(asked: Mapping[str, str]) -> dict[str, float]:
     """The thresholds as numbers. Raises RefusedFieldError."""
     numbers: dict[str, float] = {}
     for name, text in asked.items():
-        number = threshold_words.read(text, UNITS[name])
+        unit = threshold_words.UNITS[name]
+        number = threshold_words.read(text, unit)
         if number is None:
-            raise RefusedFieldError(f"Not understood: {LIKE[UNITS[name]]}, please.", field=name)
+            raise RefusedFieldError(f"Not understood: {LIKE[unit]}, please.", field=name)
         numbers[name] = number
     return numbers
 
 
 def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> Context:
-    """What the changed policy would have said of the interval. Raises TrialError, and
-    RefusedFieldError for a threshold that can't be.
+    """What the changed policy would have said of the interval, or that it is more than a request
+    judges. Raises TrialError, and RefusedFieldError for a threshold that can't be.
     """
     policy = Policy.from_json(in_force.to_json() | changed)
+    gpu_hours = trial.gpu_hours(interval)
+    if gpu_hours > policy_trial.MAX_GPU_HOURS:
+        trial.check_reach(policy)
+        return {
+            "asked": [(name, trial_pages.plain(number)) for name, number in changed.items()],
+            "gpu_hours": round(gpu_hours),
+        }
     lines = policy_trial.compare_by(
-        policy_trial.GROUPS,
+        GROUPS,
         in_force,
         policy,
         interval,
         max_gpu_hours=policy_trial.MAX_GPU_HOURS,
         max_s=policy_trial.MAX_S,
     )
-    result = outcome(lines, interval)
-    differing = {
-        name: number for name, number in changed.items() if getattr(in_force, name) != number
-    }
-    return {
-        "outcome": result,
-        "is_recorded": bool(lines["state"]),
-        "team_movers": _teams(result.teams[:MAX_MOVERS]),
-        "job_movers": _jobs(result.jobs[:MAX_MOVERS], interval),
-        "why_nothing": why_nothing(in_force, policy, _in_words(in_force, policy, differing)),
-        "command": _command("set_policy", differing) if differing else "",
-        "differing": [(name, _plain(number)) for name, number in differing.items()],
-    }
-
-
-def _in_words(in_force: Policy, tried: Policy, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """By the name of a threshold its value in force and the tried one."""
-    return {
-        name: (
-            threshold_words.written(getattr(in_force, name), UNITS[name]),
-            threshold_words.written(getattr(tried, name), UNITS[name]),
-        )
-        for name in names
-    }
-
-
-def _command(name: str, changed: Mapping[str, float]) -> str:
-    """What does that with the thresholds, as a shell takes it."""
-    changes = [f"{key}={_plain(number)}" for key, number in changed.items()]
-    return " ".join([f"manage.py {name}", *changes])
-
-
-def _plain(number: float) -> str:
-    return str(number).removesuffix(".0")
-
-
-def _teams(movers: Sequence[Mover]) -> list[NamedMover]:
-    teams = Team.objects.in_bulk([mover.key for mover in movers], field_name="slug")
-    return [
-        NamedMover(teams[mover.key].name or mover.key, reverse("team", args=[mover.key]), "", mover)
-        if mover.key in teams
-        else NamedMover(WITHOUT_OWNER.get(mover.key, mover.key), "", "", mover)
-        for mover in movers
-    ]
-
-
-def _jobs(movers: Sequence[Mover], interval: Interval) -> list[NamedMover]:
-    """Time that no job held is told by its team's line."""
-    jobs = attribution.jobs_by_key((mover.key for mover in movers), before=interval.end)
-    return [
-        NamedMover(job.name or job.key, reverse("job", args=[job.key]), job.user, mover)
-        for mover in movers
-        if (job := jobs.get(mover.key))
-    ]
+    return trial_pages.outcome_of(in_force, changed, lines, interval)
 
 
 def _threshold(
     field: Field[Any], in_force: Policy, asked: Mapping[str, str], errors: Mapping[str, str]
 ) -> Threshold:
     name = field.name
-    unit = UNITS[name]
+    unit = threshold_words.UNITS[name]
     number = threshold_words.read(asked.get(name, ""), unit)
     understood = None if number is None else threshold_words.written(number, unit)
     return Threshold(

@@ -5,9 +5,13 @@ Pure.
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 
+from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.csv_files import amounts
+
+UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
 
 LABELS = {
     "idle_batch_s": "Batch job is idle after",

@@ -7,13 +7,14 @@ from datetime import timedelta
 from decimal import Decimal
 
 from fleetwatch.figures.totals import HEADLINE_TIERS
-from fleetwatch.finance.policy_trial import Line, together
+from fleetwatch.finance.trial_sums import Line, together
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.planning.what_if import MONTH_HOURS
 
 SHOWN_MS = 36_000  # 0.01 GPU-hours: what moves less reads as nothing
 MAX_MOVERS = 5
+WEEK_HOURS = 7 * 24
 # by the threshold from which on a quiet job is idle: whose
 IDLE_AFTER = {
     "idle_batch_s": "batch job",
@@ -50,6 +51,11 @@ class Outcome:
     @property
     def hours(self) -> int:
         return (self.interval.end - self.interval.start) // timedelta(hours=1)
+
+    @property
+    def is_a_week(self) -> bool:
+        """Whether they are enough to speak of a month: fewer have no weekend."""
+        return self.hours >= WEEK_HOURS
 
     @property
     def is_wasted_moved(self) -> bool:

@@ -29,6 +29,7 @@ from fleetwatch.dashboard.views import (
     name_rules,
     overview,
     people,
+    policy_trials,
     rates,
     reports,
     routes,
@@ -178,6 +179,9 @@ urlpatterns = [
     path("pricing/calculator", rates.rates_calculator, name="rates_calculator"),
     path("settings/rates/import", misc.moved("rates_import")),
     path("settings/rates/calculator", misc.moved("rates_calculator")),
+    path("settings/policy/trials", policy_trials.ask, name="policy_try"),
+    path("settings/policy/trials/<int:pk>", policy_trials.trial, name="policy_trial"),
+    path("settings/policy/trials/<int:pk>/stop", policy_trials.stop, name="policy_trial_stop"),
     path("settings", settings.settings, name="settings"),
     *(
         path(f"settings/{name}", door, name=f"settings_{name}")

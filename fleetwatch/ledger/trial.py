@@ -79,18 +79,25 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
     are equal.
     """
     for node in Node.objects.order_by("pk"):
-        sides = [
-            (policy, judgement_inputs.node_facts(node, policy, zone()))
-            for policy in (now_in_force, tried)
+        yield from compare_node(node, now_in_force, tried, interval)
+
+
+def compare_node(
+    node: Node, now_in_force: Policy, tried: Policy, interval: Interval
+) -> Iterator[list[Said]]:
+    """The same of one node."""
+    sides = [
+        (policy, judgement_inputs.node_facts(node, policy, zone()))
+        for policy in (now_in_force, tried)
+    ]
+    if not sides[0][1].capacities:
+        return
+    for span in passes(interval.start_ms, interval.end_ms, hours=HOURS_PER_PASS):
+        now, tried_ms = (_summed(facts, span, policy) for policy, facts in sides)
+        yield [
+            Said(*key, now[key], tried_ms[key])
+            for key in sorted(now.keys() | tried_ms.keys(), key=repr)
         ]
-        if not sides[0][1].capacities:
-            continue
-        for span in passes(interval.start_ms, interval.end_ms, hours=HOURS_PER_PASS):
-            now, tried_ms = (_summed(facts, span, policy) for policy, facts in sides)
-            yield [
-                Said(*key, now[key], tried_ms[key])
-                for key in sorted(now.keys() | tried_ms.keys(), key=repr)
-            ]
 
 
 def _summed(facts: judgement_inputs.NodeFacts, span: Span, policy: Policy) -> Counter[Key]:

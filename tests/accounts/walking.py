@@ -33,6 +33,7 @@ from tests.accounts import world
 from tests.accounts.world import World
 
 EVERYBODY = None  # who is logged in
+TRIERS = (Right.FLEET, Right.MONEY)  # who has one of them
 # addresses that a stranger may open
 OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
@@ -64,6 +65,7 @@ READ_BY = {
     "rates_template": Right.MONEY,
     "invoice_example": Right.MONEY,
     "rates_calculator": Right.MONEY,
+    "policy_trial": TRIERS,
 }
 # addresses that take a form, and whose; what is not here takes none
 CHANGED_BY = {
@@ -84,6 +86,8 @@ CHANGED_BY = {
     "action_policy_change": Right.FLEET,
     "report_compute": Right.MONEY,
     "report_stop": Right.MONEY,
+    "policy_try": TRIERS,
+    "policy_trial_stop": TRIERS,
     "team_change": Right.MONEY,  # and of leads, for their teams
     "invoice_change": Right.MONEY,
     "budget_set": Right.MONEY,
@@ -132,6 +136,7 @@ SETTINGS_CHANGED_BY = {
     "access": Right.PEOPLE,
     "policy": Right.PEOPLE,
 }
+Whose = Right | tuple[Right, ...] | None
 TURNED_AWAY = (401, 403, 404, 405)
 METHODS = ("GET", "POST", "PUT", "DELETE")
 API = "/api/"
@@ -196,6 +201,8 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("person_change", "action"): list(people._CHANGES),
         ("settings_change", "action"): list(changes.CHANGES),
         ("withdraw", "pk"): [1],
+        ("policy_trial", "pk"): [there.trial.pk],
+        ("policy_trial_stop", "pk"): [there.trial.pk],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
         ("silence_end", "pk"): [there.silence.pk],
         ("rule", "pk"): [rule],
@@ -242,15 +249,18 @@ def known_values(there: World) -> dict[Any, list[Any]]:
     return of_address | of_field
 
 
-def whose(address: Address) -> Right | None:
+def whose(address: Address) -> Whose:
     """Whose form the address takes. Raises KeyError for one that takes none."""
     if address.name == "settings_change":
         return SETTINGS_CHANGED_BY[address.kwargs["action"].partition("-")[0]]
     return CHANGED_BY[address.name]
 
 
-def may(role: str, right: Right | None) -> bool:
-    return right is None or right in RIGHTS.get(role, ())
+def may(role: str, right: Whose) -> bool:
+    if right is None:
+        return True
+    wanted = right if isinstance(right, tuple) else (right,)
+    return not RIGHTS.get(role, frozenset()).isdisjoint(wanted)
 
 
 def decides(role: str, address: Address, there: World) -> bool:

@@ -17,11 +17,14 @@ from fleetwatch.alerts.models import Incident, Preference, Rule, Silence
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.finance import trial_runs
 from fleetwatch.finance.invoices import import_invoice
+from fleetwatch.finance.models import PolicyTrial
 from fleetwatch.ingest.tokens import create_agent_token, create_enrollment_token
 from fleetwatch.inventory.models import GPU, ElasticRule
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.ledger.selectors import newest_policy
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.dashboard import factories, fleet
 from tests.dashboard.factories import NOW
 from tests.diagnosis import told
@@ -46,6 +49,7 @@ class World:
     others: Finding
     silence: Silence
     policy: Policy
+    trial: PolicyTrial
     invitation: str
     secrets: tuple[str, ...]
 
@@ -70,9 +74,15 @@ def make(slack_url: str, smtp_port: int) -> World:
         others,
         _silence(),
         _policy(users["lead"]),
+        _trial(),
         invitation,
         (WEBHOOK_SECRET, invitation, *tokens.values(), *hashes),
     )
+
+
+def _trial() -> PolicyTrial:
+    hour = Interval(NOW - timedelta(hours=1), NOW)
+    return trial_runs.ask(newest_policy(), {"idle_batch_s": 300.0}, hour, by="fiona", now=NOW)
 
 
 def _people(users: dict[str, User]) -> str:

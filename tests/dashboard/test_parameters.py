@@ -25,7 +25,8 @@ FORMS = {
     "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change", "name_belongs",
     "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
     "silence_add", "silence_end", "route_set",
-    "view_save", "view_drop", "report_stop", "team_change", "action_policy_add", "action_policy_change", "incident_keep",
+    "view_save", "view_drop", "report_stop", "policy_try", "policy_trial_stop",
+    "team_change", "action_policy_add", "action_policy_change", "incident_keep",
     "demo_load", "demo_remove",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)

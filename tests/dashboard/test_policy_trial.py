@@ -13,8 +13,7 @@ from django.test import Client
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.trial_outcome import SHOWN_MS, outcome, why_nothing
-from fleetwatch.finance import policy_trial
-from fleetwatch.finance.policy_trial import Line
+from fleetwatch.finance.trial_sums import Line
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy, newest_policy
@@ -205,12 +204,20 @@ def test_only_admins_put_a_policy_in_force(finance, role):
     assert current_policy()[0] == 1
 
 
-def test_more_waste_is_told_by_the_hours_and_by_the_month(finance):
+def test_more_waste_of_an_hour_is_not_told_by_the_month(finance):
     page = text(finance.get("/settings/policy?quiet_max=1&blip_max=1&idle_batch_s=5+min&hours=1"))
 
-    # the 50 minutes of work would be quiet too: $3.60 × 730 hours
+    # the 50 minutes of work would be quiet too
     assert "Wasted in 1 hour: $0.60 → $3.60 ; idle +1.00 GPU-hours ( +$3.60 )" in page
-    assert "$438 → $2,628 wasted ( +$2,190 )" in page
+    assert "Per month" not in page
+
+
+def test_more_waste_of_a_week_is_told_by_the_month_too(finance):
+    page = text(finance.get("/settings/policy?quiet_max=1&blip_max=1&idle_batch_s=5+min&hours=168"))
+
+    # 730 / 168 of $0.60 and $3.60
+    assert "Wasted in 168 hours: $0.60 → $3.60" in page
+    assert "$2.61 → $15.64 wasted ( +$13.04 )" in page
 
 
 def test_without_a_rate_a_trial_says_hours_and_no_dollars(finance):
@@ -246,25 +253,15 @@ def test_what_is_not_understood_is_said_at_its_field(finance):
     assert "a duration like 15 min" in page.content.decode()
 
 
-def test_too_many_hours_lead_to_the_command_that_has_no_bound(finance, monkeypatch):
-    monkeypatch.setattr(policy_trial, "MAX_GPU_HOURS", 0.5)
-
-    page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
-
-    assert page.status_code == 422
-    assert "manage.py try_policy idle_batch_s=300" in page.content.decode()
-
-
 @pytest.mark.parametrize(
-    ("gpus", "offered", "chosen"),
+    ("gpus", "chosen"),
     [
-        (11, ["1", "6", "24", "168"], "6"),  # 168 hours of them: 1,848 GPU-hours
-        (12, ["1", "6", "24"], "6"),  # 2,016 GPU-hours
-        (400, ["1"], "1"),
-        (2_001, ["1"], "1"),
+        (333, "6"),  # 1,998 GPU-hours
+        (334, "1"),  # 2,004 GPU-hours
+        (2_001, "1"),
     ],
 )
-def test_only_hours_that_a_request_can_judge_are_offered(finance, gpus, offered, chosen):
+def test_as_many_hours_as_a_request_can_judge_are_chosen(finance, gpus, chosen):
     first = GPU.objects.get()
     GPU.objects.bulk_create(
         GPU(uuid=f"GPU-{number}", node=first.node, first_ms=T0) for number in range(1, gpus)
@@ -273,7 +270,7 @@ def test_only_hours_that_a_request_can_judge_are_offered(finance, gpus, offered,
     page = finance.get("/settings/policy").content.decode()
 
     [select] = re.findall(r'<select[^>]*name="hours".*?</select>', page, re.DOTALL)
-    assert re.findall(r'value="(\d+)"', select) == offered
+    assert re.findall(r'value="(\d+)"', select) == ["1", "6", "24", "168"]
     assert re.findall(r'value="(\d+)"\s+selected', select) == [chosen]
 
 

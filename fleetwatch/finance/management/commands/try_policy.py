@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from fleetwatch.figures.pricing import CENT, usd
 from fleetwatch.finance import policy_trial
+from fleetwatch.finance.trial_sums import GROUPS, Line
 from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
@@ -40,7 +41,7 @@ class Command(HubCommand):
             help="ISO 8601, UTC unless it says otherwise; default: 7 days ago",
         )
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: now")
-        parser.add_argument("--group-by", default="state", choices=policy_trial.GROUPS)
+        parser.add_argument("--group-by", default="state", choices=GROUPS)
 
     def handle(
         self,
@@ -68,7 +69,7 @@ class Command(HubCommand):
             self.stdout.write(_row(line))
 
 
-def _row(line: policy_trial.Line) -> str:
+def _row(line: Line) -> str:
     return (
         f"{line.group:<20} {line.state:<12} {line.tier:<10}{line.is_ms / HOUR_MS:12.3f}"
         f" {line.would_ms / HOUR_MS:12.3f}"
