@@ -54,7 +54,7 @@ PAGES = {
     "/budgets/fleet": 11,  # since when there is history
     "/explain": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
-    "/status": 21,  # also how often each task runs, and what of it failed today
+    "/status": 23,  # also how often each task runs, what of it failed today, and what is stored
     "/agents": 7,
     "/agents/node-001": 20,  # what it reads, seven days of it; its version
     "/settings": 5,
@@ -66,7 +66,7 @@ PAGES = {
     "/settings/months": 10,
     "/settings/links": 6,
     "/settings/retention": 5,
-    "/settings/policy": 5,
+    "/settings/policy": 6,  # what is tried in the background
     "/settings/mappings": 11,  # and what is without a team, a project, a cost centre
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,

@@ -96,6 +96,11 @@ def entries(
     return rows.order_by("-at", "-pk")
 
 
+def newest_entry(action: str) -> AuditEntry | None:
+    """When that was done last; None = never."""
+    return AuditEntry.objects.filter(action=action).order_by("-at", "-pk").first()
+
+
 def as_row(entry: AuditEntry) -> dict[str, Any]:
     """The entry as files have it, by COLUMNS."""
     at = entry.at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -21,7 +21,7 @@ from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
-from fleetwatch.dashboard.stored_data import kept_data, whole
+from fleetwatch.dashboard.stored_data import kept_data, retention_days, whole
 from fleetwatch.figures import selectors
 from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
@@ -161,12 +161,7 @@ def _links(_: HttpRequest, __: datetime) -> Context:
 
 def _retention(_: HttpRequest, now: datetime) -> Context:
     """How long what is kept, what of it is there, and what that comes to."""
-    days = {
-        "columns": settings.RAW_RETENTION_DAYS,
-        "curves": settings.MATRIX_RETENTION_DAYS,
-        "ledger": settings.LEDGER_RETENTION_DAYS,
-    }
-    kept = kept_data(days, now)
+    kept = kept_data(retention_days(), now)
     return {
         "kept": kept,
         "whole": whole(kept.values()),

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
+
 from fleetwatch.lib.sql import execute, read_statement
 
 DAY = timedelta(days=1)
@@ -40,6 +42,15 @@ class Kept:
 def stored_data() -> dict[str, Stored]:
     """By kind: batches, columns, curves, ledger."""
     return {kind: Stored(size, oldest) for kind, size, oldest in execute(_STORED, {})}
+
+
+def retention_days() -> dict[str, int]:
+    """By kind for how many days it is kept; what has none here is kept until it is sealed."""
+    return {
+        "columns": settings.RAW_RETENTION_DAYS,
+        "curves": settings.MATRIX_RETENTION_DAYS,
+        "ledger": settings.LEDGER_RETENTION_DAYS,
+    }
 
 
 def kept_data(days_of: Mapping[str, int], now: datetime) -> dict[str, Kept]:

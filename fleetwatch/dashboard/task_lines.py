@@ -1,14 +1,15 @@
 """Background work as /status lists it: each task's newest run beside those before it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetwatch.dashboard import numbers, words
 from fleetwatch.operations.models import JobRun
-from fleetwatch.operations.selectors import Rhythm, failures_by_name, latest_runs, rhythms
+from fleetwatch.operations.selectors import Rhythm, failures_by_name, latest_runs
 
 DAY = timedelta(days=1)
-NO_RHYTHM = Rhythm(None, None)
+NO_RHYTHM = Rhythm(None, None, 0.0)
 MISSED = 3  # times its rhythm without a run: it comes when there is something to do
 
 
@@ -26,10 +27,14 @@ class TaskLine:
     failures: int
     failed_at: datetime | None
 
+    @property
+    def is_well(self) -> bool:
+        """Whether its newest run did not fail, nor any of the day."""
+        return self.run.ok is not False and not self.failures
 
-def task_lines(now: datetime) -> list[TaskLine]:
+
+def task_lines(now: datetime, rhythm_of: Mapping[str, Rhythm]) -> list[TaskLine]:
     """Every task, those first whose newest run failed, then by name."""
-    rhythm_of = rhythms()
     failed = failures_by_name(now - DAY)
     lines = [
         _line(run, rhythm_of.get(run.name, NO_RHYTHM), failed.get(run.name, (0, None)), now)

@@ -45,7 +45,9 @@ SELECT
     extract(epoch FROM max(run.started_at) - min(run.started_at)) / nullif(count(*) - 1, 0),
     extract(epoch FROM percentile_cont(0.5) WITHIN GROUP (
         ORDER BY run.finished_at - run.started_at
-    ))
+    )),
+    extract(epoch FROM sum(run.finished_at - run.started_at))
+        / greatest(extract(epoch FROM %(now)s - min(run.started_at)), 1)
 FROM named
 CROSS JOIN LATERAL (
     SELECT started_at, finished_at FROM operations_jobrun AS each
@@ -59,18 +61,23 @@ GROUP BY named.name
 @dataclass(frozen=True, slots=True)
 class Rhythm:
     """How far the newest 20 runs of a name are apart, and how long the middle one took, in seconds;
-    None where there are too few.
+    None where there are too few. `busy` is the share of the time since the first of them in which
+    one ran.
     """
 
     every_s: float | None
     took_s: float | None
+    busy: float
 
 
-def rhythms() -> dict[str, Rhythm]:
+def rhythms(now: datetime) -> dict[str, Rhythm]:
     """By name the rhythm of its runs."""
     with connection.cursor() as cursor:
-        cursor.execute(RECENT_RUNS)
-        return {name: Rhythm(_seconds(every), _seconds(took)) for name, every, took in cursor}
+        cursor.execute(RECENT_RUNS, {"now": now})
+        return {
+            name: Rhythm(_seconds(every), _seconds(took), _seconds(busy) or 0.0)
+            for name, every, took, busy in cursor
+        }
 
 
 def _seconds(number: Decimal | float | None) -> float | None:

@@ -8,6 +8,7 @@ from fleetwatch.celery import EVERY
 from fleetwatch.dashboard.task_lines import task_lines
 from fleetwatch.dashboard.words import task_name
 from fleetwatch.operations.models import JobRun
+from fleetwatch.operations.selectors import rhythms
 from tests.dashboard.factories import NOW
 from tests.markup import tight
 
@@ -24,7 +25,7 @@ def test_a_task_comes_again_by_its_rhythm_and_takes_what_it_took():
     for ago_s, took_s in ((130, 9), (70, 0.4), (10, 2)):
         ran("telemetry.seal", ago_s=ago_s, took_s=took_s)
 
-    [line] = task_lines(NOW)
+    [line] = task_lines(NOW, rhythms(NOW))
 
     # each minute, the last 10 s ago; of 0.4 s, 2 s and 9 s the middle
     assert (line.next_ms, line.usually) == (50_000, "2 s")
@@ -35,13 +36,13 @@ def test_what_is_late_is_due_and_what_comes_no_more_waits_for_work(ago_s, next_m
     ran("ledger.post", ago_s=ago_s + 15)
     ran("ledger.post", ago_s=ago_s)
 
-    assert [line.next_ms for line in task_lines(NOW)] == [next_ms]
+    assert [line.next_ms for line in task_lines(NOW, rhythms(NOW))] == [next_ms]
 
 
 def test_of_a_single_run_no_rhythm_is_known():
     ran("telemetry.seal", ago_s=10)
 
-    assert [line.next_ms for line in task_lines(NOW)] == [None]
+    assert [line.next_ms for line in task_lines(NOW, rhythms(NOW))] == [None]
 
 
 def test_failures_of_the_day_are_counted_with_the_last_and_a_failed_task_comes_first():
@@ -51,7 +52,7 @@ def test_failures_of_the_day_are_counted_with_the_last_and_a_failed_task_comes_f
     ran("telemetry.seal", ago_s=60)
     ran("reports.compute", ago_s=60, ok=False)
 
-    lines = task_lines(NOW)
+    lines = task_lines(NOW, rhythms(NOW))
 
     assert [(line.run.name, line.failures) for line in lines] == [
         ("reports.compute", 1),

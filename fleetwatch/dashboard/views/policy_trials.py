@@ -94,6 +94,7 @@ def _context(request: HttpRequest, shown: PolicyTrial) -> Context:
         "version": in_force.version,
         "is_outdated": in_force.version != shown.policy.version,
         "left": _left(shown),
+        "hours": str(shown.hours),
         "again": _again(shown),
         **trial_pages.outcome_of(
             Policy.from_json(shown.policy.thresholds),

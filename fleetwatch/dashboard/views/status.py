@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
 from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
 from fleetwatch.dashboard.fleet_health import overdue_hours
+from fleetwatch.dashboard.hub_facts import hub_facts
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.dashboard.task_lines import task_lines
@@ -20,7 +21,7 @@ from fleetwatch.lib import replica
 from fleetwatch.notify.selectors import failing_channels, waiting_deliveries
 from fleetwatch.operations import disk
 from fleetwatch.operations.models import Heartbeat
-from fleetwatch.operations.selectors import recent_failures
+from fleetwatch.operations.selectors import recent_failures, rhythms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Depth
 
@@ -47,7 +48,7 @@ def status(_: HttpRequest, period: Period) -> Context:
         "lag_ms": _shortest_lag_ms(every),
         "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus()],
         "failing": failing_channels(),
-        "tasks": task_lines(period.now),
+        **_work(period.now),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": _beats(period.now),
         "replica": _replica(),
@@ -69,6 +70,18 @@ def _agents(every: Sequence[Agent]) -> Context:
         "not_ok": counts[LATE] + counts[SILENT],
         "never": counts[NEVER],
         "unanswered": sum(bool(agent.silent) for agent in every),
+    }
+
+
+def _work(now: datetime) -> Context:
+    """The tasks, those that failed of late apart, and the hub that they keep busy."""
+    rhythm_of = rhythms(now)
+    tasks = task_lines(now, rhythm_of)
+    return {
+        "hub": hub_facts(rhythm_of.values(), now),
+        "tasks": tasks,
+        "unwell": [task for task in tasks if not task.is_well],
+        "well": [task for task in tasks if task.is_well],
     }
 
 
