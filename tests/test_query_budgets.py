@@ -30,7 +30,7 @@ PAGES = {
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
     "/fleet/idle": 28,  # causes, findings and incidents of its jobs; idle lately, quiet now
-    "/nodes/node-001": 26,  # rates in force, silences, incidents, starts; its version
+    "/nodes/node-001": 28,  # rates in force, silences, incidents, starts, what is broken; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
     "/jobs/slurm/della/1000": 24,  # its links, what fires; one more where it ran before

@@ -122,7 +122,7 @@ EVENTS = {
     "recovery_action": "recovery needed",
     "driver_missing": "driver missing",
     "driver_mismatch": "driver and library differ",
-    "driver_ok": "driver works again",
+    "driver_ok": "driver answers",
     "nvml_stuck": "NVML does not answer",
     "drained": "drained",
     "resumed": "back in service",

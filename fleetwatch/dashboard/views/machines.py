@@ -22,6 +22,7 @@ from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, machine_commands, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
 from fleetwatch.dashboard.agent_history import BACK, of_boot
+from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
@@ -72,6 +73,7 @@ def node(request: HttpRequest, period: Period, node: Node) -> Context:
         "node": node,
         "totals": figures.totals,
         "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
+        "health": health_of(node, period.interval),
         "jobs": _with_jobs(figures.jobs.groups, period),
         "problems": problems.of_node(node, period),
         "energy": energy_of_node(node, period.interval, figures.totals),
