@@ -34,6 +34,8 @@ ROOT_URLCONF = "fleetwatch.urls"
 AUTH_USER_MODEL = "accounts.User"
 # what the fleet's report says beside the ledger; reports do not know the room that says it
 BESIDE_THE_LEDGER = "fleetwatch.finance.report_lines.BESIDE"
+# which findings nobody need decide about; diagnosis does not know the room that says it
+EXEMPT_FINDINGS = "fleetwatch.alerts.exempt_jobs.exempt"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -145,7 +145,7 @@ class PatternRow(Schema):
     """Findings of one cause in jobs of one owner and name. `finding` is the one of them that could
     save most, `job` its job. `when`: now (it goes on), habit (of several runs, or of a job that has
     not ended), once (one job, which is over). `per_month`: what it could save in 30 days like the
-    period; null of what is over, and of a period below a day.
+    period; null of a single run, and of a period below a day.
     """
 
     finding: int
@@ -231,6 +231,7 @@ class FindingDetail(Period, FindingRow):
     sentence: str
     evidence: Evidence | None
     steps: list[Step]
+    also: list[Step]
     command: str
     effort: str
     range: str = Field(alias="range_words")

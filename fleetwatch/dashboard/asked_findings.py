@@ -20,6 +20,7 @@ STATUSES = {
     "open": "Open",
     "accepted": "Accepted",
     "snoozed": "Snoozed",
+    "exempt": "Exempt",
     "fixed": "Fixed",
     "dismissed": "Dismissed",
     "all": "All",

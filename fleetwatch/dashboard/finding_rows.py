@@ -10,8 +10,8 @@ from django.contrib.auth.models import AnonymousUser
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause import Cause, Step
-from fleetwatch.diagnosis.causes import of_kind
-from fleetwatch.diagnosis.findings import advice, deciding, evidence
+from fleetwatch.diagnosis.findings import deciding, noted_facts
+from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -24,6 +24,7 @@ class Row:
     line: Line
     cause: Cause
     confidence: str
+    sentence: str
     step: Step
     alternatives: list[Alternative]
 
@@ -32,19 +33,17 @@ def context(lines: Sequence[Line], reader: User | AnonymousUser, now: datetime) 
     """The lines with their words, and which of them the reader may decide about."""
     findings = [line.finding for line in lines]
     return {
-        "lines": [_row(line) for line in lines],
+        "lines": list(map(_row, lines, noted_facts.advice_of(lines))),
         "decidable": deciding.decidable(cast("User", reader), findings, now=now),
     }
 
 
-def _row(line: Line) -> Row:
-    job = line.job
-    cause = of_kind(line.finding.cause, job.kind)
-    place = evidence.place_of(job, may_work=line.may_work)
+def _row(line: Line, advice: Advice) -> Row:
     return Row(
         line,
-        cause,
+        advice.cause,
         CONFIDENCES[line.caused.confidence],
-        advice.first_step(cause, place),
-        in_words(line.alternatives, job.kind),
+        advice.sentence,
+        advice.first,
+        in_words(line.alternatives, line.job.kind),
     )

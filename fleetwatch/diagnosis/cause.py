@@ -53,11 +53,14 @@ class Step:
     """Something to do: a sentence, and the setting or command to copy ("" = none).
 
     `topics` are what it is about: a fix is left out where an earlier step is about the same.
+    `sign` is the feature that it is for: where that was read and is not met, it is looked at beside
+    the others, not done.
     """
 
     text: str
     code: str = ""
     topics: tuple[str, ...] = ()
+    sign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ class Cause:
     idle: str = ""  # of which jobs it is, told by the ledger alone: PART, EMPTY or HELD
 
     steps: Callable[[Facts], tuple[Step, ...]] = _no_steps
+    needs_numbers: bool = False  # its steps follow from what was measured
     told_by: Callable[[Facts], str] = _nothing_else  # what its signs say, instead of the sentence
     command: Callable[[Place], str] = nothing
     command_of: int = 0  # the one of its fixes that the command does

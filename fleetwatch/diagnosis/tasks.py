@@ -6,12 +6,13 @@ from celery import shared_task
 from django.utils import timezone
 
 from fleetwatch.diagnosis import retention, services
-from fleetwatch.diagnosis.findings import fixing
+from fleetwatch.diagnosis.findings import fixing, noted_facts
 from fleetwatch.operations.selectors import has_done
 from fleetwatch.operations.services import record_run, run_alone
 
 HOURS_PER_RUN = 12_000  # 500 nodes x 24 hours
 LIVE_MINUTES = 5  # a cell
+NOTED_PER_RUN = 60  # findings whose newest window is read again: 4 s
 
 
 @shared_task(ignore_result=True)
@@ -23,6 +24,7 @@ def diagnose() -> None:
     with record_run("diagnosis.diagnose") as did:
         is_live = not has_done("diagnosis.diagnose", "live", since=_five_minutes(now))
         did.update(services.diagnose(now, HOURS_PER_RUN, is_live=is_live) | {"live": int(is_live)})
+        did["noted"] = noted_facts.note(NOTED_PER_RUN)
 
 
 def _five_minutes(now: datetime) -> datetime:

@@ -13,10 +13,10 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Caused
-from fleetwatch.diagnosis.causes import OF_CAPACITY, of_kind
-from fleetwatch.diagnosis.findings import advice, fixes, inbox
-from fleetwatch.diagnosis.findings.evidence import place_of
+from fleetwatch.diagnosis.causes import OF_CAPACITY
+from fleetwatch.diagnosis.findings import fixes, inbox
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED
+from fleetwatch.diagnosis.findings.noted_facts import advice_of
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.selectors import with_jobs
@@ -88,9 +88,9 @@ def _causes(week: Interval, now: datetime) -> list[Shape]:
 
 def _of_job(line: Line) -> Shape:
     job = line.job
-    cause = of_kind(line.finding.cause, job.kind)
-    step = advice.first_step(cause, place_of(job, may_work=line.may_work))
-    return _shape(line.caused, job.name or job.key, _owner(job), cause.title, step) | {
+    [advice] = advice_of([line])
+    name = job.name or job.key
+    return _shape(line.caused, name, _owner(job), advice.cause.title, advice.first) | {
         "job": job.key
     }
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.alerts.models import Silence
 from fleetwatch.diagnosis.findings import inbox, patterns
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
@@ -101,6 +102,55 @@ def test_what_is_potential_alone_is_not_called_wasted_now(admin, view):
     assert "wasting now" not in page
 
 
+def test_of_a_single_run_no_month_is_told_while_it_goes_on_either(admin, week):
+    Job.objects.filter(user="bob").update(end_ms=None)
+
+    assert [(each.runs, each.per_month is None) for each in of_week()[:]] == [(3, False), (1, True)]
+    page = tight(admin.get("/findings").content.decode())
+    assert page.count("a month if it goes on") == 1
+    assert "could be saved, one run" in page
+    assert "could be saved, 3 runs" in page
+
+
+def test_what_an_operator_approved_is_in_the_inbox_as_exempt_alone(admin, week):
+    before = inbox.inbox(WEEK, now=NOW).saving("open")
+    Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "user", "values": ["bob"], "is_not": False}],
+        starts_at=NOW - DAY,
+        ends_at=NOW + DAY,
+        reason="A warm replica <b>",
+        created_at=NOW - DAY,
+    )
+
+    every = inbox.inbox(WEEK, now=NOW)
+
+    assert every.counts() == {"open": 3, "exempt": 1}
+    # of bob's one hour at $2 half to all
+    saving = every.saving(*inbox.RECOVERABLE)
+    assert (before.high_usd - saving.high_usd, before.low_usd - saving.low_usd) == (2, 1)
+    bobs = f'href="/findings/{week[3].pk}?'
+    assert bobs not in admin.get("/findings").content.decode()
+    assert bobs in admin.get("/findings?status=exempt").content.decode()
+    page = tight(admin.get(f"/findings/{week[3].pk}").content.decode())
+    assert re.search("Exempt until<[^>]*>21 Nov|Exempt until[^<]*21 Nov", page)
+    assert "A warm replica &lt;b&gt;" in page
+    assert "Reopen" not in page
+
+
+def test_what_was_decided_stays_so_though_it_is_exempt(week):
+    Finding.objects.filter(pk=week[3].pk).update(status="accepted")
+    Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "user", "values": ["bob"], "is_not": False}],
+        starts_at=NOW - DAY,
+        ends_at=NOW + DAY,
+        created_at=NOW,
+    )
+
+    assert inbox.inbox(WEEK, now=NOW).counts() == {"open": 3, "accepted": 1}
+
+
 def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
     page = tight(admin.get("/findings").content.decode())
 
@@ -125,6 +175,9 @@ def test_a_compact_inbox_has_a_line_for_each_and_is_decided_all_the_same(
     page = tight(admin.get(f"/findings?view=compact&group_by={group_by}").content.decode())
 
     assert page.count("<tr data-row>") == rows
+    assert page.count('title="How sure the diagnosis is, by the sensors there were">high<') == rows
+    assert page.count("a month</span>") == (group_by == "pattern")
+    assert ">one run<" in page
     assert page.count('form="bulk"') >= rows
     assert "could be saved</span>" not in page  # what to do stands in the other form alone
     assert "&lt;b&gt;" in page

@@ -14,8 +14,8 @@ from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY, title
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
-from fleetwatch.diagnosis.findings.evidence import facts_of
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
+from fleetwatch.diagnosis.findings.noted_facts import advice_of
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
@@ -166,14 +166,8 @@ def _advice(line: Line, period: Interval) -> Advice:
     finding = line.finding
     if finding.job is None:
         return advise(finding.cause, machine_findings.facts(finding, period))
-    facts = facts_of(
-        finding.job,
-        None,
-        gpus=max(line.gpus, 1),
-        affected_gpus=line.gpus,
-        may_work=line.may_work,
-    )
-    return advise(finding.cause, facts)
+    [advice] = advice_of([line])
+    return advice
 
 
 def _per_hour(line: Line, watch: Watch) -> Decimal | None:

@@ -18,11 +18,9 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.pattern_rows import PATTERN
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import deciding, inbox, patterns
-from fleetwatch.diagnosis.findings.advice import advise
 from fleetwatch.diagnosis.findings.deciding import Decision
-from fleetwatch.diagnosis.findings.evidence import facts_of
+from fleetwatch.diagnosis.findings.noted_facts import advice_of
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -143,15 +141,13 @@ def _tell(request: HttpRequest, several: Sequence[Pattern], asked: Asked) -> Non
 def _worth_telling(pattern: Pattern) -> WorthTelling:
     line = pattern.line
     job = line.job
-    cause = of_kind(line.finding.cause, job.kind)
-    counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
-    advice = advise(line.finding.cause, facts_of(job, None, **counts, may_work=line.may_work))
+    [advice] = advice_of([line])
     saving = pattern.caused.saving
     return WorthTelling(
         line.finding.pk,
         job,
-        cause.title,
-        cause.sentence,
+        advice.cause.title,
+        advice.sentence,
         pattern.runs,
         (saving.low_usd, saving.high_usd),
         [step.text for step in advice.steps[:MAX_STEPS]],

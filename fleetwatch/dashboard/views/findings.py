@@ -223,6 +223,7 @@ def _finding_page(
         "finding": finding,
         "line": seen.line,
         "advice": seen.advice,
+        "exemption": seen.exemption,
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),

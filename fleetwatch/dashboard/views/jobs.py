@@ -201,7 +201,8 @@ def _said_of(job: Job, now: datetime) -> Context:
 def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     """The job's findings, which of them the reader decides about, and who did what about them."""
     user = cast("User", request.user)
-    lines = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))[:]
+    of_job = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))
+    lines = inbox.approved(of_job, period.now)[:]
     findings = [line.finding for line in lines]
     for finding in findings:
         finding.job = copy(job)  # its team now, where the page shows the period's

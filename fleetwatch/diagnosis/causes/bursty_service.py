@@ -95,6 +95,7 @@ CAUSE = Cause(
     tell=(Step("Compare with the service's own request rate."),),
     detectors=(Detector(find, holds_of_shared=True),),
     steps=smaller_gpu,
+    needs_numbers=True,
     curves=WITH_MEMORY,
     shows_demand=True,
 )

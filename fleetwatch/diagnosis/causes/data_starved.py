@@ -108,11 +108,9 @@ def loader(facts: Facts) -> tuple[Step, ...]:
     only = ""
     if "main1" in facts.met:
         only = "One thread is full while the other cores rest, as with num_workers=0. "
-    node = " of a node" * (facts.gpus > gpus)
-    cores = f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{node}"
     return (
         Step(
-            f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
+            f"{only}With {_cores_there(facts)}, {workers} worker{'s' * (workers > 1)} per GPU.",
             f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4,"
             " pin_memory=True)",
             WORKERS,
@@ -121,15 +119,32 @@ def loader(facts: Facts) -> tuple[Step, ...]:
 
 
 def _more_cores(facts: Facts) -> Step:
+    full = f"Its {_cores_there(facts)} are full" if facts.cores else "Its cores are full"
     why = (
-        "Its cores are full: more workers alone won't help. Ask for more cores, prepare the data"
-        " once and store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
+        f"{full}: more workers alone won't help. Ask for more cores, prepare the data once and"
+        " store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
     )
-    if not facts.cores or facts.place.scheduler != "slurm":
-        return Step(why, topics=CORES_TOPIC)
+    return Step(why, _request(facts), CORES_TOPIC)
+
+
+def _cores_there(facts: Facts) -> str:
+    """The job's cores beside the GPUs that they feed: "16 cores for 2 GPUs"."""
+    gpus = facts.gpus_on_node
+    node = " of a node" * (facts.gpus > gpus)
+    return f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{node}"
+
+
+def _request(facts: Facts) -> str:
+    """The line that asks for twice the cores, with those that it has now; "" where a scheduler is
+    asked otherwise.
+    """
+    if not facts.cores or facts.place.scheduler not in ("slurm", "kubernetes"):
+        return ""
+    if facts.place.scheduler == "kubernetes":
+        return f"resources: {{requests: {{cpu: {facts.cores * 2:.0f}}}}}  # now {facts.cores:.0f}"
     # by GPU: nobody read into how many tasks the job is split
-    asked = round(facts.cores * 2 / facts.gpus_on_node)
-    return Step(why, f"#SBATCH --cpus-per-gpu={asked}", CORES_TOPIC)
+    of_gpu = facts.cores / facts.gpus_on_node
+    return f"#SBATCH --cpus-per-gpu={of_gpu * 2:.0f}  # now {of_gpu:.0f}"
 
 
 def _told_by(facts: Facts) -> str:
@@ -152,7 +167,7 @@ CAUSE = Cause(
     sensors="utilisation samples; the host's CPU and I/O tell what is short",
     fixes=(
         Step(
-            "Load in parallel and ahead of time.",
+            "While cores rest: load in parallel and ahead of time.",
             "DataLoader(..., num_workers=CORES_PER_GPU, persistent_workers=True,"
             " prefetch_factor=4, pin_memory=True)",
             WORKERS,
@@ -161,11 +176,13 @@ CAUSE = Cause(
             "If the cores are full: ask for more, prepare the data once and store it, or decode"
             " on the GPU (DALI, nvJPEG, kornia).",
             topics=CORES_TOPIC,
+            sign="cpu",
         ),
         Step(
             "If the disk is slow: stage the data on local NVMe, pack it into shards"
             " (WebDataset, MDS), read it in large pieces.",
             topics=DISK,
+            sign="iop",
         ),
     ),
     effort=HOURS,
@@ -178,5 +195,6 @@ CAUSE = Cause(
     ),
     detectors=(Detector(find),),
     steps=loader,
+    needs_numbers=True,
     told_by=_told_by,
 )

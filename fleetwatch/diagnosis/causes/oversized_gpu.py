@@ -113,5 +113,6 @@ CAUSE = Cause(
     ),
     detectors=(Detector(find, (ONE_HOUR,)),),
     steps=smaller_gpu,
+    needs_numbers=True,
     curves=WITH_MEMORY,
 )

@@ -47,8 +47,10 @@ def find_idle(f: Features) -> Judged:
 
 
 def fewer_gpus(facts: Facts) -> tuple[Step, ...]:
-    """How many GPUs to ask for."""
-    used = max(facts.gpus - facts.affected_gpus, 1)
+    """How many GPUs to ask for; nothing where they were not counted."""
+    used = facts.gpus - facts.affected_gpus
+    if used < 1:
+        return ()
     text = f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all."
     return (Step(text, request(facts, used)),)
 
@@ -95,5 +97,6 @@ CAUSE = Cause(
     ),
     idle=PART,
     steps=fewer_gpus,
+    needs_numbers=True,
     beside=Beside("util", np.nanmax, ("util_mean",)),
 )

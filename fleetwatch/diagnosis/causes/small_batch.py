@@ -97,5 +97,6 @@ CAUSE = Cause(
     ),
     detectors=(Detector(find),),
     steps=larger_batch,
+    needs_numbers=True,
     curves=WITH_MEMORY,
 )

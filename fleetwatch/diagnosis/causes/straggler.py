@@ -135,6 +135,7 @@ CAUSE = Cause(
     tell=(Step("Time each rank's step without its collectives.", NSYS),),
     detectors=(Detector(find),),
     steps=other_node,
+    needs_numbers=True,
     curves=("util_mean", "power_w", "tensor_active", "sm_clock_hz"),
     beside=Beside("pr_max", np.nanmedian, ("sm_clock_hz", "power_w")),
     pick=slow_rank,

@@ -3,7 +3,7 @@ command that ends it. Pure.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleetwatch.diagnosis.cause import Cause, Facts, Step
 from fleetwatch.diagnosis.causes import of_kind
@@ -20,12 +20,13 @@ PODS = Step(
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Steps in the order in which to try them; `command` ends or isolates it ("" = nothing
-    to end).
+    """Steps in the order in which to try them, and `also` those for which nothing speaks by what
+    was measured; `command` ends or isolates it ("" = nothing to end).
     """
 
     cause: Cause
     steps: tuple[Step, ...]
+    also: tuple[Step, ...] = ()
     command: str = ""
     tell: tuple[Step, ...] = field(default=())
     told: str = ""  # what its signs say, where that is not the cause's sentence
@@ -39,6 +40,14 @@ class Advice:
     def note(self) -> str:
         """What is said before the steps and is none itself; "" = nothing."""
         return OVER.text if OVER in self.steps else ""
+
+    @property
+    def first(self) -> Step:
+        """What to do first, in a line: with the command that ends it, or a code that fits there.
+        Empty: nothing.
+        """
+        step = next((step for step in self.steps if step != OVER), Step(""))
+        return Step(step.text, self.command or ("" if "\n" in step.code else step.code))
 
     @property
     def numbered(self) -> tuple[Step, ...]:
@@ -59,8 +68,21 @@ def advise(code: str, facts: Facts) -> Advice:
     if cause.when_over and place.is_over:
         return Advice(cause, cause.when_over, told=cause.machine.past_sentence)
     typed = command(code, place)
-    tell = tuple(_aimed(step, place) for step in cause.tell)
-    return Advice(cause, _steps(cause, facts, typed), typed, tell, cause.told_by(facts))
+    every = _steps(cause, facts, typed)
+    also = tuple(step for step in every if _is_contradicted(step, facts))
+    return Advice(
+        cause,
+        tuple(step for step in every if step not in also),
+        also=also,
+        command=typed,
+        tell=tuple(_aimed(step, place) for step in cause.tell),
+        told=cause.told_by(facts),
+    )
+
+
+def _is_contradicted(step: Step, facts: Facts) -> bool:
+    """Whether it is for a sign that is not met, of a finding whose signs were read."""
+    return bool(step.sign and facts.met) and step.sign not in facts.met
 
 
 def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
@@ -70,7 +92,7 @@ def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
     first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
     every = (*first, *_not_said(_fixes(cause, place), first), *last)
-    return tuple(Step(step.text, _filled(step.code, facts)) for step in every)
+    return tuple(replace(step, code=_filled(step.code, facts)) for step in every)
 
 
 def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...]:
@@ -84,15 +106,6 @@ def _aimed(step: Step, place: Place) -> Step:
     if not place.pids:
         return step
     return Step(step.text, step.code.replace("--pid PID", f"--pid {place.pids[0]}"))
-
-
-def first_step(cause: Cause, place: Place) -> Step:
-    """What to do first, told by the job's row alone: with the command that ends it, or what fits
-    into a line. Empty: nothing.
-    """
-    steps = (*_spared(cause, place), *_fixes(cause, place), Step(""))
-    code = steps[0].code
-    return Step(steps[0].text, command(cause.code, place) or ("" if "\n" in code else code))
 
 
 def command(code: str, place: Place) -> str:

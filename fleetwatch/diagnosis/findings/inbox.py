@@ -4,7 +4,7 @@ and one of them with what it rests on and what to do.
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -19,7 +19,8 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
+from fleetwatch.diagnosis.findings.exempt import Exemption, exemptions
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.jobs.models import Job
@@ -112,9 +113,9 @@ def inbox(
 ) -> Inbox:
     """Every finding of the scope with time in the period, of any status: of places none where a
     job, user, team or the like is asked for, for they are nobody's, nor to a reader who does not
-    see everything.
+    see everything. What is exempt now stands as such.
     """
-    of_jobs = selectors.findings(interval, now=now, scope=scope, cause=which.cause)
+    of_jobs = approved(selectors.findings(interval, now=now, scope=scope, cause=which.cause), now)
     of_places: list[Line] = []
     if scope == Scope(node=scope.node) and narrowed() is None:
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
@@ -125,6 +126,11 @@ def inbox(
         _of_jobs_asked_for(every.of_jobs, which),
         [line for line in every.of_places if _is_asked_for(line, which)],
     )
+
+
+def approved(of_jobs: Findings, now: datetime) -> Findings:
+    """The same, of which those that an operator approved stand as exempt."""
+    return of_jobs.exempting(exemptions(of_jobs.keys(), now)) if len(of_jobs) else of_jobs
 
 
 def _user_id(name: str) -> int | None:
@@ -205,6 +211,7 @@ class Explained:
     line: Line
     evidence: Evidence | None
     advice: Advice
+    exemption: Exemption | None = None  # that an operator approved, where nobody decided
 
 
 def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explained:
@@ -219,4 +226,15 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
     seen = evidence(job, finding.cause)
     counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else facts_of(job, None, **counts, may_work=line.may_work)
-    return Explained(line, seen, advise(finding.cause, facts))
+    exemption = _exemption(line, now)
+    if exemption is not None:
+        line = replace(line, status=EXEMPT)
+    return Explained(line, seen, advise(finding.cause, facts), exemption)
+
+
+def _exemption(line: Line, now: datetime) -> Exemption | None:
+    """Of one that is open."""
+    if line.status != Finding.Status.OPEN:
+        return None
+    key = (line.finding.its_job.pk, line.finding.cause)
+    return exemptions([key], now).get(key)

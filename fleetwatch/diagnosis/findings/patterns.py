@@ -42,7 +42,7 @@ class Pattern:
     `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
     of WHEN: it goes on now, it comes back (several runs, or a job that has not ended), or it was
     one job that is over. `per_month` is what it could save in 30 days that are like the period;
-    None of what is over, and of a period that is shorter than a day.
+    None of a single run, which says nothing of a month, and of a period that is shorter than a day.
     """
 
     line: Line
@@ -131,6 +131,7 @@ class Patterns:
 
     def _pattern(self, place: int, line: Line, caused: Caused) -> Pattern:
         own = self.at == place
+        runs = int(own.sum())
         when = WHEN[int(self.when[place])]
         job = line.job
         name = job.name
@@ -139,11 +140,11 @@ class Patterns:
         return Pattern(
             line,
             caused,
-            runs=int(own.sum()),
+            runs=runs,
             last_ms=int(self.findings.last_ms[own].max()),
             when=when,
             job_name=name,
-            per_month=None if when == ONCE else per_month(caused.saving, self.interval),
+            per_month=per_month(caused.saving, self.interval) if runs > 1 else None,
         )
 
 

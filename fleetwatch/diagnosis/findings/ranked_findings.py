@@ -4,7 +4,7 @@ lines.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -22,12 +22,14 @@ from fleetwatch.jobs.visible_jobs import visible
 # in the order: what could be saved (low and high together, micro-dollars), at most (ms), the
 # finding's id
 Place = tuple[int, int, int]
+# how an open finding stands of which an operator approved
+EXEMPT = "exempt"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A finding with what it took and could save in the period; `status` is that of now: a snooze
-    that is over is open again.
+    that is over is open again, and EXEMPT what is open and approved.
     """
 
     finding: Finding
@@ -95,6 +97,21 @@ class Findings:
     def assigned(self, assignee_id: int | None) -> "Findings":
         """Those given to that user; None = to nobody."""
         return self._of_groups([owner_id == assignee_id for _, owner_id in self.groups])
+
+    def keys(self) -> list[tuple[int, str]]:
+        """Of each its job and cause."""
+        return list(zip(self.lines.job.tolist(), self.causes().tolist(), strict=True))
+
+    def exempting(self, approved: Collection[tuple[int, str]]) -> "Findings":
+        """The same, of which those that are open and of these jobs and causes stand as exempt."""
+        is_open = np.array([status == Finding.Status.OPEN for status, _ in self.groups], dtype=bool)
+        is_exempt = np.array([key in approved for key in self.keys()], dtype=bool)
+        is_exempt &= is_open[self.group]
+        return replace(
+            self,
+            group=np.where(is_exempt, len(self.groups) + self.group, self.group),
+            groups=[*self.groups, *((EXEMPT, owner_id) for _, owner_id in self.groups)],
+        )
 
     def of_jobs(self, **facts: str) -> "Findings":
         """Those of jobs with these facts: kind, cluster; by name of those that the reader sees."""

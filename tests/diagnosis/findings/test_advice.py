@@ -55,7 +55,7 @@ def test_full_cores_want_more_cores_and_not_more_workers():
 
     first = advice.advise("data_starved", facts).steps[0]
 
-    assert first.code == "#SBATCH --cpus-per-gpu=16"
+    assert first.code == "#SBATCH --cpus-per-gpu=16  # now 8"
 
 
 def test_a_slow_disk_wants_the_data_staged_and_not_more_workers():
@@ -163,7 +163,7 @@ def test_a_job_that_may_work_is_not_to_be_ended(cause):
     assert told.command == ""
     assert told.steps[0] == advice.ASK_FIRST
     assert BY_CODE[cause].fixes[0] not in told.steps
-    assert advice.first_step(BY_CODE[cause], place) == advice.ASK_FIRST
+    assert told.first == advice.ASK_FIRST
 
 
 @pytest.mark.parametrize("cause", ["hung", "idle_held", "allocated_no_process"])
@@ -214,11 +214,13 @@ def test_the_slow_rank_is_named_and_its_node_left_out():
     ],
 )
 def test_the_first_thing_to_do_is_the_first_fix_with_what_fits_into_a_line(cause, place, step):
-    assert advice.first_step(BY_CODE[cause], place) == advice.Step(*step)
+    assert advice.advise(cause, Facts(place)).first == advice.Step(*step)
 
 
 def test_of_a_job_that_ended_the_first_thing_to_do_is_about_its_next_run():
-    told = advice.first_step(BY_CODE["allocated_no_process"], Place("slurm", "7", is_over=True))
+    place = Place("slurm", "7", is_over=True)
+
+    told = advice.advise("allocated_no_process", Facts(place)).first
 
     assert told.code == "set -euo pipefail"
     assert "ended or crashed" in told.text
@@ -283,7 +285,42 @@ def test_cores_and_gpus_are_those_of_one_node():
         == "With 64 cores for 8 GPUs of a node, 8 workers per GPU."
     )
     more = advice.advise("data_starved", replace(facts, met=frozenset({"cpu"}))).steps[0]
-    assert more.code == "#SBATCH --cpus-per-gpu=16"
+    assert more.code == "#SBATCH --cpus-per-gpu=16  # now 8"
+    assert more.text.startswith("Its 64 cores for 8 GPUs of a node are full")
+
+
+def test_a_pod_asks_for_twice_its_cores():
+    facts = Facts(Place("kubernetes"), cores=8.0, met=frozenset({"cpu"}))
+
+    assert (
+        advice.advise("data_starved", facts).steps[0].code
+        == "resources: {requests: {cpu: 16}}  # now 8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("met", "first", "also"),
+    [
+        # full cores: nothing was read that speaks of the disk
+        ({"util", "cpu"}, "Its cores are full", ["If the disk is slow"]),
+        ({"util", "iop"}, "Processes wait for the disk", ["If the cores are full"]),
+        ({"util", "lo"}, "While cores rest", ["If the cores are full", "If the disk is slow"]),
+        # of nothing that was read nothing is ruled out
+        (set(), "While cores rest", []),
+    ],
+)
+def test_a_step_for_a_sign_that_is_not_met_stands_apart(met, first, also):
+    advised = advice.advise("data_starved", Facts(met=frozenset(met)))
+
+    assert advised.steps[0].text.startswith(first)
+    assert [step.text.partition(":")[0] for step in advised.also] == also
+    assert not set(advised.also) & set(advised.steps)
+
+
+def test_how_many_gpus_to_ask_for_is_said_only_where_they_were_counted():
+    advised = advice.advise("partial_idle", Facts(Place("slurm", "7"), gpus=4, affected_gpus=4))
+
+    assert advised.steps[0].text == "Start one process per GPU."
 
 
 def test_fewer_gpus_of_several_nodes_are_asked_for_together():

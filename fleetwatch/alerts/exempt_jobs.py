@@ -1,0 +1,91 @@
+"""Of which findings of jobs an operator approved: what is exempt from alerts is not to be saved."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from operator import or_
+
+from django.db.models import Q
+
+from fleetwatch.alerts.incidents.muted_incidents import read_mutes
+from fleetwatch.alerts.incidents.muting import Mute
+from fleetwatch.alerts.matchers import Labels, matched
+from fleetwatch.alerts.measuring.gpu_words import model_of
+from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
+from fleetwatch.alerts.models import Silence
+from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.jobs.models import Allocation, Job
+
+# what a matcher of a job asks of its row: of whom it asks something else, all are read
+COLUMNS = {
+    "job": "key",
+    "name": "name",
+    "user": "user",
+    "kind": "kind",
+    "cluster": "cluster",
+    "scheduler": "scheduler",
+}
+OF_GPUS = ("node", "model")
+Key = tuple[int, str]  # a job and a cause
+
+
+def exempt(keys: Collection[Key], now: datetime) -> Mapping[Key, Mute]:
+    """Of these jobs and causes those that an exemption is about that holds now, each with the one
+    that lasts longest.
+    """
+    mutes = [mute for mute in read_mutes(now, now) if _holds(mute, now)]
+    if not mutes or not keys:
+        return {}
+    jobs = _jobs({job_id for job_id, _ in keys}, mutes, now)
+    labels = _labels(jobs, mutes)
+    longest = {
+        (job_id, cause): _longest(mutes, labels[job_id] | {"cause": (cause,)})
+        for job_id, cause in keys
+        if job_id in labels
+    }
+    return {key: mute for key, mute in longest.items() if mute is not None}
+
+
+def _holds(mute: Mute, now: datetime) -> bool:
+    is_time = mute.hours is None or mute.hours.hold(now)
+    return mute.kind == Silence.Kind.EXEMPTION and is_time
+
+
+def _longest(mutes: Iterable[Mute], labels: Labels) -> Mute | None:
+    holding = [mute for mute in mutes if matched(mute.matchers, labels)]
+    return max(holding, key=lambda mute: mute.ends_at, default=None)
+
+
+def _jobs(job_ids: Collection[int], mutes: Iterable[Mute], now: datetime) -> list[Job]:
+    """Those of these that one of the exemptions may be about, each with its team of now."""
+    may_be = reduce(or_, map(_asked, mutes))
+    jobs = Job.objects.filter(may_be, pk__in=list(job_ids)).select_related("team")
+    return into_teams(jobs, before=now)
+
+
+def _asked(mute: Mute) -> Q:
+    """What it asks of a job's row in full, without a pattern."""
+    asked = Q()
+    for each in mute.matchers:
+        is_exact = not any(sign in value for value in each.values for sign in "*?[")
+        if each.label in COLUMNS and is_exact and not each.is_not:
+            asked &= Q(**{f"{COLUMNS[each.label]}__in": each.values})
+    return asked
+
+
+def _labels(jobs: Sequence[Job], mutes: Iterable[Mute]) -> dict[int, dict[str, tuple[str, ...]]]:
+    """Of each job, by its id, what is matched; with its GPUs where an exemption asks for them."""
+    asks_gpus = any(each.label in OF_GPUS for mute in mutes for each in mute.matchers)
+    cards = _cards(jobs) if asks_gpus else {}
+    return {
+        job.pk: {**job_labels(job, cards.get(job.pk, ())), "subject": (job.key,)} for job in jobs
+    }
+
+
+def _cards(jobs: Iterable[Job]) -> Mapping[int, list[NamedCard]]:
+    cards = defaultdict(list)
+    held = Allocation.objects.filter(job__in=jobs).select_related("gpu__node", "gpu__model")
+    for each in held:
+        cards[each.job_id].append(NamedCard(each.gpu.node.name, model_of(each.gpu)))
+    return cards
