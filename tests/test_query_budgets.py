@@ -24,7 +24,7 @@ from tests.shared_rows import shared_rows
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
 PAGES = {
-    "/": 37,  # jobs that waste now: their last hour, which run, their causes
+    "/": 38,  # since when figures; jobs that waste now: their last hour, which run, their causes
     "/worst": 5,
     "/wasters": 6,
     "/changes": 7,  # until when nodes are posted
@@ -49,9 +49,9 @@ PAGES = {
     "/causes": 3,
     "/causes/hung": 4,
     "/reports": 10,
-    "/budgets": 10,  # since when there is history, and since when figures
-    "/teams": 11,
-    "/budgets/fleet": 11,  # since when there is history
+    "/budgets": 11,  # since when there is history, and since when figures; the last days
+    "/teams": 13,  # since when figures; the last days
+    "/budgets/fleet": 13,  # since when there is history, and since when figures; the last days
     "/explain": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 23,  # also how often each task runs, what of it failed today, and what is stored
@@ -70,7 +70,7 @@ PAGES = {
     "/settings/mappings": 11,  # and what is without a team, a project, a cost centre
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
-    "/me": 27,  # how the reader is reached; what waits for an admin, of each right; clusters
+    "/me": 28,  # since when figures; how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 4,
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 7,  # also how much each node wastes: the order of its rows
@@ -86,7 +86,7 @@ PAGES = {
 # of a token whose use was noted in the last minutes
 ROUTES = {
     "/healthz": 0,
-    "/metrics": 23,
+    "/metrics": 24,
     "/api/v1/fleet/summary": 3,
     "/api/v1/capacity": 6,
     "/api/v1/waste?group_by=job": 3,
@@ -102,7 +102,7 @@ ROUTES = {
     "/api/v1/silences": 3,
     "/api/v1/back-test?condition=job_idle": 15,
     "/api/v1/anomalies": 3,
-    "/api/v1/budgets": 5,
+    "/api/v1/budgets": 6,  # since when figures
     "/api/v1/reports": 5,
     "/api/v1/rates": 2,
     "/api/v1/mappings": 2,

@@ -28,6 +28,7 @@ class BudgetRow(Schema):
 
     expected, low and high are for the month's end: low to high holds 8 of 10 outcomes. passes_at is
     when the budget is passed at the expected rate, may_pass_at when at the upper end.
+    recorded_since: of the month before that nothing is known; null = all of it was recorded.
     """
 
     team: str = Field(alias="key")
@@ -44,6 +45,7 @@ class BudgetRow(Schema):
     high_usd: Cents | None = Field(alias="end.end.high_usd")
     passes_at: datetime | None = Field(alias="end.passes_at")
     may_pass_at: datetime | None = Field(alias="end.may_pass_at")
+    recorded_since: datetime | None
     risk: Risk
     note: str = Field(alias="reason")
 

@@ -18,12 +18,13 @@ from fleetwatch.lib.intervals import Interval
 OVER = "over"
 WILL_EXCEED = "will pass"
 MAY_EXCEED = "may pass"
+PARTIAL = "partial month"  # recorded in part: what went before is not known
 WITHIN = "within"
 UNKNOWN = "not known"
 NO_BUDGET = "no budget"
 # of a range: what is expected stands at its end where forecasts were off to one side
 EDGE = 0.15
-RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
+RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, PARTIAL, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +107,19 @@ def predict(
     )
 
 
-def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> str:
-    """One of RISKS."""
+def risk(
+    spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None, *, is_partial: bool = False
+) -> str:
+    """One of RISKS. A month that `is_partial`, recorded in part, is never within its budget."""
     if budget_usd is None:
         return NO_BUDGET
     if spent_usd > budget_usd:
         return OVER
-    if end is None:
-        return UNKNOWN
-    budget = float(budget_usd)
-    if end.expected_usd > budget:
-        return WILL_EXCEED
-    return MAY_EXCEED if end.high_usd > budget else WITHIN
+    if end is not None and end.high_usd > float(budget_usd):
+        return WILL_EXCEED if end.expected_usd > float(budget_usd) else MAY_EXCEED
+    if is_partial:
+        return PARTIAL
+    return UNKNOWN if end is None else WITHIN
 
 
 def _hours(outlook: Outlook, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -11,11 +11,12 @@ from django.db.models import Min, QuerySet
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, calendar, month_end, outlooks
+from fleetwatch.budgets import budgets, calendar, month_end, outlooks, run_rate
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.budgets.outlooks import Tried
+from fleetwatch.budgets.run_rate import RunRate
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Bucket, Group, Scope, Totals
@@ -52,6 +53,9 @@ class BudgetLine:
     end: MonthEnd | None  # None = no forecast; `reason` says why
     reason: str
     tried: list[Tried]
+    # since when there are figures, where that is within the month; None = all of it has some
+    recorded_since: datetime | None
+    run_rate: RunRate | None = None  # where there is no forecast
 
     @property
     def budget_usd(self) -> Decimal | None:
@@ -83,9 +87,9 @@ class BudgetLine:
         """One of month_end.RISKS."""
         if self.limit is not None and self.budget_usd is None:
             return month_end.UNKNOWN
-        return month_end.risk(
-            self.spent_usd, self.budget_usd, None if self.end is None else self.end.end
-        )
+        end = None if self.end is None else self.end.end
+        is_partial = self.recorded_since is not None
+        return month_end.risk(self.spent_usd, self.budget_usd, end, is_partial=is_partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +127,57 @@ def lines(now: datetime) -> list[BudgetLine]:
 def month_lines(now: datetime) -> MonthLines:
     """Every line of the running month."""
     month = running_month(now)
+    since = costs.not_recorded_before(month.whole.start, now)
     groups = costs.totals_by(month.so_far, "team") if month.so_far else []
     limits = budgets.limits(month.first)
-    every = _lines(groups, limits, month)
     spent = together(group.totals for group in groups)
     outlook = outlooks.all_of("fleet").get("")
-    fleet = _line(FLEET_NAME, spent, limits.get(WHOLE_FLEET), outlook, month)
+    fleet = _line(FLEET_NAME, spent, limits.get(WHOLE_FLEET), outlook, month, since)
+    every = _lines(groups, limits, month, since)
     teams = [line for line in every if line.key not in NO_TEAMS]
     nobodys = [line for line in every if line.key in NO_TEAMS and line.spent_usd]
     return MonthLines([fleet, *sorted(teams, key=_pressing)], _unallocated(nobodys))
 
 
-def _lines(groups: Sequence[Group], limits: Mapping[str, Limit], month: Month) -> list[BudgetLine]:
+def any_run_rate(lines: Iterable[BudgetLine]) -> RunRate | None:
+    """One of them: all are of the same days; None where each line has a forecast."""
+    return next((line.run_rate for line in lines if line.run_rate), None)
+
+
+def with_run_rates(seen: MonthLines, now: datetime) -> MonthLines:
+    """The lines, those without a forecast with what the last days cost."""
+    every = [*seen.lines, *filter(None, [seen.unallocated])]
+    if all(line.end for line in every):
+        return seen
+    rates = run_rate.run_rates(now)
+    lines = [_with_run_rate(line, [rates.get(line.key)]) for line in seen.lines]
+    nobodys = [rates.get(key) for key in NO_TEAMS]
+    unallocated = seen.unallocated and _with_run_rate(seen.unallocated, nobodys)
+    return MonthLines(lines, unallocated)
+
+
+def _with_run_rate(line: BudgetLine, rates: Sequence[RunRate | None]) -> BudgetLine:
+    return line if line.end else replace(line, run_rate=run_rate.together(rates))
+
+
+def _lines(
+    groups: Sequence[Group],
+    limits: Mapping[str, Limit],
+    month: Month,
+    since: datetime | None,
+) -> list[BudgetLine]:
     """A line for each team, and for what is none's."""
     forecasts = outlooks.all_of("team")
     spent = {group.key: group.totals for group in groups}
     return [
-        _line((key, label), spent.get(key, nothing()), limits.get(key), forecasts.get(key), month)
+        _line(
+            (key, label),
+            spent.get(key, nothing()),
+            limits.get(key),
+            forecasts.get(key),
+            month,
+            since,
+        )
         for key, label in _labels(groups, {*limits, *forecasts}).items()
     ]
 
@@ -161,6 +199,7 @@ def _unallocated(lines: Sequence[BudgetLine]) -> BudgetLine | None:
         end=month_end.together(ends) if len(ends) == len(lines) else None,
         reason=next((line.reason for line in lines if line.end is None), ""),
         tried=[],
+        recorded_since=lines[0].recorded_since,
     )
 
 
@@ -180,7 +219,14 @@ def line(team: Team | None, now: datetime, *, spent: Totals | None = None) -> Bu
         budgets.limit(budgets.history(team), month.first),
         forecasts.get(name[0]),
         month,
+        costs.not_recorded_before(month.whole.start, now),
     )
+
+
+def line_or_run_rate(team: Team | None, now: datetime) -> BudgetLine:
+    """The same; without a forecast with what the last days cost."""
+    made = line(team, now)
+    return made if made.end else replace(made, run_rate=run_rate.run_rate(team, now))
 
 
 def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:
@@ -226,7 +272,12 @@ def _by_month(days: QuerySet[SpendDay], organisation_zone: ZoneInfo) -> dict[dat
 
 
 def _line(
-    name: tuple[str, str], spent: Totals, limit: Limit | None, outlook: Outlook | None, month: Month
+    name: tuple[str, str],
+    spent: Totals,
+    limit: Limit | None,
+    outlook: Outlook | None,
+    month: Month,
+    since: datetime | None,
 ) -> BudgetLine:
     budget_usd = None if limit is None else limit.usd
     end = outlooks.until_month_end(outlook, month.rest, spent.cost_usd, budget_usd=budget_usd)
@@ -239,6 +290,7 @@ def _line(
         end,
         outlooks.reason(outlook, spent.cost_usd, end),
         outlooks.tried(outlook),
+        since,
     )
 
 

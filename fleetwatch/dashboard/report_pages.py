@@ -9,10 +9,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import month_end
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.report_causes import Advised, advised
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
@@ -54,15 +56,34 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
 
 
 def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The report's days and those it is compared with in words, its period for links, and since
-    when there are figures, where that is later.
+    """The report's days and those it is compared with in words, its period for links, since when
+    there are figures, where that is later, and its budget.
     """
+    since = _recorded_since(report, content)
+    budget = content.get("budget")
     return {
         "days": timeframes.in_words(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
-        "recorded_since": costs.not_recorded_before(report.start, timezone.now()),
+        "recorded_since": since,
+        "budget": budget and _budget(budget, since),
     }
+
+
+def _budget(budget: Shape, recorded_since: datetime | None) -> Shape:
+    """The budget as the report has it: older ones called a month within it that was recorded in
+    part.
+    """
+    is_partial = recorded_since is not None and budget["risk"] == month_end.WITHIN
+    return budget | {"risk": month_end.PARTIAL} if is_partial else budget
+
+
+def _recorded_since(report: Report, content: Mapping[str, Any]) -> datetime | None:
+    """As the report says it; older ones do not."""
+    if "recorded_since" not in content:
+        return costs.not_recorded_before(report.start, timezone.now())
+    since = content["recorded_since"]
+    return since and datetime.fromisoformat(since)
 
 
 def _team_address(content: Mapping[str, Any]) -> str:
@@ -134,22 +155,54 @@ def _fleets_rows(content: Shape, whole: Shape) -> Shape:
 
 def _beside(content: Shape, cost_usd: Decimal) -> Shape:
     """Adjustments lead from the cost to the adjusted one, commitments and booked differences from
-    there to what was paid.
+    there to the month at the rates, and contract prices from that to what is paid by contract.
     """
     adjusted_usd = pricing.usd(content["adjusted_usd"], pricing.CENT)
     adjustments = printed.one_column(content["adjustments"], "cost_usd", cost_usd, adjusted_usd)
     shown = {"adjusted_usd": adjusted_usd, "adjustments_usd": adjusted_usd - cost_usd}
-    if "paid_usd" not in content:
-        return {"adjustments": adjustments, "printed": shown}
+    own = {"adjustments": adjustments, "printed": shown}
+    return own if "paid_usd" not in content else own | _paid(content, shown)
+
+
+def _paid(content: Shape, shown: Shape) -> Shape:
+    """The lines from the adjusted cost to the month at the rates, and on to what is paid."""
     commitments = content["commitments"]
     booked = [line | {"missing_usd": line["cost_usd"]} for line in content["invoice_lines"]]
     paid_usd = pricing.usd(content["paid_usd"], pricing.CENT)
-    lines = printed.one_column([*commitments, *booked], "missing_usd", adjusted_usd, paid_usd)
+    start_usd = shown["adjusted_usd"]
+    lines = printed.one_column([*commitments, *booked], "missing_usd", start_usd, paid_usd)
     return {
-        "adjustments": adjustments,
         "commitments": list(map(printed.commitment, lines[: len(commitments)])),
         "invoice_lines": lines[len(commitments) :],
         "printed": shown | {"paid_usd": paid_usd},
+        **_by_contract(content, paid_usd),
+    }
+
+
+def _by_contract(content: Shape, paid_usd: Decimal) -> Shape:
+    """The commitments with what their contract price is more than the rates, and what the month
+    comes to with it. Nothing where an invoice was booked: what that says of the price is a line
+    already.
+    """
+    if content["invoice_lines"]:
+        return {"contract_lines": []}
+    there = [line | _there(line) for line in content["commitments"]]
+    more_usd = exact_sum(line["rate_book_differs_usd"] for line in there)
+    contract_usd = content["paid_usd"] + more_usd
+    shown_usd = pricing.usd(contract_usd, pricing.CENT)
+    lines = printed.one_column(there, "rate_book_differs_usd", paid_usd, shown_usd)
+    return {
+        "contract_lines": lines,
+        "contract_usd": contract_usd,
+        "contract_shown_usd": shown_usd,
+    }
+
+
+def _there(commitment: Shape) -> Shape:
+    """What of it was there, held or not, by its contract price."""
+    return {
+        "there_ms": commitment["used_ms"] + commitment["unheld_ms"],
+        "there_usd": commitment["used_usd"] + commitment["unheld_usd"],
     }
 
 

@@ -2,7 +2,7 @@
 and booked differences to invoices.
 
 Lines of the fleet's report alone, never in a team's statement: fleet cost + adjustments + these
-lines = paid.
+lines = paid_usd, in which GPUs that were there count at the rates.
 """
 
 from dataclasses import asdict

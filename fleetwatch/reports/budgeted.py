@@ -18,17 +18,19 @@ from fleetwatch.reports.statement import Shape, rounded
 KINDS = ("fleet", "team")
 
 
-def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
+def budget(
+    subject: str, month: Interval, cost_usd: Decimal, *, is_partial: bool = False
+) -> Shape | None:
     """What a report says of it; None where there is neither a budget nor a forecast, and of time
     without a team, which is nobody's budget.
 
-    `subject` is a team's slug, "" the fleet.
+    `subject` is a team's slug, "" the fleet. `is_partial`: the month was recorded in part.
     """
     if subject in WHY:
         return None
     first, rest = _around(month)
     limit = budgets.limits(first).get(subject)
-    outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
+    outlook = _outlook(subject, rest)
     budget_usd = None if limit is None else limit.usd
     ahead = outlooks.until_month_end(outlook, rest, cost_usd, budget_usd=budget_usd)
     if limit is None and ahead is None:
@@ -39,10 +41,17 @@ def budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape | None:
         "budget_usd": rounded(budget_usd),
         "spent_usd": cost_usd,
         "is_open": is_open,
-        "risk": _risk(cost_usd, budget_usd, end, is_open=is_open),
+        "risk": _risk(cost_usd, budget_usd, end, is_open=is_open, is_partial=is_partial),
         "note": _note(limit, outlook, cost_usd, ahead, is_open=is_open),
         **_expected(end),
     }
+
+
+def _outlook(subject: str, rest: Interval | None) -> Outlook | None:
+    """The subject's forecast; None where there is none, or the month is over."""
+    if rest is None:
+        return None
+    return outlooks.all_of("team" if subject else "fleet").get(subject)
 
 
 def teams(month: Interval) -> set[str]:
@@ -76,13 +85,20 @@ def _around(month: Interval) -> tuple[date, Interval | None]:
 
 
 def _risk(
-    spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None, *, is_open: bool
+    spent_usd: Decimal,
+    budget_usd: Decimal | None,
+    end: Step | None,
+    *,
+    is_open: bool,
+    is_partial: bool,
 ) -> str:
     if is_open:
-        return month_end.risk(spent_usd, budget_usd, end)
+        return month_end.risk(spent_usd, budget_usd, end, is_partial=is_partial)
     if budget_usd is None:
         return month_end.UNKNOWN
-    return month_end.OVER if spent_usd > budget_usd else month_end.WITHIN
+    if spent_usd > budget_usd:
+        return month_end.OVER
+    return month_end.PARTIAL if is_partial else month_end.WITHIN
 
 
 def _note(

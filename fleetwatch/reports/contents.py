@@ -74,12 +74,14 @@ def _of_both(part: ReportPart, seen: costs.Look, scope: Scope) -> Shape:
     total = seen.totals()
     before = costs.totals_by(run.previous, "gpu_model", scope=scope)
     home = organisation()
+    since = costs.not_recorded_before(run.start, run.asked_at)
     return {
         "organisation": home.name,
         "zone": home.time_zone,
         "month": run.month,
         **_bounds(run.interval),
         "compared_with": _bounds(run.previous),
+        "recorded_since": since and f"{since:{MOMENT}}",
         "unpriced_ms": total.unpriced_ms,
         "has_example_rates": total.has_example_rates,
         "comparison": statement.comparison(
@@ -88,7 +90,9 @@ def _of_both(part: ReportPart, seen: costs.Look, scope: Scope) -> Shape:
             previous_usd=part.previous_usd,
             cost_usd=part.cost_usd,
         ),
-        "budget": budgeted.budget(part.subject, run.interval, part.cost_usd),
+        "budget": budgeted.budget(
+            part.subject, run.interval, part.cost_usd, is_partial=since is not None
+        ),
         "energy": drawn.kept(energy(run.interval, scope=scope, by_node=seen.by("node"))),
     }
 

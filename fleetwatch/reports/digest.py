@@ -31,6 +31,7 @@ RISKS = {
     month_end.WILL_EXCEED: "it will be passed",
     month_end.MAY_EXCEED: "it may be passed",
     month_end.WITHIN: "within it",
+    month_end.PARTIAL: "a month recorded in part",
     month_end.UNKNOWN: "no forecast yet",
 }
 # of a week's totals, as they are

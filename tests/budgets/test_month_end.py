@@ -12,6 +12,7 @@ from fleetwatch.budgets.month_end import (
     MAY_EXCEED,
     NO_BUDGET,
     OVER,
+    PARTIAL,
     UNKNOWN,
     WILL_EXCEED,
     WITHIN,
@@ -164,3 +165,17 @@ def test_a_month_begins_and_ends_at_the_zones_midnight():
 )
 def test_a_risk_is_named_by_what_was_spent_and_what_is_expected(spent, budget, end, expected):
     assert risk(Decimal(spent), None if budget is None else Decimal(budget), end) == expected
+
+
+@pytest.mark.parametrize(
+    ("spent", "end", "expected"),
+    [
+        ("30.01", None, OVER),
+        ("10", Step(REST.end, 31, 15, 40), WILL_EXCEED),
+        ("10", Step(REST.end, 20, 15, 31), MAY_EXCEED),
+        ("10", Step(REST.end, 20, 15, 30), PARTIAL),
+        ("10", None, PARTIAL),
+    ],
+)
+def test_a_month_recorded_in_part_is_never_within_its_budget(spent, end, expected):
+    assert risk(Decimal(spent), Decimal(30), end, is_partial=True) == expected

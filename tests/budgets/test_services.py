@@ -337,3 +337,21 @@ def test_under_four_weeks_a_forecast_that_was_off_to_one_side_is_not_shown(days,
     line = selectors.line(None, NOW)
 
     assert (line.reason, line.end is None) == (reason, bool(reason))
+
+
+def test_without_a_forecast_the_last_full_days_say_what_a_month_costs_at_their_rate():
+    job = a_fleet(days=3)
+
+    line = selectors.line_or_run_rate(job.team, NOW)
+    fleet, nlp = selectors.with_run_rates(selectors.month_lines(NOW), NOW).lines
+
+    # 24 h at $2 on each of the three days before today, in a month of 30
+    assert (line.run_rate.usd, line.run_rate.days) == (144, 3)
+    assert (line.run_rate.usd_per_day, line.run_rate.month_usd) == (48, 1440)
+    assert fleet.run_rate == nlp.run_rate == line.run_rate
+
+
+def test_on_the_first_day_there_is_no_run_rate():
+    a_fleet(days=0)
+
+    assert selectors.line_or_run_rate(None, NOW).run_rate is None

@@ -10,10 +10,12 @@ import pytest
 from django.test import Client
 
 from fleetwatch.accounts.models import AuditEntry, Team
+from fleetwatch.alerts.models import Rule
 from fleetwatch.budgets import outlooks
-from fleetwatch.budgets.models import Anomaly, Budget, SpendDay
+from fleetwatch.budgets.models import Anomaly, Budget, Outlook, SpendDay
 from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.ledger.models import Entry
+from fleetwatch.notify.models import Channel
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -22,6 +24,11 @@ from tests.shared_rows import shared_rows
 
 MIDNIGHT = NOW.replace(hour=0)
 HOURS = [2.0] * 24
+
+
+def shown(answer) -> str:
+    """What a page says, without its tags."""
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
 
 
 @pytest.fixture(scope="module")
@@ -277,3 +284,52 @@ def test_the_audit_log_says_a_budget_as_people_do():
         "nlp",
         "of 2026-11, 1200.50 USD",
     )
+
+
+def test_a_budgets_page_says_at_what_share_who_is_alerted(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")
+    told = Channel.objects.create(name="finance-alerts", kind="webhook", created_at=NOW)
+    Rule.objects.get(condition="budget_spent").channels.add(told)
+
+    page = shown(viewer.get("/budgets/teams/nlp"))
+
+    assert "80 % spent: finance-alerts · rule Budget spent" in page
+    assert "100 % expected by the forecast" in page
+
+
+def test_a_rule_that_does_not_watch_the_team_is_not_said_to_alert_anybody(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")
+    others = [{"label": "team", "values": ["vision"], "is_not": False}]
+    Rule.objects.filter(condition__startswith="budget").update(matchers=others)
+
+    assert "Nobody: no rule that is on watches it." in shown(viewer.get("/budgets/teams/nlp"))
+
+
+def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
+    Entry.objects.filter(start__lt=MIDNIGHT - timedelta(days=9)).delete()
+    set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")
+
+    one, every, teams = (
+        shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
+    )
+
+    assert "partial month recorded since 11 Nov 2026" in one
+    assert "of the month before that nothing is recorded" in one
+    assert "partial month" in every
+    assert "Partial month: recorded since 11 Nov 2026." in every
+    assert "partial month" in teams
+    assert "within" not in one + every
+
+
+def test_without_a_forecast_a_month_at_the_rate_of_the_last_days_is_shown(viewer, team):
+    Outlook.objects.all().delete()
+
+    one, every, teams = (
+        shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
+    )
+
+    # $48 a day, 30 days
+    assert "Month at this rate $1,440 30 days at $48" in one
+    assert "the mean of the last 7 full days: a run rate, no forecast" in one
+    assert "$1,440 at the run rate" in every
+    assert "$1,440 at the run rate" in teams

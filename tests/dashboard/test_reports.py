@@ -9,10 +9,20 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun
-from tests.costs.factories import HOUR_MS, a_job
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.dashboard import factories
+from tests.finance.test_report_lines import a_commitment
 from tests.markup import tight
-from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest, work
+from tests.reports.factories import (
+    HOUR,
+    OCTOBER,
+    a_fleet,
+    book_everything,
+    computed,
+    counted,
+    newest,
+    work,
+)
 from tests.reports.test_budgeted import a_budget
 
 pytestmark = pytest.mark.django_db
@@ -174,3 +184,43 @@ def test_names_are_shown_as_text(viewer):
         assert "<script>alert" not in page
         assert "<img src=x" not in page
         assert "<marquee>" not in page
+
+
+def test_the_fleets_report_leads_from_the_rates_to_what_is_paid_by_contract(viewer):
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    computed()
+
+    page = text(viewer.get(f"/reports/{newest().pk}"))
+
+    # $19 and 6 h that were not there at $4.50; 4 h that were at $4.50 instead of $4
+    assert "At the rates $46.00" in page
+    assert "GPU-hours that were there: $18.00 by contract instead of $16.00 at the rates" in page
+    assert "Paid by contract commitments at their contract price, all else at the rates $48.00" in (
+        page
+    )
+
+
+def test_where_an_invoice_is_booked_the_month_is_told_at_the_rates_alone(viewer):
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    book_everything()
+    computed()
+
+    page = text(viewer.get(f"/reports/{newest().pk}"))
+
+    assert "At the rates, with what was booked of invoices" in page
+    assert "Paid" not in page
+
+
+def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
+    gpu = a_gpu()
+    a_rate("4", gpu=gpu)
+    counted(gpu, job=a_job(), start=OCTOBER + 20 * 24 * HOUR)
+    a_budget(100, team="")
+    computed()
+
+    page = text(viewer.get(f"/reports/{newest().pk}"))
+
+    assert "partial month recorded since 21 Oct 2026" in page
+    assert "within" not in page

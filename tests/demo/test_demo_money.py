@@ -7,8 +7,10 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment
+from fleetwatch.demo.cast import make_people
 from fleetwatch.demo.demo_money import OVER, budget_of, enter_money
 from fleetwatch.demo.demo_reports import write_digests
 from fleetwatch.finance.reconciliation import reconciliation
@@ -43,6 +45,15 @@ def test_a_budget_is_a_share_of_what_the_month_will_cost_and_one_is_overspent(we
         "vision": Decimal("17.50"),
     }
     assert all(budget.repeats for budget in amounts.values())
+
+
+def test_money_is_entered_by_the_finance_person_in_every_book(week):
+    make_people("secret", now=NOW)
+    enter_money(NOW)
+
+    by = {*Budget.objects.values_list("created_by"), *Invoice.objects.values_list("imported_by")}
+    logged = AuditEntry.objects.filter(action__in=("budget.set", "commitment.make"))
+    assert (by, {entry.name for entry in logged}) == ({("fiona",)}, {"fiona"})
 
 
 @pytest.mark.parametrize(

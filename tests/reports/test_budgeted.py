@@ -12,7 +12,7 @@ from fleetwatch.budgets.models import Budget, Outlook
 from fleetwatch.reports import download
 from fleetwatch.reports.models import Report
 from tests.costs.factories import a_gpu, a_job, a_rate, set_budget
-from tests.reports.factories import HOUR, NOW, a_fleet, computed, counted, newest
+from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, computed, counted, newest
 from tests.reports.test_download import read, sheets
 
 pytestmark = pytest.mark.django_db
@@ -82,6 +82,19 @@ def test_a_month_that_is_over_was_within_its_budget_or_not(amount, risk):
     computed()
 
     assert newest("nlp").content["budget"]["risk"] == risk
+
+
+@pytest.mark.parametrize(("amount", "risk"), [("5", "partial month"), ("3.99", "over")])
+def test_a_month_recorded_in_part_is_never_within_its_budget(amount, risk):
+    gpu = a_gpu()
+    a_rate("4", gpu=gpu)
+    counted(gpu, job=a_job(), start=OCTOBER + 20 * 24 * HOUR)
+    a_budget(Decimal(amount))
+
+    computed()
+
+    said = newest("nlp").content
+    assert (said["budget"]["risk"], said["recorded_since"]) == (risk, "2026-10-21T00:00:00Z")
 
 
 def test_the_fleets_budget_is_in_its_report():

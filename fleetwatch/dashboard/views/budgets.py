@@ -22,11 +22,11 @@ from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, MonthLines
+from fleetwatch.dashboard.budget_alerts import budget_alerts
 from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
-from fleetwatch.figures import selectors as costs
 from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 
@@ -100,12 +100,13 @@ def _of_team(request: HttpRequest, slug: str, errors: dict[str, str]) -> HttpRes
 
 def _team_page(period: Period, team: Team | None) -> Context:
     slug = team.slug if team else WHOLE_FLEET
-    line = selectors.line(team, period.now)
+    line = selectors.line_or_run_rate(team, period.now)
     kind = "fleet" if team is None else "team"
     return {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
         "team": team,
+        "alerts": budget_alerts(team) if line.limit else [],
         "closest": selectors.closest_trial(line, period.now),
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),
@@ -117,7 +118,7 @@ def _team_page(period: Period, team: Team | None) -> Context:
 
 def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpResponse:
     period = read_period(request)
-    seen = selectors.month_lines(period.now)
+    seen = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     month = selectors.running_month(period.now)
     context = {
         "lines": list(map(_with_bar, seen.lines)),
@@ -125,9 +126,10 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "has_budgets": any(line.limit for line in seen.lines),
         "unallocated": seen.unallocated and _with_bar(seen.unallocated),
         "month": month,
-        "recorded_since": costs.not_recorded_before(month.whole.start, period.now),
+        "recorded_since": seen.lines[0].recorded_since,
         "teams": team_choices(),
         "without_forecast": _without_forecast(seen),
+        "run_rate": selectors.any_run_rate(seen.lines),
         "months": _months(period),
         **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),
         **_form(errors or {}, request.POST),

@@ -77,7 +77,7 @@ class TeamRow:
 def teams(_: HttpRequest, period: Period) -> Context:
     """Every team that the reader sees, the dearest of the running month first."""
     month = selectors.running_month(period.now)
-    lines = selectors.month_lines(period.now)
+    lines = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     interval_before = _before(month, period.now)
     before = _spent(interval_before)
     rows = _rows(lines, before, month, period.now)
@@ -97,8 +97,9 @@ def _columns(rows: list[TeamRow]) -> Context:
     return {
         "rows": rows,
         "has_budgets": any(line.limit for line in lines),
-        "has_forecasts": any(line.end for line in lines),
+        "has_month_ends": any(line.end or line.run_rate for line in lines),
         "unforecast": _unforecast(rows),
+        "run_rate": selectors.any_run_rate(lines),
     }
 
 

@@ -1,0 +1,82 @@
+"""What the last days cost, for a month that no forecast is made of."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import calendar
+from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.figures import boundaries
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.totals import Scope
+from fleetwatch.lib.intervals import Interval
+
+DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class RunRate:
+    """Dollars of the last whole days that were recorded, DAYS of them at most."""
+
+    usd: Decimal
+    days: int
+    month_days: int
+
+    @property
+    def usd_per_day(self) -> Decimal:
+        return self.usd / self.days
+
+    @property
+    def month_usd(self) -> Decimal:
+        """What all days of the running month cost at this rate."""
+        return self.usd * self.month_days / self.days
+
+
+def run_rates(now: datetime) -> dict[str, RunRate]:
+    """By team, of those that spent something, and of WHOLE_FLEET; none before a whole day is
+    recorded.
+    """
+    last = _last_days(now)
+    if last is None:
+        return {}
+    groups = costs.totals_by(last, "team")
+    spent = {group.key: group.totals.cost_usd for group in groups}
+    fleet_usd = exact_sum(spent.values())
+    return {key: _rate(usd, last, now) for key, usd in [*spent.items(), (WHOLE_FLEET, fleet_usd)]}
+
+
+def run_rate(team: Team | None, now: datetime) -> RunRate | None:
+    """Of one team, or of the fleet; None before a whole day is recorded."""
+    last = _last_days(now)
+    if last is None:
+        return None
+    scope = Scope() if team is None else Scope(team=team.slug)
+    return _rate(costs.totals(last, scope=scope).cost_usd, last, now)
+
+
+def together(rates: Iterable[RunRate | None]) -> RunRate | None:
+    """Those of the same days that there are as one; None of none."""
+    every = [rate for rate in rates if rate]
+    return replace(every[0], usd=exact_sum(rate.usd for rate in every)) if every else None
+
+
+def _rate(usd: Decimal, last: Interval, now: datetime) -> RunRate:
+    days = len(boundaries.days(last, zone()))
+    return RunRate(usd, days, calendar.days_in(calendar.month_of(now, zone())))
+
+
+def _last_days(now: datetime) -> Interval | None:
+    """The last whole days, from the first on that was recorded whole; None before it is over."""
+    began = costs.ledger_began()
+    if began is None:
+        return None
+    home = zone()
+    end = boundaries.midnight(now, home)
+    recorded = boundaries.midnight(began, home)
+    first = recorded if recorded == began else boundaries.midnight(began, home, days=1)
+    start = max(boundaries.midnight(now, home, days=-DAYS), first)
+    return Interval(start, end) if start < end else None
