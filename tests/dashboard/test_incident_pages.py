@@ -159,9 +159,18 @@ class TestInbox:
         incident("slurm/della/3", facts={"cost_usd": Decimal("10.5")})
 
         assert keys(admin, "/alerts?sort=newest") == ["3", "2", "1"]
-        assert keys(admin, "/alerts") == ["3", "1", "2"]
+        assert keys(admin, "/alerts?sort=dearest") == ["3", "1", "2"]
         # its tabs wrap on a phone: a cut one is not seen
         assert "inline-chips wraps" in text(admin, "/alerts")
+
+    def test_what_burns_now_comes_before_what_cost_more(self, admin):
+        hour = {"usd_per_hour": Decimal(2), "cost_usd": Decimal(1)}
+        incident("slurm/della/1", facts={"usd_per_hour": None, "cost_usd": Decimal(900)})
+        incident("slurm/della/2", facts=hour)
+        incident("slurm/della/3", facts=hour | {"usd_per_hour": Decimal(3)})
+        incident("slurm/della/4", facts=hour, note="No data since 10:00 UTC.")
+
+        assert keys(admin, "/alerts") == ["3", "2", "1", "4"]
 
     def test_a_budget_that_is_passed_is_worth_what_is_beyond_it(self, admin):
         over = {"spent_usd": "1100.00", "budget_usd": "1000.00"}
@@ -172,7 +181,7 @@ class TestInbox:
 
         shown = text(admin, "/alerts")
 
-        assert keys(admin, "/alerts") == ["2", "1", "3"]
+        assert keys(admin, "/alerts?sort=dearest") == ["2", "1", "3"]
         assert shown.count("over budget") == 1
         assert tight(shown).count('$100</span></b><span class="sub">over the budget') == 1
 
@@ -225,7 +234,7 @@ class TestInbox:
         for number in range(60):
             incident(f"slurm/della/{number}", facts={"cost_usd": Decimal(number % 7)})
 
-        for order in ("newest", "dearest"):
+        for order in ("newest", "dearest", "burning"):
             every, after = [], ""
             for _ in range(3):
                 answer = admin.get(f"/alerts?sort={order}&after={after}")

@@ -10,6 +10,7 @@ from django.db.models import (
     Case,
     Count,
     DecimalField,
+    F,
     Min,
     Q,
     QuerySet,
@@ -30,6 +31,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
 State = Incident.State
 MICRO = 1_000_000
+BURNING = 10**15  # micro-dollars: what burns comes before what cost less than a billion dollars
 NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
 MAX_NUMBER = 2**63
 ZERO = Decimal(0)
@@ -130,7 +132,7 @@ def page_of_incidents(
     rows: QuerySet[Incident], *, sort: str, after: str, size: int, now: datetime
 ) -> InboxPage:
     """The page after the cursor; a bad cursor is the start. `sort` is one of PLACES."""
-    ordered = rows.annotate(place=PLACES[sort]())
+    ordered = rows.annotate(hourly=_usd("usd_per_hour")).annotate(place=PLACES[sort]())
     cursor = read_cursor(after)
     if cursor is not None:
         place, pk = cursor
@@ -177,9 +179,17 @@ def _dollars() -> Coalesce:
     return Coalesce(_usd("cost_usd"), spent - _usd("facts__budget_usd"))
 
 
+def _burning() -> Case:
+    """What burns now by dollars per hour, before all else by dollars."""
+    burns = Q(ended_ms=None, note="", hourly__gt=0)
+    hourly = Cast(F("hourly") * MICRO, BigIntegerField()) + Value(BURNING)
+    return Case(When(burns, then=hourly), default=_micro(_dollars()))
+
+
 # by what a list is in order, the largest first; what is pending has not fired yet
-PLACES: dict[str, Callable[[], Coalesce]] = {
+PLACES: dict[str, Callable[[], Coalesce | Case]] = {
+    "burning": _burning,
     "newest": lambda: Coalesce("fired_ms", "since_ms"),
     "dearest": lambda: _micro(_dollars()),
-    "hourly": lambda: _micro(_usd("usd_per_hour")),
+    "hourly": lambda: _micro(F("hourly")),
 }

@@ -32,6 +32,7 @@ TABS = {
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
 SORTS = {
+    "burning": "what burns now first",
     "dearest": "most dollars first",
     "newest": "newest first",
     "hourly": "most dollars per hour first",
@@ -43,7 +44,7 @@ PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "af
 def alerts(request: HttpRequest, period: Period) -> Context:
     choices = _choices()
     asked = _asked(request, choices)
-    sort = chosen(request, "sort", SORTS, default="dearest")
+    sort = chosen(request, "sort", SORTS, default="burning")
     rows = inbox.narrowed_to(_wanted(request, asked))
     counts = inbox.counts(rows, period.now)
     over_count, over_usd = inbox.over_sums(rows, period.now - LOOKS_BACK)
