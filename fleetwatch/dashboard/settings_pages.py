@@ -14,16 +14,16 @@ from django.http import HttpRequest
 from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import Right
 from fleetwatch.accounts.selectors import organisation, zone
-from fleetwatch.costs.models import PRICING_CLASSES, Commitment, ExchangeRate, Rate, Region
+from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.commitment_rates import commitment_rows
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.stored_data import kept_data, retention_days, whole
 from fleetwatch.figures import selectors
-from fleetwatch.finance.commitments import commitments
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
@@ -79,28 +79,12 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
         "priced_models": priced_models,
         "pools": book.places("pool")[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
-        "commitments": [(each, _priced_otherwise(each, card)) for each in commitments()],
+        "commitments": commitment_rows(card, now),
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_ROWS],
         "regions": book.places("region"),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_ROWS],
         "classes": [(each, each.replace("_", " ")) for each in PRICING_CLASSES],
     }
-
-
-def _priced_otherwise(commitment: Commitment, card: rate_card.RateCard) -> Rate | None:
-    """The rate in force of the commitment's model, where it is not what is paid by the GPU-hour;
-    None for one of some nodes alone, which a rate of theirs may price.
-    """
-    if commitment.pool or commitment.node_class or commitment.region:
-        return None
-    for line in card.lines:
-        rate = line.in_force
-        if rate is None or rate.gpu_model_id != commitment.gpu_model_id:
-            continue
-        paid = (commitment.price_per_gpu_hour, commitment.currency)
-        if rate.node_class == rate.region == "" and None not in paid:
-            return None if (rate.price_per_gpu_hour, rate.currency) == paid else rate
-    return None
 
 
 def _agents(_: HttpRequest, now: datetime) -> Context:

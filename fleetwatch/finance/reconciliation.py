@@ -9,16 +9,18 @@ from decimal import Decimal
 from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.models import Commitment
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.finance import commitments
+from fleetwatch.finance.coverage import Covered
 from fleetwatch.finance.gaps import BOOKED_PARTS, Counted, Gap
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.finance.reconciling import (
     Bill,
     Booked,
+    ByCommitted,
     Line,
-    Missing,
     Owner,
     fingerprint,
     reconcile,
@@ -29,6 +31,7 @@ from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
 
+CoveredLines = Sequence[tuple[Commitment, Covered]]
 OWNED = "owned"
 _ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
@@ -55,7 +58,8 @@ def reconciliation(name: str, *, now: datetime) -> Reconciliation:
     if invoices or booked:
         times = time_of_kinds(month.interval)
         ledger, unpriced_ms = _ledger(month.interval, times)
-        lines = reconcile(_bills(invoices), ledger, _missing(month.interval, times, now), booked)
+        covered = commitments.coverage(month.interval, now=now, times=times).lines
+        lines = reconcile(_bills(invoices), ledger, _missing(covered), booked, _contracts(covered))
     return Reconciliation(month, invoices, lines, total(lines), fingerprint(lines), unpriced_ms)
 
 
@@ -156,11 +160,20 @@ def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, 
     return sums, unpriced_ms
 
 
-def _missing(interval: Interval, times: Sequence[KindTime], now: datetime) -> Missing:
+def _missing(lines: CoveredLines) -> ByCommitted:
     """What commitments paid for GPUs that were not there, by GPU model and region."""
-    sums: Missing = defaultdict(Counted)
-    for commitment, line in commitments.coverage(interval, now=now, times=times).lines:
-        sums[commitment.gpu_model.name, commitment.region] += Counted(
-            line.missing_ms, 0, line.missing_usd
-        )
+    return _summed((each, Counted(line.missing_ms, 0, line.missing_usd)) for each, line in lines)
+
+
+def _contracts(lines: CoveredLines) -> ByCommitted:
+    """What they cover of GPUs that were there, at the contract's price."""
+    return _summed(
+        (each, Counted(line.covered_ms, 0, line.used_usd + line.unheld_usd)) for each, line in lines
+    )
+
+
+def _summed(several: Iterable[tuple[Commitment, Counted]]) -> ByCommitted:
+    sums: ByCommitted = defaultdict(Counted)
+    for commitment, counted in several:
+        sums[commitment.gpu_model.name, commitment.region] += counted
     return sums

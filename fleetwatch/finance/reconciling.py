@@ -25,6 +25,7 @@ BOOKED = "booked"
 SUMS = ("ledger_ms", "unobserved_ms", "billed_usd", "ledger_usd", "gap", "booked")  # of a total
 LONGEST_LABEL = 300
 NO_GAP = Gap()
+NOTHING = Counted()
 
 
 # of the ledger's dollars: a larger difference is a missing day, a wrong SKU or a wrong rate more
@@ -57,7 +58,8 @@ class Owner:
     is_owned: bool = False
 
 
-Missing = dict[tuple[str, str], Counted]  # by GPU model and region of the commitment
+ByCommitted = dict[tuple[str, str], Counted]  # by GPU model and region of the commitment
+NO_CONTRACTS: ByCommitted = {}
 Booked = dict[str, tuple[str, Gap]]  # by the line's key its label and what was booked of it
 Dollars = TypeVar("Dollars", Bill, Counted)
 
@@ -79,6 +81,37 @@ class Line:
     ledger_usd: Decimal = ZERO
     gap: Gap = NO_GAP
     booked: Gap = NO_GAP
+    contract: Counted = NOTHING  # what of the ledger's time commitments cover, at their price
+
+    @property
+    def billed_rate(self) -> Decimal | None:
+        """Dollars of a billed GPU-hour; None = not by the hour."""
+        return self.billed_usd / self.gpu_hours if self.gpu_hours else None
+
+    @property
+    def ledger_rate(self) -> Decimal | None:
+        """Dollars of a GPU-hour of the ledger; None where it has none."""
+        return self.ledger_usd * HOUR_MS / self.ledger_ms if self.ledger_ms else None
+
+    @property
+    def contract_rate(self) -> Decimal | None:
+        """Dollars of a GPU-hour that commitments cover; None where they cover none."""
+        return self.contract.usd * HOUR_MS / self.contract.gpu_ms if self.contract.gpu_ms else None
+
+    @property
+    def above_contract_usd(self) -> Decimal | None:
+        """Billed hours that commitments cover × what they were billed above the contract, negative
+        below it; None where one of the two prices is not known.
+        """
+        if self.billed_rate is None or self.contract_rate is None or self.gpu_hours is None:
+            return None
+        hours = min(self.gpu_hours, Decimal(self.contract.gpu_ms) / HOUR_MS)
+        return hours * (self.billed_rate - self.contract_rate)
+
+    @property
+    def is_above_contract(self) -> bool:
+        """Whether a dollar or more was billed above the contract."""
+        return (self.above_contract_usd or ZERO) >= 1
 
     @property
     def open(self) -> Gap:
@@ -115,18 +148,23 @@ class _Pair:
 def reconcile(
     bills: Sequence[Bill],
     ledger: Mapping[Owner, Counted],
-    missing: Missing,
+    missing: ByCommitted,
     booked: Booked,
+    contracts: ByCommitted = NO_CONTRACTS,
 ) -> list[Line]:
     """The lines of a month, matched ones first.
 
-    `ledger` has exact dollars, `missing` micro-dollars.
+    `ledger` has exact dollars, `missing` micro-dollars: what commitments paid for GPUs that were
+    not there; `contracts`: what they cover of those that were.
     """
     ordered = sorted(ledger)
     counted = dict(zip(ordered, _rounded([ledger[owner] for owner in ordered]), strict=True))
     rounded = _rounded(bills)
     pairs = _pairs(rounded, ordered)
-    lines = [_matched(pair, counted, missing) for pair in pairs]
+    lines = [
+        replace(_matched(pair, counted, missing), contract=_of_pair(pair, contracts))
+        for pair in pairs
+    ]
     lines += _unmatched(bill for bill in rounded if not bill.gpu_model)
     matched = {owner for pair in pairs for owner in pair.owners}
     lines += [_unbilled(owner, counted[owner]) for owner in ordered if owner not in matched]
@@ -168,17 +206,22 @@ def _pairs(bills: Sequence[Bill], owners: Sequence[Owner]) -> list[_Pair]:
     return pairs
 
 
-def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: Missing) -> Line:
+def _of_pair(pair: _Pair, committed: ByCommitted) -> Counted:
+    """What of the commitments is of the pair's GPUs."""
+    of_pair = [
+        each
+        for (model, region), each in committed.items()
+        if model == pair.gpu_model and pair.region in ("", region)
+    ]
+    return sum(of_pair, NOTHING)
+
+
+def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: ByCommitted) -> Line:
     hours = [bill.gpu_hours for bill in pair.bills if bill.gpu_hours is not None]
     billed = Billed(
         sum(hours, ZERO) if hours else None, sum((bill.usd for bill in pair.bills), ZERO)
     )
-    ours = sum((counted[owner] for owner in pair.owners), Counted())
-    not_there = [
-        each
-        for (model, region), each in missing.items()
-        if model == pair.gpu_model and pair.region in ("", region)
-    ]
+    ours = sum((counted[owner] for owner in pair.owners), NOTHING)
     return Line(
         key=_key(MATCHED, pair.gpu_model, pair.region),
         kind=MATCHED,
@@ -190,7 +233,7 @@ def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: Missing) ->
         unobserved_ms=ours.unobserved_ms,
         billed_usd=billed.usd,
         ledger_usd=ours.usd,
-        gap=explain(billed, ours, sum(not_there, Counted())),
+        gap=explain(billed, ours, _of_pair(pair, missing)),
     )
 
 
@@ -230,7 +273,7 @@ def _unbilled(owner: Owner, counted: Counted) -> Line:
     )
 
 
-def _committed(lines: Iterable[Line], missing: Missing) -> Iterator[Line]:
+def _committed(lines: Iterable[Line], missing: ByCommitted) -> Iterator[Line]:
     """Dollars of commitments that no matched line bills by the hour: a line of the report already,
     so they are taken off the rest.
     """

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.models import Commitment
+from fleetwatch.costs.models import Commitment, Rate
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -79,3 +79,56 @@ def test_what_cannot_be_is_said_at_its_field(admin, sent, field):
     assert response.status_code == 422
     assert list(response.context["errors"]) == [field]
     assert not Commitment.objects.exists()
+
+
+def four_gpus(admin, *, gpus="3"):
+    """The list price is $4; so many of the four are committed to at $2.40."""
+    node = factories.node()
+    for index in range(4):
+        factories.gpu(node, index=index)
+    factories.rate("4", is_example=True)
+    sent = SENT | {"gpus": gpus, "usd": "2.40", "since": "2026-11-01"}
+    admin.post("/settings/commitment", sent, follow=True)
+
+
+def test_where_gpus_are_left_on_demand_the_blended_rate_fills_the_form(admin):
+    four_gpus(admin)
+
+    page = tight(admin.get("/pricing").content.decode())
+
+    # 3 by contract, 1 on demand: 11.20 / 4
+    assert "blended (3 × 2.40 + 1 × 4.00) / 4 =<b>$2.80</b>" in page
+    assert 'name="usd" value="2.800000"' in page
+    assert "Use the blended rate" in page
+    looked = admin.post(
+        "/settings/rate",
+        {"subject": "model:H100 SXM", "usd": "2.800000", "currency": "USD", "do": "look"},
+    )
+    assert 'value="2.800000"' in tight(looked.content.decode()).split('id="set-rate"')[1]
+
+
+def test_where_all_gpus_are_committed_to_the_contract_is_offered_as_the_rate(admin):
+    four_gpus(admin, gpus="4")
+
+    page = tight(admin.get("/pricing").content.decode())
+
+    assert "blended" not in page
+    assert 'name="usd" value="2.400000"' in page
+
+
+def test_where_the_blend_is_the_rate_already_it_is_said_and_not_offered_again(admin):
+    four_gpus(admin)
+    Rate.objects.update(valid_to=datetime(2026, 11, 1, tzinfo=UTC))
+    factories.rate("2.80", valid_from=datetime(2026, 11, 1, tzinfo=UTC))
+
+    page = tight(admin.get("/pricing").content.decode())
+
+    assert "blended: (3 × 2.40 + 1 × 4.00) / 4" in page
+    assert "Use the blended rate" not in page
+
+
+def test_a_rate_that_does_not_say_it_is_on_demand_is_blended_with_nothing(admin):
+    four_gpus(admin)
+    Rate.objects.update(is_example=False)
+
+    assert "blended" not in admin.get("/pricing").content.decode()

@@ -1,10 +1,14 @@
 """The invoice page: everybody reads it, admins import, map, book and withdraw."""
 
+import re
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from fleetwatch.costs.models import Commitment
+from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoice_csv import MAX_BYTES
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU
@@ -243,3 +247,32 @@ def test_what_is_less_than_a_cent_is_no_reason_and_not_chosen(admin, fleet):
 def test_costs_and_pricing_lead_to_the_invoice_of_the_newest_month(admin, fleet):
     for path in ("/costs", "/pricing"):
         assert f'href="{PAGE}"' in text_of(admin.get(path))
+
+
+def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, fleet):
+    make = Commitment(
+        name="2026-17",
+        gpu_model=factories.gpu_model(),
+        gpus=1,
+        valid_from=datetime(2026, 1, 1, tzinfo=UTC),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(make, now=factories.NOW)
+    dear = b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n"
+    sent(admin, dear)
+
+    page = " ".join(re.sub("<[^>]*>", " ", text_of(admin.get(PAGE))).split())
+
+    # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
+    assert "invoice $3.00 ledger $2.00 contract $1.50" in page
+    assert "billed about $1.50 above contract" in page
+    assert "Billed about $1.50 above contract:" in page
+
+
+def test_without_a_commitment_nothing_is_above_contract(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
+
+    page = " ".join(re.sub("<[^>]*>", " ", text_of(admin.get(PAGE))).split())
+
+    assert "invoice $3.00 ledger $2.00 contract none" in page
+    assert "above contract" not in page

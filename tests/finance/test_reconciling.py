@@ -4,6 +4,7 @@ difference.
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -184,3 +185,43 @@ def test_all_lines_sum_to_invoices_less_ledger_and_nothing_is_missing(bills, led
     assert len({line.key for line in lines}) == len(lines)
     booked = {line.key: (line.label, line.open) for line in lines}
     assert not any(line.is_open for line in reconcile(bills, ledger, paid, booked))
+
+
+def test_hours_that_are_committed_to_are_compared_with_the_contracts_price():
+    contracts = {("H100", ""): Counted(8 * HOUR_MS, 0, Decimal(24))}
+    ledger = {Owner("H100", ""): counted(10, 40)}
+
+    [line] = reconcile([bill(50, hours=12)], ledger, {}, {}, contracts)
+
+    # billed at 50 / 12 = $4.1667; 8 of the hours are by contract at $3
+    assert (line.ledger_rate, line.contract_rate) == (4, 3)
+    assert round(line.billed_rate, 4) == Decimal("4.1667")
+    assert round(line.above_contract_usd, 4) == Decimal("9.3333")
+    assert line.is_above_contract
+
+
+def test_no_more_hours_are_above_the_contract_than_were_billed():
+    contracts = {("H100", ""): Counted(8 * HOUR_MS, 0, Decimal(24))}
+
+    [line] = reconcile([bill(20, hours=5)], {Owner("H100", ""): counted(10, 40)}, {}, {}, contracts)
+
+    assert line.above_contract_usd == 5  # 5 h at $4 instead of $3
+
+
+@pytest.mark.parametrize("hours", [None, 10])
+def test_without_hours_or_without_a_contract_nothing_is_above_it(hours):
+    [line] = reconcile([bill(50, hours=hours)], {Owner("H100", ""): counted(10, 40)}, {}, {})
+
+    assert line.above_contract_usd is None
+    assert not line.is_above_contract
+
+
+def test_what_was_billed_below_the_contract_is_not_above_it():
+    contracts = {("H100", ""): Counted(8 * HOUR_MS, 0, Decimal(24))}
+
+    [line] = reconcile(
+        [bill(20, hours=10)], {Owner("H100", ""): counted(10, 40)}, {}, {}, contracts
+    )
+
+    assert line.above_contract_usd == -8  # 8 h at $2 instead of $3
+    assert not line.is_above_contract

@@ -246,8 +246,21 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
     }
 
 
+def _above_contract(lines: Sequence[Line]) -> Decimal:
+    """What the lines that are above the contract are above it, together."""
+    return exact_sum(
+        line.above_contract_usd
+        for line in lines
+        if line.is_above_contract and line.above_contract_usd is not None
+    )
+
+
 def _sums_and_hours(reconciled: Reconciliation) -> Context:
-    return {"sums": _sums(reconciled.total), "hours": _hours(reconciled.lines)}
+    return {
+        "sums": _sums(reconciled.total),
+        "hours": _hours(reconciled.lines),
+        "above_contract_usd": _above_contract(reconciled.lines),
+    }
 
 
 def _sums(total: Line) -> Context:
