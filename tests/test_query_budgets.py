@@ -36,6 +36,7 @@ PAGES = {
     "/jobs/slurm/della/1000": 24,  # its links, what fires; one more where it ran before
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
+    "/jobs.csv": 11,  # as the page, and its entry in the audit log
     "/waste": 8,
     "/waste.csv?group_by=job": 5,
     "/costs": 10,

@@ -38,7 +38,7 @@ OPEN = frozenset(
         *("set_notifications", "views", "view", "view_save", "view_drop"),  # the own ones
         *("jobs", "job", "findings", "finding", "finding_decide", "findings_act"),
         *("search", "search_quickly", "filters"),
-        *("waste", "waste_csv", "costs", "costs_file"),
+        *("jobs_csv", "waste", "waste_csv", "costs", "costs_file"),
         *("alerts", "incident", "incident_act", "incidents_act", "incident_keep"),
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions", "glossary"),  # what words mean

@@ -15,6 +15,9 @@ from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import Interval
 
 WELL = "Nothing to change"
+YOUNG = "Too young to tell"
+SHORT = "Too short to tell"
+BRIEF_MS = 1_800_000  # less than a rule's window
 HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
 
 
@@ -28,6 +31,7 @@ class JobLine:
     gpus: int | None  # None = not asked for
     signals: Signals
     lasted_ms: int | None  # since its start; None = that is not known
+    inside_ms: int | None = None  # of that in the period
 
     @property
     def cause_title(self) -> str:
@@ -45,10 +49,33 @@ class JobLine:
         """The same for a list, where each line says something: a job that works, or that wastes
         hardly anything for a reason that nobody knows, has nothing to change.
         """
+        if self._is_brief and (self.cause is None or self.cause.cause == UNDETERMINED):
+            return self._of_brief
         if self.cause is None:
             return WELL if self._wastes_little else "Not diagnosed yet"
         is_well = self.cause.cause in WELL_CODES and self._wastes_little
         return WELL if is_well else self.cause_title or WELL
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to change."""
+        return self.why == WELL
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether it ran outside of the period too: its dollars are of a part of it."""
+        return self.inside_ms is not None and self.inside_ms != self.lasted_ms
+
+    @property
+    def _is_brief(self) -> bool:
+        return self.lasted_ms is not None and self.lasted_ms < BRIEF_MS
+
+    @property
+    def _of_brief(self) -> str:
+        """Of what is not known after so little time."""
+        if self.job is not None and self.job.end_ms is None:
+            return YOUNG
+        return WELL if self._wastes_little else SHORT
 
     @property
     def _wastes_little(self) -> bool:
@@ -86,9 +113,15 @@ def _line(
 ) -> JobLine:
     if job is None:
         return JobLine(group, None, None, None, Signals(), None)
-    lasted_ms = None
-    if job.start_ms is not None:
-        lasted_ms = (job.end_ms or interval.end_ms) - job.start_ms
     signal = read.get(job.pk, Signals())
     count = signal.gpus if gpus is None else gpus.get(job.pk)
-    return JobLine(group, job, causes.get(job.pk), count, signal, lasted_ms)
+    return JobLine(group, job, causes.get(job.pk), count, signal, *_lasted(job, interval))
+
+
+def _lasted(job: Job, interval: Interval) -> tuple[int | None, int | None]:
+    """Milliseconds since its start, and of these in the period; None where that is not known."""
+    if job.start_ms is None:
+        return None, None
+    end_ms = job.end_ms or interval.end_ms
+    inside_ms = min(end_ms, interval.end_ms) - max(job.start_ms, interval.start_ms)
+    return end_ms - job.start_ms, max(inside_ms, 0)

@@ -83,6 +83,7 @@ urlpatterns = [
     path("gpus/<path:uuid>/cell", fleet.cell, name="gpu_cell"),
     path("gpus/<path:uuid>", machines.gpu, name="gpu"),
     path("jobs", jobs.jobs, name="jobs"),
+    path("jobs.csv", jobs.jobs_csv, name="jobs_csv"),
     path("jobs/<path:key>", jobs.job, name="job"),
     path("waste", waste.waste, name="waste"),
     path("waste.csv", waste.waste_csv, name="waste_csv"),

@@ -177,6 +177,7 @@ def others_paths(split: World, others: Job) -> list[str]:
         f"/jobs?node={MACHINE}&sort=cost",
         *(f"/waste?{WEEK}&group_by={group_by}" for group_by in GROUPS),
         *(f"/waste.csv?{WEEK}&group_by={group_by}" for group_by in GROUPS),
+        *(f"/jobs.csv?{WEEK}", f"/jobs.csv?{WEEK}&user={USER}"),
         *(f"/costs?{WEEK}&group_by={group_by}" for group_by in COST_GROUPS),
         *(f"/costs.csv?{WEEK}&group_by={group_by}" for group_by in COST_GROUPS),
         *(f"/charts/costs?as=csv&group_by={group_by}" for group_by in COST_GROUPS),

@@ -28,3 +28,28 @@ def test_of_equal_jobs_a_list_says_the_same(cause, wasted, said):
     line = JobLine(SimpleNamespace(totals=totals), None, primary, None, Signals(), None)
 
     assert line.why == said
+
+
+@pytest.mark.parametrize(
+    ("minutes", "end_ms", "cause", "wasted", "said"),
+    [
+        (29, None, None, 0.0, "Too young to tell"),
+        (29, None, "undetermined", 0.5, "Too young to tell"),
+        (30, None, None, 0.0, "Nothing to change"),
+        (30, None, None, 0.5, "Not diagnosed yet"),
+        (29, None, "hung", 0.5, "Stuck"),  # ten minutes are enough to know
+        (29, 1, None, 0.5, "Too short to tell"),
+        (29, 1, None, 0.0, "Nothing to change"),
+    ],
+)
+def test_of_a_job_of_less_than_half_an_hour_it_is_said_that_nobody_can_know(
+    minutes, end_ms, cause, wasted, said
+):
+    totals = SimpleNamespace(wasted_share_of_observed=wasted, coverage=1.0)
+    primary = SimpleNamespace(cause=cause) if cause else None
+    job = SimpleNamespace(end_ms=end_ms)
+    lasted_ms = minutes * 60_000
+
+    line = JobLine(SimpleNamespace(totals=totals), job, primary, None, Signals(), lasted_ms)
+
+    assert (line.why, line.is_well) == (said, said == "Nothing to change")

@@ -1,10 +1,14 @@
 """A job's page: what to do first, curves of what was its own time, and its earlier runs."""
 
+import re
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from fleetwatch.accounts.models import Organisation, OthersShown
+from fleetwatch.diagnosis.cause import Facts
+from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
@@ -271,3 +275,34 @@ def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemet
     assert "Why: too short to judge" in page
     assert "Too short to judge" in listed
     assert "No telemetry" not in page + listed
+
+
+def test_a_running_job_begins_with_why_what_it_costs_now_and_what_to_do(client):
+    told.rate()
+    of = told.job(state="RUNNING", start_ms=to_ms(NOW) - 5 * HOUR_MS, end_ms=None)
+    factories.hold(told.gpu(), of, hours_ago=5, hours=5, now=NOW)
+    an_entry(told.gpu(), "idle", job=of, start=NOW - timedelta(hours=1), tier="certain")
+    told.cause(of=of, start=NOW - timedelta(hours=1))
+    told.finding(of, first_ms=to_ms(NOW) - HOUR_MS)
+
+    page = tight(log_in(client).get(f"/jobs/{of.key}").content.decode())
+
+    case = re.sub("<[^>]*>", " ", page[: page.index('<dl class="kpis">')])
+    assert "scancel 7" in case
+    assert "Now: $2.00 in the last hour, $2.00 of it wasted." in " ".join(case.split())
+    Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
+    assert "in the last hour" not in client.get(f"/jobs/{of.key}").content.decode()
+
+
+def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):
+    """Full cores alone decide too: then nobody saw bursts."""
+    of = told.job()
+    told.cause("data_starved", of=of, waste="stalled_probable_ms")
+    told.finding(of, "data_starved")
+    full = Facts(met=frozenset({"cpu", "util"}), cores=8.0)
+    monkeypatch.setattr(inbox, "evidence", lambda *_: SimpleNamespace(facts=full))
+
+    page = log_in(client).get(f"/jobs/{of.key}?range=7d").content.decode()
+
+    assert "The job&#x27;s CPU cores are full, and the GPU is not" in page
+    assert "in bursts" not in page

@@ -21,14 +21,23 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
-from fleetwatch.dashboard.job_lines import wastes_little
+from fleetwatch.dashboard.job_lines import JobLine, wastes_little
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
 from fleetwatch.dashboard.job_requests import notes, request_lines
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
+from fleetwatch.dashboard.jobs_csv import to_csv
+from fleetwatch.dashboard.parameters import (
+    PERIOD,
+    SUBJECTS,
+    filtered,
+    refused,
+    takes,
+    takes_only,
+)
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import Problem, of_incidents
 from fleetwatch.dashboard.selectors import GPULine
-from fleetwatch.dashboard.showing import Context, existing, live, page, shows
+from fleetwatch.dashboard.showing import Context, existing, file, live, page, shows
+from fleetwatch.dashboard.wasting_now import LATELY
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_job, of_kind, title
@@ -39,12 +48,12 @@ from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.ranking import GPUS
+from fleetwatch.figures.ranking import GPUS, Ranked
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.figures.totals import Totals
 from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
-from fleetwatch.jobs.outcomes import running_ids, with_outcomes
+from fleetwatch.jobs.outcomes import RUNNING, running_ids, with_outcomes
 from fleetwatch.jobs.selectors import (
     changes,
     contradictions,
@@ -55,34 +64,63 @@ from fleetwatch.jobs.selectors import (
 )
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.timeframes import TimeframeError
 
 JOB_PAGE = "dashboard/job.html"
 PAGE_SIZE = 50
+MAX_ROWS = 5000  # of a file
 MAX_CHOICES = 200  # of people that a finding may be given to
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
 @shows("dashboard/jobs.html", "jobs", "q", "running", *SUBJECTS, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
-    sort = chosen(request, "sort", SORTS, default=NOW)
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    text = _text(request)
-    is_running = _is_running(request)
-    scope, filters = filtered(request)
-    asked = _look(period.interval, scope, text, is_running=is_running, sort=sort)
-    interval = period.so_far
-    ranked = asked.ranked("job", PAGE_SIZE, sort=order_by(sort, interval), start=place or 0)
+    _, filters = filtered(request)
+    ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
-        "lines": job_lines.lines_of(ranked.groups, interval, _gpus(asked)),
+        "lines": lines,
         "pager": pages.pager(ranked, is_first=place is None),
-        "sort": sort,
+        "sort": _sort(request),
         "sorts": SORTS.items(),
-        "text": text,
-        "is_running": is_running,
+        "text": _text(request),
+        "is_running": _is_running(request),
         "filters": filters,
+        "max_rows": MAX_ROWS,
     }
+
+
+@require_GET
+@login_required
+@takes_only("q", "running", *SUBJECTS, "sort", *PERIOD)
+def jobs_csv(request: HttpRequest) -> HttpResponse:
+    """The table as CSV, in its order, at most MAX_ROWS of it."""
+    try:
+        period = read_period(request, is_page=False)
+    except TimeframeError as error:
+        return refused(str(error))
+    _, lines = _ranked(request, period, MAX_ROWS)
+    content = to_csv(lines, period.so_far)
+    return file(request, content, "fleetwatch-jobs.csv", of=period.so_far)
+
+
+def _ranked(
+    request: HttpRequest, period: Period, size: int, *, start: tuple[int, int] | int = 0
+) -> tuple[Ranked, list[JobLine]]:
+    """So many of the jobs that the address asks for, in its order, and as lists show them."""
+    sort = _sort(request)
+    scope, _ = filtered(request)
+    is_running = _is_running(request)
+    asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
+    interval = period.so_far
+    ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
+    return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked))
+
+
+def _sort(request: HttpRequest) -> str:
+    return chosen(request, "sort", SORTS, default=NOW)
 
 
 def _text(request: HttpRequest) -> str:
@@ -133,12 +171,20 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         "job": job,
         **_diagnosed(request, job, period, by_gpu.totals),
         "totals": by_gpu.totals,
+        "last_hour": _last_hour(job, period.minute),
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
         **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
     return page(request, period, JOB_PAGE, "jobs", context)
+
+
+def _last_hour(job: Job, now: datetime) -> Totals | None:
+    """What it costs and wastes by now; None of one that is over."""
+    if job.state != RUNNING or job.end_ms is not None:
+        return None
+    return costs.totals(Interval(now - LATELY, now), scope=Scope(job=job.key))
 
 
 def _first_node(gpus: Sequence[GPULine]) -> str:
