@@ -182,8 +182,10 @@ def _dollars() -> Coalesce:
 def _burning() -> Case:
     """What burns now by dollars per hour, before all else by dollars."""
     burns = Q(ended_ms=None, note="", hourly__gt=0)
-    hourly = Cast(F("hourly") * MICRO, BigIntegerField()) + Value(BURNING)
-    return Case(When(burns, then=hourly), default=_micro(_dollars()))
+    hourly = Cast(F("hourly") * MICRO + BURNING, BigIntegerField())
+    return Case(
+        When(burns, then=hourly), default=_micro(_dollars()), output_field=BigIntegerField()
+    )
 
 
 # by what a list is in order, the largest first; what is pending has not fired yet
