@@ -19,6 +19,7 @@ from agent.readings import (
     Workloads,
 )
 from agent.sources.simulated import waves
+from agent.sources.simulated.asked_for import request_of
 from agent.sources.simulated.card import (
     GPM_COLUMNS,
     JITTER,
@@ -301,6 +302,7 @@ def process_id(job: SimulatedJob, gpu: int) -> int:
 def describe(job: SimulatedJob, at_ms: int) -> Job:
     """The job as its scheduler would describe it at that time."""
     has_ended = job.end_ms <= at_ms
+    request = request_of(job)
     return Job(
         key=job.key,
         scheduler="slurm",
@@ -311,8 +313,10 @@ def describe(job: SimulatedJob, at_ms: int) -> Job:
         account=job.account,
         kind=job.archetype.kind,
         state="COMPLETED" if has_ended else "RUNNING",
+        submit_ms=request.submit_ms,
         start_ms=job.start_ms,
         end_ms=job.end_ms if has_ended else None,
+        labels=request.labels,
     )
 
 
