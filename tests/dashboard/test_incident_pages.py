@@ -163,6 +163,15 @@ class TestInbox:
         # its tabs wrap on a phone: a cut one is not seen
         assert "inline-chips wraps" in text(admin, "/alerts")
 
+    def test_the_budget_of_all_is_everybodys(self, admin):
+        facts = {"kind": "budget", "subject": "fleet", "owner": "", "where": "its budget"}
+        budget = incident("fleet", facts=facts)
+
+        shown = tight(text(admin, f"/incidents/{budget.pk}"))
+
+        assert "Everybody</dd>" in shown
+        assert "<dt>Owner</dt>" not in shown
+
     def test_what_burns_now_comes_before_what_cost_more(self, admin):
         hour = {"usd_per_hour": Decimal(2), "cost_usd": Decimal(1)}
         incident("slurm/della/1", facts={"usd_per_hour": None, "cost_usd": Decimal(900)})
