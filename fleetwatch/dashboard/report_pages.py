@@ -11,7 +11,6 @@ from django.utils import timezone
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import month_end
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
-from fleetwatch.dashboard.report_causes import Advised, advised
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
@@ -19,6 +18,7 @@ from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import drawn, printed, selectors, statement
+from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
@@ -207,9 +207,14 @@ def _there(commitment: Shape) -> Shape:
 
 
 def _causes(report: Report, content: Shape) -> dict[str, Advised]:
-    """Why the first of the savings list wasted, by the job's key."""
-    keys = [line["job"] for line in content.get("savings", [])[:MAX_SAVINGS]]
-    return advised(keys, Interval(report.start, report.end)) if keys else {}
+    """Why the first of the savings list wasted, by the job's key: as the report has it, else as
+    diagnosis has it now.
+    """
+    savings = content.get("savings", [])[:MAX_SAVINGS]
+    kept = {line["job"]: Advised(**line["cause"]) for line in savings if line.get("cause")}
+    unknown = [line["job"] for line in savings if line["job"] not in kept]
+    of = Interval(report.start, report.end)
+    return (advised(unknown, of) if unknown else {}) | kept
 
 
 def _listed(content: Shape, size: int) -> dict[str, Any]:

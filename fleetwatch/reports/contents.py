@@ -2,7 +2,9 @@
 report.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
@@ -15,12 +17,15 @@ from fleetwatch.figures.totals import EVERYTHING, WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
+from fleetwatch.reports.advised import advised
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.daily import days_by_key, with_days
 from fleetwatch.reports.models import ReportPart
 from fleetwatch.reports.statement import MOMENT, NO_JOB, Shape
 
 GROUPS = ("gpu_model", "job", "project", "cost_centre", "node")  # by which a report tells its time
+OWNERS = ("project", "cost_centre")
+OwnersOfJobs = Mapping[str, Mapping[str, str]]  # by one of OWNERS, by the job's key
 SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
 
 
@@ -106,13 +111,29 @@ def _lines(seen: costs.Look, cost_usd: Decimal) -> list[Shape]:
     models = seen.each("gpu_model")
     held = [(job, model) for model, on_it in models.items() for job in on_it.by("job")]
     held.sort(key=lambda each: (-each[0].totals.cost_usd, each[0].key, each[1]))
-    lines = statement.lines_of(_heads(held), [job for job, _ in held], cost_usd)
+    owners = {model: _owners_of_jobs(on_it) for model, on_it in models.items()}
+    lines = statement.lines_of(_heads(held, owners), [job for job, _ in held], cost_usd)
     days = {model: days_by_key(on_it, "job") for model, on_it in models.items()}
     return with_days(lines, [days[model][job.key] for job, model in held])
 
 
-def _heads(held: Sequence[tuple[Group, str]]) -> list[Shape]:
-    """Of jobs, each on a GPU model, what their lines say first."""
+def _owners_of_jobs(seen: costs.Look) -> OwnersOfJobs:
+    """By project and by cost centre whose each job's time is, by the job's key, where a rule names
+    any: of several all, "search, ranking".
+    """
+    return {owner: _names_of_jobs(seen.each(owner)) for owner in OWNERS}
+
+
+def _names_of_jobs(by_name: Mapping[str, costs.Look]) -> dict[str, str]:
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, of_name in sorted(by_name.items()):
+        for job in of_name.by("job") if name not in WHY else ():
+            names[job.key].append(name)
+    return {key: ", ".join(several) for key, several in names.items()}
+
+
+def _heads(held: Sequence[tuple[Group, str]], owners: Mapping[str, OwnersOfJobs]) -> list[Shape]:
+    """Of jobs, each on a GPU model, what their lines say first; `owners` by that model."""
     keys = {job.key for job, _ in held}
     users = dict(Job.objects.filter(key__in=keys).values_list("key", "user"))
     return [
@@ -121,6 +142,7 @@ def _heads(held: Sequence[tuple[Group, str]]) -> list[Shape]:
             "name": job.label,
             "user": users.get(job.key, ""),
             "gpu_model": model,
+            **{owner: named.get(job.key) for owner, named in owners[model].items()},
         }
         for job, model in held
     ]
@@ -158,9 +180,17 @@ def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
     """
     largest = seen.held().ranked("job", SAVINGS).groups
     wasters = [group for group in largest if group.totals.wasted_usd > 0]
-    jobs = jobs_by_key([group.key for group in wasters], before=month.end)
+    keys = [group.key for group in wasters]
+    jobs = jobs_by_key(keys, before=month.end)
+    causes = advised(keys, month)
     heads = [
-        {"job": group.key, "name": group.label, **_owner(jobs.get(group.key))} for group in wasters
+        {
+            "job": group.key,
+            "name": group.label,
+            **_owner(jobs.get(group.key)),
+            "cause": asdict(causes[group.key]) if group.key in causes else None,
+        }
+        for group in wasters
     ]
     usd = [pricing.usd(group.totals.cost_usd) for group in wasters]
     return statement.with_figures(heads, wasters, usd)
@@ -177,10 +207,7 @@ def _owner(job: Job | None) -> Shape:
 
 def _owners(seen: costs.Look, cost_usd: Decimal) -> Shape:
     """The same time by project and by cost centre; nothing where no rule names any."""
-    return {
-        f"{owner}s": statement.breakdown(seen.by(owner), cost_usd)
-        for owner in ("project", "cost_centre")
-    }
+    return {f"{owner}s": statement.breakdown(seen.by(owner), cost_usd) for owner in OWNERS}
 
 
 def _free(part: ReportPart) -> Shape:

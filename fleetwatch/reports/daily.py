@@ -24,19 +24,21 @@ def days_by_key(seen: Look, group_by: str) -> dict[str, Days]:
 
 
 def with_days(lines: Sequence[Shape], days: Iterable[Days]) -> list[Shape]:
-    """The lines, each with its priced time and dollars day by day."""
+    """The lines, each with its priced time, dollars and wasted dollars day by day."""
     return [line | {"days": _days(line, of)} for line, of in zip(lines, days, strict=True)]
 
 
 def _days(line: Shape, days: Days) -> list[Shape]:
     priced = [(day, of) for day, of in sorted(days.items()) if of.priced_ms]
     costs = pricing.lines([of.cost_usd for _, of in priced], total=line["cost_usd"])
+    wasted = pricing.lines([of.wasted_usd for _, of in priced], total=line["wasted_usd"])
     return [
         {
             "day": day,
             "priced_ms": of.priced_ms,
             "cost_usd": cost_usd,
+            "wasted_usd": wasted_usd,
             "usd_per_gpu_hour": price(of),
         }
-        for (day, of), cost_usd in zip(priced, costs, strict=True)
+        for (day, of), cost_usd, wasted_usd in zip(priced, costs, wasted, strict=True)
     ]

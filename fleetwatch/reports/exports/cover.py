@@ -66,12 +66,22 @@ def _period(content: Shape) -> str:
     return f"{words} (to date)" if months.name_at(end, zone) == content["month"] else words
 
 
+def _recorded_since(content: Shape) -> list[tuple[str, Cell]]:
+    """Since when there are figures, where that is within the period."""
+    since = content.get("recorded_since")
+    if since is None:
+        return []
+    local = datetime.fromisoformat(since).astimezone(ZoneInfo(content["zone"]))
+    return [("Recorded since", f"{local:%-d %b %Y, %H:%M}: of the period before nothing is known")]
+
+
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:
     total = content["total"]
     budget = (content["budget"] or {}).get("budget_usd")
     return [
         ("Organisation", content["organisation"]),
         ("Period", _period(content)),
+        *_recorded_since(content),
         ("Time zone", content["zone"]),
         ("Currency", "US dollars (USD)"),
         ("Version", float(version)),

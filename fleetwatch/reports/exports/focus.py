@@ -21,7 +21,7 @@ from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell, hours
-from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape
+from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape, amount_or_none
 
 Charge = dict[str, Cell]
 NINE_PLACES = Decimal("0.000000001")
@@ -43,7 +43,11 @@ COLUMNS = (
     "ResourceName", "ResourceType", "ServiceCategory", "ServiceName", "ServiceSubcategory",
     "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId", "SubAccountName",
     "SubAccountType", "Tags",
+    # ours, as the specification has custom columns
+    "x_WastedCost",  # of BilledCost what is certain or probable waste; null = not judged
+    "x_RecordedSince",  # since when there are figures, where that is within the charge's period
 )  # fmt: skip
+TAGS = ("user", "state", "project", "cost_centre")
 
 
 def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]:
@@ -98,8 +102,10 @@ def _usage(content: Shape, line: Shape, days: Sequence[Interval]) -> Iterator[Ch
         period: Charge = {
             "ChargePeriodStart": f"{day.start:{MOMENT}}",
             "ChargePeriodEnd": f"{day.end:{MOMENT}}",
+            "x_RecordedSince": None,
         }
-        yield _used(content, line | each) | period
+        # days of older versions say no waste
+        yield _used(content, line | {"wasted_usd": None} | each) | period
 
 
 def _used(content: Shape, line: Shape) -> Charge:
@@ -107,7 +113,7 @@ def _used(content: Shape, line: Shape) -> Charge:
     where it had one.
     """
     what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
-    tags = {name: line[name] for name in ("user", "state") if line.get(name)}
+    tags = {name: line[name] for name in TAGS if line.get(name)}
     charge = _charge(content, "Usage", "Usage-Based", f"{line['gpu_model']}, {what}", tags)
     prices = _prices(
         line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"]
@@ -117,7 +123,11 @@ def _used(content: Shape, line: Shape) -> Charge:
         if "job" in line
         else {}
     )
-    return charge | prices | _consumed(prices["PricingQuantity"]) | resource
+    ours: Charge = {
+        "x_WastedCost": amount_or_none(line.get("wasted_usd")),
+        "x_RecordedSince": content.get("recorded_since"),
+    }
+    return charge | prices | _consumed(prices["PricingQuantity"]) | resource | ours
 
 
 def _correction(content: Shape, line: Shape) -> Charge:

@@ -28,8 +28,6 @@ ENTRIES = {
     "before_from_utc": "from",
     "before_to_utc": "to",
     "before_cost_usd": "cost_usd",
-    "project": "key",
-    "cost_centre": "key",
     "label": "name",
 }
 # hours by state, as pages have them: each is in one column
@@ -49,6 +47,8 @@ _FIGURES = (
     "wasted_usd",
 )
 _TEAM = ("team", "team_name")
+_OWNERS = ("project", "cost_centre")
+_ADVICE = ("likely_cause", "first_step")
 _OF_ADJUSTMENTS = ("team", "state", "corrects_month", "cause", "gpu_hours", "cost_usd")
 _OF_BOOKED = (
     "line",
@@ -107,8 +107,9 @@ def _statement(content: Shape) -> list[Sheet]:
     always = team | budget
     lines = [always | line for line in content["lines"]]
     users = [team | user for user in content["users"]]
+    job = ("job", "name", "user", "gpu_model", *_OWNERS)
     return [
-        ("Lines", (*_TEAM, "job", "name", "user", "gpu_model", *_FIGURES, *budget), lines),
+        ("Lines", (*_TEAM, *job, *_FIGURES, *budget), lines),
         ("Users", (*_TEAM, "user", "jobs", *_FIGURES), users),
         *_of_both(content),
     ]
@@ -117,12 +118,20 @@ def _statement(content: Shape) -> list[Sheet]:
 def _fleet(content: Shape) -> list[Sheet]:
     teams = [{"line": "team"} | _team(team) | team for team in content["teams"]]
     own = [{"line": "own line"} | line for line in content["own_lines"]]
-    savings = ("Savings", ("team", "job", "name", "user", *_FIGURES), content["savings"])
+    savings = [line | _advice(line.get("cause")) for line in content["savings"]]
+    columns = ("team", "job", "name", "user", *_ADVICE, *_FIGURES)
     return [
         ("Teams", ("line", *_TEAM, "state", "gpu_model", *_FIGURES), teams + own),
         ("GPU models", ("gpu_model", *_FIGURES), content["gpu_models"]),
-        *_of_both(content, savings),
+        *_of_both(content, ("Savings", columns, savings)),
     ]
+
+
+def _advice(cause: Shape | None) -> Shape:
+    """Why a job wasted, and what to do first; None = not known, or an older version."""
+    if cause is None:
+        return dict.fromkeys(_ADVICE)
+    return {"likely_cause": cause["title"], "first_step": cause["first_step"] or None}
 
 
 def _of_both(content: Shape, *savings: Sheet) -> list[Sheet]:
@@ -133,8 +142,12 @@ def _of_both(content: Shape, *savings: Sheet) -> list[Sheet]:
     sheets = [
         *_budget(content),
         # the same time by project and cost centre, where rules name any
-        ("Projects", ("project", "label", *_FIGURES), content["projects"]),
-        ("Cost centres", ("cost_centre", "label", *_FIGURES), content["cost_centres"]),
+        ("Projects", ("project", "label", *_FIGURES), _keyed(content["projects"], "project")),
+        (
+            "Cost centres",
+            ("cost_centre", "label", *_FIGURES),
+            _keyed(content["cost_centres"], "cost_centre"),
+        ),
         *_free(content),
         *savings,
         # beside the report's total, not in it
@@ -144,6 +157,10 @@ def _of_both(content: Shape, *savings: Sheet) -> list[Sheet]:
         ("Difference", _OF_DIFFERENCE, compared),
     ]
     return [sheet for sheet in sheets if sheet in savings or sheet[-1]]
+
+
+def _keyed(lines: Sequence[Shape], owner: str) -> list[Shape]:
+    return [line | {owner: line["key"]} for line in lines]
 
 
 def _team(team: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""Why the jobs of a report's savings list wasted, and what to do first: as diagnosis has it now."""
+"""Why the jobs of a report's savings list wasted, and what to do first, as diagnosis has it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
