@@ -164,12 +164,12 @@ class TestInbox:
         assert "inline-chips wraps" in text(admin, "/alerts")
 
     def test_the_budget_of_all_is_everybodys(self, admin):
-        facts = {"kind": "budget", "subject": "fleet", "owner": "", "where": "its budget"}
+        facts = {"kind": "budget", "subject": "fleet", "owner": "", "labels": {}}
         budget = incident("fleet", facts=facts)
 
         shown = tight(text(admin, f"/incidents/{budget.pk}"))
 
-        assert "Everybody</dd>" in shown
+        assert "<dd>Everybody</dd>" in shown
         assert "<dt>Owner</dt>" not in shown
 
     def test_what_burns_now_comes_before_what_cost_more(self, admin):
