@@ -26,6 +26,7 @@ from fleetwatch.dashboard.parameters import (
 )
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
+from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
@@ -69,6 +70,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "rest": rest,
+        "cause_lines": cause_lines(lines, seen.totals()) if group_by == "cause" else [],
         "owners": _owners(lines, period.interval) if group_by == "job" else {},
         "filters": filters,
         **_links(group_by, filters, period),
