@@ -444,10 +444,7 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     assert cards["team"] == cards["node"] == cards["cause"]
     assert "$4.00" in cards["cause"]
     assert "Held by no job" in page
-    assert (
-        "a cause's line is the idle, stalled, underused and orphaned time that it explains, and its"
-        " share is of that" in page
-    )
+    assert "lost is what was wasted, certain and probable" in page
 
 
 def test_the_inbox_leads_from_wasted_to_recoverable(admin):

@@ -16,7 +16,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement_sending import approve
-from tests.costs.factories import set_budget
+from tests.costs.factories import an_entry, set_budget
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
@@ -550,3 +550,37 @@ def test_closed_sections_say_their_state_in_their_summary(client, vera):
 
     assert any("you can’t be notified yet" in each for each in summaries)
     assert any("one file, Python 3.8" in each for each in summaries)
+
+
+def test_what_to_do_stands_before_the_sums(client, vera, found):
+    named(vera)
+
+    seen = page(client)
+
+    assert seen.index("<h2>What to do</h2>") < seen.index('<dl class="kpis">')
+    assert seen.count("What to type") == 1  # folded where the page is narrow
+
+
+def spent(hours_ago: int, state: str = "idle") -> None:
+    """An hour of the job at $2.40."""
+    start = NOW - timedelta(hours=hours_ago)
+    an_entry(gpu(), state, job=job(name="mine", user="vera"), start=start, tier="certain")
+
+
+def test_what_was_wasted_stands_against_as_long_before(client, vera, found):
+    """$7.20 in the last day, $2.40 in the day before."""
+    named(vera)
+    for hours_ago in (2, 3, 4, 30, 49):
+        spent(hours_ago)
+
+    seen = re.sub("<[^>]*>", " ", page(client, "/me?range=24h"))
+
+    assert "+ $4.80 +200 % against $2.40 in as long before" in " ".join(seen.split())
+
+
+def test_against_what_was_not_recorded_nothing_is_said(client, vera, found):
+    named(vera)
+    for hours_ago in (2, 30):
+        spent(hours_ago)
+
+    assert "in as long before" not in page(client, "/me?range=24h")

@@ -28,7 +28,7 @@ from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.job_orders import NOW, order_by
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.persons_time import scope_of, time_of
+from fleetwatch.dashboard.persons_time import scope_of, time_of, wasted_change
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import fixes, inbox
@@ -231,8 +231,10 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
     order = order_by(NOW, period.interval)
     jobs = lines_of(seen.ranked("job", MAX_JOBS, sort=order).groups, period.interval)
     running = [line for line in jobs if line.job and line.job.end_ms is None]
+    totals = seen.totals()
     return {
-        "totals": seen.totals(),
+        "totals": totals,
+        "wasted_change": wasted_change(names, totals, period.so_far),
         "running": running,
         "ended": [line for line in jobs if line not in running],
     }

@@ -70,12 +70,9 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "rest": rest,
-        "cause_lines": cause_lines(lines, seen.totals()) if group_by == "cause" else [],
-        "owners": _owners(lines, period.interval) if group_by == "job" else {},
+        **_of_lines(group_by, lines, seen, period),
         "filters": filters,
         **_links(group_by, filters, period),
-        "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
-        "first_steps": FIRST_STEPS,
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
     }
@@ -88,6 +85,19 @@ def _filtered(request: HttpRequest, group_by: str) -> tuple[Scope, dict[str, str
         messages.error(request, f"{NO_STATE} What you see is not narrowed by it.")
         return in_states(scope, ()), filters
     return scope, filters
+
+
+def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period) -> Context:
+    """What lines say beside figures: jobs whose they are, causes what to do first."""
+    if group_by == "job":
+        return {"owners": _owners(lines, period.interval)}
+    if group_by != "cause":
+        return {}
+    return {
+        "cause_lines": cause_lines(lines, seen.totals()),
+        "first_steps": FIRST_STEPS,
+        "progress": progress(period.interval, now=period.now),
+    }
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:
