@@ -1,9 +1,12 @@
 """What a weekly digest says to do: its fixes, each once, with the findings that they are of."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 
 from fleetwatch.diagnosis.findings import inbox
+from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.reports.digest import by_step
 from fleetwatch.reports.statement import Shape
 
 
@@ -19,21 +22,30 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A step, what to type ("" = nothing), and whom it helps."""
+    """A step, what to type ("" = nothing), whom it helps, and what it could save of all of them."""
 
     step: str
     code: str
-    subjects: list[Subject] = field(default_factory=list)
+    subjects: list[Subject]
+    low_usd: Decimal
+    high_usd: Decimal
 
 
 def digest_fixes(causes: Sequence[Shape]) -> list[Fix]:
-    """The fixes of a digest's causes, in their order: what several share stands once."""
+    """The fixes of a digest's causes, what could save most in sum first: what several share stands
+    once.
+    """
     finding_ids = inbox.ids_by_job([cause["job"] for cause in causes if "job" in cause])
-    fixes: dict[tuple[str, str], Fix] = {}
-    for cause in causes:
-        step = cause["step"]
-        code = cause["command"]
-        fix = fixes.setdefault((step, code), Fix(step, code))
-        finding = finding_ids.get((cause.get("job", ""), cause["cause"]))
-        fix.subjects.append(Subject(cause["name"], finding))
-    return list(fixes.values())
+    return [_fix(several, finding_ids) for several in by_step(causes)]
+
+
+def _fix(several: Sequence[Shape], finding_ids: Mapping[tuple[str, str], int]) -> Fix:
+    ids = [finding_ids.get((cause.get("job", ""), cause["cause"])) for cause in several]
+    subjects = [
+        Subject(cause["name"], finding) for cause, finding in zip(several, ids, strict=True)
+    ]
+    codes = list(dict.fromkeys(cause["command"] for cause in several if cause["command"]))
+    low_usd, high_usd = (
+        exact_sum(Decimal(cause[name]) for cause in several) for name in ("low_usd", "high_usd")
+    )
+    return Fix(several[0]["step"], "; ".join(codes), subjects, low_usd, high_usd)

@@ -2,6 +2,7 @@
 and the message. Pure.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -23,6 +24,8 @@ PERSON = "person_digest"
 KINDS = (FLEET, TEAM, PERSON)
 SEND_AT = time(9)  # Monday, by the clock of who gets it
 TOP_CAUSES = 5
+TOP_TEAMS = 5  # named in a message
+TEAMS = "Teams"  # the field that names them
 NEWS = 0.01  # of the week before: what changed by no more is no news
 FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
 HEAD = ("Could save", "Cause", "Job or node", "Owner")
@@ -69,13 +72,14 @@ class Digest:
     budget: Shape | None
     won: Shape | None
     incidents: Shape
+    teams: Sequence[Shape] = ()  # of the fleet's: lines that sum to what was spent, dearest first
 
     @property
     def has_news(self) -> bool:
         """Whether anything is other than the week before: GPU time, dollars spent or wasted by more
         than 1 %, or spend efficiency by more than a point.
         """
-        if self.before is None:
+        if self.before is None or self.before_from is not None:
             return True
         both = zip(_amounts(self.this), _amounts(self.before), strict=True)
         return any(_differs(*pair) for pair in both) or _is_other_share(
@@ -95,6 +99,7 @@ class Digest:
             "budget": self.budget,
             "won": self.won,
             "incidents": self.incidents,
+            "teams": list(self.teams),
         }
 
 
@@ -196,21 +201,29 @@ def _figures(totals: Totals) -> Shape:
 def _fields(digest: Digest) -> Fields:
     this = digest.this
     before = digest.before or nothing()  # with nothing there is nothing to compare
-    cost = _usd(this, this.cost_usd)
-    wasted = _usd(this, this.wasted_usd)
     short = _short_week(digest)
-    cost_change = short or wording.change(cost, _usd(before, before.cost_usd))
-    waste_change = short or wording.change(wasted, _usd(before, before.wasted_usd))
+    spend, wasted = _dollars(this, before, short)
     return (
-        ("Spend", f"{wording.usd(cost)} ({cost_change})"),
+        ("Spend", spend),
         *_budget(digest.budget),
-        ("Wasted", f"{_amount(wasted, this.wasted_ms)} ({waste_change})"),
-        ("Spend efficiency", _efficiency(this, before)),
+        ("Wasted", wasted),
+        *_teams(digest.teams),
+        ("Spend efficiency", _efficiency(this, before, short)),
         *_unverified(this),
         *_won(digest.won),
         ("Incidents", _incidents(digest.incidents)),
         ("Telemetry coverage", wording.share(this.coverage)),
     )
+
+
+def _dollars(this: Totals, before: Totals, short: str) -> tuple[str, str]:
+    """What was spent and wasted, each with its change; `short`: what is said instead of one."""
+    cost = _usd(this, this.cost_usd)
+    wasted = _usd(this, this.wasted_usd)
+    cost_change = short or wording.change(cost, _usd(before, before.cost_usd))
+    waste_change = short or wording.change(wasted, _usd(before, before.wasted_usd))
+    amount = _amount(wasted, this.wasted_ms)
+    return f"{wording.usd(cost)} ({cost_change})", f"{amount} ({waste_change})"
 
 
 def _short_week(digest: Digest) -> str:
@@ -223,8 +236,21 @@ def _short_week(digest: Digest) -> str:
     return f"the week before has only {days} of 7 days" if days else "the week before has no day"
 
 
-def _efficiency(this: Totals, before: Totals) -> str:
-    change = wording.points(this.spend_efficiency, before.spend_efficiency)
+def _teams(teams: Sequence[Shape]) -> Fields:
+    """The dearest teams in one line; a page has all of them as a table."""
+    if not teams:
+        return ()
+    named = [
+        f"{one_line(team['name'], 40)} {wording.usd(team['cost_usd'])}"
+        for team in teams[:TOP_TEAMS]
+    ]
+    left = len(teams) - len(named)
+    return ((TEAMS, ", ".join(named) + (f" and {left} more" if left else "")),)
+
+
+def _efficiency(this: Totals, before: Totals, short: str) -> str:
+    """`short`: what is said instead of a change."""
+    change = short or wording.points(this.spend_efficiency, before.spend_efficiency)
     return f"{wording.share(this.spend_efficiency)} ({change})"
 
 
@@ -329,13 +355,27 @@ def _before_in_part(digest: Digest) -> Iterable[str]:
         yield f"Of the week before nobody saw {unseen} of the GPU time: its waste may be more."
 
 
+def by_step(causes: Iterable[Shape]) -> list[list[Shape]]:
+    """The causes that the same step helps together, those first that could save most in sum (by the
+    middle of what they could); within a step in their order.
+    """
+    steps: dict[str, list[Shape]] = defaultdict(list)
+    for cause in causes:
+        steps[cause["step"]].append(cause)
+    return sorted(steps.values(), key=lambda several: -sum(map(_both_ends, several)))
+
+
+def _both_ends(cause: Shape) -> Decimal:
+    """Twice the middle of what it could save: enough to sort by."""
+    return Decimal(cause["low_usd"]) + Decimal(cause["high_usd"])
+
+
 def _suggestions(causes: Sequence[Shape]) -> list[str]:
     """What to do first, with what to type, and what then; a step that helps several once."""
     if not causes:
         return []
-    first, *others = causes
-    steps = {one_line(each["step"], 300): one_line(each["name"], 40) for each in reversed(others)}
-    steps.pop(one_line(first["step"], 300), None)
+    first, *others = (several[0] for several in by_step(causes))
     begin = f"Begin with {one_line(first['name'], 40)}: {one_line(first['step'], 300)}"
     typed = one_line(first["command"], 120)
-    return [begin, typed, *(f"Then {name}: {step}" for step, name in reversed(steps.items()))]
+    then = [f"Then {one_line(each['name'], 40)}: {one_line(each['step'], 300)}" for each in others]
+    return [begin, typed, *then]

@@ -22,6 +22,7 @@ from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.selectors import with_jobs
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import UNALLOCATED
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import digest
@@ -30,6 +31,11 @@ from fleetwatch.reports.digest import TOP_CAUSES, Digest
 from fleetwatch.reports.statement import Shape, rounded
 
 OPERATORS = "operators"
+NO_TEAM = {
+    UNALLOCATED: "unallocated GPUs",
+    costs.NOBODY: "jobs without a team",
+    costs.UNMAPPED: "jobs that no rule gives a team",
+}
 MS = timedelta(milliseconds=1)
 
 
@@ -42,6 +48,8 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         week_before = digest.last_week(week.start, audience.zone)
         before = costs.totals(week_before)
         causes = _causes(week, now)
+        has_dollars = this.unpriced_ms < this.capacity_ms
+        teams = _teams(week) if has_dollars and audience.kind == digest.FLEET else []
     return Digest(
         kind=audience.kind,
         name=audience.name,
@@ -54,7 +62,24 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         budget=_budget(audience, now) if audience.has_budget else None,
         won=_won(audience, week),
         incidents=_incidents(audience, week),
+        teams=teams,
     )
+
+
+def _teams(week: Interval) -> list[Shape]:
+    """A line per team, and one of what is no team's; they sum to what was spent."""
+    groups = costs.totals_by(week, "team")
+    lines = pricing.lines([group.totals.cost_usd for group in groups])
+    rows = [
+        {
+            "slug": group.key,
+            "name": NO_TEAM.get(group.key, group.label),
+            "cost_usd": cost_usd,
+            "wasted_usd": pricing.usd(group.totals.wasted_usd),
+        }
+        for group, cost_usd in zip(groups, lines, strict=True)
+    ]
+    return sorted(rows, key=lambda row: (row["slug"] in NO_TEAM, -row["cost_usd"], row["slug"]))
 
 
 def _began_in(week: Interval) -> datetime | None:

@@ -14,6 +14,7 @@ import pytest
 from fleetwatch.accounts.models import OthersShown, Team, User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.alerts.messaging.unsubscribing import read_token
+from fleetwatch.dashboard.digest_fixes import digest_fixes
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
@@ -131,7 +132,7 @@ def test_a_team_hears_how_its_budget_stands():
 
     # $10 of the week before and $40 are spent of November
     assert fields(of(digest.TEAM, "nlp"))["Budget November 2026"] == (
-        "$50.00 of $1,000 so far: no forecast yet"
+        "$50.00 of $1,000 so far: a month recorded in part"
     )
     assert "Budget November 2026" not in fields(of(digest.TEAM, "vision")) | fields(
         of(digest.FLEET)
@@ -467,3 +468,36 @@ def test_names_are_text(client):
     page = client.get(f"/reports/{of(digest.TEAM, 'nlp').pk}").content.decode()
 
     assert "GPU week of &lt;script&gt;nlp 2026-W47" in page
+
+
+def a_cause(name, step, usd):
+    dollars = {"low_usd": Decimal(usd), "high_usd": Decimal(usd)}
+    words = {"cause": "idle", "title": "Idle", "owner": "ann", "command": f"scancel {name}"}
+    return {"name": name, "step": step} | dollars | words
+
+
+def test_a_step_that_helps_several_stands_by_what_they_could_save_together():
+    causes = [a_cause("a", "Load.", 50), a_cause("b", "Stop.", 40), a_cause("c", "Stop.", 20)]
+
+    steps = digest.by_step(causes)
+
+    # $60 of two jobs before $50 of one
+    assert [[each["name"] for each in several] for several in steps] == [["b", "c"], ["a"]]
+    fixes = digest_fixes(causes)
+    assert [(fix.step, fix.high_usd, fix.code) for fix in fixes] == [
+        ("Stop.", 60, "scancel b; scancel c"),
+        ("Load.", 50, "scancel a"),
+    ]
+
+
+def test_no_change_is_told_against_a_week_recorded_in_part():
+    began = datetime(2026, 11, 14, tzinfo=UTC)
+
+    fields = dict(message_of(weekly(this=nothing(), before=nothing(), before_from=began)).fields)
+
+    for name in ("Spend", "Wasted", "Spend efficiency"):
+        assert "(the week before has only 2 of 7 days)" in fields[name]
+
+
+def message_of(told: Digest):
+    return digest.message(told, url="https://hub.example")

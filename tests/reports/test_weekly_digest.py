@@ -63,7 +63,8 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
     assert message["fields"] == [
         ["Spend", "$40.00 (the week before has only 2 of 7 days)"],
         ["Wasted", "$30.00, 3.0 GPU-h (the week before has only 2 of 7 days)"],
-        ["Spend efficiency", "25 % (-75.0 points)"],
+        ["Teams", "NLP $20.00, unallocated GPUs $20.00"],
+        ["Spend efficiency", "25 % (the week before has only 2 of 7 days)"],
         ["Incidents", "none"],
         ["Telemetry coverage", "100 %"],
     ]

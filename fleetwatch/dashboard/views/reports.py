@@ -24,10 +24,10 @@ from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
-from fleetwatch.reports.digest import footnotes
+from fleetwatch.reports.digest import TEAMS, footnotes
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, name_at
-from fleetwatch.reports.selectors import MonthLine
+from fleetwatch.reports.selectors import MonthLine, figures
 
 MAX_DIGESTS = 12
 MAX_STATEMENTS = 200
@@ -163,10 +163,18 @@ def _digest(report: Report) -> dict[str, Any]:
             for row, job in zip(rows, _jobs_of(content), strict=False)
         ],
         "fixes": digest_fixes(content["causes"]),
+        **_teams_of(content),
         "footnotes": footnotes(message["text"], content["causes"]),
         "days": timeframes.in_words(report.start, report.end, local),
         "period": f"?from={to_ms(report.start)}&to={to_ms(report.end)}",
     }
+
+
+def _teams_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The teams as rows, older digests have none, and the fields beside them."""
+    teams = figures(content.get("teams", []))
+    fields = content["message"]["fields"]
+    return {"teams": teams, "fields": [field for field in fields if field[0] != TEAMS]}
 
 
 def _jobs_of(content: Mapping[str, Any]) -> list[str]:
