@@ -67,7 +67,7 @@ PAGES = {
     "/settings/months": 10,
     "/settings/links": 6,
     "/settings/retention": 5,
-    "/settings/policy": 6,  # what is tried in the background
+    "/settings/policy": 8,  # what is tried in the background; its versions, and who set them
     "/settings/mappings": 11,  # and what is without a team, a project, a cost centre
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,

@@ -12,6 +12,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.dashboard import threshold_words, trial_pages
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.policy_versions import policy_versions
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance import policy_trial, trial_runs
 from fleetwatch.finance.trial_sums import GROUPS
@@ -107,7 +108,11 @@ def content(request: HttpRequest, now: datetime) -> Context:
         context |= _outcome(in_force, asked, full_hours(int(hours), now), now)
     errors = context.get("errors", {})
     shown = [_threshold(field, in_force, asked, errors) for field in fields(Policy)]
-    return context | {"parts": _parts(shown), "trials": trial_runs.newest() if may_try else ()}
+    return context | {
+        "parts": _parts(shown),
+        "trials": trial_runs.newest() if may_try else (),
+        "versions": policy_versions(),
+    }
 
 
 def is_trier(user: User | AnonymousUser) -> bool:

@@ -13,6 +13,7 @@ from django.test import Client
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.trial_outcome import SHOWN_MS, outcome, why_nothing
+from fleetwatch.dashboard.trial_pages import Change
 from fleetwatch.finance.trial_sums import Line
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import Policy
@@ -165,6 +166,18 @@ def test_an_admin_puts_what_was_tried_in_force(finance):
     assert newest_policy().version == 2
     assert current_policy()[1] == Policy(idle_batch_s=300)
     assert AuditEntry.objects.latest("pk").action == "policy.set"
+
+
+def test_each_version_says_who_changed_what(finance):
+    finance.force_login(factories.user(role="admin", username="root"))
+    set_in_browser(finance)
+
+    versions = finance.get("/settings/policy").context["versions"]
+
+    first, second = versions[::-1]
+    assert (first.version, first.by, first.changes) == (1, "", [])
+    assert (second.version, second.by) == (2, "root")
+    assert second.changes == [Change("Batch job is idle after", "15 min", "5 min")]
 
 
 def test_what_is_kept_since_a_day_is_judged_again_where_that_is_asked(finance):
