@@ -2,6 +2,7 @@
 evaluator over a longer period (episodes.py), and writes nothing.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -114,6 +115,16 @@ class BackTest:
         kept = [row for row in self.trials.weighed if row.episode.lasted_ms >= least_ms]
         return replace(self, trials=replace(self.trials, weighed=tuple(kept)))
 
+    def joined(self, minutes: float) -> int:
+        """How many incidents there would be if each stayed open until it was over for so long."""
+        count = 0
+        open_until_ms: dict[str, float] = {}
+        for episode in sorted((row.episode for row in self.trials.weighed), key=_begin):
+            if episode.since_ms > open_until_ms.get(episode.subject, -math.inf):
+                count += 1
+            open_until_ms[episode.subject] = episode.until_ms + minutes * MINUTE_MS
+        return count
+
     @property
     def by_verdict(self) -> Counter[str]:
         """How many by what people said of them."""
@@ -138,6 +149,7 @@ class BackTest:
 
 # how many times as long a rule could wait, and the dollars that it should still tell of
 LONGER = (2, 4, 8)
+RESOLVES = (15.0, 60.0, 240.0)  # minutes that something is over before it is resolved
 KEPT = Decimal("0.8")
 
 
@@ -166,6 +178,24 @@ def longer(tried: BackTest, minutes: float) -> list[Longer]:
             rows.append(Longer(minutes * times, kept, share, is_better=False))
     good = [row for row in rows if row.kept is not None and row.kept >= KEPT]
     return [replace(row, is_better=row in good[-1:]) for row in rows]
+
+
+def later(tried: BackTest, minutes: float) -> list[tuple[float, int]]:
+    """Longer times to resolve after than these minutes, and about how many incidents there would
+    be, as far as each makes fewer; what never fired in between joins nothing.
+    """
+    rows: list[tuple[float, int]] = []
+    fewest = tried.joined(minutes)
+    for longer_minutes in RESOLVES:
+        joined = tried.joined(longer_minutes)
+        if longer_minutes > minutes and joined < fewest:
+            rows.append((longer_minutes, joined))
+            fewest = joined
+    return rows
+
+
+def _begin(episode: Episode) -> int:
+    return episode.since_ms
 
 
 @remembering()  # what is measured by says what it cost, too

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts.back_test import back_test
+from fleetwatch.alerts.back_test import back_test, later
 from fleetwatch.alerts.back_test import longer as longer_waits
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
@@ -67,6 +67,22 @@ def test_without_anything_that_lasts_longer_nothing_is_suggested():
     ran(a_gpu(), "quiet", 0, 35, job=a_job())
 
     assert longer_waits(tried(rule, -60, 60), 30) == []
+
+
+def test_what_resolves_later_joins_what_comes_again():
+    """Idle for 35 minutes three times, 10 and then 100 minutes apart: of two or three incidents."""
+    rule = a_rule()
+    gpu = a_gpu()
+    job = a_job()
+    for begin, end in ((0, 35), (45, 80), (180, 215)):
+        ran(gpu, "quiet", begin, end, job=job)
+        ran(gpu, "active", end, end + 5, job=job)
+    done = tried(rule, -60, 300)
+
+    assert len(done.trials) == 3
+    assert [done.joined(minutes) for minutes in (9, 10, 99, 100)] == [3, 2, 2, 1]
+    assert later(done, 0) == [(15.0, 2), (240.0, 1)]
+    assert later(done, 15) == [(240.0, 1)]
 
 
 def test_what_telemetry_was_missing_for_is_counted_apart():

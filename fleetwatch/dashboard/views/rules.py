@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import matchers
-from fleetwatch.alerts.back_test import BackTest, back_test, longer
-from fleetwatch.alerts.breach import Condition
+from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
+from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
@@ -135,8 +135,16 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
         return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
     beside = {"saved": saved, **_history(rule, interval)}
     outcome = _trials(tried, days) | _drawn(tried, beside["history_from"], period) | beside
-    outcome["longer"] = longer(tried, terms.settings.minutes)
+    outcome |= _otherwise(tried, terms.settings)
     return _shown(rule, sent=sent, terms=terms, days=days, **outcome)
+
+
+def _otherwise(tried: BackTest, settings: Settings) -> Context:
+    """What longer waits, and later ends, would come to."""
+    return {
+        "longer": longer(tried, settings.minutes),
+        "later": later(tried, settings.clear_minutes),
+    }
 
 
 def _tried(
