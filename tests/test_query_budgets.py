@@ -54,6 +54,7 @@ PAGES = {
     "/teams": 13,  # since when figures; the last days
     "/budgets/fleet": 13,  # since when there is history, and since when figures; the last days
     "/explain": 7,
+    "/explain.csv": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 23,  # also how often each task runs, what of it failed today, and what is stored
     "/agents": 7,

@@ -43,7 +43,7 @@ OPEN = frozenset(
         *("silences", "silence_add", "silence_end", "routes", "route_set"),
         *("causes", "cause", "definitions", "glossary"),  # what words mean
         # of the own jobs and teams
-        *("explain", "budget", "reports", "report", "report_print", "report_file"),
+        *("explain", "explain_csv", "budget", "reports", "report", "report_print", "report_file"),
         *("team", "team_statement", "team_change"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         "api-1:finding_patterns",

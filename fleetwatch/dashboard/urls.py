@@ -142,6 +142,7 @@ urlpatterns = [
     path("budgets/fleet", budgets.team_budget, name="budget_fleet"),
     path("budgets/teams/<path:slug>", budgets.team_budget, name="budget"),
     path("explain", explain.explained, name="explain"),
+    path("explain.csv", explain.explained_csv, name="explain_csv"),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),
     path("search/quick", misc.search_quickly, name="search_quickly"),

@@ -332,7 +332,9 @@ def _rank(group: Group) -> tuple[Decimal, Decimal, int, str]:
     return -totals.wasted_usd, -totals.cost_usd, -totals.wasted_ms, group.key
 
 
-def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: int = 0) -> Traced:
+def traced(
+    interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: int | Place = 0
+) -> Traced:
     """What totals() of the same interval and scope is made of, with `size` of its parts, the
     dearest first.
 

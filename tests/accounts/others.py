@@ -186,6 +186,7 @@ def others_paths(split: World, others: Job) -> list[str]:
         *(f"/filters?{WEEK}", f"/filters?of=findings&{WEEK}"),
         *("/alerts?state=resolved", "/alerts?state=acknowledged", f"/alerts?person={PERSON}"),
         *("/explain", f"/explain?job={OTHERS_KEY}", "/explain?gpu=GPU-node-001-1"),
+        *("/explain.csv", f"/explain.csv?job={OTHERS_KEY}", "/explain.csv?gpu=GPU-node-001-1"),
         f"/explain?gpu=GPU-node-001-1&job={OTHERS_KEY}",
         *(f"/budgets/teams/{TEAM}", f"/charts/budget?team={TEAM}", "/charts/budget"),
         f"/charts/finding?finding={number}",

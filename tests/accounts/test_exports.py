@@ -35,6 +35,7 @@ def taken() -> list[AuditEntry]:
     [
         ("/waste.csv", f"group_by=user&team=nlp-research&{DAY}", "fleetwatch-waste-by-user.csv"),
         ("/jobs.csv", f"sort=cost&{DAY}", "fleetwatch-jobs.csv"),
+        ("/explain.csv", f"user=ann&{DAY}", "fleetwatch-explained.csv"),
         ("/charts/spend", f"as=csv&{DAY}", "fleetwatch-spend.csv"),
         ("/settings/audit.csv", f"who=bo&{DAY}", "fleetwatch-audit.csv"),
         ("/settings/audit.jsonl", f"kind=rate&{DAY}", "fleetwatch-audit.jsonl"),

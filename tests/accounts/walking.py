@@ -47,7 +47,15 @@ SIGNED = {"slack_interactivity"}
 # addresses that a command line asks: the code or token in its JSON is judged
 OF_MACHINES = {"device_code", "device_token", "device_end"}
 # files: that one was taken is an entry of the audit log; a page writes nothing
-EXPORTS = {"jobs_csv", "waste_csv", "costs_file", "report_file", "audit_csv", "audit_jsonl"}
+EXPORTS = {
+    "explain_csv",
+    "jobs_csv",
+    "waste_csv",
+    "costs_file",
+    "report_file",
+    "audit_csv",
+    "audit_jsonl",
+}
 # addresses that not everybody who is logged in may open
 READ_BY = {
     "people": Right.PEOPLE,

@@ -1,14 +1,19 @@
 """Explain, as a page and as a fragment."""
 
+import csv
 import html
 import re
+from datetime import timedelta
 
 import pytest
 import time_machine
 
+from fleetwatch.dashboard.views import explain
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, to_ms
+from tests.costs.factories import an_entry
 from tests.dashboard import factories
+from tests.diagnosis import told
 from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
 from tests.markup import tight
 
@@ -164,13 +169,13 @@ def test_figures_lead_to_what_they_are_made_of(reader, gpu):
 def test_the_page_that_a_figure_opens_shows_that_figure(admin, step, figure, beside):
     factories.rate("2.00")
     gpu, job = factories.gpu(factories.node(), hours=5), factories.job()
-    for hours_ago, state, told in (
+    for hours_ago, state, says in (
         (4, "useful", {"efficiency_source": "sensors"}),
         (3, "useful", {"efficiency_source": "sensors"}),
         (2, "useful", {"efficiency_source": "none"}),
         (1, "underused", {}),
     ):
-        factories.entry(gpu, hours_ago=hours_ago, state=state, held_by=job, **told).save()
+        factories.entry(gpu, hours_ago=hours_ago, state=state, held_by=job, **says).save()
     half = {"gpu_ms": 1_800_000, "efficiency_source": "sensors"}
     factories.entry(gpu, hours_ago=5, held_by=job, **half).save()
 
@@ -191,3 +196,71 @@ def test_what_is_not_there_is_404(reader, gpu, query):
 def test_a_stranger_is_sent_to_the_login(client, gpu):
     for query in (f"?gpu={gpu.uuid}", ""):
         assert client.get(f"/explain{query}")["Location"].startswith("/accounts/login/")
+
+
+def rows_of(answer) -> list[dict[str, str]]:
+    assert answer.status_code == 200
+    return list(csv.DictReader(answer.content.decode().splitlines()))
+
+
+def test_the_entries_of_a_gpu_are_a_file(reader, gpu):
+    """Half an hour useful and half of one idle, at $3.60."""
+    page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
+    rows = rows_of(reader.get(f"/explain.csv?gpu={gpu.uuid}&{PERIOD}"))
+
+    assert "/explain.csv?gpu=" in page
+    assert [(row["state"], row["gpu_hours"], row["cost_usd"]) for row in rows] == [
+        ("idle", "0.500000", "1.800000"),
+        ("unverified", "0.500000", "1.800000"),
+    ]
+    assert {(row["hour_utc"], row["usd_per_gpu_hour"]) for row in rows} == {
+        ("2026-11-20T06:00:00Z", "3.600000")
+    }
+    only = rows_of(reader.get(f"/explain.csv?gpu={gpu.uuid}&{PERIOD}&state=idle"))
+    assert [row["state"] for row in only] == ["idle"]
+
+
+def test_a_file_is_refused_as_its_page_is(reader, gpu, client):
+    assert reader.get("/explain.csv?gpu=GPU-none").status_code == 404
+    assert reader.get(f"/explain.csv?gpu={gpu.uuid}&job=slurm/x/1").status_code == 404
+    assert reader.get("/explain.csv?from=never").status_code == 422
+    assert reader.get("/explain.csv?colour=red").status_code == 422
+    client.logout()
+    assert client.get("/explain.csv").status_code == 302
+
+
+@pytest.fixture
+def five(db):
+    """Jobs that cost $5, $4, $3, $2 and $1: hours of a GPU at $1."""
+    gpu = told.gpu()
+    told.rate("1.00")
+    for number in (5, 4, 3, 2, 1):
+        of = told.job(f"slurm/della/{number}")
+        for hours_ago in range(number):
+            start = told.NOW - timedelta(hours=10 * number + hours_ago)
+            an_entry(gpu, job=of, start=start)
+
+
+def test_parts_are_paged_by_the_address_and_each_page_sums_to_the_figure(reader, five, monkeypatch):
+    monkeypatch.setattr(explain, "MAX_PARTS", 2)
+    address = "/explain?from=2026-11-16T00:00Z&to=2026-11-21T00:00Z"
+
+    first = tight(reader.get(address).content.decode())
+    [after] = re.findall(r'href="([?][^"]*after=[^"]*)"', first)
+    second = tight(reader.get(f"/explain{html.unescape(after)}").content.decode())
+
+    assert re.findall(r"job=slurm%2Fdella%2F(\d)", first) == ["5", "4"]
+    assert re.findall(r"job=slurm%2Fdella%2F(\d)", second) == ["3", "2"]
+    assert [re.findall(r"(\d+) (larger|smaller)</td>", page) for page in (first, second)] == [
+        [("3", "smaller")],
+        [("2", "larger"), ("1", "smaller")],
+    ]
+    assert all("$15.00" in page for page in (first, second))
+
+
+def test_all_parts_are_in_the_file_and_sum_to_the_figure(reader, five):
+    rows = rows_of(reader.get("/explain.csv?from=2026-11-16T00:00Z&to=2026-11-21T00:00Z"))
+
+    assert [(row["job"], row["cost_usd"]) for row in rows] == [
+        (f"slurm/della/{number}", f"{number}.000000") for number in (5, 4, 3, 2, 1)
+    ]

@@ -14,11 +14,13 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
+from fleetwatch.dashboard import pages
 from fleetwatch.dashboard.choices import chosen_several
 from fleetwatch.dashboard.decided import by_rule
-from fleetwatch.dashboard.parameters import PERIOD, in_states, takes
+from fleetwatch.dashboard.entries_csv import to_csv as entries_csv
+from fleetwatch.dashboard.parameters import PERIOD, in_states, refused, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.dashboard.showing import Context, existing, file, page
 from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
@@ -32,10 +34,14 @@ from fleetwatch.ledger import explain
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports import printed
+from fleetwatch.reports.waste import WasteReport
+from fleetwatch.reports.waste import to_csv as parts_csv
 
 MAX_RULES = 60  # shown; the API gives every window
-MAX_PARTS = 40
+MAX_PARTS = 50
+MAX_ROWS = 5000  # of a file
 # what narrows a figure, and what it is called
 SUBJECTS = {
     "team": "team",
@@ -61,15 +67,60 @@ def explained(request: HttpRequest) -> HttpResponseBase:
     return _of_gpu(request) if "gpu" in request.GET else _of_figure(request)
 
 
-@takes(*SUBJECTS, "state", *PERIOD)
+@require_GET
+@login_required
+def explained_csv(request: HttpRequest) -> HttpResponseBase:
+    """The rows of the same address as a file: `?gpu=`: entries; else parts, the dearest first."""
+    try:
+        return _entries_file(request) if "gpu" in request.GET else _parts_file(request)
+    except TimeframeError as error:
+        return refused(str(error))
+
+
+@takes_only(*SUBJECTS, "state", *PERIOD)
+def _parts_file(request: HttpRequest) -> HttpResponse:
+    period = read_period(request, is_page=False)
+    scope = in_states(Scope(**_named(request)), _states(request))
+    figure = costs.traced(period.interval, scope=scope, size=MAX_ROWS)
+    parts = WasteReport(period.so_far, figure.parts_by, tuple(figure.parts.groups), figure.totals)
+    return file(request, parts_csv(parts), "fleetwatch-explained.csv", of=period.so_far)
+
+
+@takes_only("gpu", "job", "state", *PERIOD)
+def _entries_file(request: HttpRequest) -> HttpResponse:
+    """Of the hours that the page shows."""
+    gpu = existing(inventory.gpu(request.GET["gpu"]))
+    states = _states(request)
+    _, holder = _holder(request.GET.get("job"))
+    period = read_period(request, is_page=False, default="1h")
+    which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
+    interval = explain.newest(gpu, period.so_far, **which)
+    lines = priced(_entries(gpu, interval, which, states))
+    return file(request, entries_csv(lines), "fleetwatch-entries.csv", of=interval)
+
+
+def _named(request: HttpRequest) -> dict[str, Any]:
+    """What the address narrows the figure to."""
+    return {name: request.GET[name] for name in SUBJECTS if name in request.GET}
+
+
+@takes(*SUBJECTS, "state", "after", *PERIOD)
 def _of_figure(request: HttpRequest) -> HttpResponse:
     """Of what no job held with an empty job; `state` narrows it too."""
     period = read_period(request)
-    named: dict[str, Any] = {name: request.GET[name] for name in SUBJECTS if name in request.GET}
+    named = _named(request)
     states = _states(request)
-    figure = costs.traced(period.interval, scope=in_states(Scope(**named), states), size=MAX_PARTS)
+    place = pages.read_place(request.GET.get("after", ""))
+    figure = costs.traced(
+        period.interval,
+        scope=in_states(Scope(**named), states),
+        size=MAX_PARTS,
+        start=place or 0,
+    )
     context = {
         "figure": figure,
+        "pager": pages.pager(figure.parts, is_first=place is None),
+        "max_rows": MAX_ROWS,
         **_printed(figure),
         "apart": [part for part, whole in PARTS.items() if states == (whole,)],
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
@@ -85,17 +136,18 @@ def _printed(figure: Traced) -> Context:
     those that print nothing but zeros are counted.
     """
     total = _amounts(figure.totals)
-    rest = figure.parts.after
-    parts = [group.totals for group in figure.parts.groups] + [rest.totals][: rest.groups]
-    rows = list(zip(*_columns(parts, total), strict=True))
-    named = list(zip(figure.parts.groups, rows, strict=False))
+    parts = figure.parts
+    every = [*(group.totals for group in parts.groups), parts.before.totals, parts.after.totals]
+    *rows, before, after = zip(*_columns(every, total), strict=True)
+    named = list(zip(parts.groups, rows, strict=True))
     shown = [part for part in named if any(part[1])]
+    others = (("larger", parts.before, before), ("smaller", parts.after, after))
     return {
         "total": total,
         **_printed_terms(figure, total),
         "parts": shown,
         "parts_of_nothing": len(named) - len(shown),
-        "rest": rows[-1] if rest.groups else None,
+        "others": [other for other in others if other[1].groups],
     }
 
 
@@ -240,17 +292,24 @@ def _behind(gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[st
     decided them, each with the job that held the GPU; `shown`: of these states alone, () = of all.
     """
     states = frozenset(shown or SHOWN_STATES)
-    entries = explain.rows(gpu, interval, **which)
     stretches = explain.stretches(gpu, interval, **which)
     decided = by_rule(
         each for each in stretches if not states.isdisjoint(map(shown_state, each.parts))
     )
     jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
     return {
-        **_priced([entry for entry in entries if shown_state(entry) in states]),
+        **_priced(_entries(gpu, interval, which, shown)),
         "windows": [(each, jobs.get(each.job_id)) for each in decided[:MAX_RULES]],
         "left_off": max(0, len(decided) - MAX_RULES),
     }
+
+
+def _entries(
+    gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[str, ...]
+) -> list[Entry | Adjustment]:
+    """Of these states as pages show them, () = of all."""
+    states = frozenset(shown or SHOWN_STATES)
+    return [row for row in explain.rows(gpu, interval, **which) if shown_state(row) in states]
 
 
 def _priced(entries: Sequence[Entry | Adjustment]) -> Context:
