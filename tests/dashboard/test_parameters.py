@@ -53,7 +53,7 @@ def test_every_page_says_what_its_address_may_ask_for():
     pages = [
         each
         for each in urls.urlpatterns
-        if each.name not in {None, CHARTS, "explain", "favicon"} | FORMS
+        if each.name not in {None, CHARTS, "explain", "explain_csv", "favicon"} | FORMS
     ]
 
     assert [each.name for each in pages if not hasattr(each.callback, "parameters")] == []

@@ -25,6 +25,7 @@ from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
+from fleetwatch.figures.ranking import Place
 from fleetwatch.figures.totals import HEADLINE_STATES, UNALLOCATED, Scope, Totals
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -111,16 +112,9 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     named = _named(request)
     states = _states(request)
     place = pages.read_place(request.GET.get("after", ""))
-    figure = costs.traced(
-        period.interval,
-        scope=in_states(Scope(**named), states),
-        size=MAX_PARTS,
-        start=place or 0,
-    )
+    figure = _traced(period.interval, named, states, place or 0)
     context = {
-        "figure": figure,
-        "pager": pages.pager(figure.parts, is_first=place is None),
-        "max_rows": MAX_ROWS,
+        **_paged(figure, is_first=place is None),
         **_printed(figure),
         "apart": [part for part, whole in PARTS.items() if states == (whole,)],
         "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
@@ -129,6 +123,18 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
         **_parts(figure, named | _named_states(states), period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
+
+
+def _traced(
+    interval: Interval, named: dict[str, Any], states: tuple[str, ...], start: int | Place
+) -> Traced:
+    scope = in_states(Scope(**named), states)
+    return costs.traced(interval, scope=scope, size=MAX_PARTS, start=start)
+
+
+def _paged(figure: Traced, *, is_first: bool) -> Context:
+    pager = pages.pager(figure.parts, is_first=is_first)
+    return {"figure": figure, "pager": pager, "max_rows": MAX_ROWS}
 
 
 def _printed(figure: Traced) -> Context:
