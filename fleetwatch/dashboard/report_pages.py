@@ -11,6 +11,7 @@ from django.utils import timezone
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import month_end
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
+from fleetwatch.dashboard import numbers
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
@@ -25,6 +26,7 @@ from fleetwatch.reports.statement import Shape
 
 MAX_SAVINGS = 15
 LINES_ON_PAGE = 15
+RATE_PLACES = 4  # a rate with more is an average of several
 LINES_ON_PAPER = 50  # all of them are in the files
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
@@ -227,13 +229,23 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
     rows = printed.rows([*lines[:size], *rest], content["total"])
     savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {
-        **_by_whom(rows[:size]),
+        **_by_whom([row | {"arithmetic": _arithmetic(row)} for row in rows[:size]]),
         "rest": rows[-1] if rest else None,
         "left_off": len(left),
         "savings": savings,
         "savings_total": printed.summed(savings) if savings else None,
         "savings_left_off": len(content.get("savings", [])) - len(savings),
     }
+
+
+def _arithmetic(line: Shape) -> str:
+    """What a line's dollars are the product of: "279.1012 h × $3.99"; "" without a rate."""
+    rate = line["usd_per_gpu_hour"]
+    if rate is None:
+        return ""
+    hours = f"{printed.hours(line['priced_ms']):,.4f} h"
+    is_average = rate != round(rate, RATE_PLACES)
+    return f"{hours} × {f'${rate:.4f} on average' if is_average else numbers.price(rate, 'USD')}"
 
 
 def _by_state(own_lines: list[Shape]) -> list[Shape]:

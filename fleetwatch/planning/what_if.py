@@ -149,6 +149,16 @@ class WhatIf:
         return self.gpus - self.instead
 
     @property
+    def removed(self) -> int:
+        """GPUs that go, of models that have fewer then."""
+        return sum(max(0, each.gpus - each.instead) for each in self.models)
+
+    @property
+    def added(self) -> int:
+        """GPUs that come, of models that have more then."""
+        return sum(max(0, each.instead - each.gpus) for each in self.models)
+
+    @property
     def saved_ms(self) -> int:
         return sum(each.saved_ms for each in self.models)
 

@@ -145,8 +145,14 @@ def message(digest: Digest, *, url: str) -> Message:
 
 def footnotes(text: str, causes: Sequence[Shape]) -> list[str]:
     """The lines of a message's text that advise nothing: what its figures rest on."""
-    advice = _suggestions(causes)
+    advice = {line for cause in causes for line in _advice_on(cause)}
     return [line for line in text.splitlines() if line not in advice]
+
+
+def _advice_on(cause: Shape) -> tuple[str, ...]:
+    """What a message may say to do about it, wherever it stands."""
+    step = f"{one_line(cause['name'], 40)}: {one_line(cause['step'], 300)}"
+    return f"Begin with {step}", f"Then {step}", one_line(cause["command"], 120)
 
 
 def _whose(digest: Digest) -> str:

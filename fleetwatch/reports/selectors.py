@@ -25,7 +25,7 @@ from fleetwatch.lib.actor import actor
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
 from fleetwatch.reports import digest, months
-from fleetwatch.reports.models import MonthRun, Report, ReportPart
+from fleetwatch.reports.models import MonthRun, Report, ReportPart, StatementApproval
 from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
 from fleetwatch.reports.waste import GROUPS, WasteReport
 
@@ -200,6 +200,11 @@ def statements(fleet: Report) -> dict[str, Report]:
 def fleet_of(statement: Report) -> Report | None:
     """The newest report of the fleet in the same month, as far as the reader sees it."""
     return visible().filter(kind=FLEET, start=statement.start).order_by("-version").first()
+
+
+def approval_of(report: Report) -> StatementApproval | None:
+    """That somebody approved this version; None: nobody did."""
+    return StatementApproval.objects.filter(report=report).first()
 
 
 def figures(content: Any) -> Any:

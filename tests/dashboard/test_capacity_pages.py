@@ -1,5 +1,6 @@
 """Capacity, and what other GPUs would have meant, as somebody sees it and as the API answers."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -136,7 +137,7 @@ def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
     assert (answer.context["still_paid"], answer.context["now_usd_per_month"]) == (1, 0)
     assert answer.context["free_from"].year == 2999
     page = tight(answer.content.decode())
-    assert "$1,460 a month</span>" in page
+    assert "it saves $1,460 a month" in " ".join(page.split())
     assert '<td class="num" data-label="Saved now">$0.00</td>' in page
     assert '<td class="num" data-label="Saved later">$1,460</td>' in page
 
@@ -255,3 +256,17 @@ def test_before_an_hour_is_over_the_page_says_so(admin):
     assert "No whole hour in this period yet" in tight(
         admin.get("/capacity?from=now-20m&to=now").content.decode()
     )
+
+
+def test_a_swap_tells_gpus_that_go_and_come_and_what_it_costs_more(machines):
+    factories.gpu(factories.node("l4-1"), model=factories.gpu_model("L4"))
+    swap = "less=1&less_of=H100+SXM&more=3&more_of=H100+SXM"
+    l4 = "/capacity/what-if?less=1&less_of=H100+SXM&more=2&more_of=L4"
+
+    page = " ".join(re.sub("<[^>]*>", " ", machines.get(l4).content.decode()).split())
+    more = machines.get(f"/capacity/what-if?{swap}").content.decode()
+
+    assert "with 1 GPU less and 2 more" in page
+    assert "of the 0 GPUs" not in page
+    assert "$−" not in more
+    assert "−$" not in more

@@ -8,7 +8,7 @@ import pytest
 from fleetwatch.accounts.models import Team
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
-from fleetwatch.reports.models import MonthRun
+from fleetwatch.reports.models import MonthRun, StatementApproval
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.dashboard import factories
 from tests.finance.test_report_lines import a_commitment
@@ -224,3 +224,21 @@ def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
 
     assert "partial month recorded since 21 Oct 2026" in page
     assert "within" not in page
+
+
+def test_on_paper_each_line_is_hours_times_rate_and_who_approved_stands_above(viewer):
+    a_fleet()
+    computed()
+    address = f"/reports/{newest('nlp').pk}/print"
+
+    before = text(viewer.get(address))
+    StatementApproval.objects.create(
+        report=newest("nlp"), approved_at=OCTOBER + 40 * 24 * HOUR, approved_by="amara"
+    )
+    after = text(viewer.get(address))
+
+    assert "2.0000 h × $4.00 = $8.00" in before
+    assert "Not approved." in before
+    assert "Approved by amara, 2026-11-10" in after
+    assert "Not approved" not in after
+    assert "2.0000 h" not in text(viewer.get(f"/reports/{newest('nlp').pk}"))

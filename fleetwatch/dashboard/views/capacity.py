@@ -236,7 +236,8 @@ def _bound(replayed: WhatIf, committed: Mapping[str, int], now: datetime) -> Con
         for each in replayed.models
     ]
     if not still_paid:
-        return {"still_paid": 0, "model_rows": rows}
+        now_usd = replayed.saved_usd_per_month
+        return {"still_paid": 0, "model_rows": rows, "now_usd_per_month": now_usd}
     ends = commitments().filter(valid_to__gt=now).values_list("valid_to", flat=True)
     moments = sorted({at for at in ends if at is not None})
     return {

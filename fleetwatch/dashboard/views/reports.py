@@ -107,11 +107,10 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 @takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The same on white paper, A4."""
-    return render(
-        request,
-        "dashboard/report_print.html",
-        report_context(existing(selectors.report(pk)), size=LINES_ON_PAPER),
-    )
+    statement = existing(selectors.report(pk))
+    shown = report_context(statement, size=LINES_ON_PAPER)
+    paper = {"is_paper": True, "approval": selectors.approval_of(statement)}
+    return render(request, "dashboard/report_print.html", shown | paper)
 
 
 @require_GET
