@@ -1,7 +1,7 @@
 """GPU time and dollars by two policies, added up as nodes are judged."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -66,10 +66,14 @@ class TrialSums:
     def __init__(self, groupings: Collection[str] = GROUPS) -> None:
         self._sums: dict[str, Sums] = {grouping: _no_sums() for grouping in groupings}
 
-    def add(self, rows: Sequence[Said]) -> None:
+    def add(self, rows: Sequence[Said], *, moved_only: Container[str] = ()) -> None:
+        """To groupings that are `moved_only` what both policies say alike is not added."""
         rates = _rates(rows)
+        moved = [place for place, row in enumerate(rows) if row.is_ms != row.would_ms]
         for grouping, sums in self._sums.items():
-            _add(sums, rows, _groups(rows, grouping), rates)
+            places = moved if grouping in moved_only else range(len(rows))
+            own = [rows[place] for place in places]
+            _add(sums, own, _groups(own, grouping), [rates[place] for place in places])
 
     def lines(self, grouping: str) -> list[Line]:
         """By group, state and tier; of both sides they sum to the same capacity and dollars."""
@@ -98,15 +102,6 @@ class TrialSums:
                 for side, gpu_ms in zip(sums, (is_ms, would_ms), strict=True):
                     side[None if rate is None else Decimal(rate)] += gpu_ms
         return restored
-
-    def without_unmoved_jobs(self) -> "TrialSums":
-        """The same, but for jobs of which no time moves."""
-        moved = {line.group for line in self.lines("job") if line.more_ms}
-        kept = {**self._sums, "job": _no_sums()}
-        kept["job"] |= {key: both for key, both in self._sums["job"].items() if key[0] in moved}
-        result = TrialSums(())
-        result._sums = kept
-        return result
 
 
 def _no_sums() -> Sums:
