@@ -73,7 +73,7 @@ PAGES = {
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
     "/me": 28,  # since when figures; how the reader is reached; what waits for an admin, of each right; clusters
-    "/charts/spend": 4,
+    "/charts/spend": 5,  # since when there are GPUs
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 7,  # also how much each node wastes: the order of its rows
     "/gpus/GPU-node-001-0/cell": 9,

@@ -31,7 +31,6 @@ from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 STEPS = ("hour", "day", "week", "month")
-WIDE_STEPS = ("week", "month")  # days without data in one of these make it look cheap
 LARGEST = 7  # groups with a colour of their own
 LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
@@ -170,7 +169,7 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     """
     drawn: list[tuple[Bucket, Bar]] = []
     until = min(period.interval.end, period.now)
-    since = recorded_since(period, step)
+    since = recorded_since(period)
     for bucket in buckets:
         bar = _bar_of(bucket.start, since, until, step, period)
         if bar.shown_ms <= 0 and bucket.totals.capacity_ms:  # it was recorded all the same
@@ -198,13 +197,11 @@ def partial_steps(period: Period, step: str, since: datetime) -> list[str]:
     return [figures.bar_name(bar, step) for bar in bars if bar.is_part]
 
 
-def recorded_since(period: Period, step: str) -> datetime:
-    """From when on steps of the period have data: its start, or of wide ones, in which days without
-    data do not show, when the first GPU was there.
+def recorded_since(period: Period) -> datetime:
+    """From when on the period has data: its start, or when the first GPU was there. What was before
+    is not known, and no $0.
     """
     start = period.interval.start
-    if step not in WIDE_STEPS:
-        return start
     first_ms = GPU.objects.aggregate(first_ms=Min("first_ms"))["first_ms"]
     return start if first_ms is None else max(start, from_ms(first_ms))
 

@@ -86,7 +86,7 @@ def _steps(request: HttpRequest, period: Period) -> Context:
     """In which steps the chart can be drawn, and which is asked for."""
     steps = steps_of(period)
     step = chosen(request, "step", steps, default=steps[0])
-    since = recorded_since(period, step)
+    since = recorded_since(period)
     return {
         "steps": steps,
         "step": step,
