@@ -67,6 +67,11 @@ class BudgetLine:
         return None if self.budget_usd is None else self.spent_usd / self.budget_usd
 
     @property
+    def wasted_share(self) -> Decimal | None:
+        """Wasted ÷ spent; None where nothing was spent."""
+        return self.wasted_usd / self.spent_usd if self.spent_usd else None
+
+    @property
     def forecast_share(self) -> float | None:
         """Expected at the month's end ÷ budget; None where one of them is not known."""
         return (

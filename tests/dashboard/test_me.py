@@ -466,6 +466,19 @@ def test_budgets_that_are_passed_wait_for_finance(client, fiona, held_hour):
     ) in waiting(client)
 
 
+def test_who_pays_sees_the_month_first(client, fiona, held_hour):
+    set_budget(None, NOW.date().replace(day=1), Decimal(8), repeats=True, now=NOW, by="ann")
+
+    month = client.get("/me").context["month"]
+
+    assert (month.spent_usd, month.wasted_usd, month.share) == (2, 0, Decimal("0.25"))
+    assert "My month" in page(client)
+
+
+def test_who_does_not_pay_sees_no_month(viewer):
+    assert viewer.get("/me").context["month"] is None
+
+
 def test_statements_that_nobody_approved_wait_for_finance(client, fiona):
     a_fleet()
     computed(now=NOW)

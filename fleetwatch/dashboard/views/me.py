@@ -19,6 +19,9 @@ from fleetwatch.accounts.names.holders import OF_JOBS, people_with_jobs
 from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.accounts.services import revoke_api_token
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.budgets import selectors as budgets
+from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import pattern_rows, words
 from fleetwatch.dashboard.duties import duties
 from fleetwatch.dashboard.forms import api_tokens, notification_form
@@ -164,6 +167,7 @@ def _own(user: User, period: Period) -> Context:
     return {
         "given": every.assigned(user.pk).counts()["open"],
         "duties": duties(user, every, period.now),
+        "month": _fleet_month(user, period),
         "invoice_month": months.last_begun(period.now, period.zone),
         "asks_cluster": len(clusters()) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
@@ -172,6 +176,13 @@ def _own(user: User, period: Period) -> Context:
         **api_tokens.choices(user),
         **notification_form.context(user, period.now),
     }
+
+
+def _fleet_month(user: User, period: Period) -> BudgetLine | None:
+    """The fleet's month to date, for those who pay; None for others."""
+    if not may(user, Right.MONEY) or sight() is not None:
+        return None
+    return budgets.line_or_run_rate(None, period.minute)
 
 
 def _suggested(user: User, reader: User) -> Context:
