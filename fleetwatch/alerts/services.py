@@ -331,7 +331,7 @@ class _Writing:
     def stale(self, episode: Episode) -> str:
         """What to say where nothing new is known of it."""
         is_stale = episode.until_ms < to_ms(self.now) - STALE_MS and episode.ended_ms is None
-        return _no_data(episode.until_ms, self.now) if is_stale else ""
+        return _not_known(episode.until_ms, self.now) if is_stale else ""
 
     def is_news(self, episode: Episode, incident: Incident) -> bool:
         """Whether more is new of it than that it goes on, or that was said for long enough."""
@@ -539,5 +539,7 @@ def add_event(
     )
 
 
-def _no_data(since_ms: int, now: datetime) -> str:
-    return f"No data since {wording.moment(from_ms(since_ms), organisation_zone(), now=now)}."
+def _not_known(since_ms: int, now: datetime) -> str:
+    """Of a subject without telemetry, and of one that begins anew after a gap of it."""
+    moment = wording.moment(from_ms(since_ms), organisation_zone(), now=now)
+    return f"Not known since {moment} whether it goes on."

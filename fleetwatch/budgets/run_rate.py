@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
@@ -16,24 +16,28 @@ from fleetwatch.figures.totals import Scope
 from fleetwatch.lib.intervals import Interval
 
 DAYS = 7
+SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRate:
-    """Dollars of the last whole days that were recorded, DAYS of them at most."""
+    """Dollars of the last whole days that were recorded, DAYS of them at most, and how many days of
+    the month are left.
+    """
 
     usd: Decimal
     days: int
-    month_days: int
+    days_left: Decimal
 
     @property
     def usd_per_day(self) -> Decimal:
         return self.usd / self.days
 
     @property
-    def month_usd(self) -> Decimal:
-        """What all days of the running month cost at this rate."""
-        return self.usd * self.month_days / self.days
+    def usd_left(self) -> Decimal:
+        """What the rest of the month costs at this rate."""
+        return self.usd * self.days_left / self.days
 
 
 def run_rates(now: datetime) -> dict[str, RunRate]:
@@ -66,7 +70,8 @@ def together(rates: Iterable[RunRate | None]) -> RunRate | None:
 
 def _rate(usd: Decimal, last: Interval, now: datetime) -> RunRate:
     days = len(boundaries.days(last, zone()))
-    return RunRate(usd, days, calendar.days_in(calendar.month_of(now, zone())))
+    left = calendar.month(calendar.month_of(now, zone()), zone()).end - now
+    return RunRate(usd, days, Decimal(left // SECOND) / (DAY // SECOND))
 
 
 def _last_days(now: datetime) -> Interval | None:

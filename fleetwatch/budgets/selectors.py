@@ -67,6 +67,11 @@ class BudgetLine:
         return None if self.budget_usd is None else self.spent_usd / self.budget_usd
 
     @property
+    def at_run_rate_usd(self) -> Decimal | None:
+        """What was spent, and the rest of the month at the run rate; None where there is none."""
+        return None if self.run_rate is None else self.spent_usd + self.run_rate.usd_left
+
+    @property
     def wasted_share(self) -> Decimal | None:
         """Wasted ÷ spent; None where nothing was spent."""
         return self.wasted_usd / self.spent_usd if self.spent_usd else None

@@ -239,7 +239,7 @@ const DIM = 0.12;
 /** Shows the lines of that name in all panels, the others faintly; without a name, or of few lines, all as they are. */
 function light(el, name = "") {
   if (el.lit === name) return;
-  const lines = el.data.flatMap((trace, at) => (trace.type === "scatter" && !trace.fill ? [at] : []));
+  const lines = el.data.flatMap((trace, at) => (trace.type === "scatter" && !trace.fill && trace.line.width ? [at] : []));
   const isLine = new Set(lines.map((at) => el.data[at].name));
   if (name && (!isLine.has(name) || isLine.size < MANY_LINES)) return;
   el.lit = name;

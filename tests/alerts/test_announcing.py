@@ -186,7 +186,7 @@ def test_nobody_is_told_more_of_what_has_no_data():
 
     # it is said where it can be, and goes no further
     assert (run(100), run(300)) == ([("app", "U0ANA", "changed/2")], [])
-    assert "No data since" in Delivery.objects.last().message["text"]
+    assert "Not known since" in Delivery.objects.last().message["text"]
 
 
 @pytest.mark.django_db

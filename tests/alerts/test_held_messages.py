@@ -216,7 +216,9 @@ def test_edits_are_no_messages_and_count_for_no_cap(ana):
     longer(people.idle_job(), 200)
     run(31)
     for minute in (32, 33, 34):
-        Incident.objects.update(note="" if minute % 2 else "No data since 09:31 UTC.")
+        Incident.objects.update(
+            note="" if minute % 2 else "Not known since 09:31 UTC whether it goes on."
+        )
         Incident.objects.update(assignee=ana if minute % 2 else None)
         run(minute)
     longer(people.idle_job(key="slurm/della/2", index=1, node="node-2"), 200)

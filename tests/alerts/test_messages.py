@@ -226,11 +226,12 @@ def test_unknown_is_said_not_zero():
 
 def test_example_prices_and_missing_data_are_said():
     message = opened(
-        facts(gpus=(an_idle_gpu(3, has_example_rate=True),)), note="No data since 12:30 UTC."
+        facts(gpus=(an_idle_gpu(3, has_example_rate=True),)),
+        note="Not known since 12:30 UTC whether it goes on.",
     )
 
     assert message.text.splitlines()[:2] == [
-        "No data since 12:30 UTC.",
+        "Not known since 12:30 UTC whether it goes on.",
         "Dollars rest on an example list price: set your own under settings.",
     ]
 

@@ -142,7 +142,7 @@ def test_what_fires_goes_on_while_the_hub_is_down():
     announcing.run(at(60))
 
     assert states() == [("node-001", "firing")]
-    assert Incident.objects.get().note == "No data since 09:12 UTC."
+    assert Incident.objects.get().note == "Not known since 09:12 UTC whether it goes on."
 
 
 def test_of_many_nodes_that_are_unheard_all_at_once_none_is_accused():

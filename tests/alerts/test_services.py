@@ -203,12 +203,14 @@ def test_missing_telemetry_resolves_nothing_and_is_said():
 
     incident = Incident.objects.get()
     assert (did["no_data"], did["resolved"]) == (1, 0)
-    assert incident.note == "No data since 09:31 UTC."
+    assert incident.note == "Not known since 09:31 UTC whether it goes on."
     assert Delivery.objects.count() == 1
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("minutes", "note"), [(41, ""), (42, "No data since 09:31 UTC.")])
+@pytest.mark.parametrize(
+    ("minutes", "note"), [(41, ""), (42, "Not known since 09:31 UTC whether it goes on.")]
+)
 def test_a_silent_node_is_said_after_ten_minutes(minutes, note):
     a_rule()
     an_idle_job()

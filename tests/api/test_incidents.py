@@ -46,7 +46,7 @@ def test_an_incident_says_whose_it_is_what_it_costs_and_when_it_was_what(api, us
         person=user,
         team=team,
         muted="silence 7",
-        note="No data since 23:50.",
+        note="Not known since 23:50 whether it goes on.",
         verdict="confirmed",
         facts={
             "owner": "ann",
@@ -85,7 +85,7 @@ def test_an_incident_says_whose_it_is_what_it_costs_and_when_it_was_what(api, us
         "usd_per_hour": 6.5,
         "has_example_rates": False,
         "muted": "silence 7",
-        "note": "No data since 23:50.",
+        "note": "Not known since 23:50 whether it goes on.",
         "verdict": "confirmed",
         "is_late": False,
         "facts": {"gpus": 2},

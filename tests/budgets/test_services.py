@@ -345,9 +345,10 @@ def test_without_a_forecast_the_last_full_days_say_what_a_month_costs_at_their_r
     line = selectors.line_or_run_rate(job.team, NOW)
     fleet, nlp = selectors.with_run_rates(selectors.month_lines(NOW), NOW).lines
 
-    # 24 h at $2 on each of the three days before today, in a month of 30
+    # 24 h at $2 on each of the three days before today; $168 so far, and 251.5 hours are left
     assert (line.run_rate.usd, line.run_rate.days) == (144, 3)
-    assert (line.run_rate.usd_per_day, line.run_rate.month_usd) == (48, 1440)
+    assert line.run_rate.usd_per_day == 48
+    assert (line.spent_usd, line.at_run_rate_usd) == (168, 671)
     assert fleet.run_rate == nlp.run_rate == line.run_rate
 
 

@@ -129,7 +129,7 @@ def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_oth
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_at_work
         assert (
-            "Do not end the job without asking" in admin.get(page).content.decode()
+            "Ask before the job is ended" in admin.get(page).content.decode()
         ) == is_other_at_work
 
 
@@ -150,7 +150,7 @@ def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_sin
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_unknown
         assert (
-            "Do not end the job without asking" in admin.get(page).content.decode()
+            "Ask before the job is ended" in admin.get(page).content.decode()
         ) == is_other_unknown
 
 

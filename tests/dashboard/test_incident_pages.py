@@ -177,7 +177,7 @@ class TestInbox:
         incident("slurm/della/1", facts={"usd_per_hour": None, "cost_usd": Decimal(900)})
         incident("slurm/della/2", facts=hour)
         incident("slurm/della/3", facts=hour | {"usd_per_hour": Decimal(3)})
-        incident("slurm/della/4", facts=hour, note="No data since 10:00 UTC.")
+        incident("slurm/della/4", facts=hour, note="Not known since 10:00 UTC whether it goes on.")
 
         assert keys(admin, "/alerts") == ["3", "2", "1", "4"]
 
@@ -254,7 +254,7 @@ class TestInbox:
 
     def test_says_what_burns_now_and_leaves_out_what_has_no_data(self, admin):
         incident("slurm/della/1")
-        incident("slurm/della/2", note="No data since 10:00 UTC.")
+        incident("slurm/della/2", note="Not known since 10:00 UTC whether it goes on.")
         incident("slurm/della/3", facts={"cost_usd": None, "usd_per_hour": None})
 
         sums = admin.get("/alerts").context["sums"]

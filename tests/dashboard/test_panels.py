@@ -51,10 +51,23 @@ def test_a_band_lies_between_its_edges_and_many_names_have_a_row_of_their_own():
 
     figure = panels.stacked(None, HOURS[:2], [Panel("Use", lines, band=edges)], period=PERIOD)
 
-    low, high = figure["data"][2:]
-    assert (low["y"], high["y"], high["fill"]) == ([0.0, None], [1.0, None], "tonexty")
-    assert [trace["showlegend"] for trace in figure["data"]] == [True, True, False, True]
+    low, high, between = figure["data"][2:]
+    assert (low["y"], high["y"], between["fill"]) == ([0.0, None], [1.0, None], "toself")
+    assert [trace["showlegend"] for trace in figure["data"]] == [True, True, False, False, True]
     assert figure["layout"]["height"] == 116 + 26 + 20 + 26
+
+
+def test_a_band_is_a_polygon_for_each_run_of_known_readings():
+    edges = Line("lowest", [0.0, None, 0.1, 0.2]), Line("highest", [1.0, None, 0.9, 0.8])
+
+    starts = [HOURS[0] + timedelta(hours=number) for number in range(4)]
+    *_, between = panels.stacked(
+        None, starts, [Panel("Use", [Line("mean", [0.5] * 4)], band=edges)], period=PERIOD
+    )["data"]
+
+    x = [moment and int(moment[11:13]) for moment in between["x"]]
+    assert x == [0, 1, 1, 0, None, 2, 3, 3, 3, 3, 3, 3, 2]
+    assert between["y"] == [1.0, 1.0, 0.0, 0.0, None, 0.9, 0.9, 0.8, 0.8, 0.2, 0.2, 0.1, 0.1]
 
 
 def test_names_that_need_more_rows_on_a_phone_say_how_much_that_is():

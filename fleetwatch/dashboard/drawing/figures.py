@@ -7,13 +7,14 @@ A missing value is None: a gap in the line, a hole in the map.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from fleetwatch.dashboard.numbers import duration
 from fleetwatch.lib.intervals import to_ms
 
 Figure = dict[str, Any]
+Corner = tuple[str | None, float | None]  # of a polygon: a moment and a value
 Value = float | None
 Expected = tuple[datetime, float, float, float]  # until when, dollars, their lower and upper end
 
@@ -307,13 +308,43 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
 
 
 def band(starts: Sequence[datetime], low: Line, high: Line) -> list[Figure]:
-    """What lies between two lines, named by the upper one."""
+    """Two lines that are known at the same time, unseen but for the pointer, and what lies between
+    them, named by the upper one.
+
+    That is drawn as polygons: between lines with gaps (`tonexty`) Plotly joins what a gap parts.
+    """
     lower, upper = curves(starts, (low, high), y_format=SHARE)
     edge = {"line": lower["line"] | {"width": 0}}
-    return [
-        lower | edge | {"showlegend": False},
-        upper | edge | {"showlegend": True, "fill": "tonexty"},
-    ]
+    corners = _polygons(lower, upper)[:-1]
+    area = {
+        "x": [moment for moment, _ in corners],
+        "y": [value for _, value in corners],
+        **{"fill": "toself", "hoverinfo": "skip", "showlegend": True},
+    }
+    hidden = edge | {"showlegend": False}
+    return [lower | hidden, upper | hidden, _without_words(upper) | edge | area]
+
+
+def _without_words(trace: Figure) -> Figure:
+    return {name: value for name, value in trace.items() if name != "hovertemplate"}
+
+
+def _polygons(lower: Figure, upper: Figure) -> list[Corner]:
+    """Round each run of known values, forth along the one line and back along the other; a corner
+    without a place ends each.
+    """
+    corners: list[Corner] = []
+    for is_known, run in groupby(enumerate(upper["y"]), lambda each: each[1] is not None):
+        if is_known:
+            places = [at for at, _ in run]
+            corners += [*_along(upper, places), *reversed(_along(lower, places)), (None, None)]
+    return corners
+
+
+def _along(line: Figure, places: Sequence[int]) -> list[Corner]:
+    """The line's steps: a value holds until the next start, the last one no time."""
+    ends = [*line["x"][1:], line["x"][-1]]
+    return [(moment, line["y"][at]) for at in places for moment in (line["x"][at], ends[at])]
 
 
 def with_days(figure: Figure) -> Figure:

@@ -92,9 +92,9 @@ def _panel(figure: Figure, axis: str, area: _Area) -> Iterator[str]:
         return
     yield from _grid(shape, area)
     yield from _marks(figure, area)
-    for below, trace in pairwise([{}, *traces]):
+    for place, trace in enumerate(traces):
         if "fill" in trace:
-            yield _between(below, trace, area)
+            yield _between(traces[place - 2], traces[place - 1], area)
         elif trace["line"]["width"]:
             yield _line(trace, area)
     named = [trace for trace in traces if trace["showlegend"]]

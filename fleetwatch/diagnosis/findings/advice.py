@@ -11,7 +11,7 @@ from fleetwatch.diagnosis.shell import DELETE_POD, Place
 from fleetwatch.diagnosis.sizing import workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
-ASK_FIRST = Step("Do not end the job without asking: some of its GPUs work, or worked again since.")
+ASK_FIRST = Step("Ask before the job is ended: not all of its GPUs are known to be idle now.")
 PODS = Step(
     "What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that"
     " instead."
