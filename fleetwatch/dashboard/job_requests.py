@@ -8,6 +8,8 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
 
 MINUTE_MS = 60_000
+# labels that request_lines tells
+IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_minutes"}
 NOT_SAID = "Not reported by its scheduler"
 NOT_KEPT = "Use is not kept per job"
 
@@ -38,6 +40,11 @@ def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
         _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, UNKNOWN),
         _line("Memory", job.labels.get("requested_memory") or UNKNOWN, UNKNOWN),
     ]
+
+
+def other_labels(job: Job) -> list[tuple[str, str]]:
+    """What else its scheduler said of it, by name."""
+    return [(name, value) for name, value in job.labels.items() if name not in IN_LINES]
 
 
 def notes(lines: Sequence[RequestLine], *, is_submit_known: bool) -> list[str]:

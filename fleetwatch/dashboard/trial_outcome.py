@@ -14,6 +14,7 @@ from fleetwatch.planning.what_if import MONTH_HOURS
 
 SHOWN_MS = 36_000  # 0.01 GPU-hours: what moves less reads as nothing
 MAX_MOVERS = 5
+CENT = Decimal("0.01")
 WEEK_HOURS = 7 * 24
 # by the threshold from which on a quiet job is idle: whose
 IDLE_AFTER = {
@@ -32,6 +33,11 @@ class Mover:
     key: str
     moved_ms: int
     wasted: Line
+
+    @property
+    def is_usd_moved(self) -> bool:
+        """Whether the wasted dollars move by a cent at least."""
+        return abs(self.wasted.more_usd) >= CENT
 
 
 @dataclass(frozen=True, slots=True)

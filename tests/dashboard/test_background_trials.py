@@ -44,7 +44,7 @@ def test_more_hours_than_a_request_judges_are_offered_in_the_background(finance,
     page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
 
     assert page.status_code == 200
-    assert "1 GPU-hours are judged in the background" in text(page)
+    assert "1 GPU-hours: more than a page can judge at once" in text(page)
     assert '<input type="hidden" name="idle_batch_s" value="300">' in page.content.decode()
 
 

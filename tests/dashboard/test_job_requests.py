@@ -2,7 +2,13 @@
 
 import pytest
 
-from fleetwatch.dashboard.job_requests import NOT_KEPT, NOT_SAID, notes, request_lines
+from fleetwatch.dashboard.job_requests import (
+    NOT_KEPT,
+    NOT_SAID,
+    notes,
+    other_labels,
+    request_lines,
+)
 from fleetwatch.jobs.models import Job
 
 HOUR_MS = 3_600_000
@@ -42,3 +48,9 @@ def test_what_was_used_is_shown_though_nobody_said_what_was_asked_for():
 
     known = [(line.name, line.requested, line.used) for line in lines if line.is_known]
     assert known == [("GPUs", "–", "2"), ("Time limit", "–", "2 h")]
+
+
+def test_labels_that_have_a_line_are_not_listed_again():
+    labels = {"requested_gpus": "2", "partition": "h100", "time_limit_minutes": "60"}
+
+    assert other_labels(Job(labels=labels)) == [("partition", "h100")]

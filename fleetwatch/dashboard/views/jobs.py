@@ -23,7 +23,7 @@ from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine, wastes_little
 from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
-from fleetwatch.dashboard.job_requests import notes, request_lines
+from fleetwatch.dashboard.job_requests import notes, other_labels, request_lines
 from fleetwatch.dashboard.jobs_csv import to_csv
 from fleetwatch.dashboard.parameters import (
     PERIOD,
@@ -217,6 +217,7 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
         **_curves(request, job, gpus),
+        "labels": other_labels(job),
         "requested": [line for line in requested if line.is_known],
         "requested_notes": notes(requested, is_submit_known=job.submit_ms is not None),
         "problems": _problems(job, gpus, period.now),

@@ -149,6 +149,9 @@ def _of_efficiency(acts: Activity, row: int) -> str:
     )
 
 
+A_JOB = {"interactive": "an interactive job"}
+
+
 def _percent(share: float) -> str:
     """To the hundredth, without zeros that say nothing: "50 %", "53.72 %"."""
     # of a page there are thousands, and numpy rounds its own numbers ten times as slowly
@@ -158,22 +161,19 @@ def _percent(share: float) -> str:
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
     """In words, what the quiet run of a stretch is, and the limits that say so."""
     start_ms = int(stretches.run_start_ms[stretch])
-    end_ms = int(stretches.run_end_ms[stretch])
-    length_s = (end_ms - start_ms) / 1000
-    limit_s = policy.idle_ms(kind) / 1000
-    since = f"{from_ms(start_ms):%H:%M:%S}"
+    length_s = (int(stretches.run_end_ms[stretch]) - start_ms) / 1000
+    run = f"in a quiet run since {from_ms(start_ms):%H:%M:%S} UTC"
     if stretches.verdict[stretch] == IDLE_RUN:
-        return (
-            f"in a quiet run since {since} UTC of {length_s:g} s, at least the {limit_s:g} s after"
-            f" which a {kind} job is idle: idle from its start"
-        )
+        return f"{run} of {length_s:g} s, at least {_limit(kind, policy)}: idle from its start"
     if stretches.verdict[stretch] == STARTING_RUN:
         grace_s = policy.grace_ms(kind) / 1000
         return (
-            f"in a quiet run since {since} UTC that begins at an observed allocation start:"
-            f" starting for up to {grace_s:g} s, then stalled"
+            f"{run} that begins at an observed allocation start: starting for up to {grace_s:g} s,"
+            " then stalled"
         )
-    return (
-        f"in a quiet run since {since} UTC of {length_s:g} s, less than the {limit_s:g} s after"
-        f" which a {kind} job is idle: stalled"
-    )
+    return f"{run} of {length_s:g} s, less than {_limit(kind, policy)}: stalled"
+
+
+def _limit(kind: str, policy: Policy) -> str:
+    job = A_JOB.get(kind, f"a {kind} job")
+    return f"the {policy.idle_ms(kind) / 1000:g} s after which {job} is idle"
