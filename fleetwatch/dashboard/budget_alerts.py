@@ -28,6 +28,10 @@ class BudgetAlert:
     def reached(self) -> str:
         return REACHED[self.rule.condition]
 
+    @property
+    def needs_forecast(self) -> bool:
+        return self.rule.condition == budget_forecast.CONDITION.name
+
 
 def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     """The rules that are on and watch the team's budget, or the fleet's: the lowest share first."""
