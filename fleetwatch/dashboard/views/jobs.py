@@ -249,7 +249,7 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     """The job's findings, which of them the reader decides about, and who did what about them."""
     user = cast("User", request.user)
     of_job = diagnosis.findings(period.interval, now=period.now, scope=Scope(job=job.key))
-    lines = inbox.approved(of_job, period.now)[:]
+    lines = inbox.as_they_stand(of_job, period.now)[:]
     findings = [line.finding for line in lines]
     for finding in findings:
         finding.job = copy(job)  # its team now, where the page shows the period's

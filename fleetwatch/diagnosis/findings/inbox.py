@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.evidence import Evidence, evidence, facts_of
 from fleetwatch.diagnosis.findings.exempt import Exemption, exemptions
+from fleetwatch.diagnosis.findings.mended import mended
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import EVERYTHING, Scope
@@ -115,7 +116,9 @@ def inbox(
     job, user, team or the like is asked for, for they are nobody's, nor to a reader who does not
     see everything. What is exempt now stands as such.
     """
-    of_jobs = approved(selectors.findings(interval, now=now, scope=scope, cause=which.cause), now)
+    of_jobs = as_they_stand(
+        selectors.findings(interval, now=now, scope=scope, cause=which.cause), now
+    )
     of_places: list[Line] = []
     if scope == Scope(node=scope.node) and narrowed() is None:
         of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
@@ -128,9 +131,15 @@ def inbox(
     )
 
 
-def approved(of_jobs: Findings, now: datetime) -> Findings:
-    """The same, of which those that an operator approved stand as exempt."""
-    return of_jobs.exempting(exemptions(of_jobs.keys(), now)) if len(of_jobs) else of_jobs
+def as_they_stand(of_jobs: Findings, now: datetime) -> Findings:
+    """The same, of which those that an operator approved stand as exempt, and as fixed those that a
+    later change of the job has settled.
+    """
+    if not len(of_jobs):
+        return of_jobs
+    keys = of_jobs.keys()
+    settled = of_jobs.standing(Finding.Status.FIXED, mended(keys))
+    return settled.standing(EXEMPT, exemptions(keys, now))
 
 
 def _user_id(name: str) -> int | None:
@@ -226,15 +235,16 @@ def explained(finding: Finding, interval: Interval, *, now: datetime) -> Explain
     seen = evidence(job, finding.cause)
     counts = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
     facts = seen.facts if seen else facts_of(job, None, **counts, may_work=line.may_work)
-    exemption = _exemption(line, now)
-    if exemption is not None:
-        line = replace(line, status=EXEMPT)
+    line, exemption = _as_it_stands(line, now)
     return Explained(line, seen, advise(finding.cause, facts), exemption)
 
 
-def _exemption(line: Line, now: datetime) -> Exemption | None:
-    """Of one that is open."""
+def _as_it_stands(line: Line, now: datetime) -> tuple[Line, Exemption | None]:
+    """As `as_they_stand` has it, and by which exemption."""
     if line.status != Finding.Status.OPEN:
-        return None
+        return line, None
     key = (line.finding.its_job.pk, line.finding.cause)
-    return exemptions([key], now).get(key)
+    if mended([key]):
+        return replace(line, status=Finding.Status.FIXED), None
+    exemption = exemptions([key], now).get(key)
+    return (replace(line, status=EXEMPT) if exemption else line), exemption

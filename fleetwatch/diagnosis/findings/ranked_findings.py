@@ -102,15 +102,15 @@ class Findings:
         """Of each its job and cause."""
         return list(zip(self.lines.job.tolist(), self.causes().tolist(), strict=True))
 
-    def exempting(self, approved: Collection[tuple[int, str]]) -> "Findings":
-        """The same, of which those that are open and of these jobs and causes stand as exempt."""
-        is_open = np.array([status == Finding.Status.OPEN for status, _ in self.groups], dtype=bool)
-        is_exempt = np.array([key in approved for key in self.keys()], dtype=bool)
-        is_exempt &= is_open[self.group]
+    def standing(self, status: str, keys: Collection[tuple[int, str]]) -> "Findings":
+        """The same, of which those that are open and of these jobs and causes stand so."""
+        is_open = np.array([each == Finding.Status.OPEN for each, _ in self.groups], dtype=bool)
+        is_meant = np.array([key in keys for key in self.keys()], dtype=bool)
+        is_meant &= is_open[self.group]
         return replace(
             self,
-            group=np.where(is_exempt, len(self.groups) + self.group, self.group),
-            groups=[*self.groups, *((EXEMPT, owner_id) for _, owner_id in self.groups)],
+            group=np.where(is_meant, len(self.groups) + self.group, self.group),
+            groups=[*self.groups, *((status, owner_id) for _, owner_id in self.groups)],
         )
 
     def of_jobs(self, **facts: str) -> "Findings":
