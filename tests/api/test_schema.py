@@ -316,6 +316,7 @@ def test_parameters_have_their_bounds_words_and_forms():
         "open",
         "accepted",
         "snoozed",
+        "exempt",
         "dismissed",
         "fixed",
     ]

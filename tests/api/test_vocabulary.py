@@ -10,6 +10,7 @@ from fleetwatch.api import silence_routes, vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
 from fleetwatch.budgets.daily_dollars import METRICS
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.finance import reconciling
@@ -26,7 +27,7 @@ from fleetwatch.reports import digest, monthly
         (vocabulary.JobKind, Job.Kind.values),
         (vocabulary.Confidence, [word for word in CONFIDENCES if word]),
         (vocabulary.FindingConfidence, CONFIDENCES),
-        (vocabulary.FindingStatus, Finding.Status.values),
+        (vocabulary.FindingStatus, (*Finding.Status.values, EXEMPT)),
         (vocabulary.SeriesKind, budgets.KINDS),
         (vocabulary.AnomalyMetric, METRICS),
         (vocabulary.Risk, month_end.RISKS),
