@@ -35,6 +35,8 @@ from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.notify import plain_text
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.reports import months
 
 register = template.Library()
@@ -324,6 +326,12 @@ def breakable(name: str) -> str:
 def spaced(name: str) -> str:
     """A name for people: on_demand is "on demand", requested_gpus "requested GPUs"."""
     return name.replace("_", " ").replace("gpu", "GPU")
+
+
+@register.filter
+def delivered_by(state: str, kind: str) -> str:
+    """What became of a delivery by a channel of that kind: one that reaches nobody keeps it."""
+    return "kept" if kind == DELIVERY_LOG.kind and state == Delivery.State.SENT else state
 
 
 @register.filter
