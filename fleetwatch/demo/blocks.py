@@ -21,7 +21,7 @@ BLOCK_MS = 6 * HOUR_MS  # the wire's longest batch
 # on both sides of the start; older days in 60 s windows: a sixth of the work, and no page zooms
 # closer.
 FINE_MS = 6 * HOUR_MS
-MINUTE_MS = 60_000
+BRIDGED_MS = 3 * SLOT_MS  # a hole over which the ledger's runs go on
 PREFIX = "history"
 # What agents do when the network fails them: a spool that is sent later, an answer that was lost.
 LATE_CHANCE = 0.05
@@ -105,7 +105,8 @@ def missing(
     """The blocks still to store up to until_ms, newest first.
 
     `received` holds the sequences of every boot of the node; last_ms is the end of
-    what is known of it (None: nothing). Telling starts at whole minutes.
+    what is known of it (None: nothing). What begins with minutes starts at a whole one; a hole that
+    runs go on over stays.
     """
     fills = [fill for fill in map(parse_fill, received) if fill is not None]
     todo = [
@@ -114,12 +115,20 @@ def missing(
         for block in blocks(fill)
         if block.sequence not in received[fill.boot_id]
     ]
+    gap = _new_fill(fills, last_ms=last_ms, until_ms=until_ms, days=days)
+    todo += blocks(gap) if gap else []
+    return sorted(todo, key=lambda block: -block.start_ms)
+
+
+def _new_fill(
+    fills: Sequence[Fill], *, last_ms: int | None, until_ms: int, days: int
+) -> Fill | None:
+    """What no fill names yet; None where runs go on over it."""
     earliest = (until_ms - days * 24 * HOUR_MS) // COARSE_MS * COARSE_MS
     known_until = (
         max([fill.end_ms for fill in fills] + [last_ms or earliest]) if fills else earliest
     )
-    start_ms = max(earliest, -(-known_until // MINUTE_MS) * MINUTE_MS)
     end_ms = until_ms // SLOT_MS * SLOT_MS
-    if end_ms - start_ms >= MINUTE_MS:
-        todo += blocks(Fill(start_ms, end_ms))
-    return sorted(todo, key=lambda block: -block.start_ms)
+    grid_ms = SLOT_MS if end_ms - known_until <= FINE_MS else COARSE_MS
+    start_ms = max(earliest, -(-known_until // grid_ms) * grid_ms)
+    return Fill(start_ms, end_ms) if end_ms - start_ms > BRIDGED_MS else None

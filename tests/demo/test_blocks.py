@@ -59,11 +59,29 @@ def test_a_gap_is_told_from_the_last_window_on():
     received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
 
     (told,) = missing(
-        received, last_ms=UNTIL + HOUR_MS + 10_000, until_ms=UNTIL + 2 * HOUR_MS, days=1
+        received, last_ms=UNTIL + HOUR_MS + 7_000, until_ms=UNTIL + 2 * HOUR_MS, days=1
     )
 
-    gap = Fill(UNTIL + HOUR_MS + 60_000, UNTIL + 2 * HOUR_MS)
+    gap = Fill(UNTIL + HOUR_MS + 10_000, UNTIL + 2 * HOUR_MS)
     assert told == Block(gap, gap.start_ms, gap.end_ms, 10)
+
+
+def test_a_gap_that_is_told_by_the_minute_begins_at_a_whole_minute():
+    fill = Fill(UNTIL - 2 * DAY_MS, UNTIL - DAY_MS)
+    received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
+
+    first = missing(received, last_ms=fill.end_ms + 7_000, until_ms=UNTIL, days=3)[-1]
+
+    assert (first.start_ms, first.window_s) == (fill.end_ms + 60_000, 60)
+
+
+def test_a_hole_of_a_restart_is_told_if_runs_do_not_go_on_over_it():
+    fill = Fill(UNTIL - DAY_MS, UNTIL)
+    received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
+
+    (told,) = missing(received, last_ms=UNTIL, until_ms=UNTIL + 40_000, days=1)
+
+    assert (told.start_ms, told.end_ms) == (UNTIL, UNTIL + 40_000)
 
 
 def test_an_old_gap_is_told_no_further_back_than_the_days_asked_for():

@@ -149,10 +149,10 @@ class Up:
         for spec in (plan.web(children, self.listen), plan.worker(children), plan.beat(children)):
             say("fleetwatch", f"starting {spec.name}")
             self.supervisor.start(spec)
+        if self.is_demo:  # before the agents: a restart's hole ends with their first windows
+            self.supervisor.start(plan.manage(children, "history", "demo_history", "--fixes"))
         for spec in self._agents(children, facts["agents"]):
             self.supervisor.start(spec)
-        if self.is_demo:
-            self.supervisor.start(plan.manage(children, "history", "demo_history", "--fixes"))
         self._wait_until_ready()
         if not self.supervisor.is_stopping:
             self._welcome(facts)
