@@ -1,12 +1,14 @@
 """What idles now: as the overview says it, and GPU by GPU."""
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
+from fleetwatch.dashboard.idle_before import LOOKS_BACK_MS, IdleBefore, idle_before
 from fleetwatch.figures import pricing
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS, idle_now
 from fleetwatch.figures.others_names import jobs_shown
@@ -61,6 +63,7 @@ class IdleGPU:
     since_ms: int
     usd_per_hour: Decimal | None  # of what of it idles; None where no rate holds
     cost_usd: Decimal | None  # since then
+    before: IdleBefore | None = None  # of the first of them, where a hole of data lies before it
 
 
 def idle_gpus(now: datetime) -> list[IdleGPU]:
@@ -71,6 +74,7 @@ def idle_gpus(now: datetime) -> list[IdleGPU]:
     every = [each for of_gpu in idle.values() for each in of_gpu]
     jobs = _jobs(every, now)
     rates = RatesInForce(each.gpu_id for each in every)
+    earlier = _earlier(every)
     lines = [
         IdleGPU(
             gpu=gpus[gpu_id],
@@ -78,6 +82,7 @@ def idle_gpus(now: datetime) -> list[IdleGPU]:
             since_ms=min(each.start_ms for each in of_gpu),
             usd_per_hour=usd_per_hour[gpu_id],
             cost_usd=_cost_usd(of_gpu, rates, to_ms(now)),
+            before=_before(of_gpu, earlier),
         )
         for gpu_id, of_gpu in idle.items()
     ]
@@ -105,6 +110,25 @@ def _idle_runs(gpu_ids: Collection[int], now: datetime) -> dict[int, list[RunSpa
         if is_newest and each.job_id and each.state_ms.get("idle"):
             idle.setdefault(of_instance.get(each.gpu_id, each.gpu_id), []).append(each)
     return idle
+
+
+def _earlier(idle: Sequence[RunSpan]) -> dict[int, list[RunSpan]]:
+    """By GPU what it did in the hours before the first of these runs."""
+    if not idle:
+        return {}
+    start_ms = min(each.start_ms for each in idle) - LOOKS_BACK_MS
+    end_ms = max(each.start_ms for each in idle)
+    earlier: dict[int, list[RunSpan]] = defaultdict(list)
+    for each in runs({each.gpu_id for each in idle}, start_ms=start_ms, end_ms=end_ms):
+        earlier[each.gpu_id].append(each)
+    return earlier
+
+
+def _before(
+    of_gpu: Iterable[RunSpan], earlier: Mapping[int, Sequence[RunSpan]]
+) -> IdleBefore | None:
+    first = min(of_gpu, key=lambda each: each.start_ms)
+    return idle_before(first, earlier.get(first.gpu_id, ()))
 
 
 def _cost_usd(idle: Iterable[RunSpan], rates: RatesInForce, now_ms: int) -> Decimal | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.idle import IdleGPU
+from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED
@@ -49,6 +50,11 @@ class IdleJob:
     @property
     def since_ms(self) -> int:
         return min(each.since_ms for each in self.gpus)
+
+    @property
+    def before(self) -> IdleBefore | None:
+        """Of the GPU that idles longest."""
+        return min(self.gpus, key=lambda each: each.since_ms).before
 
     @property
     def nodes(self) -> list[str]:
@@ -108,7 +114,7 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     """Of each job the cause that it was diagnosed with in the period."""
     causes = diagnosis.causes_of(jobs, interval)
     findings = _findings(jobs)
-    incidents = _incidents(jobs.values())
+    incidents = open_incidents(jobs.values())
     decided = {}
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
@@ -128,7 +134,7 @@ def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], int]:
     return {(job_id, cause): pk for job_id, cause, pk in rows.values_list("job", "cause", "pk")}
 
 
-def _incidents(jobs: Iterable[Job]) -> dict[str, tuple[int, str]]:
+def open_incidents(jobs: Iterable[Job]) -> dict[str, tuple[int, str]]:
     """By job's key its open incident with its command, as far as the reader sees it."""
     rows = visible_incidents().filter(
         subject__in=[job.key for job in jobs],

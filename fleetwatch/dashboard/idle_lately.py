@@ -1,10 +1,11 @@
 """What was idle in the last 24 hours and is not now, and what is quiet and not idle yet."""
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from fleetwatch.dashboard.idle_jobs import open_incidents
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
 from fleetwatch.figures.others_names import jobs_shown
@@ -34,11 +35,14 @@ class IdleLately:
 
 @dataclass(frozen=True, slots=True)
 class QuietNow:
-    """A GPU that does nothing for a job, for less long than makes it idle."""
+    """A GPU that does nothing for a job, for less long than makes it idle; `incident_id` of one
+    that is open since its job idled before, None where none is.
+    """
 
     gpu: GPU
     job: Job
     since_ms: int
+    incident_id: int | None
 
 
 def idle_lately(now: datetime, *, but: Collection[int]) -> list[IdleLately]:
@@ -70,7 +74,13 @@ def quiet_now(now: datetime) -> list[QuietNow]:
     jobs = _jobs(quiet)
     gpus = GPU.objects.select_related("node").in_bulk([run.gpu_id for run in quiet])
     longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))[:MAX_SHOWN]
-    return [QuietNow(gpus[run.gpu_id], jobs[run.job_id or 0], run.start_ms) for run in longest]
+    incidents = open_incidents(jobs.values())
+    return [_quiet(run, gpus[run.gpu_id], jobs[run.job_id or 0], incidents) for run in longest]
+
+
+def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, tuple[int, str]]) -> QuietNow:
+    incident_id, _ = incidents.get(job.key, (None, ""))
+    return QuietNow(gpu, job, run.start_ms, incident_id)
 
 
 def _is_quiet(run: RunSpan) -> bool:

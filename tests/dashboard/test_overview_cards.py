@@ -265,6 +265,22 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 
+def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
+    """Idle from 11:00 to 11:25, no data for five minutes, idle since 11:30: it is noon."""
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    for ago, minutes in ((60, 25), (30, 30)):
+        span = {"hours_ago": ago / 60, "hours": minutes / 60}
+        run = factories.run(gpu, **span, states={"idle": minutes * MINUTE_MS}, held_by=job)
+        stored_runs.store(run)
+
+    answer = fleet.get("/fleet/idle")
+
+    [line] = answer.context["lines"]
+    assert (line.since_ms, line.before.since_ms) == (NOW_MS - HOUR_MS // 2, NOW_MS - HOUR_MS)
+    assert "idle before 5 min without<br>data, too: since" in tight(answer.content.decode())
+
+
 def test_what_was_idle_and_is_used_again_is_there_with_its_hours_and_dollars(fleet):
     """Idle from 10:00 to 11:00 at $2, used since."""
     job = factories.job(name="<b>sweep</b>")
@@ -296,6 +312,18 @@ def test_what_is_quiet_for_five_minutes_is_nearly_idle(fleet, minutes, is_shown)
 
     assert [each.gpu for each in answer.context["quiet"]] == [gpu] * is_shown
     assert ("Nearly idle" in answer.content.decode()) is is_shown
+
+
+def test_what_is_nearly_idle_leads_to_the_incident_that_its_job_still_has(fleet):
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    quiet = {"states": {"stalled": 10 * MINUTE_MS}, "held_by": job, "condition": "quiet"}
+    stored_runs.store(factories.run(gpu, hours_ago=1 / 6, hours=1 / 6, **quiet))
+    incident = an_incident(a_rule(condition="job_idle"), job.key, opened_at=NOW, facts={})
+
+    answer = fleet.get("/fleet/idle")
+
+    assert f'href="/incidents/{incident.pk}">its incident</a>' in answer.content.decode()
 
 
 def test_who_sees_others_by_pseudonyms_is_told_nothing_of_what_was_idle(fleet, client):
