@@ -223,12 +223,12 @@ INCIDENT_EVENTS = {
     "action": "Action",
     "resolved": "Over",
     "muted": "Muted",
-    "unmuted": "Told again",
-    "told_opened": "Told",
-    "told_step": "Told",
-    "told_reminder": "Reminded",
-    "told_later": "Told later",
-    "told_resolved": "Told that it is over",
+    "unmuted": "No longer muted",
+    "told_opened": "Notification queued",
+    "told_step": "Escalation queued",
+    "told_reminder": "Reminder queued",
+    "told_later": "Held notification queued",
+    "told_resolved": "Notice of its end queued",
 }
 
 

@@ -420,12 +420,21 @@ class TestPage:
             last_answer="250 Ok",
             next_attempt_at=NOW,
             created_at=NOW,
+            sent_at=NOW + timedelta(minutes=1),
         )
+        IncidentEvent.objects.create(incident=one, at=NOW, kind="told_opened", text="ann")
 
         shown = text(admin, f"/incidents/{one.pk}")
 
         for part in ("bo", "mail to people", "holds the job", "250 Ok", "quiet hours"):
             assert part in shown, part
+        assert [
+            (send.moment, send.at) for send in admin.get(f"/incidents/{one.pk}").context["sends"]
+        ] == [
+            ("sent", NOW + timedelta(minutes=1)),
+            ("due", NOW),
+        ]
+        assert "<b>Notification queued</b>" in shown
         assert "bo@there.example" not in shown
 
     def test_its_timeline_says_who_did_what(self, admin):
@@ -437,6 +446,22 @@ class TestPage:
 
         assert "<b>Acknowledged by ann: I am on it</b>" in shown
         assert "<b>Fired</b>" in shown
+
+    def test_its_timeline_begins_where_it_began_and_says_when_late_data_was_judged(self, admin):
+        """It began an hour ago, and fired after 40 minutes; the data came ten minutes later."""
+        fired_at = NOW - timedelta(minutes=20)
+        prompt = incident("slurm/della/1", fired_ms=to_ms(fired_at), opened_at=fired_at)
+        late = incident(
+            "slurm/della/2", fired_ms=to_ms(fired_at), opened_at=fired_at + timedelta(minutes=10)
+        )
+        for one in (prompt, late):
+            IncidentEvent.objects.create(incident=one, at=fired_at, kind="fired", text="idle")
+
+        of_prompt, of_late = (text(admin, f"/incidents/{one.pk}") for one in (prompt, late))
+
+        assert "<b>Began</b>" in of_prompt
+        assert "by its data, which was judged" not in of_prompt
+        assert "by its data, which was judged" in of_late
 
     def test_the_times_before_of_the_same_subject_are_listed(self, admin):
         for hours, key in ((50, "slurm/della/7"), (40, "slurm/della/7"), (30, "slurm/della/8")):

@@ -24,11 +24,13 @@ LOOKS_BACK = timedelta(days=30)
 @dataclass(frozen=True, slots=True)
 class Send:
     """One message about the incident, sent or not: to a person by the channel, or to the channel
-    (None). `what` is what it says (opened, reminder, resolved), `state` how it went, `answer` what
-    the other side said, `why` how it came to go there; "" = not written down.
+    (None). `moment` is what happened to it at `at`: sent, queued (and not sent) or due. `what` is
+    what it says (opened, reminder, resolved), `state` how it went, `answer` what the other side
+    said, `why` how it came to go there; "" = not written down.
     """
 
     at: datetime
+    moment: str
     what: str
     channel: Channel
     person: User | None
@@ -81,6 +83,7 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
     is_hidden = note is not None and note.person is not None and note.person.pk is None
     return Send(
         delivery.sent_at or delivery.created_at,
+        "sent" if delivery.sent_at else "queued",
         delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
         delivery.channel,
         note.person if note else None,
@@ -98,4 +101,4 @@ def _state(delivery: Delivery) -> str:
 
 def _unsent(note: Notification) -> Send:
     label = Notification.State(note.state).label
-    return Send(note.due_at, note.kind, note.channel, note.person, label, "", note.why)
+    return Send(note.due_at, "due", note.kind, note.channel, note.person, label, "", note.why)

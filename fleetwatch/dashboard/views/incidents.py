@@ -47,6 +47,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 
 AROUND_MS = 2 * HOUR_MS  # shown of its subject before it began
+LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
 HOURS_PER_MONTH = 730  # 8760 / 12
 MAX_EVENTS = 200
 MAX_CHOICES = 200
@@ -192,6 +193,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **_of_breach(user, view_of(incident).at(period.now), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
+        "is_seen_late": _is_seen_late(incident),
         "sends": sends(incident),
         "before": before(incident, period.now),
         **_rights(user, incident, period.now),
@@ -202,6 +204,13 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, PAGE, "alerts", context)
+
+
+def _is_seen_late(incident: Incident) -> bool:
+    """Whether its data came, or was judged, long after the moment at which it fired."""
+    if incident.fired_ms is None:
+        return False
+    return to_ms(incident.opened_at) - incident.fired_ms >= LATE_MS
 
 
 def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
