@@ -65,17 +65,21 @@ def _dearest(day: Interval, but: Set[int]) -> list[tuple[GPU, Group]]:
 
 def quiet_now(now: datetime) -> list[QuietNow]:
     """GPUs whose newest run is quiet under a job, and not idle; those first that are so longest."""
-    now_ms = to_ms(now)
+    quiet = [run for run in _newest(to_ms(now)) if _is_quiet(run)]
+    longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))[:MAX_SHOWN]
+    jobs = _jobs(longest)
+    gpus = GPU.objects.select_related("node").in_bulk([run.gpu_id for run in longest])
+    incidents = open_incidents(jobs.values())
+    return [_quiet(run, gpus[run.gpu_id], jobs[run.job_id or 0], incidents) for run in longest]
+
+
+def _newest(now_ms: int) -> Iterable[RunSpan]:
+    """Of each GPU that is not retired its newest run."""
     ids = GPU.objects.filter(retired_ms=None).values_list("pk", flat=True)
     newest: dict[int, RunSpan] = {}
     for run in runs(ids, start_ms=now_ms - CURRENT_RUN_MS, end_ms=now_ms):
         newest[run.gpu_id] = max(run, newest.get(run.gpu_id, run), key=lambda each: each.end_ms)
-    quiet = [run for run in newest.values() if _is_quiet(run)]
-    jobs = _jobs(quiet)
-    gpus = GPU.objects.select_related("node").in_bulk([run.gpu_id for run in quiet])
-    longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))[:MAX_SHOWN]
-    incidents = open_incidents(jobs.values())
-    return [_quiet(run, gpus[run.gpu_id], jobs[run.job_id or 0], incidents) for run in longest]
+    return newest.values()
 
 
 def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, tuple[int, str]]) -> QuietNow:
