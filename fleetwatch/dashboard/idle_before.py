@@ -24,12 +24,14 @@ def idle_before(run: RunSpan, earlier: Iterable[RunSpan]) -> IdleBefore | None:
     """
     seen = [each for each in earlier if _tells_of(run, each)]
     newest_first = sorted([run, *seen], key=lambda each: each.end_ms, reverse=True)
-    since_ms, unseen_ms = run.start_ms, 0
+    since_ms = run.start_ms
+    unseen_ms = 0
     for later, before in pairwise(newest_first):
         hole_ms = later.start_ms - before.end_ms
         if not _is_idle(before, run) or hole_ms <= 0:
             break
-        since_ms, unseen_ms = before.start_ms, unseen_ms + hole_ms
+        since_ms = before.start_ms
+        unseen_ms += hole_ms
     return IdleBefore(since_ms, unseen_ms) if unseen_ms else None
 
 
