@@ -31,11 +31,13 @@ CAUSE = Cause(
     fixes=(
         Step("Release the job: what its script does beside the GPUs is lost with it."),
         Step(
-            "Look whether the script ended or crashed before it reached the GPU, and end the"
-            " allocation with it.",
-            "set -euo pipefail",
+            "Look why nothing reached the GPUs: a shell left open, a script that crashed, or one"
+            " that waits for its other nodes or its data."
         ),
-        Step("Ask for GPUs only in the step that uses them.", "srun --gres=gpu:1 python train.py"),
+        Step(
+            "Ask for GPUs only in the step that uses them: they are given back with it.",
+            "srun --gres=gpu:1 python train.py",
+        ),
     ),
     effort=MINUTES,
     range_words=FREED,

@@ -121,8 +121,9 @@ def loader(facts: Facts) -> tuple[Step, ...]:
 def _more_cores(facts: Facts) -> Step:
     full = f"Its {_cores_there(facts)} are full" if facts.cores else "Its cores are full"
     why = (
-        f"{full}: more workers alone won't help. Ask for more cores, prepare the data once and"
-        " store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
+        f"{full}: more workers alone won't help. Ask for more cores, as far as its node has"
+        " them, prepare the data once and store it, or move decoding and augmentation to the GPU"
+        " (DALI, nvJPEG, kornia)."
     )
     return Step(why, _request(facts), CORES_TOPIC)
 
@@ -135,16 +136,19 @@ def _cores_there(facts: Facts) -> str:
 
 
 def _request(facts: Facts) -> str:
-    """The line that asks for twice the cores, with those that it has now; "" where a scheduler is
-    asked otherwise.
+    """The line that asks for cores, with those that it has now, and what lists those of its node,
+    which nobody reads; "" where a scheduler is asked otherwise.
     """
-    if not facts.cores or facts.place.scheduler not in ("slurm", "kubernetes"):
+    if not facts.cores:
         return ""
     if facts.place.scheduler == "kubernetes":
-        return f"resources: {{requests: {{cpu: {facts.cores * 2:.0f}}}}}  # now {facts.cores:.0f}"
-    # by GPU: nobody read into how many tasks the job is split
-    of_gpu = facts.cores / facts.gpus_on_node
-    return f"#SBATCH --cpus-per-gpu={of_gpu * 2:.0f}  # now {of_gpu:.0f}"
+        now = f"now {facts.cores:.0f}; kubectl describe node: Allocatable"
+        return f"resources: {{requests: {{cpu: CORES}}}}  # {now}"
+    if facts.place.scheduler == "slurm":
+        # by GPU: nobody read into how many tasks the job is split
+        now = f"now {facts.cores / facts.gpus_on_node:.0f}; scontrol show node: CPUTot"
+        return f"#SBATCH --cpus-per-gpu=CORES  # {now}"
+    return ""
 
 
 def _told_by(facts: Facts) -> str:
