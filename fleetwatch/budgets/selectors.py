@@ -72,6 +72,14 @@ class BudgetLine:
         return None if self.run_rate is None else self.spent_usd + self.run_rate.usd_left
 
     @property
+    def run_rate_share(self) -> Decimal | None:
+        """The month at the run rate ÷ budget; None where one of them is not known."""
+        at_run_rate_usd = self.at_run_rate_usd
+        if at_run_rate_usd is None or self.budget_usd is None:
+            return None
+        return at_run_rate_usd / self.budget_usd
+
+    @property
     def wasted_share(self) -> Decimal | None:
         """Wasted ÷ spent; None where nothing was spent."""
         return self.wasted_usd / self.spent_usd if self.spent_usd else None

@@ -92,3 +92,11 @@ def test_what_was_spent_alone_has_no_bar_and_beside_a_budget_its_share():
         "98.039%",
         "$10.00 spent, budget $20.00",
     )
+
+
+def test_a_bar_without_a_forecast_reaches_to_the_month_at_the_run_rate():
+    bar = bars.spend_bar(Decimal(10), Decimal(20), None, at_run_rate_usd=Decimal(15))
+
+    # on a scale of 20.40
+    assert (bar.spent, bar.expected, bar.range) == ("49.020%", "24.510%", "0.000%")
+    assert bar.label == "$10.00 spent, $15.00 at the month's end at the run rate, budget $20.00"

@@ -313,11 +313,12 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
         shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
     )
 
-    assert "partial month recorded since 11 Nov 2026" in one
+    assert "not known the days before 11 Nov 2026 are missing" in one
     assert "of the month before that nothing is recorded" in one
-    assert "partial month" in every
-    assert "Partial month: recorded since 11 Nov 2026." in every
-    assert "partial month" in teams
+    assert "days missing" in every
+    assert "Nothing of November before 11 Nov 2026 is recorded." in every
+    assert "Spent since 11 Nov 2026, and expected by the month’s end" in every
+    assert "spent before 11 Nov 2026 is not recorded: of a budget more is used by it" in teams
     assert "within" not in one + every
 
 
@@ -333,3 +334,14 @@ def test_without_a_forecast_a_month_at_the_rate_of_the_last_days_is_shown(viewer
     assert "the mean of the last 7 full days: a run rate, no forecast" in one
     assert "$1,440 at the run rate" in every
     assert "$1,440 at the run rate" in teams
+
+
+def test_a_budget_that_the_run_rate_passes_is_said_so_where_no_forecast_does(viewer, team):
+    Outlook.objects.all().delete()
+    set_budget(team, NOW.date().replace(day=1), Decimal(1400), repeats=True, now=NOW, by="ann")
+
+    one, every = (shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets"))
+
+    assert "passed at the run rate" in one
+    assert "$1,440 103 % at the run rate" in every
+    assert "passed at the run rate" in every

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.budgets.month_end import MonthEnd
+from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers, words
 
 Ints = NDArray[np.int64]
@@ -73,16 +74,29 @@ class SpendBar:
     label: str
 
 
+def bar_of(line: BudgetLine) -> SpendBar | None:
+    """A team's month, or the fleet's, as spend_bar()."""
+    return spend_bar(
+        line.spent_usd, line.budget_usd, line.end, at_run_rate_usd=line.at_run_rate_usd
+    )
+
+
 def spend_bar(
-    spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None
+    spent_usd: Decimal,
+    budget_usd: Decimal | None,
+    end: MonthEnd | None,
+    *,
+    at_run_rate_usd: Decimal | None = None,
 ) -> SpendBar | None:
-    """None where there is nothing to draw: what was spent alone would always be a full bar."""
+    """None where there is nothing to draw: what was spent alone would always be a full bar. Without
+    an `end` the month at the run rate is expected, without a range.
+    """
     if end is None and budget_usd is None:
         return None
     spent = float(spent_usd)
     budget = float(budget_usd or 0)
-    expected, low, high = _expected(spent, end)
-    top = max(spent, min(high, 2 * max(expected, budget)), budget) * 1.02
+    expected, low, high = _expected(spent if at_run_rate_usd is None else at_run_rate_usd, end)
+    top = _top(spent, budget, expected, high)
     if top <= 0:
         return None
     of_bar = partial(_share_of, top)
@@ -93,7 +107,7 @@ def spend_bar(
         range_x=of_bar(low),
         range=of_bar(max(min(high, top) - low, 0)),
         budget_x="" if budget_usd is None else of_bar(budget),
-        label=_label(spent_usd, budget_usd, end),
+        label=_label(spent_usd, budget_usd, end, at_run_rate_usd),
     )
 
 
@@ -119,18 +133,28 @@ def difference_bar(difference: Decimal, most: Decimal) -> DifferenceBar | None:
     )
 
 
+def _top(spent: float, budget: float, expected: float, high: float) -> float:
+    """What the whole bar stands for: room for all, of a range far above the rest for a part."""
+    return max(spent, min(high, 2 * max(expected, budget)), budget) * 1.02
+
+
 def _share_of(top: float, usd: float) -> str:
     return _percent(Decimal(usd / top))
 
 
-def _expected(spent: float, end: MonthEnd | None) -> tuple[float, float, float]:
-    """By the month's end, with its lower and upper end: what was spent, where nothing is told."""
+def _expected(otherwise: Decimal | float, end: MonthEnd | None) -> tuple[float, float, float]:
+    """By the month's end, with its lower and upper end."""
     if end is None:
-        return spent, spent, spent
+        return (float(otherwise),) * 3
     return end.end.expected_usd, end.end.low_usd, end.end.high_usd
 
 
-def _label(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> str:
+def _label(
+    spent_usd: Decimal,
+    budget_usd: Decimal | None,
+    end: MonthEnd | None,
+    at_run_rate_usd: Decimal | None,
+) -> str:
     """What the bar shows, in words."""
     parts = [f"{numbers.usd(spent_usd)} spent"]
     if end is not None:
@@ -139,6 +163,8 @@ def _label(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None)
             f"{numbers.about(last.expected_usd)} expected at the month's end"
             f" ({numbers.about(last.low_usd)} to {numbers.about(last.high_usd)})"
         )
+    elif at_run_rate_usd is not None:
+        parts.append(f"{numbers.about(at_run_rate_usd)} at the month's end at the run rate")
     if budget_usd is not None:
         parts.append(f"budget {numbers.usd(budget_usd)}")
     return ", ".join(parts)

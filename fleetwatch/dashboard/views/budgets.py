@@ -23,7 +23,7 @@ from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, MonthLines
 from fleetwatch.dashboard.budget_alerts import budget_alerts
-from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
+from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
@@ -155,7 +155,7 @@ def _months(period: Period) -> list[tuple[str, str]]:
 
 
 def _with_bar(line: BudgetLine) -> tuple[BudgetLine, SpendBar | None]:
-    return line, spend_bar(line.spent_usd, line.budget_usd, line.end)
+    return line, bar_of(line)
 
 
 def _unusual(period: Period, kind: str, key: str, *, shown: list[unusual.Seen]) -> Context:

@@ -19,7 +19,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.budgets import calendar, selectors
 from fleetwatch.budgets.selectors import NO_TEAMS, BudgetLine, Month, MonthLines
-from fleetwatch.dashboard.drawing.bars import SpendBar, spend_bar
+from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.selectors import largest_by_team
@@ -176,7 +176,7 @@ def _rows(lines: MonthLines, before: Spent | None, month: Month, now: datetime) 
 
 
 def _bar(line: BudgetLine | None) -> SpendBar | None:
-    return spend_bar(line.spent_usd, line.budget_usd, line.end) if line else None
+    return bar_of(line) if line else None
 
 
 def _leads(people: list[User]) -> list[User]:
