@@ -151,6 +151,7 @@ class BackTest:
 LONGER = (2, 4, 8)
 RESOLVES = (15.0, 60.0, 240.0)  # minutes that something is over before it is resolved
 KEPT = Decimal("0.8")
+JOINED = 0.2  # of the incidents, at least: for fewer nothing is worth to stay open after its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +181,31 @@ def longer(tried: BackTest, minutes: float) -> list[Longer]:
     return [replace(row, is_better=row in good[-1:]) for row in rows]
 
 
-def later(tried: BackTest, minutes: float) -> list[tuple[float, int]]:
-    """Longer times to resolve after than these minutes, and about how many incidents there would
-    be, as far as each makes fewer; what never fired in between joins nothing.
+@dataclass(frozen=True, slots=True)
+class Later:
+    """About how many incidents there would be if each resolved only after it was over for so many
+    minutes; `is_better`: the shortest that joins most of what can be joined.
     """
-    rows: list[tuple[float, int]] = []
-    fewest = tried.joined(minutes)
+
+    minutes: float
+    count: int
+    is_better: bool
+
+
+def later(tried: BackTest, minutes: float) -> list[Later]:
+    """Of longer times to resolve after than these minutes, as far as each makes fewer incidents;
+    what never fired in between joins nothing.
+    """
+    whole = fewest = tried.joined(minutes)
+    rows: list[Later] = []
     for longer_minutes in RESOLVES:
-        joined = tried.joined(longer_minutes)
-        if longer_minutes > minutes and joined < fewest:
-            rows.append((longer_minutes, joined))
-            fewest = joined
-    return rows
+        count = tried.joined(longer_minutes)
+        if longer_minutes > minutes and count < fewest:
+            rows.append(Later(longer_minutes, count, is_better=False))
+            fewest = count
+    least = max((whole - fewest) / 2, whole * JOINED)
+    good = [row for row in rows if whole - row.count >= least]
+    return [replace(row, is_better=row in good[:1]) for row in rows]
 
 
 def _begin(episode: Episode) -> int:

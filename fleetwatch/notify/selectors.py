@@ -13,6 +13,7 @@ from fleetwatch.notify.secrets import SecretsUnreadableError
 from fleetwatch.notify.slack_interaction import is_signed
 from fleetwatch.notify.transports import TRANSPORTS, transport
 from fleetwatch.notify.transports.base import Transport
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.notify.transports.slack_app import SLACK_APP
 
 ARRIVED = (Delivery.State.SENT, Delivery.State.SUPERSEDED)
@@ -30,6 +31,11 @@ class ChannelStatus:
     where: str
     last: Delivery | None
     pending: int
+
+    @property
+    def reaches_nobody(self) -> bool:
+        """Whether all that it takes is kept, and nothing sent."""
+        return self.way is DELIVERY_LOG
 
     @property
     def is_failing(self) -> bool:

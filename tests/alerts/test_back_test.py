@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.alerts.back_test import back_test, later
+from fleetwatch.alerts.back_test import Later, back_test, later
 from fleetwatch.alerts.back_test import longer as longer_waits
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
@@ -81,8 +81,22 @@ def test_what_resolves_later_joins_what_comes_again():
 
     assert len(done.trials) == 3
     assert [done.joined(minutes) for minutes in (9, 10, 99, 100)] == [3, 2, 2, 1]
-    assert later(done, 0) == [(15.0, 2), (240.0, 1)]
-    assert later(done, 15) == [(240.0, 1)]
+    assert later(done, 0) == [Later(15, 2, is_better=True), Later(240, 1, is_better=False)]
+    assert later(done, 15) == [Later(240, 1, is_better=True)]
+
+
+def test_what_joins_less_than_a_fifth_is_not_suggested():
+    """Of six jobs one idles twice, ten minutes apart: six of seven incidents."""
+    rule = a_rule()
+    for number in range(6):
+        gpu = a_gpu(node=f"node-{number}")
+        job = a_job(key=f"slurm/della/{number}")
+        ran(gpu, "quiet", 0, 35, job=job)
+        ran(gpu, "active", 35, 40, job=job)
+    ran(gpu, "quiet", 45, 80, job=job)
+    ran(gpu, "active", 80, 85, job=job)
+
+    assert later(tried(rule, -60, 300), 0) == [Later(15, 6, is_better=False)]
 
 
 def test_what_telemetry_was_missing_for_is_counted_apart():

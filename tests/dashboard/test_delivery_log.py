@@ -20,6 +20,8 @@ def test_what_a_delivery_log_takes_is_kept(admin):
 
     assert '<td data-label="State">kept</td>' in page
     assert "kept, just now" in page
+    assert '<span class="dot warn"></span>on</span>' in page
+    assert "reaches nobody" in page
 
 
 def test_what_waits_for_another_channel_is_pending(admin):

@@ -68,6 +68,19 @@ class TestList:
         assert ">1 open</a>" in shown
         assert "2 incidents in 30 days" in shown
 
+    def test_tells_apart_what_was_under_way_when_it_began_to_watch(self, admin, job_rule):
+        """It watches since an hour ago; one of two fired an hour before that."""
+        begun_at = NOW - timedelta(hours=1)
+        Rule.objects.filter(pk=job_rule.pk).update(begun_ms=to_ms(begun_at))
+        for key, hours in (("slurm/della/1", 2), ("slurm/della/2", 0.5)):
+            fired_ms = to_ms(NOW - timedelta(hours=hours))
+            incident(key, fired_ms=fired_ms)
+
+        shown = text(admin.get("/alerts/rules"))
+
+        assert "2 incidents since it began to watch" in shown
+        assert "1 of them under way then" in shown
+
     def test_is_switched_off_and_on(self, admin, job_rule):
         admin.post(f"{watch(job_rule)}/switch_off")
         job_rule.refresh_from_db()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Count, Min, Q
+from django.db.models import Count, F, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.cache import never_cache
@@ -69,6 +69,7 @@ class RuleLine:
     terms: RuleTerms
     open_count: int
     recent_count: int
+    earlier_count: int  # of them those that fired by data from before it began to watch
     counted_from_ms: int
 
     @property
@@ -100,9 +101,11 @@ def _lines(now: datetime) -> list[RuleLine]:
     """Every rule, those that are switched on first."""
     is_open = Q(incidents__state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED))
     is_recent = Q(incidents__opened_at__gte=now - LOOKS_BACK, incidents__fired_ms__isnull=False)
+    is_earlier = is_recent & Q(incidents__fired_ms__lt=F("begun_ms"))
     counted = Rule.objects.prefetch_related("channels").annotate(
         open_count=Count("incidents", filter=is_open),
         recent_count=Count("incidents", filter=is_recent),
+        earlier_count=Count("incidents", filter=is_earlier),
     )
     return [
         RuleLine(
@@ -111,6 +114,7 @@ def _lines(now: datetime) -> list[RuleLine]:
             terms_of(rule),
             rule.open_count,
             rule.recent_count,
+            rule.earlier_count,
             to_ms(now - LOOKS_BACK),
         )
         for rule in counted.order_by("-is_enabled", "name")
