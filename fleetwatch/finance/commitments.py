@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ from fleetwatch.costs.day_sums import SETTLED
 from fleetwatch.costs.models import Commitment, ExchangeRate
 from fleetwatch.costs.rates.exchange import USD
 from fleetwatch.figures import boundaries
-from fleetwatch.figures.pricing import HOUR_MS
+from fleetwatch.figures.pricing import EXACT, HOUR_MS
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.coverage import (
     Above,
@@ -143,6 +144,14 @@ def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: Zon
         return Fraction(commitment.price_per_gpu_hour) / HOUR_MS
     month_ms = boundaries.month(moment, organisation_zone).duration_ms
     return Fraction(commitment.amount_per_month or ZERO) / (month_ms * commitment.gpus)
+
+
+def usd_per_gpu_hour(commitment: Commitment, at: datetime) -> Decimal:
+    """What the contract says of a GPU-hour in the month and at the rate of exchange of then."""
+    rates = ExchangeRate.objects.filter(currency=commitment.currency).order_by("-valid_from")
+    exact = _usd_per_ms(commitment, at, zone()) * HOUR_MS
+    exact *= _usd_per_unit(rates, commitment.currency, at)
+    return EXACT.divide(Decimal(exact.numerator), Decimal(exact.denominator))
 
 
 def _usd_per_unit(rates: Iterable[ExchangeRate], currency: str, moment: datetime) -> Fraction:

@@ -77,16 +77,6 @@ class ModelReplay:
         """How many GPUs there would have been at the end."""
         return max(0, self.gpus - self.fewer)
 
-    def usd_per_month(self, still_paid: int) -> Decimal | None:
-        """What a month of MONTH_HOURS would cost less, where so many of the GPUs less are paid for
-        all the same; negative: more. None without a rate.
-        """
-        fewer = self.gpus - self.instead - still_paid
-        if not self.saved_ms:
-            return Decimal(0)
-        rate = self.usd_per_gpu_hour
-        return None if rate is None else pricing.price([(fewer * MONTH_MS, rate)])
-
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
@@ -100,22 +90,6 @@ class WhatIf:
     def days(self) -> int:
         """Of how many days there is something to replay, a begun one counted."""
         return max(1, -(-(self.interval.end - self.began) // timedelta(days=1)))
-
-    @property
-    def saved_usd_per_month(self) -> Decimal | None:
-        """The change at these days' rates in a month of MONTH_HOURS; negative: it costs more. None
-        as in saved_usd, and where nothing changes.
-        """
-        return self.usd_per_month({})
-
-    def usd_per_month(self, still_paid: Mapping[str, int]) -> Decimal | None:
-        """The same where so many of the GPUs less, by model, are paid for all the same."""
-        changed = [each for each in self.models if each.saved_ms]
-        if not changed:
-            return None
-        return pricing.sum_if_all_known(
-            each.usd_per_month(still_paid.get(each.gpu_model, 0)) for each in changed
-        )
 
     @property
     def outcome(self) -> Outcome:
@@ -151,12 +125,24 @@ class WhatIf:
     @property
     def removed(self) -> int:
         """GPUs that go, of models that have fewer then."""
-        return sum(max(0, each.gpus - each.instead) for each in self.models)
+        return sum(gpus for _, gpus in self.goes)
 
     @property
     def added(self) -> int:
         """GPUs that come, of models that have more then."""
-        return sum(max(0, each.instead - each.gpus) for each in self.models)
+        return sum(gpus for _, gpus in self.comes)
+
+    @property
+    def goes(self) -> list[tuple[str, int]]:
+        """Which GPUs go, and how many."""
+        changes = ((each.gpu_model, each.gpus - each.instead) for each in self.models)
+        return [(name, gpus) for name, gpus in changes if gpus > 0]
+
+    @property
+    def comes(self) -> list[tuple[str, int]]:
+        """Which GPUs come, and how many."""
+        changes = ((each.gpu_model, each.instead - each.gpus) for each in self.models)
+        return [(name, gpus) for name, gpus in changes if gpus > 0]
 
     @property
     def saved_ms(self) -> int:

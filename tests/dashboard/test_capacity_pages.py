@@ -114,19 +114,19 @@ def test_with_one_less_the_job_runs_as_it_did_and_with_none_nothing_is_saved(mac
 
     assert (one.outcome.waited, one.outcome.unfit, one.outcome.late_ms) == (0, 0, 0)
     assert one.saved_ms > 0
-    # one GPU at $2 an hour for 730 hours; of a day with data, not of thirty
-    assert one.saved_usd_per_month == pytest.approx(Decimal(1460))
-    assert one.days == 1
+    assert one.days == 1  # with data, not thirty
     assert (none["saved_ms"], none["outcome"]["waited"], none["outcome"]["runs"]) == (0, 0, 1)
 
 
 def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
-    """One GPU at $2 an hour is $1,460 a month, once the commitment of both has ended."""
+    """One GPU at the contract's $1.50 an hour is $1,095 a month, once the commitment of both has
+    ended.
+    """
     Commitment.objects.create(
         name="held",
         gpu_model=GPU.objects.first().model,
         gpus=2,
-        price_per_gpu_hour=Decimal(2),
+        price_per_gpu_hour=Decimal("1.50"),
         valid_from=factories.NOW - timedelta(days=9),
         valid_to=datetime(2999, 11, 13, tzinfo=UTC),
         created_at=factories.NOW,
@@ -134,12 +134,14 @@ def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
 
     answer = machines.get("/capacity/what-if?less=1&less_of=H100+SXM")
 
-    assert (answer.context["still_paid"], answer.context["now_usd_per_month"]) == (1, 0)
-    assert answer.context["free_from"].year == 2999
+    paid = answer.context["paid"]
+    assert (paid.bound_gpus, paid.now_usd, paid.later_usd) == (1, 0, 1095)
+    assert paid.free_from.year == 2999
     page = tight(answer.content.decode())
-    assert "it saves $1,460 a month" in " ".join(page.split())
+    text = " ".join(page.split())
+    assert "then it saves $1,100 a month, these at their contract’s price" in text
     assert '<td class="num" data-label="Saved now">$0.00</td>' in page
-    assert '<td class="num" data-label="Saved later">$1,460</td>' in page
+    assert '<td class="num" data-label="Saved later">$1,100</td>' in page
 
 
 def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machines):
@@ -153,7 +155,8 @@ def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machine
     both = tight(machines.get("/capacity/what-if?less=2&less_of=H100+SXM").content.decode())
 
     assert "1 of 1 H100 SXM run (100 %) would start as soon on 1 of 2 GPUs" in one
-    assert "Saves $1,460 a month. No job would notice." in one
+    assert "Saves $1,460 a month." in one  # one GPU at $2 an hour for 730 hours
+    assert "No job would notice." in one
     assert "0 of 1 H100 SXM run (0 %) would start as soon on 0 of 2 GPUs" in both
     assert "1 run would never fit" in both
 
@@ -181,7 +184,8 @@ def test_a_saving_that_commitments_pay_for_is_nothing_and_said_first(machines):
 
     page = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
 
-    assert "Saves nothing now: commitments pay for it, with no end." in page
+    assert "Saves nothing now." in page
+    assert "Commitments go on paying for 1 of the 1 GPU that goes, with no end." in page
 
 
 def test_the_default_is_replayed_without_being_asked_for(machines):
@@ -264,9 +268,12 @@ def test_a_swap_tells_gpus_that_go_and_come_and_what_it_costs_more(machines):
     l4 = "/capacity/what-if?less=1&less_of=H100+SXM&more=2&more_of=L4"
 
     page = " ".join(re.sub("<[^>]*>", " ", machines.get(l4).content.decode()).split())
+    freely = tight(machines.get(f"{l4}&elsewhere=1").content.decode())
     more = machines.get(f"/capacity/what-if?{swap}").content.decode()
 
-    assert "with 1 GPU less and 2 more" in page
+    assert "with 1 H100 SXM less and 2 L4 more" in page
+    assert "if jobs run as fast on another model" in freely
+    assert "if jobs run as fast" not in page
     assert "of the 0 GPUs" not in page
     assert "$−" not in more
     assert "−$" not in more

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from operator import attrgetter
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q
 from django.http import HttpRequest
 
 from fleetwatch.dashboard import numbers
@@ -16,12 +15,13 @@ from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.dashboard.forms.what_if_form import NAMES, WhatIfForm, read_what_if
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.released import Contracts, ReleasedGPUs, contracts, released
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.break_even import uses
-from fleetwatch.finance.commitments import commitments, coverage
+from fleetwatch.finance.commitments import coverage
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.jobs.selectors import pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
@@ -40,8 +40,6 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
-FEW = 0.05  # of runs: so many may wait before it is more than a few
-HALF = 0.5  # of runs: more are most
 FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
 
 
@@ -129,24 +127,19 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     replayed = what_if(form.asked, history)
     if too_many := _more_than_there_are(replayed):
         return context | {"form": replace(form, faults={"less": too_many})}
-    committed = _committed(period.now)
+    held = contracts(period.now)
     return context | {
         "replayed": replayed,
+        "paid": released(replayed, held),
         **_verdict(replayed),
-        **_bound(replayed, committed, period.now),
-        **_steps(form, history, committed),
+        **_steps(form, history, held),
     }
 
 
 def _verdict(replayed: WhatIf) -> Context:
-    """Whose runs the page speaks of: those of the one model that changes, else of the fleet; and
-    how many of them would wait, as a word.
-    """
+    """Whose runs the page speaks of: those of the one model that changes, else of the fleet."""
     subject = replayed.only_changed or replayed
-    outcome = subject.outcome
-    share = outcome.waited / outcome.runs if outcome.runs else 0
-    noticed = "few" if share <= FEW else "many" if share <= HALF else "most"
-    return {"subject": subject, "outcome": outcome, "noticed": noticed}
+    return {"subject": subject, "outcome": subject.outcome}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +154,12 @@ class Step:
     later_usd: Decimal | None
 
 
-def _steps(form: WhatIfForm, history: Past, committed: Mapping[str, int]) -> Context:
+def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
     """The same with some numbers of GPUs fewer, as rows and as curves."""
     gpu_model = form.values["less_of"]
     asked = int(form.values["less"] or 0)
-    replays = steps_fewer(gpu_model, history, asked=asked) if gpu_model else []
-    steps = [
-        Step(
-            each.fewer,
-            each.of(gpu_model).outcome,
-            each.usd_per_month(_still_paid(each, committed)),
-            each.saved_usd_per_month,
-        )
-        for each in replays
-    ]
+    replays = steps_fewer(gpu_model, history, asked=asked) if asked else []
+    steps = [_step(each, gpu_model, released(each, held)) for each in replays]
     if len(steps) < 2:
         return {"steps": steps, "asked": asked}
     return {
@@ -184,6 +169,11 @@ def _steps(form: WhatIfForm, history: Past, committed: Mapping[str, int]) -> Con
         "falls": _first_fall(steps),
         **_curves(steps),
     }
+
+
+def _step(replayed: WhatIf, gpu_model: str, paid: ReleasedGPUs) -> Step:
+    outcome = replayed.of(gpu_model).outcome
+    return Step(replayed.fewer, outcome, paid.now_usd, paid.later_usd)
 
 
 def _curves(steps: Sequence[Step]) -> Context:
@@ -224,44 +214,3 @@ def _more_than_there_are(replayed: WhatIf) -> str:
         if each.fewer > each.gpus:
             return f"There are {each.gpus} {each.gpu_model}: {each.fewer} fewer can't be asked for."
     return ""
-
-
-def _bound(replayed: WhatIf, committed: Mapping[str, int], now: datetime) -> Context:
-    """How many of the GPUs that would be gone commitments pay for, what is saved a month meanwhile
-    and without them by model, and from when on none of them does (None: one has no end).
-    """
-    still_paid = _still_paid(replayed, committed)
-    rows = [
-        (each, each.usd_per_month(still_paid.get(each.gpu_model, 0)), each.usd_per_month(0))
-        for each in replayed.models
-    ]
-    if not still_paid:
-        now_usd = replayed.saved_usd_per_month
-        return {"still_paid": 0, "model_rows": rows, "now_usd_per_month": now_usd}
-    ends = commitments().filter(valid_to__gt=now).values_list("valid_to", flat=True)
-    moments = sorted({at for at in ends if at is not None})
-    return {
-        "still_paid": sum(still_paid.values()),
-        "model_rows": rows,
-        "now_usd_per_month": replayed.usd_per_month(still_paid),
-        "free_from": next(
-            (at for at in moments if not _still_paid(replayed, _committed(at))), None
-        ),
-    }
-
-
-def _still_paid(replayed: WhatIf, committed: Mapping[str, int]) -> dict[str, int]:
-    """How many of the GPUs that would be gone commitments pay for, by model."""
-    paid = {
-        each.gpu_model: min(each.fewer, max(0, committed.get(each.gpu_model, 0) - each.instead))
-        for each in replayed.models
-        if each.fewer > 0
-    }
-    return {gpu_model: gpus for gpu_model, gpus in paid.items() if gpus}
-
-
-def _committed(at: datetime) -> dict[str, int]:
-    """By model how many GPUs commitments pay for then."""
-    holds = Q(valid_to=None) | Q(valid_to__gt=at)
-    valid = commitments().filter(holds, valid_from__lte=at).order_by()
-    return dict(valid.values_list("gpu_model__name").annotate(Sum("gpus")))
