@@ -21,6 +21,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger import state_days
 from fleetwatch.ledger.packed_runs import RunColumns, unpacked
 from fleetwatch.ledger.policy import PARTS, STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -97,6 +98,16 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     return _in_order(gpu, runs, _spent(runs, *_with_parts(keys, asked, place)))
 
 
+def hourly(gpu_ids: Sequence[int], interval: Interval) -> Stretches:
+    """As `stretches`, of whole hours: each state's time spread over its hour."""
+    hours = interval.outward_to_hours()
+    spent = state_days.shown_spent(gpu_ids, hours)
+    gpu, hour, state = np.nonzero(spent)
+    start_ms = hours.start_ms + hour * HOUR_MS
+    whole = np.full(len(gpu), HOUR_MS)
+    return Stretches(gpu, start_ms, start_ms + HOUR_MS, state, spent[gpu, hour, state], whole)
+
+
 def _in_order(gpu: Ints, runs: RunColumns, spent: Ints) -> Stretches:
     """A run has a stretch for each of its states."""
     order = np.lexsort((runs.start_ms, gpu))
@@ -155,10 +166,11 @@ def states(
     gpu_ids: Sequence[int], interval: Interval, count: int, *, job: Job | None = None
 ) -> Ints:
     """GPUs x `count` equal cells of the interval: the state that holds most of each
-    (bars.cells).
+    (bars.cells). Cells of an hour and more are made of the ledger's hours, a tenth of its runs.
     """
+    by_hour = job is None and interval.duration_ms >= count * HOUR_MS
     return bars.cells(
-        stretches(gpu_ids, interval, job=job),
+        hourly(gpu_ids, interval) if by_hour else stretches(gpu_ids, interval, job=job),
         gpus=len(gpu_ids),
         start_ms=interval.start_ms,
         end_ms=interval.end_ms,

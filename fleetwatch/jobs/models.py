@@ -74,6 +74,12 @@ class Job(models.Model):
                 condition=models.Q(state="PENDING", start_ms=None),
                 name="jobs_that_wait",
             ),
+            # read by: outcomes.running_ids, of each look at what runs now
+            models.Index(
+                fields=["id"],
+                condition=models.Q(state="RUNNING", end_ms=None),
+                name="jobs_that_run",
+            ),
         ]
 
 

@@ -1,6 +1,6 @@
 """How jobs went, as far as it is known: a job whose end nobody told is not said to run for ever."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
 from fleetwatch.jobs.models import Job
@@ -23,14 +23,7 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
     running = [job for job in all_jobs if job.state == RUNNING and job.end_ms is None]
     if not running:
         return all_jobs
-    job_ids = [job.pk for job in running]
-    left = {
-        job_id
-        for (job_id,) in execute(
-            LEFT_JOBS,
-            {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)},
-        )
-    }
+    left = _left([job.pk for job in running])
     for job in running:
         if job.pk in left:
             job.state = ENDED
@@ -39,5 +32,12 @@ def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
 
 def running_ids() -> list[int]:
     """The ids of the jobs that run now, as far as it is known."""
-    jobs = Job.objects.filter(state=RUNNING, end_ms=None).only("state", "end_ms")
-    return [job.pk for job in with_outcomes(jobs) if job.state == RUNNING]
+    job_ids = list(Job.objects.filter(state=RUNNING, end_ms=None).values_list("pk", flat=True))
+    left = _left(job_ids)
+    return [job_id for job_id in job_ids if job_id not in left]
+
+
+def _left(job_ids: Sequence[int]) -> set[int]:
+    """Those that their scheduler names no longer."""
+    asked = {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)}
+    return {job_id for (job_id,) in execute(LEFT_JOBS, asked)}

@@ -6,7 +6,7 @@ that it was made of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -14,6 +14,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import HOURS, StateDay
 from fleetwatch.ledger.policy import SHOWN_STATES
@@ -32,7 +33,7 @@ _OF_DAY = (HOURS, len(SHOWN_STATES))
 _GPU_BYTES = 8 + 4 * HOURS * len(SHOWN_STATES)
 
 _STATE_HOURS = read_statement("ledger/sql/state_hours.sql")
-_STATE_DAYS = read_statement("ledger/sql/state_days.sql").replace("%(days)s", "%s")
+_STATE_DAYS = read_statement("ledger/sql/state_days.sql")
 _OLD = read_statement("ledger/sql/old_state_days.sql")
 
 # as state_hours.sql packs it
@@ -95,7 +96,8 @@ def spent(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:
         (len(gpu_ids), interval.duration_ms // step_ms, len(SHOWN_STATES)), dtype=np.int64
     )
     places = dict(zip(gpu_ids, range(len(gpu_ids)), strict=True))
-    for day in of_days(days_of(interval)):
+    node_ids = GPU.objects.filter(pk__in=gpu_ids).values_list("node_id", flat=True)
+    for day in of_days(days_of(interval), node_ids=set(node_ids)):
         place = np.array(
             [places.get(gpu_id, -1) for gpu_id in day.gpu_ids.tolist()], dtype=np.int64
         )
@@ -108,12 +110,19 @@ def by_hour(interval: Interval) -> Iterator[DayHours]:
     return of_days(days_of(interval))
 
 
-def of_days(days: Sequence[date]) -> Iterator[DayHours]:
+def shown_spent(gpu_ids: Sequence[int], interval: Interval) -> Ints:
+    """As `spent` by the hour, its states in the order of SHOWN_STATES."""
+    by_name = spent(gpu_ids, interval, step_ms=HOUR_MS)
+    return by_name[:, :, [_ORDER.index(state) for state in SHOWN_STATES]]
+
+
+def of_days(days: Sequence[date], *, node_ids: Collection[int] | None = None) -> Iterator[DayHours]:
     """Of these UTC days those of which there is something, in order: of a MIG GPU its instances'
-    time counts. A week is in memory at a time.
+    time counts; of these nodes' GPUs, None: of all. A week is in memory at a time.
     """
     for first in range(0, len(days), DAYS_IN_MEMORY):
-        for day, of_nodes in sorted(_read(days[first : first + DAYS_IN_MEMORY]).items()):
+        read = _read(days[first : first + DAYS_IN_MEMORY], node_ids)
+        for day, of_nodes in sorted(read.items()):
             ids, hours = map(np.concatenate, zip(*of_nodes, strict=True))
             yield DayHours(_hours(day), ids, hours)
 
@@ -169,14 +178,15 @@ def _add_at(total: Ints, rows: Ints, steps: Ints, sums: Ints) -> None:
         np.add.at(total, (rows[:, None], steps[None, :]), sums)
 
 
-def _read(days: Sequence[date]) -> dict[date, list[Spent]]:
-    """Of each day what its nodes spent, from the kept rows and, where these are old, from
+def _read(days: Sequence[date], node_ids: Collection[int] | None) -> dict[date, list[Spent]]:
+    """Of each day what the nodes spent, from the kept rows and, where these are old, from
     entries.
     """
     by_day: dict[date, list[Spent]] = defaultdict(list)
     open_days = []
     decompressor = zstandard.ZstdDecompressor()
-    for node_id, day, packed in fetched(_STATE_DAYS, [list(days)]):
+    asked = {"days": list(days), "node_ids": None if node_ids is None else list(node_ids)}
+    for node_id, day, packed in fetched(_STATE_DAYS, asked):
         if packed is None:
             open_days.append((node_id, day))
         else:

@@ -3,16 +3,20 @@ waste.
 """
 
 import re
+from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import fleet_chart
+from fleetwatch.dashboard.selectors import BAND_CELLS, states
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.policy import SHOWN_STATES
+from fleetwatch.lib.intervals import Interval
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.cells import cells_of
@@ -125,6 +129,17 @@ def test_the_bands_of_a_gpu_have_them_apart(fleet):
     assert states_of_bands(worst) == ["useful", "unverified", "stalled", "waiting"]
     drawn = re.findall(r'<rect class="" style="--c:var\(--(\w+)\)"', chart)
     assert drawn == ["useful", "unverified", "stalled", "waiting"]
+
+
+@pytest.mark.parametrize("hours", [287, 288, 312])
+def test_a_band_has_them_apart_from_runs_and_in_cells_of_hours_from_hours(fleet, hours):
+    end = factories.NOW
+    [cells] = states(
+        [GPU.objects.get().pk], Interval(end - timedelta(hours=hours), end), BAND_CELLS
+    )
+
+    shown = [SHOWN_STATES[cell] for cell, _ in groupby(cells) if cell >= 0]
+    assert shown == ["useful", "unverified", "stalled", "waiting"]
 
 
 def test_a_jobs_band_has_its_own_share_and_not_that_of_who_shares_the_gpu(admin):
