@@ -1,8 +1,9 @@
 """Windows that the same rule decided, put together for people: a line per rule, and in it the
 stretches of time. Pure.
 
-Two windows are decided alike when the words of their rules differ in numbers and times of day
-alone; what these ranged over is shown in their place.
+Two windows are decided alike when the words of their rules differ in numbers alone; what these
+ranged over is shown in their place. A time of day is no such number: it names a run, and two runs
+are two lines.
 """
 
 import re
@@ -13,11 +14,13 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
+from fleetwatch.dashboard.column_values import ranged
 from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.ledger.explain import Stretch
+from fleetwatch.ledger.judgement.column_words import label
 
-# a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
-_VALUE = re.compile(r"(\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w))")
+# a number by itself: not a part of a name (xid_79), nor of a time of day (08:10:20)
+_VALUE = re.compile(r"((?<![\w.:])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w:]))")
 MAX_STRETCHES = 50  # shown of one rule
 
 
@@ -44,6 +47,12 @@ class Decided:
     parts: Mapping[str, int]
     values: Mapping[str, tuple[float, float]] | None  # None: no window covers it
     times: Sequence[Time]
+
+    @property
+    def measured(self) -> list[tuple[str, str]]:
+        """Each value's name and range in words."""
+        values = self.values or {}
+        return [(label(name), ranged(name, *ends)) for name, ends in values.items()]
 
     @property
     def shown(self) -> Sequence[Time]:
@@ -124,7 +133,7 @@ def _time(row: Sequence[_Worded]) -> Time:
 
 
 def _ranged(sentences: Sequence[Sequence[str]]) -> str:
-    """One sentence for all, each in parts: where their numbers or times differ, the smallest to the
+    """One sentence for all, each in parts: where their numbers differ, the smallest to the
     largest.
     """
     values = zip(*(parts[1::2] for parts in sentences), strict=True)
@@ -135,17 +144,9 @@ def _ranged(sentences: Sequence[Sequence[str]]) -> str:
 
 def _range(several: Iterable[str]) -> str:
     distinct = dict.fromkeys(several)
-    low = min(distinct, key=_size)
-    high = max(distinct, key=_size)
-    return low if _size(low) == _size(high) else f"{low} to {high}"
-
-
-def _size(text: str) -> float:
-    """A number, or a time of day in seconds."""
-    if ":" not in text:
-        return float(text)
-    hours, minutes, seconds = map(int, text.split(":"))
-    return hours * 3600 + minutes * 60 + seconds
+    low = min(distinct, key=float)
+    high = max(distinct, key=float)
+    return low if float(low) == float(high) else f"{low} to {high}"
 
 
 def _ranges(several: Sequence[Stretch]) -> dict[str, tuple[float, float]] | None:

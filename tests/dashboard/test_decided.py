@@ -41,13 +41,29 @@ def test_times_of_one_rule_that_another_interrupts_stand_apart_in_its_line():
     assert quiet.times == [Time(W, 2 * W, 1)]
 
 
-def test_runs_that_begin_at_other_times_are_one_line_and_other_names_are_other_rules():
-    [line] = by_rule(
+def test_each_run_is_a_line_of_its_own_and_so_is_each_name():
+    first, second = by_rule(
         [window(0, "in a run since 08:30:00 of 50 s"), window(1, "in a run since 08:10:20 of 50 s")]
     )
 
-    assert line.rule == ["in a run since 08:10:20 to 08:30:00 of 50 s"]
+    assert first.rule == ["in a run since 08:30:00 of 50 s"]
+    assert second.rule == ["in a run since 08:10:20 of 50 s"]
     assert len(by_rule([window(0, "xid_79 was told"), window(1, "xid_48 was told")])) == 2
+
+
+def test_what_was_measured_has_words_and_units():
+    values = {"util_mean": 0.5, "power_w": 300.4, "pcie_rx_bytes_s": 35e6, "process_count": 2.0}
+    more = values | {"util_mean": 0.75, "memory_used_bytes": 45.2e9}
+
+    [line] = by_rule([window(0, "busy", values=values), window(1, "busy", values=more)])
+
+    assert line.measured == [
+        ("utilisation, mean", "50 % to 75 %"),
+        ("power", "300 W"),
+        ("PCIe traffic to the GPU", "35 MB/s"),
+        ("processes", "2"),
+        ("memory in use", "45.2 GB"),
+    ]
 
 
 def test_each_holder_state_and_a_missing_window_has_a_line_of_its_own():

@@ -89,7 +89,8 @@ def test_the_interval_that_was_asked_for_stands_above_its_whole_hours(reader, gp
 
     assert "$0.90 for 0.25 GPU-hours 20 Nov 2026, 06:15 – 06:30" in text
     assert "these are of 20 Nov 2026, 06:00 – 07:00" in text
-    assert "Total 1.00 $3.60" in text
+    assert "Total of these hours 1.00 $3.60" in text
+    assert re.search(r"Of that, 06:15(:00)? to 06:30(:00)? 0.25 \$0.90", text)
 
 
 def test_no_hour_of_an_explanation_ends_after_now(client, gpu):

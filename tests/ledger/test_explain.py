@@ -105,8 +105,9 @@ def test_the_words_name_values_and_thresholds():
             " of the time"
         ),
         (
-            "activity maximum 0 <= 0.02 is contradicted by pcie_rx_bytes_s 1e+09 > 5.24288e+07"
-            " | active 0 % of the time, busy-waiting 0 %: working 0 % | inactive 100 % of the time"
+            "activity maximum 0 <= 0.02 is contradicted by PCIe traffic to the GPU 1e+09 >"
+            " 5.24288e+07 bytes/s | active 0 % of the time, busy-waiting 0 %: working 0 % | inactive"
+            " 100 % of the time"
         ),
         (
             "quiet: activity maximum 0 <= 0.02, and nothing contradicts | in a quiet run since"

@@ -3,6 +3,7 @@ can do it again. Pure.
 """
 
 from fleetwatch.ledger.judgement.activity import CONTRADICTIONS, UNITS
+from fleetwatch.ledger.judgement.column_words import label
 from fleetwatch.ledger.judgement.columns import (
     IDLE_RUN,
     STARTING_RUN,
@@ -110,7 +111,8 @@ def _contradicting(evidence: Evidence, columns: Columns, row: int, policy: Polic
         reading = columns[name][row]
         most = getattr(policy, threshold)
         if reading > most:
-            readings.append(f"{name} {reading:g} > {most:g}")
+            unit = " bytes/s" if name.endswith("_bytes_s") else ""
+            readings.append(f"{label(name)} {reading:g} > {most:g}{unit}")
     return readings or [
         f"power {columns['power_w'][row]:g} W > {policy.work_limit_ratio:g} of the limit"
     ]
