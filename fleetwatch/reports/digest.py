@@ -77,7 +77,7 @@ class Digest:
     @property
     def has_news(self) -> bool:
         """Whether anything is other than the week before: GPU time, dollars spent or wasted by more
-        than 1 %, or spend efficiency by more than a point.
+        than 1 %, or the useful share of cost by more than a point.
         """
         if self.before is None or self.before_from is not None:
             return True
@@ -214,7 +214,7 @@ def _fields(digest: Digest) -> Fields:
         *_budget(digest.budget),
         ("Wasted", wasted),
         *_teams(digest.teams),
-        ("Spend efficiency", _efficiency(this, before, short)),
+        ("Useful share of cost", _efficiency(this, before, short)),
         *_unverified(this),
         *_won(digest.won),
         ("Incidents", _incidents(digest.incidents)),
@@ -299,7 +299,7 @@ def _unverified(this: Totals) -> Fields:
     return (
         (
             "Busy, unverified",
-            f"{amount}: utilisation alone tells of it; left out of spend efficiency",
+            f"{amount}: utilisation alone tells of it; left out of the useful share",
         ),
     )
 

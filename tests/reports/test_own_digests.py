@@ -101,7 +101,7 @@ def test_a_person_is_told_of_his_own_jobs_alone():
     assert message["fields"] == [
         ["Spend", "$20.00 (+100 %)"],
         ["Wasted", "$10.00, 1.0 GPU-h (nothing to compare with)"],
-        ["Spend efficiency", "50 % (-50.0 points)"],
+        ["Useful share of cost", "50 % (-50.0 points)"],
         ["Incidents", "none"],
         ["Telemetry coverage", "100 %"],
     ]
@@ -495,7 +495,7 @@ def test_no_change_is_told_against_a_week_recorded_in_part():
 
     fields = dict(message_of(weekly(this=nothing(), before=nothing(), before_from=began)).fields)
 
-    for name in ("Spend", "Wasted", "Spend efficiency"):
+    for name in ("Spend", "Wasted", "Useful share of cost"):
         assert "(the week before has only 2 of 7 days)" in fields[name]
 
 

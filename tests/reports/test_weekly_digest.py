@@ -64,7 +64,7 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
         ["Spend", "$40.00 (the week before has only 2 of 7 days)"],
         ["Wasted", "$30.00, 3.0 GPU-h (the week before has only 2 of 7 days)"],
         ["Teams", "NLP $20.00, unallocated GPUs $20.00"],
-        ["Spend efficiency", "25 % (the week before has only 2 of 7 days)"],
+        ["Useful share of cost", "25 % (the week before has only 2 of 7 days)"],
         ["Incidents", "none"],
         ["Telemetry coverage", "100 %"],
     ]
@@ -87,10 +87,10 @@ def test_what_only_utilisation_says_is_busy_is_a_line_of_its_own():
     fields = dict(Delivery.objects.get().message["fields"])
     assert (
         fields["Busy, unverified"]
-        == "$10.00, 1.0 GPU-h: utilisation alone tells of it; left out of spend efficiency"
+        == "$10.00, 1.0 GPU-h: utilisation alone tells of it; left out of the useful share"
     )
     assert fields["Spend"].startswith("$50.00")
-    assert fields["Spend efficiency"].startswith("25 %")  # 10 of 40
+    assert fields["Useful share of cost"].startswith("25 %")  # 10 of 40
 
 
 @pytest.mark.django_db
