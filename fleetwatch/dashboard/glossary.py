@@ -25,6 +25,9 @@ class Term:
 
 # the pages of the words, as the rail and the settings call them
 PLACES = {
+    "agents": "Agents",
+    "alerts": "Alerts",
+    "capacity": "Capacity",
     "budgets": "Budgets",
     "causes": "Causes",
     "costs": "Costs",
@@ -34,14 +37,25 @@ PLACES = {
     "jobs": "Jobs",
     "mappings": "Mapping rules",
     "reports": "Reports",
+    "routes": "Routes",
+    "rules": "Rules",
+    "settings_channels": "Channels",
     "settings_months": "Months and statements",
     "settings_policy": "Policy",
     "settings_pricing": "Pricing",
+    "silences": "Silences",
     "status": "Status",
     "waste": "Waste",
 }
 
 TERMS = (
+    Term(
+        "acknowledge",
+        "Acknowledge, snooze",
+        "To take an incident on: nobody else is notified. A snooze does so until an hour"
+        " that you choose, and ends by itself.",
+        "alerts",
+    ),
     Term(
         "adjustment",
         "Adjustment",
@@ -50,11 +64,24 @@ TERMS = (
         "settings_months",
     ),
     Term(
+        "agent",
+        "Agent",
+        "The program on each node that reads its GPUs and reports windows of 10 seconds.",
+        "agents",
+    ),
+    Term(
         "allocation",
         "Allocation",
         "The period in which a job holds a GPU, as reported by the scheduler; on hosts"
         " without one, as long as a process has a GPU context.",
         "jobs",
+    ),
+    Term(
+        "back-test",
+        "Back-test",
+        "A rule, or a policy, tried on recorded history: what it would have opened or"
+        " counted. It changes nothing.",
+        "rules",
     ),
     Term(
         "budget",
@@ -87,6 +114,20 @@ TERMS = (
         "waste",
     ),
     Term(
+        "channel",
+        "Channel, route",
+        "A channel is where messages go: Slack, e-mail, Teams, PagerDuty, a webhook, or"
+        " the delivery log, which reaches nobody. A route says which incidents go to which"
+        " channels.",
+        "routes",
+    ),
+    Term(
+        "closed-month",
+        "Closed month",
+        "A month whose figures no longer change: what is found later is booked as an adjustment.",
+        "settings_months",
+    ),
+    Term(
         "commitment",
         "Commitment",
         "Reserved GPUs that are paid for whether used or not. Reserved hours that were not"
@@ -95,11 +136,24 @@ TERMS = (
         "#commitments",
     ),
     Term(
+        "confidence",
+        "Confidence",
+        "How sure a finding is of its cause: high, medium or low, by the rule that found it.",
+        "findings",
+    ),
+    Term(
         "coverage",
         "Coverage",
         "The share of GPU time reported by an agent. Waste percentages beside dollars are of the"
         " cost, those of time are of observed time.",
         "waste",
+    ),
+    Term(
+        "digest",
+        "Digest",
+        "The weekly summary of spend, waste and what could save most: of the fleet, a"
+        " team or a person.",
+        "reports",
     ),
     Term(
         "efficiency",
@@ -153,11 +207,40 @@ TERMS = (
         "?group_by=team&state=idle",
     ),
     Term(
+        "idle-power",
+        "Idle power",
+        "What a GPU draws while nothing uses it, learned or set. Power well above it"
+        " shows work that utilisation misses.",
+        "fleet",
+        "?view=table",
+    ),
+    Term(
+        "incident",
+        "Incident, rule",
+        "A rule says what must not last: a threshold, and for how long. An incident is"
+        " one time that it did: it fires, is acknowledged or snoozed, and is over when the"
+        " data says so.",
+        "alerts",
+    ),
+    Term(
+        "kind",
+        "Job kind",
+        "Batch, interactive (a notebook or shell) or service: by it a job may be quiet"
+        " for 15, 30 or 60 minutes before it is idle.",
+        "jobs",
+    ),
+    Term(
         "ledger",
         "Ledger",
         "The record of all GPU time: every millisecond of every GPU is in exactly one of nine"
         " states. All figures are sums of it.",
         "status",
+    ),
+    Term(
+        "list-price",
+        "List price",
+        "A rate that ships with FleetWatch, with its source and date, until you set your own.",
+        "settings_pricing",
     ),
     Term(
         "mapping",
@@ -174,19 +257,19 @@ TERMS = (
         "fleet",
     ),
     Term(
-        "node",
-        "Node",
-        "A machine with GPUs, under the name by which its agent reports.",
-        "fleet",
-        "?view=table",
-    ),
-    Term(
         "no-team",
         "No team",
         "What is in no team's statement: unallocated GPUs, and jobs whose user or account no"
         " mapping rule gives a team. All teams and no team sum to the fleet.",
         "costs",
         "?group_by=team",
+    ),
+    Term(
+        "node",
+        "Node",
+        "A machine with GPUs, under the name by which its agent reports.",
+        "fleet",
+        "?view=table",
     ),
     Term(
         "observed",
@@ -203,6 +286,13 @@ TERMS = (
         "?group_by=node&state=orphaned",
     ),
     Term(
+        "pattern",
+        "Pattern",
+        "Findings of the same cause in jobs of one name and owner, put together: wasting"
+        " now, recurring, or one-off.",
+        "findings",
+    ),
+    Term(
         "policy",
         "Policy",
         "The thresholds by which GPU time is classified, versioned. Every figure names the"
@@ -216,6 +306,21 @@ TERMS = (
         " equipment. 1.3 means 30 % overhead for cooling and power distribution.",
         "settings_pricing",
         "#energy",
+    ),
+    Term(
+        "quiet",
+        "Quiet",
+        "The highest activity of a 10-second window is at most 2 % and nothing"
+        " contradicts. A quiet run is stalled at first, and idle once it has lasted long"
+        " enough.",
+        "settings_policy",
+    ),
+    Term(
+        "rank",
+        "Rank",
+        "One of the processes of a distributed job. They wait for each other: the slowest"
+        " holds up all.",
+        "causes",
     ),
     Term(
         "rate",
@@ -245,11 +350,19 @@ TERMS = (
         "reports",
     ),
     Term(
-        "starting",
-        "Starting",
-        "The quiet time at the start of a job that then begins to work, up to 15 minutes.",
-        "costs",
-        "?group_by=team&state=starting",
+        "silence",
+        "Silence, exemption",
+        "A silence notifies nobody of the incidents that match it until it ends; what an"
+        " exemption covers is not counted as an incident at all.",
+        "silences",
+    ),
+    Term(
+        "sm",
+        "SM, tensor activity",
+        "The share of time in which the GPU's streaming multiprocessors, or its tensor"
+        " cores, worked: what utilisation does not say.",
+        "fleet",
+        "?view=table",
     ),
     Term(
         "stalled",
@@ -257,6 +370,13 @@ TERMS = (
         "A job held the GPU and was waiting: for input data, for other ranks, between steps.",
         "costs",
         "?group_by=team&state=stalled",
+    ),
+    Term(
+        "starting",
+        "Starting",
+        "The quiet time at the start of a job that then begins to work, up to 15 minutes.",
+        "costs",
+        "?group_by=team&state=starting",
     ),
     Term(
         "statement",
@@ -303,7 +423,7 @@ TERMS = (
     ),
     Term(
         "useful-share",
-        "Useful share of spend",
+        "Useful share of cost",
         "Cost of useful time divided by total cost. Time known only to have had a kernel"
         " running is in neither.",
         "home",
@@ -327,5 +447,26 @@ TERMS = (
         "Wasted",
         "Certain plus probable waste. Potential is never included.",
         "waste",
+    ),
+    Term(
+        "what-if",
+        "What-if",
+        "The last weeks of jobs replayed on more or fewer GPUs: how long they would have"
+        " waited, and what that costs.",
+        "capacity",
+    ),
+    Term(
+        "window",
+        "Window",
+        "Ten seconds of readings of one GPU: the smallest piece that is judged.",
+        "settings_policy",
+    ),
+    Term(
+        "xid",
+        "XID",
+        "The driver's number of a GPU error, as in the kernel log. Some mean that the GPU"
+        " cannot work until it is reset.",
+        "fleet",
+        "?view=table",
     ),
 )

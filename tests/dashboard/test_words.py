@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.urls import reverse
 
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
@@ -76,3 +77,11 @@ def test_what_no_job_held_has_one_word_and_what_is_no_teams_another():
     assert [name for name, text in texts.items() if "}}, no job" in text] == []
     assert {term.slug for term in TERMS} >= {"unallocated", "no-team"}
     assert BY_CODE["healthy"].title == WELL
+
+
+def test_the_glossary_has_each_word_once_in_order_and_leads_to_a_page():
+    ordered = [term.word.lower() for term in TERMS]
+
+    assert ordered == sorted(set(ordered))
+    assert len({term.slug for term in TERMS}) == len(TERMS)
+    assert all(term.place and reverse(term.seen) for term in TERMS)

@@ -21,6 +21,7 @@ from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, near, ranked
 from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.jobs.selectors import gpus_held
+from fleetwatch.ledger.policy import PARTS
 
 MAX_HITS = 5  # of each kind, beside others
 MAX_COUNTED = 500  # of each kind
@@ -85,7 +86,8 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
 
 @shows("dashboard/definitions.html", "definitions")
 def definitions(_: HttpRequest, __: Period) -> Context:
-    return {"states": words.SHOWN}
+    wholes = {part: words.BY_NAME[whole].label for part, whole in PARTS.items()}
+    return {"states": words.SHOWN, "wholes": wholes}
 
 
 @shows("dashboard/glossary.html", "definitions")
