@@ -32,10 +32,10 @@ TABS = {
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
 SORTS = {
-    "burning": "what burns now first",
-    "dearest": "most dollars first",
-    "newest": "newest first",
-    "hourly": "most dollars per hour first",
+    "burning": "burning",
+    "dearest": "dollars",
+    "newest": "newest",
+    "hourly": "$ per hour",
 }
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
 
