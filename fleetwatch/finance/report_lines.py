@@ -78,6 +78,7 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
         "rate_book_differs_usd",
     )
     return {
+        "id": commitment.pk,
         "gpu_model": commitment.gpu_model.name,
         **{each: getattr(commitment, each) for each in names},
         **{each: getattr(line, each) for each in times},

@@ -147,6 +147,76 @@ def test_the_costs_of_all_rows_sum_to_what_was_paid_and_prices_multiply_to_list_
         assert abs(Decimal(row["ListCost"]) - Decimal(row["BilledCost"])) < Decimal("0.00001")
 
 
+def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
+    """Two H100 at $4, of which a job holds one for 2 h and the other stands free for 2 h; three are
+    committed to at $2.50 for these 2 h.
+    """
+    busy, idle = a_gpu(uuid="GPU-a"), a_gpu(uuid="GPU-b")
+    a_rate("4", gpu=busy)
+    job = a_job(key="slurm/della/1", team="nlp")
+    for hour in (0, 1):
+        counted(busy, job=job, start=OCTOBER + hour * HOUR)
+        counted(idle, "free", start=OCTOBER + hour * HOUR)
+    commitment = Commitment(
+        gpu_model=busy.model,
+        gpus=3,
+        name="2026-18",
+        valid_from=OCTOBER,
+        valid_to=OCTOBER + 2 * HOUR,
+        price_per_gpu_hour=Decimal("2.50"),
+    )
+    commit(commitment, now=NOW)
+    computed()
+
+    names = ("Status", "Quantity", "Name", "Type", "Unit", "Category")
+    columns = [f"CommitmentDiscount{name}" for name in names]
+    said = [[row[name] for name in columns] for row in exported(newest())]
+    money = [
+        (row["ListCost"], row["ContractedCost"], row["BilledCost"], row["PricingCategory"])
+        for row in exported(newest())
+    ]
+
+    rest = ["2026-18", "Committed GPUs", "GPU-Hours", "Usage"]
+    assert said == [
+        ["Used", "2.000000000", *rest],
+        ["Unused", "2.000000000", *rest],  # there, and no job held it: in the ledger, at its rate
+        ["Unused", "2.000000000", *rest],  # not there
+    ]
+    assert [tuple(map(Decimal, costs)) for *costs, _ in money] == [(8, 5, 8), (8, 5, 8), (5, 5, 5)]
+    assert {category for *_, category in money} == {"Committed"}
+    assert {row["CommitmentDiscountId"] for row in exported(newest())} == {
+        f"commitment/{commitment.pk}"
+    }
+    # a statement alone knows no commitment: they are the fleet's
+    [row] = exported(newest("nlp"))
+    assert (row["CommitmentDiscountId"], row["PricingCategory"]) == (None, "Standard")
+
+
+def test_a_commitment_that_covers_a_part_splits_lines_by_their_hours_and_sums():
+    gpu = a_gpu()
+    a_rate("0.333333", gpu=gpu)
+    for number, hours in ((1, 3), (2, 1)):
+        job = a_job(key=f"slurm/della/{number}", team="nlp")
+        for hour in range(hours):
+            counted(gpu, job=job, start=OCTOBER + (10 * number + hour) * HOUR)
+    until = OCTOBER + 12 * HOUR
+    terms = {"name": "c", "valid_from": OCTOBER, "valid_to": until, "gpus": 1}
+    commit(Commitment(gpu_model=gpu.model, price_per_gpu_hour=Decimal(1), **terms), now=NOW)
+    computed()
+
+    for by_day in (False, True):
+        rows = exported(newest(), by_day=by_day)
+        used = [row for row in rows if row["CommitmentDiscountStatus"] == "Used"]
+        # of four held hours two were covered: of each job half
+        assert [Decimal(row["PricingQuantity"]) for row in used] == [
+            Decimal("1.5"),
+            Decimal("0.5"),
+        ]
+        assert sum(Decimal(row["BilledCost"]) for row in rows) == Decimal(
+            newest().content["paid_usd"]
+        )
+
+
 def test_by_day_each_days_usage_has_its_own_rate_and_sums_to_the_months_row():
     gpu = a_gpu()
     a_rate("2", gpu=gpu, valid_to=OCTOBER + 24 * HOUR)
@@ -206,7 +276,11 @@ def test_what_is_paid_beside_the_ledger_has_rows_of_its_own():
         commitment["ChargeCategory"],
         commitment["ChargeClass"],
         commitment["ConsumedQuantity"],
-    ) == ("Adjustment", None, None)
+    ) == ("Usage", None, None)
+    assert (commitment["CommitmentDiscountStatus"], commitment["CommitmentDiscountQuantity"]) == (
+        "Unused",
+        "17.000000000",
+    )
     # 3 GPUs × 7 h; the H100 was there for 4 of them
     assert (commitment["PricingQuantity"], commitment["ListUnitPrice"],
     commitment["BilledCost"]) == (
@@ -375,6 +449,7 @@ def test_what_no_team_held_has_no_sub_account_and_unpriced_time_no_row():
         if row["SubAccountId"] is None
         and row["ChargeCategory"] == "Usage"
         and row["ChargeClass"] is None
+        and not row["ChargeDescription"].startswith("Committed, not delivered")
     ]
     assert sorted(row["ChargeDescription"] for row in own) == [
         "H100, free GPU time",
@@ -395,7 +470,16 @@ def test_columns_and_nulls_are_those_of_the_specification():
 
 # columns of what a provider may offer and we do not (the model's applicability criteria); they are
 # null
-NOT_OFFERED = ("CommitmentDiscount", "CapacityReservation")
+NOT_OFFERED = ("CapacityReservation",)
+# of a status the specification's text has Used and Unused (commitmentdiscountstatus.md), null where
+# there is no commitment; the model has Active, Expired and Pending, never null, and turns both
+# conditions round; of a category it forgets null
+MISTAKEN = (
+    "CommitmentDiscountStatus-C-003-C",
+    "CommitmentDiscountStatus-C-004-C",
+    "CommitmentDiscountStatus-C-005-M",
+    "CommitmentDiscountCategory-C-005-M",
+)
 # "MUST NOT be null when the charge is associated with an invoice": the model leaves the condition
 # out; a showback has none
 WITH_AN_INVOICE = "InvoiceId-C-005-C"
@@ -439,7 +523,7 @@ class Rules:
             is_rule_of_a_file
             and not is_sum
             and not name.startswith(NOT_OFFERED)
-            and name != WITH_AN_INVOICE
+            and name not in (WITH_AN_INVOICE, *MISTAKEN)
         )
 
     def _failing(self, name):

@@ -6,8 +6,9 @@ month, or of each of its days; and one line of what is paid beside it: correctio
 commitments for GPUs that were not there, booked differences to invoices. We are provider, publisher
 and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and
 EffectiveCost are the statement's micro-dollars and sum to what the fleet paid; ListCost and
-ContractedCost are price times quantity, as the specification demands, and differ from them by what
-rounding moved. Time without a rate is no charge and has no row.
+ContractedCost are price times quantity, as the specification demands: they differ from them by what
+rounding moved, ContractedCost of what a commitment pays for by its contract's price. Time without a
+rate is no charge and has no row.
 """
 
 import json
@@ -20,12 +21,16 @@ from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months
+from fleetwatch.reports.exports import committed
 from fleetwatch.reports.exports.tables import Cell, hours
 from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape, amount_or_none
 
 Charge = dict[str, Cell]
 NINE_PLACES = Decimal("0.000000001")
 UNIT = "GPU-Hours"
+USED = "Used"
+UNUSED = "Unused"
+CONTRACTED = ("ContractedUnitPrice", "PricingCurrencyContractedUnitPrice", "ContractedCost")
 
 # the order of the file
 COLUMNS = (
@@ -54,21 +59,25 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
     """One row per charge of statements, and of what the fleet's report has beside them, in the
     order of COLUMNS; with `by_day` usage has a row per day, and the sums are the same.
     """
+    shown = list(contents)
+    commitments = [each for content in shown for each in content.get("commitments", [])]
+    usage = [_usage(content, by_day) for content in shown]
+    parts = iter(committed.parts([line for lines in usage for line in lines], commitments))
     charges = (
-        _account(content) | charge for content in contents for charge in _charges(content, by_day)
+        _account(content) | charge
+        for content, lines in zip(shown, usage, strict=True)
+        for charge in _charges(content, [part for _ in lines for part in next(parts)])
     )
     return [[charge.get(name) for name in COLUMNS] for charge in charges]
 
 
-def _charges(content: Shape, by_day: bool) -> list[Charge]:
+def _charges(content: Shape, usage: Iterable[Shape]) -> list[Charge]:
     """Of a statement its lines and its corrections: they sum to what it comes to with these. Of the
     fleet's report what is in no statement; with all statements it sums to what was paid.
     """
     is_fleet = "team" not in content
-    lines = content["own_lines"] if is_fleet else content["lines"]
-    days = _days_of(content) if by_day else ()
     return [
-        *(charge for line in lines for charge in _usage(content, line, days)),
+        *(_used(content, line) for line in usage),
         *(
             _correction(content, line)
             for line in content["adjustments"]
@@ -88,14 +97,21 @@ def _days_of(content: Shape) -> Sequence[Interval]:
     return boundaries.days(Interval(start, end), ZoneInfo(content["zone"]))
 
 
-def _usage(content: Shape, line: Shape, days: Sequence[Interval]) -> Iterator[Charge]:
-    """The line's charge; with the month's days one for each of its own. A version from before days
+def _usage(content: Shape, by_day: bool) -> list[Shape]:
+    """The lines of a statement, or what no job held, that have a rate; `by_day` one for each of
+    their days.
+    """
+    lines = content["lines"] if "team" in content else content["own_lines"]
+    days = _days_of(content) if by_day else ()
+    return [each for line in lines if line["priced_ms"] for each in _by_day(line, days)]
+
+
+def _by_day(line: Shape, days: Sequence[Interval]) -> Iterator[Shape]:
+    """The line of each of its days, with the `period` of its charge. A version from before days
     were kept has the line as one.
     """
-    if not line["priced_ms"]:
-        return
     if not days or "days" not in line:
-        yield _used(content, line)
+        yield line
         return
     for each in line["days"]:
         day = days[each["day"]]
@@ -105,29 +121,38 @@ def _usage(content: Shape, line: Shape, days: Sequence[Interval]) -> Iterator[Ch
             "x_RecordedSince": None,
         }
         # days of older versions say no waste
-        yield _used(content, line | {"wasted_usd": None} | each) | period
+        yield line | {"wasted_usd": None} | each | {"period": period}
 
 
 def _used(content: Shape, line: Shape) -> Charge:
     """GPU time that was there, at the price that an hour of the line cost on average: its rate,
-    where it had one.
+    where it had one. What a commitment pays for is at the ledger's rate too, beside the contract's.
     """
-    what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
-    tags = {name: line[name] for name in TAGS if line.get(name)}
-    charge = _charge(content, "Usage", "Usage-Based", f"{line['gpu_model']}, {what}", tags)
     prices = _prices(
         line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"]
     )
-    resource = (
-        {"ResourceId": line["job"], "ResourceName": line["name"], "ResourceType": "GPU job"}
-        if "job" in line
-        else {}
-    )
+    quantity = prices["PricingQuantity"]
     ours: Charge = {
         "x_WastedCost": amount_or_none(line.get("wasted_usd")),
         "x_RecordedSince": content.get("recorded_since"),
     }
-    return charge | prices | _consumed(prices["PricingQuantity"]) | resource | ours
+    usage = _held_or_not(content, line) | prices | _consumed(quantity) | ours
+    usage |= line.get("period", {})
+    if line["commitment"] is None:
+        return usage
+    status = USED if committed.is_held(line) else UNUSED
+    return usage | _committed(line["commitment"], quantity, status)
+
+
+def _held_or_not(content: Shape, line: Shape) -> Charge:
+    """What the charge is for, and the job that held the time, where one did."""
+    tags = {name: line[name] for name in TAGS if line.get(name)}
+    if not committed.is_held(line):
+        what = f"{line['gpu_model']}, {line['state']} GPU time"
+        return _charge(content, "Usage", "Usage-Based", what, tags)
+    job = {"ResourceId": line["job"], "ResourceName": line["name"], "ResourceType": "GPU job"}
+    what = f"{line['gpu_model']}, job {line['job']}"
+    return _charge(content, "Usage", "Usage-Based", what, tags) | job
 
 
 def _correction(content: Shape, line: Shape) -> Charge:
@@ -147,20 +172,23 @@ def _correction(content: Shape, line: Shape) -> Charge:
 
 
 def _undelivered(content: Shape, line: Shape) -> Charge:
-    """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers
-    nothing to come.
+    """What was paid for GPUs that were not there: what of the commitment is unused, and in no
+    line of the ledger.
     """
     price = Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]
     charge = _charge(
         content,
-        "Adjustment",
+        "Usage",
         "Recurring",
         f"Committed, not delivered: {line['name'] or line['gpu_model']}",
         {},
     )
-    return charge | _prices(
+    prices = _prices(
         line["gpu_model"], line["missing_ms"], price.quantize(TWELVE_PLACES), line["missing_usd"]
     )
+    contract = _committed(line, prices["PricingQuantity"], UNUSED)
+    # at one price: what rounding to its months leaves is no other one
+    return charge | prices | contract | {name: prices[name] for name in CONTRACTED}
 
 
 def _booked(content: Shape, line: Shape) -> Charge:
@@ -260,6 +288,28 @@ def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> Ch
         "SkuPriceId": f"gpu-hour/{gpu_model}/{price:f}",
         "SkuPriceDetails": json.dumps({"GpuCount": 1, "x_GpuModel": gpu_model}, ensure_ascii=False),
     }
+
+
+def _committed(commitment: Shape, quantity: Cell, status: str) -> Charge:
+    """What a charge of so many hours says of the commitment that pays for it: its contract's price,
+    and that what is unused was not consumed.
+    """
+    name = commitment["name"] or commitment["gpu_model"]
+    price = committed.contract_price(commitment)
+    cost = pricing.EXACT.multiply(price, Decimal(str(quantity)))
+    charge: Charge = {
+        "CommitmentDiscountCategory": "Usage",
+        # older versions have no id
+        "CommitmentDiscountId": f"commitment/{commitment.get('id', name)}",
+        "CommitmentDiscountName": name,
+        "CommitmentDiscountQuantity": quantity,
+        "CommitmentDiscountStatus": status,
+        "CommitmentDiscountType": "Committed GPUs",
+        "CommitmentDiscountUnit": UNIT,
+        "PricingCategory": "Committed",
+        **dict(zip(CONTRACTED, (price, price, cost), strict=True)),
+    }
+    return charge if status == USED else charge | dict.fromkeys(_consumed(None))
 
 
 def _consumed(quantity: Cell) -> Charge:
