@@ -444,7 +444,8 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     assert cards["team"] == cards["node"] == cards["cause"]
     assert "$4.00" in cards["cause"]
     assert "Held by no job" in page
-    assert "lost is what was wasted, certain and probable" in page
+    assert "GPU-hours wasted" in page
+    assert "a cause leads to its findings, each with its own steps" in page
 
 
 def test_the_inbox_leads_from_wasted_to_recoverable(admin):
