@@ -394,6 +394,13 @@ class TestPage:
         assert "The GPUs are active again." in shown
         assert "a month if left" not in shown
 
+    def test_of_what_is_over_nothing_is_to_be_ended(self, admin):
+        going_on = text(admin, f"/incidents/{incident().pk}")
+        over = text(admin, f"/incidents/{incident('slurm/della/8', resolved_at=NOW).pk}")
+
+        assert "scancel slurm/della/7</code>" in going_on
+        assert "scancel" not in over
+
     def test_shows_who_was_told_and_why_and_what_came_back(self, admin):
         group = IncidentGroup.objects.create(
             rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW

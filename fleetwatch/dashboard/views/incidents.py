@@ -238,7 +238,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "holders": incident_pages.holders(breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        **_advice(breach, period.now),
+        **_advice(breach, period.now, is_over=view.incident.ended_ms is not None),
         "subject_url": _subject_url(user, breach, period),
         "silence_query": _silence_query(view),
         "curve": _curve(breach, period),
@@ -253,10 +253,14 @@ def _lasted_ms(view: IncidentView) -> int:
     return view.counted_until_ms - breach.since_ms if breach.has_cost else view.lasted_ms
 
 
-def _advice(breach: Breach, now: datetime) -> Context:
-    """The likely cause, what to do step by step, and what else there is to say of it."""
+def _advice(breach: Breach, now: datetime, *, is_over: bool) -> Context:
+    """The likely cause, what to do step by step, and what else there is to say of it. Of what is
+    over nothing is to be ended: the job may work by now.
+    """
     likely = incident_pages.likely(breach, now)
     steps, notes = incident_pages.steps(breach, likely)
+    if is_over and breach.command:
+        steps = [step for step in steps if step.code != breach.command]
     return {"likely": likely, "steps": steps, "step_notes": notes}
 
 
