@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from fleetwatch.accounts.models import Identity, User
 from fleetwatch.accounts.permissions import Right, rights
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.incidents import incident_inbox
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import month_end, selectors
@@ -16,6 +17,7 @@ from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox
+from fleetwatch.figures import boundaries
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import reconciliation
 from fleetwatch.reports import months, team_months
@@ -97,8 +99,15 @@ def _statements(now: datetime) -> Duty:
         sum(not line.approved_by for line in lines),
         f"Statements of {months.in_words(shown.name)} not approved",
         f"{reverse('reports')}#statements",
-        "the month is not over: its last version is approved when it is" * shown.is_to_date,
+        _once_over(shown.name) * shown.is_to_date,
     )
+
+
+def _once_over(name: str) -> str:
+    """From when on a running month's statements can be approved for good."""
+    home = zone()
+    end = boundaries.month(months.start(name, home), home).end.astimezone(home)
+    return f"not before it is over, from {end:%-d %b %Y} on: its last version is approved then"
 
 
 def _invoice(now: datetime) -> Duty:
@@ -112,7 +121,7 @@ def _invoice(now: datetime) -> Duty:
         len(unexplained),
         f"Invoice lines of {months.in_words(month)} that differ from the ledger, not booked",
         reverse("invoice", args=[month]),
-        f"{numbers.cents(exact_sum(map(abs, unexplained)))} of differences",
+        f"{numbers.cents(exact_sum(unexplained))} together, some more and some less",
     )
 
 

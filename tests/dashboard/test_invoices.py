@@ -77,7 +77,7 @@ def test_an_invoice_is_imported_mapped_booked_and_the_booking_withdrawn(admin, f
     mapped = admin.post(
         f"{PAGE}/sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "1"}, follow=True
     )
-    [line] = [line for line in mapped.context["lines"] if line.kind == "matched"]
+    [line] = [each.line for each in mapped.context["lines"] if each.line.kind == "matched"]
     assert line.open.rate_usd == 1
     form = {
         "line": [line.key],
@@ -266,7 +266,7 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
     assert "invoice $3.00 ledger $2.00 contract $1.50" in page
     assert "billed about $1.50 above contract" in page
-    assert "Billed about $1.50 above contract:" in page
+    assert "Ask the provider, too: about $1.50 was billed above contract" in page
 
 
 def test_without_a_commitment_nothing_is_above_contract(admin, fleet):

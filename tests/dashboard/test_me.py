@@ -498,7 +498,7 @@ def test_statements_of_a_month_that_runs_are_told_as_such(client, fiona, held_ho
     [line] = [each for each in waiting(client) if each[0].startswith("Statements")]
 
     assert line[0] == "Statements of November 2026 not approved"
-    assert line[2] == "the month is not over: its last version is approved when it is"
+    assert line[2] == "not before it is over, from 1 Dec 2026 on: its last version is approved then"
 
 
 def test_lines_of_an_invoice_that_differ_and_are_not_booked_wait_for_finance(
@@ -510,7 +510,7 @@ def test_lines_of_an_invoice_that_differ_and_are_not_booked_wait_for_finance(
     [line] = [each for each in waiting(client) if each[0].startswith("Invoice lines")]
 
     # $3.00 that the ledger has not, and $2.00 of the ledger that is not on the invoice
-    assert line[1:] == (2, "$5.00 of differences")
+    assert line[1:] == (2, "$1.00 together, some more and some less")
 
 
 @pytest.mark.parametrize(

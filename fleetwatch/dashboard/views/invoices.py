@@ -19,15 +19,14 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.forms.asked import Asked
+from fleetwatch.dashboard.invoice_lines import PrintedLine, printed_lines
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, existing, page
-from fleetwatch.figures import pricing
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
-from fleetwatch.finance.reconciliation import Reconciliation
 from fleetwatch.finance.reconciling import Line
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
@@ -231,18 +230,27 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         raise Http404(str(error)) from error
     ledger_usd = reconciled.total.ledger_usd
     since = adjusted(reconciled.month.interval, ledger_usd)
-    lines = reconciled.lines[:MAX_LINES]
+    every = printed_lines(reconciled.lines)
     return {
         "month": reconciled.month,
         "month_in_words": in_words(reconciled.month.name),
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
+        "sums": _sums(every),
+        "hours": _hours(reconciled.lines),
+        "above_contract_usd": _above_contract(reconciled.lines),
+        **_shown(every, ticked),
+    }
+
+
+def _shown(every: Sequence[PrintedLine], ticked: Collection[str] | None) -> Context:
+    """The first of the lines, and which of them are booked."""
+    lines = every[:MAX_LINES]
+    return {
         "lines": lines,
-        "left_off": len(reconciled.lines) - len(lines),
-        "most_usd": max((abs(line.gap.difference_usd) for line in lines), default=Decimal(0)),
-        "has_open_commitment": any(line.kind == "committed" and line.is_open for line in lines),
-        **_sums_and_hours(reconciled),
-        **_to_book([line for line in lines if line.is_open], ticked),
+        "left_off": len(every) - len(lines),
+        "most_usd": max((abs(line.difference_usd) for line in lines), default=Decimal(0)),
+        **_to_book([each for each in lines if each.line.is_open], ticked),
     }
 
 
@@ -255,32 +263,16 @@ def _above_contract(lines: Sequence[Line]) -> Decimal:
     )
 
 
-def _sums_and_hours(reconciled: Reconciliation) -> Context:
-    return {
-        "sums": _sums(reconciled.total),
-        "hours": _hours(reconciled.lines),
-        "above_contract_usd": _above_contract(reconciled.lines),
-    }
-
-
-def _sums(total: Line) -> Context:
+def _sums(lines: Sequence[PrintedLine]) -> Context:
     """In cents the ledger's dollars and the reasons, which sum to the invoice's, and what of the
-    difference is in no report yet.
+    difference is in no report yet: the sums of what the lines print.
     """
-    named = [(REASONS[name], getattr(total.gap, name)) for name in REASONS]
-    amounts = [total.ledger_usd, *(usd for _, usd in named)]
-    ledger_usd, *shown = pricing.lines(amounts, pricing.CENT)
-    committed_usd = shown[list(REASONS).index("committed_usd")]
-    booked_usd = pricing.usd(total.booked.open_usd, pricing.CENT)
-    difference_usd = exact_sum(shown)
+    reasons = {name: exact_sum(line.reasons[name] for line in lines) for name in REASONS}
+    columns = ("ledger_usd", "billed_usd", "difference_usd", "booked_usd", "open_usd")
     return {
-        "ledger_usd": ledger_usd,
-        "reasons": [(*words, usd) for (words, _), usd in zip(named, shown, strict=True) if usd],
-        "billed_usd": ledger_usd + difference_usd,
-        "difference_usd": difference_usd,
-        "committed_usd": committed_usd,
-        "booked_usd": booked_usd,
-        "open_usd": difference_usd - committed_usd - booked_usd,
+        "reasons": [(*REASONS[name], usd) for name, usd in reasons.items() if usd],
+        "committed_usd": reasons["committed_usd"],
+        **{name: exact_sum(getattr(line, name) for line in lines) for name in columns},
     }
 
 
@@ -303,22 +295,20 @@ def _why_not(line: Line) -> str:
     return LARGE if not line.is_plausible else "less than a cent"
 
 
-def _to_book(lines: Sequence[Line], asked: Collection[str] | None) -> Context:
+def _to_book(lines: Sequence[PrintedLine], asked: Collection[str] | None) -> Context:
     """The lines that can be booked; ticked are those that were asked for, else the plausible ones
     of a cent or more, with their sum.
     """
-    ticked = [
-        line
-        for line in lines
-        if (
-            line.is_plausible and numbers.has_cents(line.open.open_usd)
-            if asked is None
-            else line.key in asked
-        )
-    ]
+    ticked = [each for each in lines if _is_ticked(each.line, asked)]
     return {
         "can_book": bool(lines),
-        "ticked": [line.key for line in ticked],
-        "unticked": {} if asked else {line.key: _why_not(line) for line in lines},
-        "book_usd": exact_sum(line.open.open_usd for line in ticked),
+        "ticked": [each.line.key for each in ticked],
+        "unticked": {} if asked else {each.line.key: _why_not(each.line) for each in lines},
+        "book_usd": exact_sum(each.open_usd for each in ticked),
     }
+
+
+def _is_ticked(line: Line, asked: Collection[str] | None) -> bool:
+    if asked is not None:
+        return line.key in asked
+    return line.is_plausible and numbers.has_cents(line.open.open_usd)
