@@ -444,6 +444,26 @@ class TestPage:
         assert "<b>Notification queued</b>" in shown
         assert "bo@there.example" not in shown
 
+    def test_what_a_delivery_log_took_was_kept_and_never_sent(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        one = incident(group=group)
+        Delivery.objects.create(
+            channel=Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW),
+            thread=f"group/{group.pk}",
+            key=f"group/{group.pk}/opened",
+            message={},
+            state="sent",
+            next_attempt_at=NOW,
+            created_at=NOW,
+            sent_at=NOW,
+        )
+
+        [send] = admin.get(f"/incidents/{one.pk}").context["sends"]
+
+        assert (send.moment, send.state) == ("kept", "Kept")
+
     def test_its_timeline_says_who_did_what(self, admin):
         one = incident()
         for kind, said in (("fired", "idle"), ("ack", "acknowledged by ann: I am on it")):

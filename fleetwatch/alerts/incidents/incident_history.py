@@ -24,9 +24,9 @@ LOOKS_BACK = timedelta(days=30)
 @dataclass(frozen=True, slots=True)
 class Send:
     """One message about the incident, sent or not: to a person by the channel, or to the channel
-    (None). `moment` is what happened to it at `at`: sent, queued (and not sent) or due. `what` is
-    what it says (opened, reminder, resolved), `state` how it went, `answer` what the other side
-    said, `why` how it came to go there; "" = not written down.
+    (None). `moment` is what happened to it at `at`: sent, kept, queued (and not sent) or
+    due. `what` is what it says (opened, reminder, resolved), `state` how it went, `answer` what the
+    other side said, `why` how it came to go there; "" = not written down.
     """
 
     at: datetime
@@ -83,7 +83,7 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
     is_hidden = note is not None and note.person is not None and note.person.pk is None
     return Send(
         delivery.sent_at or delivery.created_at,
-        "sent" if delivery.sent_at else "queued",
+        _moment(delivery),
         delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
         delivery.channel,
         note.person if note else None,
@@ -95,8 +95,17 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
 
 def _state(delivery: Delivery) -> str:
     """How it went: what reaches nobody was kept, not sent."""
-    is_kept = delivery.channel.kind == DELIVERY_LOG.kind and delivery.state == Delivery.State.SENT
-    return "Kept" if is_kept else Delivery.State(delivery.state).label
+    return "Kept" if _is_kept(delivery) else Delivery.State(delivery.state).label
+
+
+def _moment(delivery: Delivery) -> str:
+    if _is_kept(delivery):
+        return "kept"
+    return "sent" if delivery.sent_at else "queued"
+
+
+def _is_kept(delivery: Delivery) -> bool:
+    return delivery.channel.kind == DELIVERY_LOG.kind and delivery.state == Delivery.State.SENT
 
 
 def _unsent(note: Notification) -> Send:
