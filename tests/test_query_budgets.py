@@ -29,7 +29,7 @@ PAGES = {
     "/wasters": 6,
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
-    "/fleet/idle": 28,  # causes, findings and incidents of its jobs; idle lately, quiet now
+    "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 28,  # rates in force, silences, incidents, starts, what is broken; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
