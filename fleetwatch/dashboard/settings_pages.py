@@ -19,6 +19,7 @@ from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import policy_pages
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.closing_checks import closing_checks
 from fleetwatch.dashboard.commitment_rates import commitment_rows
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
@@ -129,6 +130,7 @@ def _months(_: HttpRequest, now: datetime) -> Context:
     is_closable = following is not None and following.closable_from <= now
     return {
         "following": following,
+        "checks": closing_checks(following, now) if following else [],
         "closable_usd": (
             selectors.totals(following.interval).cost_usd if following and is_closable else None
         ),

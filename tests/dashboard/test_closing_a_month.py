@@ -1,5 +1,6 @@
 """Closing a month on the settings page."""
 
+import re
 from datetime import date, timedelta
 
 import pytest
@@ -28,6 +29,17 @@ def test_an_admin_closes_a_month_and_the_page_says_who(admin):
     page = admin.get("/settings/months").content.decode()
     assert f"{HOUR:%B %Y}" in page
     assert "&lt;b&gt;invoice 7&lt;/b&gt;" in page
+
+
+@pytest.mark.usefixtures("_spent")
+def test_what_is_left_to_do_stands_above_the_closing(admin):
+    text = " ".join(re.sub("<[^>]*>", " ", admin.get("/settings/months").content.decode()).split())
+
+    assert f"Before {HOUR:%B %Y} is closed" in text
+    assert "done Every hour is posted" in text
+    assert "done Every job’s dollars have a team" in text
+    assert "open The invoice is imported, and its differences are booked : no invoice" in text
+    assert "open Every team’s statement is approved : none is computed" in text
 
 
 @pytest.mark.parametrize(
