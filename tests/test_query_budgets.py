@@ -65,7 +65,7 @@ PAGES = {
     "/settings/agents": 10,
     "/settings/channels": 10,
     "/settings/tokens": 10,
-    "/settings/months": 10,
+    "/settings/months": 17,  # what is left to do before the next month is closed
     "/settings/links": 6,
     "/settings/retention": 5,
     "/settings/policy": 8,  # what is tried in the background; its versions, and who set them
