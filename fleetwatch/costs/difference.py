@@ -4,7 +4,7 @@ made, looked at, taken back.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
@@ -71,6 +71,13 @@ class DryRun:
     unpriced_ms_before: int
     unpriced_ms_after: int
     would: Imported
+    recorded_since: datetime | None = None  # where that is within the days
+
+    @property
+    def days(self) -> int:
+        """Of how many of the days there are figures, a begun one counted."""
+        start = self.recorded_since or self.interval.start
+        return -(-(self.interval.end - start) // timedelta(days=1))
 
 
 def dry_run(
@@ -101,6 +108,7 @@ def dry_run(
         unpriced_ms_before=_unpriced_ms(before[names[0]]),
         unpriced_ms_after=_unpriced_ms(after[names[0]]),
         would=would,
+        recorded_since=selectors.not_recorded_before(interval.start, now),
     )
 
 

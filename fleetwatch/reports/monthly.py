@@ -198,7 +198,7 @@ def _plan(run: MonthRun, now: datetime) -> int:
     if not groups and not corrected and not beside().has_lines(run.interval, run.month):
         return _finish(run, State.DONE, now, note=NO_TIME)
     _begin(run, digest, now)
-    parts = _parts(run, groups, corrected | budgeted.teams(run.interval))
+    parts = parts_of(run, groups, corrected | budgeted.teams(run.interval))
     return len(ReportPart.objects.bulk_create(parts))
 
 
@@ -216,9 +216,9 @@ def _newest_inputs(name: str) -> str | None:
     return done.order_by("-finished_at", "-pk").values_list("inputs", flat=True).first()
 
 
-def _parts(run: MonthRun, groups: list[costs.Group], others: set[str]) -> list[ReportPart]:
+def parts_of(run: MonthRun, groups: list[costs.Group], others: set[str]) -> list[ReportPart]:
     """A part per team, also of those that are gone since the period before, and of `others`, which
-    were only corrected or have but a budget; and the fleet's, whose subject is empty.
+    were only corrected or have but a budget; and the fleet's, whose subject is empty. Not stored.
     """
     before = costs.totals_by(run.previous, "team")
     usd = _by_subject(groups)

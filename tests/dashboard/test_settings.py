@@ -58,6 +58,7 @@ def test_the_effect_of_a_rate_is_shown_before_it_is_set(admin):
     page = tight(text_of(admin.post("/settings/rate", sent)))
 
     assert "The last 30 days at the new rate" in page
+    assert "No monthly statement would get a new version." in page
     assert '<input type="hidden" name="usd" value="2.49">' in page
     assert not Rate.objects.filter(is_example=False).exists()
     assert admin.post("/settings/rate", sent | {"usd": "x"}).status_code == 422

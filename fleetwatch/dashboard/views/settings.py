@@ -21,6 +21,7 @@ from fleetwatch.dashboard.settings_pages import PAGES, SettingsPage, page_of
 from fleetwatch.dashboard.showing import Context, existing, page
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.transports.base import ConfigError
+from fleetwatch.reports.new_versions import changed_months
 
 # forms that stand on the page several times: by which field of what was sent they are told apart
 REPEATED = {
@@ -99,6 +100,7 @@ def _looked_at(request: HttpRequest, action: str, asked: Asked) -> HttpResponse:
         "action": action,
         "sent": request.POST,
         "effect": effect,
+        "changed_months": changed_months(lambda: make(asked)),
         "wanted": prices.in_words(rate) if rate else "",
         "days": LOOKS_BACK_DAYS,
         "kept": kept,

@@ -56,6 +56,13 @@ def test_a_rate_that_reaches_back_says_what_it_changes_of_what_is_charged(gpu):
     assert effect.whole.total.after_usd == 10
 
 
+def test_the_effect_says_of_how_many_of_the_days_there_are_figures(gpu):
+    whole = effect_of_rate(rate(gpu, "5", THIS_HOUR), NOW).whole
+
+    # 21 October to 20 November, recorded from 9:00 of 2 November on: 18 days
+    assert (whole.recorded_since, whole.days) == (HOUR, 18)
+
+
 def test_what_a_withdrawal_would_change_is_shown_and_nothing_withdrawn(gpu):
     first = Rate.objects.get(price_per_gpu_hour=2)
     number = first.pk
