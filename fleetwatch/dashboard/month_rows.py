@@ -41,12 +41,17 @@ def month_rows(fleet: Any, statements: Sequence[TeamLine]) -> dict[str, Any]:
 
 
 def _rest(whole: MonthRow, rows: Sequence[MonthRow]) -> MonthRow:
-    """What no team had: of the cost as printed, so that the printed lines sum to the fleet's."""
+    """What no team had, as printed, so that the printed lines sum to the fleet's."""
+    is_judged = whole.wasted_usd is not None and all(row.wasted_usd is not None for row in rows)
     return MonthRow(
-        printed.cents_of([whole], "cost_usd") - printed.cents_of(rows, "cost_usd"),
-        _less(whole.wasted_usd, [row.wasted_usd for row in rows]),
+        _rest_of_cents(whole, rows, "cost_usd"),
+        _rest_of_cents(whole, rows, "wasted_usd") if is_judged else None,
         _less(whole.before_usd, [row.before_usd for row in rows]),
     )
+
+
+def _rest_of_cents(whole: MonthRow, rows: Sequence[MonthRow], name: str) -> Decimal:
+    return printed.cents_of([whole], name) - printed.cents_of(rows, name)
 
 
 def _less(whole: Decimal | None, parts: Sequence[Decimal | None]) -> Decimal | None:

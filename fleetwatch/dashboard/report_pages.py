@@ -1,6 +1,6 @@
 """What a statement or the fleet's report shows, on its page and on paper."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -18,7 +18,7 @@ from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import drawn, printed, selectors, statement
+from fleetwatch.reports import drawn, printed, selectors
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
@@ -124,7 +124,7 @@ def _printed(content: Shape) -> Shape:
         **({} if is_fleets else {"users": printed.rows(content["users"], whole)}),
         **_owners(content, None if is_fleets else whole),
         **_beside(content, cost_usd),
-        **({"free": _free(content["free"])} if "free" in content else {}),
+        **({"free": _free(content["free"], fleets_rows)} if "free" in content else {}),
     }
 
 
@@ -135,17 +135,15 @@ def _owners(content: Shape, whole: Shape | None) -> Shape:
     return shown | totals
 
 
-def _free(free: Shape) -> Shape:
+def _free(free: Shape, fleets_rows: Shape) -> Shape:
     """Of each team, or of the one, its part of the free capacity: what leads from its cost to the
-    sum of both.
+    sum of both. The fleet's are those of its other rows.
     """
     if "teams" not in free:
         return printed.with_part(free)
-    teams = list(map(printed.with_part, free["teams"]))
-    left_usd = pricing.usd(free["left_usd"], pricing.CENT)
-    cost_usd, free_usd = (printed.column_sum(teams, name) for name in ("cost_usd", "free_usd"))
-    total = {"cost_usd": cost_usd, "free_usd": free_usd + left_usd}
-    return free | {"teams": teams, "total": total | {"with_free_usd": sum(total.values())}}
+    costs = {team["slug"]: team["printed"]["cost_usd"] for team in fleets_rows["teams"]}
+    own_lines = [line for line in fleets_rows["own_lines"] if line["state"] == "free"]
+    return printed.with_parts(free, costs, printed.column_sum(own_lines, "cost_usd"))
 
 
 def _fleets_rows(content: Shape, whole: Shape) -> Shape:
@@ -173,30 +171,32 @@ def _paid(content: Shape, shown: Shape) -> Shape:
     paid_usd = pricing.usd(content["paid_usd"], pricing.CENT)
     start_usd = shown["adjusted_usd"]
     lines = printed.one_column([*commitments, *booked], "missing_usd", start_usd, paid_usd)
+    committed = list(map(printed.commitment, lines[: len(commitments)]))
     return {
-        "commitments": list(map(printed.commitment, lines[: len(commitments)])),
         "invoice_lines": lines[len(commitments) :],
         "printed": shown | {"paid_usd": paid_usd},
-        **_by_contract(content, paid_usd),
+        **_by_contract(content, committed, paid_usd),
     }
 
 
-def _by_contract(content: Shape, paid_usd: Decimal) -> Shape:
+def _by_contract(content: Shape, commitments: Sequence[Shape], paid_usd: Decimal) -> Shape:
     """The commitments with what their contract price is more than the rates, and what the month
     comes to with it. Nothing where an invoice was booked: what that says of the price is a line
     already.
     """
-    if content["invoice_lines"]:
-        return {"contract_lines": []}
-    there = [line | _there(line) for line in content["commitments"]]
-    more_usd = exact_sum(line["rate_book_differs_usd"] for line in there)
-    contract_usd = content["paid_usd"] + more_usd
-    shown_usd = pricing.usd(contract_usd, pricing.CENT)
-    lines = printed.one_column(there, "rate_book_differs_usd", paid_usd, shown_usd)
+    differs_usd = [line["rate_book_differs_usd"] for line in commitments]
+    contract_usd = content["paid_usd"] + exact_sum(differs_usd)
+    contract_shown_usd = pricing.usd(contract_usd, pricing.CENT)
+    parts = printed.apportioned(differs_usd, contract_shown_usd - paid_usd)
+    lines = [
+        printed.at_the_rates(line, part) | _there(line)
+        for line, part in zip(commitments, parts, strict=True)
+    ]
     return {
-        "contract_lines": lines,
+        "commitments": lines,
+        "contract_lines": [] if content["invoice_lines"] else lines,
         "contract_usd": contract_usd,
-        "contract_shown_usd": shown_usd,
+        "contract_shown_usd": contract_shown_usd,
     }
 
 
@@ -223,14 +223,12 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
     """The dearest lines, those whose job names nobody apart, and as one what the others come to;
     the first savings.
     """
-    lines = content.get("lines", [])
-    left = lines[size:]
-    rest = [statement.together(left)] if left else []
-    rows = printed.rows([*lines[:size], *rest], content["total"])
+    rows = printed.within(content.get("lines", []), content.get("users", []), "user")
+    left = rows[size:]
     savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {
         **_by_whom([row | {"arithmetic": _arithmetic(row)} for row in rows[:size]]),
-        "rest": rows[-1] if rest else None,
+        "rest": printed.summed(left) if left else None,
         "left_off": len(left),
         "savings": savings,
         "savings_total": printed.summed(savings) if savings else None,

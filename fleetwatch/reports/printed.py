@@ -5,6 +5,7 @@ A shape with figures gets an entry `printed`: its figures as they are shown, the
 beside them.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
@@ -116,6 +117,20 @@ def rows(shapes: Sequence[Shape], of: Shape | None, *, firm: int = 0) -> list[Sh
     ]
 
 
+def within(shapes: Sequence[Shape], groups: Sequence[Shape], name: str) -> list[Shape]:
+    """The rows as printed, each column of those with a group's `name` summing to what it prints:
+    what is the group's only row reads as the group does.
+    """
+    places: dict[Any, list[int]] = defaultdict(list)
+    for place, shape in enumerate(shapes):
+        places[shape[name]].append(place)
+    shown: dict[int, Shape] = {}
+    for group in groups:
+        of_group = places[group[name]]
+        shown |= zip(of_group, rows([shapes[place] for place in of_group], group), strict=True)
+    return [shown[place] for place in range(len(shapes))]
+
+
 def _alone(shapes: Sequence[Shape], amounts: Sequence[Decimal], name: str) -> dict[int, Decimal]:
     """By place what a row prints where it stands alone, as the total of its own statement."""
     if name in HEADLINE_TIERS:
@@ -199,8 +214,43 @@ def one_column(
     return [shape | {"printed": {name: part}} for shape, part in zip(shapes, parts, strict=True)]
 
 
+def at_the_rates(line: Shape, differs_usd: Decimal) -> Shape:
+    """Of a printed commitment what of it was there: by its contract price, at the rates, and what
+    of these differs, as printed.
+    """
+    shown = line["printed"]
+    there_usd = shown["used_usd"] + shown["unheld_usd"]
+    figures = {
+        "there_usd": there_usd,
+        "rate_book_usd": there_usd - differs_usd,
+        "rate_book_differs_usd": differs_usd,
+    }
+    return line | {"printed": shown | figures}
+
+
+def with_parts(free: Shape, costs: Mapping[str, Decimal], free_usd: Decimal) -> Shape:
+    """The teams' parts of the free capacity, as printed: beside `costs`, by slug, and with what is
+    left they sum to `free_usd`; each is what its own statement prints, where what is left can take
+    that.
+    """
+    teams = list(map(with_part, free["teams"]))
+    pinned = {place: team["printed"]["free_usd"] for place, team in enumerate(teams)}
+    parts = [*(team["free_usd"] for team in teams), free["left_usd"]]
+    *shown, left_usd = apportioned(parts, free_usd, pinned)
+    printed = [
+        team | {"printed": _sum_of_both(costs.get(team["slug"], team["printed"]["cost_usd"]), part)}
+        for team, part in zip(teams, shown, strict=True)
+    ]
+    cost_usd = column_sum(printed, "cost_usd")
+    total = _sum_of_both(cost_usd, column_sum(printed, "free_usd") + left_usd)
+    return free | {"teams": printed, "printed": {"left_usd": left_usd}, "total": total}
+
+
+def _sum_of_both(cost_usd: Decimal, free_usd: Decimal) -> Shape:
+    return {"cost_usd": cost_usd, "free_usd": free_usd, "with_free_usd": cost_usd + free_usd}
+
+
 def with_part(free: Shape) -> Shape:
     """A team's part of the free capacity, as printed: with its cost it is the sum of both."""
     cost_usd, with_free_usd = (usd(free[name], CENT) for name in ("cost_usd", "with_free_usd"))
-    figures = {"cost_usd": cost_usd, "with_free_usd": with_free_usd}
-    return free | {"printed": figures | {"free_usd": with_free_usd - cost_usd}}
+    return free | {"printed": _sum_of_both(cost_usd, with_free_usd - cost_usd)}

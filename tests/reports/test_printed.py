@@ -104,3 +104,52 @@ def test_beyond_the_dearest_lines_one_says_what_the_others_come_to():
     assert Report.objects.get(kind="statement").content["lines"][4]["cost_usd"] == "0.176366"
     statement = report_pages.report_context(newest("nlp"), size=2)
     assert (len(statement["lines"]), statement["left_off"]) == (2, 3)
+
+
+def a_line(user, cost_usd):
+    amount = Decimal(cost_usd)
+    zero = dict.fromkeys(("certain", "probable", "potential"), Decimal(0))
+    return {
+        "user": user, "cost_usd": amount, "wasted_usd": Decimal(0), "waste_usd": zero,
+        "gpu_ms": 0, "priced_ms": 0, "states": {},
+    }  # fmt: skip
+
+
+def test_the_only_line_of_a_user_reads_as_the_user_does():
+    lines = [a_line("ann", "1.005"), a_line("bob", "1.004"), a_line("ann", "1.003")]
+    ann = printed.total(a_line("ann", "2.008"))
+    bob = printed.total(a_line("bob", "1.004"))
+    bob["printed"]["cost_usd"] = Decimal("1.01")  # as the users' table has it
+
+    shown = printed.within(lines, [ann, bob], "user")
+
+    assert [line["printed"]["cost_usd"] for line in shown] == usd("1.01", "1.01", "1.00")
+
+
+def test_what_was_there_of_a_commitment_reads_the_same_in_both_tables():
+    line = {"printed": {"used_usd": Decimal("7.15"), "unheld_usd": Decimal("2.86")}}
+
+    shown = printed.at_the_rates(line, Decimal("0.34"))["printed"]
+
+    # $10.01 by contract, $9.67 at the rates, $0.34 more
+    assert [shown[name] for name in ("there_usd", "rate_book_usd", "rate_book_differs_usd")] == usd(
+        "10.01", "9.67", "0.34"
+    )
+
+
+def test_parts_of_the_free_capacity_sum_to_its_own_line():
+    free = {
+        "teams": [
+            {"slug": slug, "cost_usd": Decimal(1), "free_usd": part, "with_free_usd": part + 1}
+            for slug, part in (("nlp", Decimal("0.335")), ("vision", Decimal("0.335")))
+        ],
+        "left_usd": Decimal(0),
+    }
+
+    shown = printed.with_parts(free, {"nlp": Decimal("1.01")}, Decimal("0.67"))
+
+    assert [team["printed"]["free_usd"] for team in shown["teams"]] == usd("0.34", "0.33")
+    assert [team["printed"]["with_free_usd"] for team in shown["teams"]] == usd("1.35", "1.33")
+    assert shown["total"] == {
+        "cost_usd": Decimal("2.01"), "free_usd": Decimal("0.67"), "with_free_usd": Decimal("2.68"),
+    }  # fmt: skip
