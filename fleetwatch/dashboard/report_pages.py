@@ -1,6 +1,7 @@
 """What a statement or the fleet's report shows, on its page and on paper."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -18,7 +19,7 @@ from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import drawn, printed, selectors
+from fleetwatch.reports import drawn, printed, selectors, team_months
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
@@ -52,6 +53,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, size),
+        "rate_lines": _rate_lines(content),
         "causes": _causes(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
@@ -101,6 +103,13 @@ def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
     if is_fleets:
         return {"fleet": report, "statements": selectors.statements(report)}
     return {"fleet": selectors.fleet_of(report), "statements": {}}
+
+
+def _rate_lines(content: Shape) -> list[Shape]:
+    """By GPU model what a statement's hours cost, and what that is the product of."""
+    lines = list(map(asdict, team_months.rate_lines(content.get("lines", []))))
+    rows = printed.rows(lines, content["total"])
+    return [row | {"arithmetic": _arithmetic(row)} for row in rows]
 
 
 def _compared_days(compared: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from fleetwatch.accounts.people import leads
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
+from fleetwatch.figures.pricing import EXACT, HOUR_MS
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
@@ -40,12 +41,16 @@ class TeamMonth:
 
 @dataclass(frozen=True, slots=True)
 class RateLine:
-    """A GPU model's time on a statement, and what its hour cost, from the least to the most."""
+    """A GPU model's time on a statement, and what its hour cost, from the least to the most, and
+    on average of what had a rate (None: nothing had).
+    """
 
     gpu_model: str
     gpu_ms: int
+    priced_ms: int
     least_usd: Decimal | None
     most_usd: Decimal | None
+    usd_per_gpu_hour: Decimal | None
     cost_usd: Decimal
 
 
@@ -165,10 +170,16 @@ def rate_lines(lines: Iterable[Mapping[str, Any]]) -> list[RateLine]:
 
 def _rate_line(model: str, held: Sequence[Mapping[str, Any]]) -> RateLine:
     prices = [line["usd_per_gpu_hour"] for line in held if line["usd_per_gpu_hour"] is not None]
+    least_usd = min(prices, default=None)
+    most_usd = max(prices, default=None)
+    priced_ms = sum(line["priced_ms"] for line in held)
+    cost_usd = summed(line["cost_usd"] for line in held) if held else NO_USD
     return RateLine(
         model,
         sum(line["gpu_ms"] for line in held),
-        min(prices, default=None),
-        max(prices, default=None),
-        summed(line["cost_usd"] for line in held) if held else NO_USD,
+        priced_ms,
+        least_usd,
+        most_usd,
+        least_usd if least_usd == most_usd else EXACT.divide(cost_usd * HOUR_MS, priced_ms),
+        cost_usd,
     )

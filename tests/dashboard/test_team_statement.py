@@ -1,12 +1,16 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
+from decimal import Decimal
+
 import pytest
 from django.test import Client
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.notify.models import Delivery
-from fleetwatch.reports.models import StatementApproval, StatementRecipient
+from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
+from fleetwatch.reports.team_months import rate_lines
+from tests.costs.factories import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.test_reports import text
 from tests.notify.factories import email_channel
@@ -37,12 +41,35 @@ def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october)
     page = text(client_of("finance").get(PAGE))
 
     assert "$9.00" in page
-    assert "H100 2.00 $4.00 $8.00" in page  # hours × rate
+    assert "H100 2.00 $4.00 $8.00 = 2.0000 h × $4.00" in page
     assert "Total 3.00 $9.00" in page
     assert "September 2026 $8.00" in page
     assert "+13 %" in page  # 9 ÷ 8 = 1.125
     assert "free capacity is a separate line" in page
     assert "not approved yet" in page
+
+
+def test_the_printed_statement_has_hours_x_rate_beside_the_amount_of_each_model(october):
+    statement = Report.objects.get(subject="nlp", start=OCTOBER)
+
+    page = text(client_of("finance").get(f"/reports/{statement.pk}/print"))
+
+    assert "H100 2.00 $4.00 $8.00 = 2.0000 h × $4.00" in page
+    assert "L4 1.00 $1.00 $1.00 = 1.0000 h × $1.00" in page
+
+
+def test_a_model_with_several_rates_is_priced_at_their_average():
+    lines = [
+        {
+            "gpu_model": "H100", "gpu_ms": HOUR_MS, "priced_ms": HOUR_MS,
+            "usd_per_gpu_hour": Decimal(usd), "cost_usd": Decimal(usd),
+        }
+        for usd in (4, 5)
+    ]  # fmt: skip
+
+    [line] = rate_lines(lines)
+
+    assert (line.least_usd, line.most_usd, line.usd_per_gpu_hour) == (4, 5, Decimal("4.5"))
 
 
 def test_a_team_leads_to_its_newest_month_and_an_unknown_one_is_nowhere(october):

@@ -3,7 +3,6 @@ send it, say to whom it goes each month.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime
 from typing import cast
 from urllib.parse import urlencode
@@ -122,10 +121,7 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
     context = report_context(report)
     query = urlencode({"team": of.slug, "until": to_ms(report.end)})
-    content = context["content"]
-    rates = list(map(asdict, team_months.rate_lines(content["lines"])))
     return context | {
-        "rate_lines": printed.rows(rates, content["total"]),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
         if month == months.name_at(now, zone())
