@@ -1,6 +1,7 @@
 """Jobs and their users by what they are called, as far as the reader sees them."""
 
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import Case, F, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.jobs.models import Job
@@ -43,4 +44,9 @@ def users_called(text: str, *, limit: int) -> list[str]:
 
 
 def _newest() -> QuerySet[Job]:
-    return Job.objects.filter(pk__in=Job.objects.order_by("-start_ms").values("pk")[:NEWEST])
+    """By when they began, and those that did not yet: asked by its id in a list, each of all jobs
+    would be read.
+    """
+    began = Job.objects.exclude(start_ms=None).order_by("-start_ms").values("start_ms")
+    since_ms = Coalesce(Subquery(began[NEWEST - 1 : NEWEST]), 0)
+    return Job.objects.filter(Q(start_ms=None) | Q(start_ms__gte=since_ms))
