@@ -22,12 +22,16 @@ from fleetwatch.ledger import packed_runs
 from fleetwatch.ledger.packed_runs import RunColumns
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.kept import Kept
 from fleetwatch.lib.memo import read_once
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 _EDGES = read_statement("figures/sql/edges.sql")
+_VERSIONS = read_statement("figures/sql/versions_of_cuts.sql")
 _MOMENT = timedelta(microseconds=1)
+# of all cuts together: three of 10,000 GPUs, thirty of 1,000
+MOST_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,23 @@ class Edge:
 
     cut: Interval
     part: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What is stored of a cut: its entries, by GPU, holder and kind, and the parts of its runs."""
+
+    spans: Spans[Kind]
+    runs: RunColumns
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        columns = (*self.spans.columns, *self.runs)
+        return sum(column.nbytes for column in columns)
+
+
+_KEPT: Kept[Interval, _Cut] = Kept(MOST_BYTES)
 
 
 def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edge]]:
@@ -75,32 +96,58 @@ def parts(edges: Sequence[Edge], node_ids: Sequence[int] | None) -> Spans[Kind]:
 
 @read_once  # of a page's period several vocabularies ask
 def _parts(edges: tuple[Edge, ...], node_ids: tuple[int, ...] | None) -> Spans[Kind]:
+    cuts = [edge.cut for edge in edges]
+    whole = _read(cuts, node_ids) if node_ids is not None else _kept_or_read(cuts)
+    return reduce(
+        joined, (_of_edge(edge, place, whole[edge.cut]) for place, edge in enumerate(edges))
+    )
+
+
+def _kept_or_read(cuts: Sequence[Interval]) -> dict[Interval, _Cut]:
+    """Of the fleet: as long as a cut is not posted again, it is not read again. Runs of a closed
+    month that are judged again make no version: its entries stay as they were, too.
+    """
+    # before the cuts: what is posted meanwhile makes the version another one
+    versions = dict(fetched(_VERSIONS, {"cuts": [cut.start for cut in cuts]}))
+    kept = {cut: _KEPT.read(cut, versions[cut.start]) for cut in cuts if cut.start in versions}
+    whole = {cut: stored for cut, stored in kept.items() if stored is not None}
+    if missing := [cut for cut in cuts if cut not in whole]:
+        whole |= _read(missing, None)
+    for cut in missing:
+        if cut.start in versions:
+            _KEPT.keep(cut, versions[cut.start], whole[cut])
+    return whole
+
+
+def _read(cuts: Sequence[Interval], node_ids: Sequence[int] | None) -> dict[Interval, _Cut]:
     wanted = {
-        "cuts": [edge.cut.start for edge in edges],
-        "start_ms": [edge.cut.start_ms for edge in edges],
-        "end_ms": [edge.cut.end_ms for edge in edges],
+        "cuts": [cut.start for cut in cuts],
+        "start_ms": [cut.start_ms for cut in cuts],
+        "end_ms": [cut.end_ms for cut in cuts],
         "node_ids": None if node_ids is None else list(node_ids),
     }
     rows = fetched(_EDGES, wanted)
-    # all nodes of an edge at once: a large fleet has a thousand of them
-    spans = [_of_edge(edge, place, rows) for place, edge in enumerate(edges)]
-    return reduce(joined, spans)
+    # all nodes of a cut at once: a large fleet has a thousand of them
+    return {cut: _cut([row for row in rows if row[0] == at]) for at, cut in enumerate(cuts)}
 
 
-def _of_edge(edge: Edge, number: int, rows: Sequence[tuple[Any, ...]]) -> Spans[Kind]:
-    """Of (edge, node, entries, the columns of packed runs) those of one edge.
+def _cut(rows: Sequence[tuple[Any, ...]]) -> _Cut:
+    """Of a cut's rows (its number, node, entries, the columns of packed runs).
 
     A GPU has another id with each node, so nodes need not be told apart.
     """
-    own = [row for row in rows if row[0] == number]
-    spans = [(node, number, 0, None, packed) for _, node, packed, *_ in own]
-    cut = unpacked(spans, RECORD, KINDS)
+    spans = unpacked([(node, 0, 0, None, packed) for _, node, packed, *_ in rows], RECORD, KINDS)
     # by GPU, holder and kind: who rounds goes by that order
-    cut = cut.where(np.lexsort((cut.label, cut.job, cut.gpu)))
-    whole_ms = cut.figures["gpu_ms"]
-    runs = packed_runs.unpacked([row[3:] for row in own])
-    part_ms = part_of(cut.gpu, cut.job, cut.label, whole_ms, _outside(edge, runs))
-    return replace(cut, figures=_clipped(cut.figures, part_ms) | {"whole_ms": whole_ms})
+    in_order = spans.where(np.lexsort((spans.label, spans.job, spans.gpu)))
+    return _Cut(in_order, packed_runs.unpacked([row[3:] for row in rows]))
+
+
+def _of_edge(edge: Edge, number: int, cut: _Cut) -> Spans[Kind]:
+    spans = cut.spans
+    whole_ms = spans.figures["gpu_ms"]
+    part_ms = part_of(spans.gpu, spans.job, spans.label, whole_ms, _outside(edge, cut.runs))
+    figures = _clipped(spans.figures, part_ms) | {"whole_ms": whole_ms}
+    return replace(spans, step=np.full(len(whole_ms), number), figures=figures)
 
 
 def _clipped(figures: Mapping[str, NDArray[Any]], part_ms: Ints) -> dict[str, NDArray[Any]]:

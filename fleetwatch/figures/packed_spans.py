@@ -41,6 +41,11 @@ class Spans(Generic[Label]):
     labels: Sequence[Label]
     figures: Mapping[str, NDArray[Any]]  # by name, a row for each span
 
+    @property
+    def columns(self) -> list[NDArray[Any]]:
+        """All of them, figures too."""
+        return [*(getattr(self, name) for name in _COLUMNS), *self.figures.values()]
+
     def where(self, chosen: Bools | Ints) -> "Spans[Label]":
         """Those of them."""
         columns = {name: getattr(self, name)[chosen] for name in _COLUMNS}

@@ -4,12 +4,10 @@ Of steps within a UTC day a process keeps what it made of the day, while the day
 same: of weeks that are looked at again only what changed is read.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from fleetwatch.ledger.models import HOURS
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.ledger.state_days import DayHours
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.kept import Kept
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -58,41 +57,7 @@ class _Day:
 _Key = tuple[date, int]
 
 
-class _KeptDays:
-    """Days with the version of the entries that they are made of; those that nobody asked for make
-    way.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._days: OrderedDict[_Key, tuple[Decimal, _Day]] = OrderedDict()  # asked for last: last
-        self._bytes = 0
-        self._lock = Lock()
-
-    def read(self, key: _Key, version: Decimal) -> _Day | None:
-        """None where it is not kept, or was made of other entries."""
-        with self._lock:
-            kept_of, day = self._days.get(key, (None, None))
-            if day is None or kept_of != version:
-                return None
-            self._days.move_to_end(key)
-            return day
-
-    def keep(self, key: _Key, version: Decimal, day: _Day) -> None:
-        """From now on, while there is room."""
-        with self._lock:
-            self._forget(key)
-            self._days[key] = (version, day)
-            self._bytes += day.size
-            while self._bytes > self._most_bytes:
-                self._forget(next(iter(self._days)))
-
-    def _forget(self, key: _Key) -> None:
-        _, day = self._days.pop(key, (None, None))
-        self._bytes -= 0 if day is None else day.size
-
-
-_KEPT = _KeptDays(MOST_BYTES)
+_KEPT: Kept[_Key, _Day] = Kept(MOST_BYTES)
 
 
 def dominant(gpu_ids: Sequence[int], interval: Interval, *, step_ms: int) -> Ints:

@@ -123,6 +123,8 @@ def replace(
         end_ms=end_ms,
     )
     runs = replace_runs(judged, start_ms, end_ms)
+    # of what entries changed of, their versions are counted where they were written
+    count_versions({node_id: runs[node_id].keys() - entries[node_id].keys() for node_id in judged})
     return Counter(
         changed=sum(len(entries[node_id].keys() | runs[node_id].keys()) for node_id in judged),
         entries=written,
@@ -256,8 +258,8 @@ def count(hours: Mapping[int, Sized]) -> int:
 
 
 def count_versions(hours: Mapping[int, Iterable[int]]) -> None:
-    """Says of these nodes' clock hours that their entries are new, in the transaction that wrote
-    them.
+    """Says of these nodes' clock hours that their entries or runs are new, in the transaction that
+    wrote them.
     """
     days: dict[tuple[int, date], list[int]] = {}
     for node_id, of_node in hours.items():

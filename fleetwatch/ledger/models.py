@@ -242,8 +242,8 @@ class IdlePower(models.Model):
 
 
 class NodeDay(models.Model):
-    """How often the entries of each hour of a node's UTC day were written anew: what was derived
-    from them knows when it is old.
+    """How often the entries or runs of each hour of a node's UTC day were written anew: what was
+    derived from them knows when it is old.
     """
 
     node = models.ForeignKey(

@@ -17,6 +17,9 @@ from fleetwatch.figures.edges import Edge, Outside, part_of, parts, split
 from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.figures.state_spans import KINDS
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.hour_rows import count_versions
+from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
@@ -254,3 +257,30 @@ def test_sums_of_days_are_not_asked_for_a_part(worked):
         sum(cell.gpu_ms for cells in by_line(told, told.by["node"].at).values() for cell in cells)
         == 30 * MINUTE
     )
+
+
+def test_a_cut_of_the_fleet_is_read_again_once_its_hour_is_posted_again(worked):
+    node_id = GPU.objects.get().node_id
+    count_versions({node_id: [START_MS]})
+    before = totals(minutes(30, 60)).capacity_ms
+    Entry.objects.all().delete()  # behind the ledger's back: no version says so
+
+    assert before == 30 * MINUTE
+    assert totals(minutes(30, 60)).capacity_ms == before
+    # of one node it is not kept
+    assert totals(minutes(30, 60), scope=Scope(node="node-1")).capacity_ms == 0
+
+    count_versions({node_id: [START_MS]})
+
+    assert totals(minutes(30, 60)).capacity_ms == 0
+
+
+def test_another_hour_of_the_day_that_is_posted_changes_nothing(worked):
+    node_id = GPU.objects.get().node_id
+    count_versions({node_id: [START_MS]})
+    before = totals(minutes(30, 60)).capacity_ms
+    Entry.objects.all().delete()
+
+    count_versions({node_id: [START_MS + HOUR_MS]})
+
+    assert totals(minutes(30, 60)).capacity_ms == before

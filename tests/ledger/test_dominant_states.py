@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.dominant_states import UNKNOWN, _Day, _KeptDays, dominant
+from fleetwatch.ledger.dominant_states import UNKNOWN, _Day, dominant
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.kept import Kept
 from tests.ledger.fleet import BUSY, QUIET, T0, Sender, a_job, held, hour, post
 
 DAY = date(2026, 11, 20)
@@ -63,7 +64,7 @@ def of_one(gpu_id, state):
 
 
 def test_the_day_that_was_asked_for_longest_ago_makes_way():
-    kept = _KeptDays(most_bytes=18)
+    kept = Kept(most_bytes=18)
     version = Decimal(1)
     kept.keep((DAY, 24), version, of_one(1, 3))
     kept.keep((DAY, 12), version, of_one(1, 4))
@@ -76,7 +77,7 @@ def test_the_day_that_was_asked_for_longest_ago_makes_way():
 
 
 def test_a_day_of_another_version_is_not_kept_and_one_too_large_for_all_room_neither():
-    kept = _KeptDays(most_bytes=9)
+    kept = Kept(most_bytes=9)
     kept.keep((DAY, 24), Decimal(1), of_one(1, 3))
 
     assert kept.read((DAY, 24), Decimal(2)) is None

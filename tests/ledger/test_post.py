@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import judgement_inputs, services
-from fleetwatch.ledger.models import Entry, HourRuns
+from fleetwatch.ledger.models import Entry, HourRuns, NodeDay
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry.models import Batch, TouchedHour
@@ -233,6 +233,22 @@ def test_mig_instances_are_parts_of_their_parent():
         (0, "free"): 45 * MINUTE,
     }
     assert balanced()
+
+
+def test_an_hour_of_which_runs_alone_are_others_has_another_version():
+    post(Sender().batch(T0, *[BUSY] * 60, **JOB))
+    entries = list(Entry.objects.values_list("pk", flat=True))
+    before = NodeDay.objects.get().version
+    services.repost(T0, T0 + HOUR_MS)
+    services.post(NOW, 100)
+    assert NodeDay.objects.get().version == before
+    HourRuns.objects.all().delete()
+
+    services.repost(T0, T0 + HOUR_MS)
+    services.post(NOW, 100)
+
+    assert list(Entry.objects.values_list("pk", flat=True)) == entries
+    assert NodeDay.objects.get().version == before + 1
 
 
 def test_another_policy_is_another_version_and_its_entries_name_it():
