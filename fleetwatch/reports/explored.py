@@ -18,20 +18,19 @@ from fleetwatch.reports.exports.tables import Cell, Table
 
 ALL = 2**31  # lines
 LABELS = {"unverified": "Busy, unverified"}  # of states that are called otherwise
-HOURS_STEP = Decimal("0.000001")
-COLUMNS = (
-    "label",
-    "from_utc",
-    "to_utc",
-    "gpu_hours",
+SIX_PLACES = Decimal("0.000001")
+# the page's columns in the page's order
+FIGURES = (
     "cost_usd",
+    "change_usd",
+    "before_usd",
+    "gpu_hours",
+    "share_of_cost",
+    "usd_per_gpu_hour",
     "wasted_usd",
-    "before_from_utc",
-    "before_to_utc",
-    "before_cost_usd",
 )
+PERIODS = ("from_utc", "to_utc", "before_from_utc", "before_to_utc")
 SHEET = "Costs"
-OF_SHEET = ("gpu_hours", "cost_usd", "share_of_cost", "wasted_usd", "before_cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +124,42 @@ def _sum(lines: Sequence[Compared]) -> Compared:
 
 def table(costs_of: Explored) -> Table:
     """Every line, exact: GPU-hours, and micro-dollars that sum to their total."""
-    lines = costs_of.lines
-    cost_usd = pricing.lines([line.totals.cost_usd for line in lines])
-    wasted_usd = pricing.lines([line.totals.wasted_usd for line in lines])
-    before_usd = _before(lines)
     ends = [*_ends(costs_of.interval), *_ends(costs_of.before)]
+    figures = _figures(costs_of.lines, costs_of.whole.totals.cost_usd)
     rows = [
-        (line.key, line.label, *ends[:2], _hours(line), cost, wasted, *ends[2:], before)
-        for line, cost, wasted, before in zip(lines, cost_usd, wasted_usd, before_usd, strict=True)
+        (line.key, line.label, *row, *ends)
+        for line, row in zip(costs_of.lines, figures, strict=True)
     ]
-    return Table("Costs", (costs_of.group_by, *COLUMNS), rows)
+    name = costs_of.group_by
+    return Table(SHEET, (name, f"{name}_name", *FIGURES, *PERIODS), rows)
+
+
+def _figures(lines: Sequence[Compared], whole_usd: Decimal) -> list[tuple[Cell, ...]]:
+    """FIGURES of each line."""
+    columns = zip(
+        lines,
+        pricing.lines([line.totals.cost_usd for line in lines]),
+        _before(lines),
+        pricing.lines([line.totals.wasted_usd for line in lines]),
+        strict=True,
+    )
+    return [
+        (
+            cost,
+            None if before is None else cost - before,
+            before,
+            _hours(line),
+            _share(cost, whole_usd),
+            _rate(line),
+            wasted,
+        )
+        for line, cost, before, wasted in columns
+    ]
+
+
+def _rate(line: Compared) -> Decimal | None:
+    usd = line.totals.usd_per_gpu_hour
+    return None if usd is None else pricing.usd(usd)
 
 
 def workbook(costs_of: Explored, *, group: str, of: Sequence[tuple[str, Cell]]) -> bytes:
@@ -143,29 +168,19 @@ def workbook(costs_of: Explored, *, group: str, of: Sequence[tuple[str, Cell]]) 
     """
     facts = [*of, *_totals(costs_of.whole)]
     title = f"GPU costs by {group[:1].lower()}{group[1:]}"
-    sheet = Table(SHEET, ("label", "key", *OF_SHEET), _sheet_rows(costs_of), {"label": group})
+    sheet = Table(SHEET, ("label", "key", *FIGURES), _sheet_rows(costs_of), {"label": group})
     return to_xlsx([sheet], Cover(title, facts, _meanings(), SHEET, "label"))
 
 
 def _sheet_rows(costs_of: Explored) -> list[Sequence[Cell]]:
     """The lines, what no job held last."""
     lines = sorted(costs_of.lines, key=lambda line: not line.key)
-    whole_usd = costs_of.whole.totals.cost_usd
-    columns = zip(
-        lines,
-        pricing.lines([line.totals.cost_usd for line in lines]),
-        pricing.lines([line.totals.wasted_usd for line in lines]),
-        _before(lines),
-        strict=True,
-    )
-    return [
-        (line.label, line.key, _hours(line), cost, _share(cost, whole_usd), wasted, before)
-        for line, cost, wasted, before in columns
-    ]
+    figures = _figures(lines, costs_of.whole.totals.cost_usd)
+    return [(line.label, line.key, *row) for line, row in zip(lines, figures, strict=True)]
 
 
 def _share(cost: Decimal, whole_usd: Decimal) -> Decimal | None:
-    return cost / whole_usd if whole_usd else None
+    return (cost / whole_usd).quantize(SIX_PLACES) if whole_usd else None
 
 
 def _totals(whole: Compared) -> list[tuple[str, Cell]]:
@@ -183,7 +198,7 @@ def _totals(whole: Compared) -> list[tuple[str, Cell]]:
 
 
 def _meanings() -> list[tuple[str, str]]:
-    return [(heading(column), meaning) for column, meaning in WORDS if column in OF_SHEET]
+    return [(heading(column), meaning) for column, meaning in WORDS if column in FIGURES]
 
 
 def _before(lines: Sequence[Compared]) -> Sequence[Decimal | None]:
@@ -200,4 +215,4 @@ def _ends(interval: Interval | None) -> tuple[Cell, Cell]:
 
 
 def _hours(line: Compared) -> Decimal:
-    return (Decimal(line.totals.capacity_ms) / HOUR_MS).quantize(HOURS_STEP)
+    return (Decimal(line.totals.capacity_ms) / HOUR_MS).quantize(SIX_PLACES)

@@ -108,7 +108,7 @@ def test_a_period_is_compared_with_nothing_where_nobody_wants_it(explorer):
     assert answer.context["seen"].before is None
     assert "compare with the period before" in page
     assert "sort=change" not in page
-    assert row["before_cost_usd"] == ""
+    assert row["before_usd"] == ""
     # the rail, what a line is made of and the files keep it
     assert f'href="/overview?{alone}"'.replace("&", "&amp;") in page
     assert "cmp=none&amp;group_by=user&amp;team=nlp" in page
@@ -281,9 +281,19 @@ def test_the_files_have_every_line_and_no_formula(explorer):
     ]
     columns, *lines = sheets(book)["Costs"]
     facts = {row[0]: row[1] for row in sheets(book)["Cover"] if len(row) > 1}
-    assert columns[:5] == ["User", "Id", "GPU-hours", "Cost, US dollars", "Share of cost"]
+    assert columns == [
+        "User",
+        "Id",
+        "Cost, US dollars",
+        "Change, US dollars",
+        "Before, US dollars",
+        "GPU-hours",
+        "Share of cost",
+        "US dollars per GPU-hour",
+        "Wasted, US dollars",
+    ]
     assert lines[0][:2] == [FORGED, FORGED]
-    assert lines[-1][:3] == ["Total", 4, 8]
+    assert lines[-1][:3] == ["Total", 8, 4]  # compared with nothing
     assert (facts["Filters"], facts["Cost"]) == ("none: all GPUs, used or not", 8)
 
 
