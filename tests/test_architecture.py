@@ -80,6 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "finance": {
         *("accounts", "inventory", "jobs", "ledger", "figures", "costs", "reports", "operations"),
+        "planning",
     },
 }
 # These read across everything; `demo` is also the only door to the simulator.

@@ -16,6 +16,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.api.answer_types import Answer, Joined, UsdOrNone, fields_of
 from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.schemas import Name, Period, PeriodAsked
+from fleetwatch.finance.released import contracts, released
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.planning.model_hours import ModelHours, Spread, by_clock, total
 from fleetwatch.planning.model_lines import model_lines, whole_line
@@ -130,17 +131,33 @@ class ReplayedModel(Schema):
     fewer: int
     outcome: ReplayedRuns
     saved_ms: int
-    saved_usd: UsdOrNone = Field(description="null: no rate held")
+    saved_usd: UsdOrNone = Field(description="at the rate, in these days; null: no rate held")
+    by_the_hour: int = Field(description="GPUs that stop being paid at once; negative: that begin")
+    bound_gpus: int = Field(description="GPUs that commitments pay for until they end")
+    already_paid: int = Field(description="GPUs that come, of a commitment that has none for them")
+    month_now_usd: UsdOrNone = Field(alias="now_usd")
+    month_later_usd: UsdOrNone = Field(alias="later_usd")
 
 
 class Replayed(Schema):
-    """The last 30 days, or fewer where they have too many runs, from `start` to `end`."""
+    """The last 30 days, or fewer where they have too many runs, from `start` to `end`.
+
+    A month of 730 hours is cheaper (negative: dearer) by `month_now_usd` while commitments hold,
+    and by `month_later_usd` from `free_from` on, once those of GPUs that go have ended: these at
+    the contract's price, all others at the rate; null without a rate. `free_from` null: one has no
+    end, or none is bound.
+    """
 
     start: datetime = Field(alias="interval.start")
     end: datetime = Field(alias="interval.end")
     outcome: ReplayedRuns
     saved_ms: int
-    saved_usd: UsdOrNone
+    saved_usd: UsdOrNone = Field(description="at the rates, in these days")
+    bound_gpus: int
+    already_paid: int
+    month_now_usd: UsdOrNone = Field(alias="now_usd")
+    month_later_usd: UsdOrNone = Field(alias="later_usd")
+    free_from: datetime | None
     rows: list[ReplayedModel] = Field(alias="models")
 
 
@@ -158,13 +175,24 @@ def capacity_what_if(
     Each run asks for its GPUs when it did start and keeps them as long as it did; who does not fit
     waits. Nodes, partitions and quotas are not asked. `elsewhere`: runs may take another model.
     """
+    changes = _changes(("less_of", less_of, less), ("more_of", more_of, -more))
+    now = timezone.now()
+    try:
+        replayed = what_if(AskedGPUs(changes, elsewhere), past(now))
+    except TooManyHoldsError as error:
+        raise RequestError("even one day has too many runs to replay", field=None) from error
+    paid = released(replayed, contracts(now))
+    return Joined(replayed, paid, models=[Joined(each.replay, each) for each in paid.models])
+
+
+def _changes(*asked_gpus: tuple[str, str | None, int]) -> dict[str, int]:
+    """GPUs fewer by model, of (field, model, GPUs fewer). Raises RequestError for an unknown
+    model.
+    """
     changes: dict[str, int] = {}
-    for field, model, gpus in (("less_of", less_of, less), ("more_of", more_of, -more)):
+    for field, model, gpus in asked_gpus:
         if gpus and not GPUModel.objects.filter(name=model).exists():
             raise RequestError("there is no such GPU model", field=field)
         if gpus and model:
             changes[model] = changes.get(model, 0) + gpus
-    try:
-        return Joined(what_if(AskedGPUs(changes, elsewhere), past(timezone.now())))
-    except TooManyHoldsError as error:
-        raise RequestError("even one day has too many runs to replay", field=None) from error
+    return changes

@@ -186,6 +186,10 @@ def test_a_saving_that_commitments_pay_for_is_nothing_and_said_first(machines):
 
     assert "Saves nothing now." in page
     assert "Commitments go on paying for 1 of the 1 GPU that goes, with no end." in page
+    api = machines.get("/api/v1/capacity/what-if?less=1&less_of=H100+SXM").json()
+    # 1 GPU at the contract's $2 x 730 h, once it has ended
+    assert (api["month_now_usd"], api["month_later_usd"], api["free_from"]) == (0, 1460, None)
+    assert (api["rows"][0]["by_the_hour"], api["rows"][0]["bound_gpus"]) == (0, 1)
 
 
 def test_the_default_is_replayed_without_being_asked_for(machines):

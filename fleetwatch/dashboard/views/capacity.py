@@ -15,13 +15,13 @@ from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.dashboard.forms.what_if_form import NAMES, WhatIfForm, read_what_if
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.released import Contracts, ReleasedGPUs, contracts, released
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.released import Contracts, ReleasedGPUs, contracts, released
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.jobs.selectors import pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from fleetwatch.dashboard.released import Contract, Released, ReleasedGPUs, released
+from fleetwatch.finance.released import Contract, Released, ReleasedGPUs, released
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.planning.replayed_runs import Outcome
 from fleetwatch.planning.what_if import ModelReplay, WhatIf
