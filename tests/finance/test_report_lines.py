@@ -182,6 +182,28 @@ def test_each_change_of_them_makes_a_new_version():
     assert newest("nlp").version == 1
 
 
+def test_excel_has_amounts_by_contract_beside_those_at_the_rates():
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    computed()
+
+    book = sheets(download.xlsx(newest()))
+
+    head, line = book["Commitments"]
+    assert head[-6:] == [
+        "There, GPU-hours",
+        "By contract, US dollars per GPU-hour",
+        "By contract, US dollars",
+        "At the rates, US dollars per GPU-hour",
+        "At the rates, US dollars",
+        "By contract less at the rates, US dollars",
+    ]
+    assert line[-6:] == [4, Decimal("4.5"), 18, 4, 16, 2]
+    facts = {row[0]: row[1] for row in book["Cover"] if len(row) > 1}
+    # $19, and 6 GPU-hours at $4.50 that were not delivered; by contract $2 more
+    assert (facts["Month at the rates"], facts["Month paid by contract"]) == (46, 48)
+
+
 def test_excel_has_a_sheet_for_each_and_no_formula():
     big, _ = a_fleet()
     a_commitment(big.model)

@@ -56,6 +56,21 @@ def sheets(data):
         return found
 
 
+def test_excel_has_hours_x_rate_beside_each_amount():
+    a_fleet()
+    computed()
+
+    head, *models, _ = sheets(download.xlsx(newest()))["GPU models"]
+
+    at = head.index("With a rate, GPU-hours")
+    assert head[at : at + 3] == [
+        "With a rate, GPU-hours",
+        "US dollars per GPU-hour",
+        "Cost, US dollars",
+    ]
+    assert [row[at : at + 3] for row in models] == [[4, 4, 16], [3, 1, 3]]
+
+
 def test_a_statements_csv_has_its_lines_with_units_in_the_head():
     a_fleet()
     computed()

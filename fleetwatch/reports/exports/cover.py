@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.lib import timeframes
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.headings import heading
@@ -75,6 +76,21 @@ def _recorded_since(content: Shape) -> list[tuple[str, Cell]]:
     return [("Recorded since", f"{local:%-d %b %Y, %H:%M}: of the period before nothing is known")]
 
 
+def _paid(content: Shape) -> list[tuple[str, Cell]]:
+    """Of the fleet's month with what is paid beside the ledger the dollars at the rates, and by
+    contract where no invoice was booked.
+    """
+    commitments = content.get("commitments")
+    if not commitments:
+        return []
+    paid_usd = Decimal(content["paid_usd"])
+    facts: list[tuple[str, Cell]] = [("Month at the rates", paid_usd)]
+    if not content["invoice_lines"]:
+        more_usd = exact_sum(Decimal(line["rate_book_differs_usd"]) for line in commitments)
+        facts.append(("Month paid by contract", paid_usd + more_usd))
+    return facts
+
+
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:
     total = content["total"]
     budget = (content["budget"] or {}).get("budget_usd")
@@ -87,6 +103,7 @@ def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:
         ("Version", float(version)),
         ("Cost", Decimal(total["cost_usd"])),
         ("Of that, wasted", Decimal(total["wasted_usd"])),
+        *_paid(content),
         ("GPU-hours", hours(total["gpu_ms"])),
         ("Of them without a rate", hours(content["unpriced_ms"])),
         *([("Budget of the month", Decimal(budget))] if budget is not None else []),

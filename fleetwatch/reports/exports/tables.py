@@ -15,12 +15,14 @@ FOUR_PLACES = Decimal("0.0001")
 # Columns that are called otherwise than a line's entry.
 ENTRIES = {
     "gpu_hours": "gpu_ms",
+    "priced_gpu_hours": "priced_ms",
     "busy_unverified_gpu_hours": "busy_unverified_ms",
     "waiting_gpu_hours": "waiting_ms",
     "committed_gpu_hours": "committed_ms",
     "used_gpu_hours": "used_ms",
     "unheld_gpu_hours": "unheld_ms",
     "missing_gpu_hours": "missing_ms",
+    "there_gpu_hours": "there_ms",
     "corrects_month": "corrects",
     "commitment": "name",
     "class": "node_class",
@@ -38,13 +40,15 @@ OF_STATES = {
 # what of the ledger's state has a column of its own
 APART = {"useful": "busy_unverified_ms", "stalled": "waiting_ms"}
 OF_TIERS = {f"waste_{tier}_usd": tier for tier in TIERS}
+# hours × rate stand beside what they come to
 _FIGURES = (
     "gpu_hours",
-    *OF_STATES,
+    "priced_gpu_hours",
     "usd_per_gpu_hour",
     "cost_usd",
     *OF_TIERS,
     "wasted_usd",
+    *OF_STATES,
 )
 _TEAM = ("team", "team_name")
 _OWNERS = ("project", "cost_centre")
@@ -224,10 +228,38 @@ def _commitments(content: Shape) -> Sheet:
         "used_usd",
         "unheld_usd",
         "not_delivered_usd",
+        # what was there, by its contract beside the rates
+        "there_gpu_hours",
+        "contract_usd_per_gpu_hour",
+        "by_contract_usd",
+        "rates_usd_per_gpu_hour",
         "rate_book_usd",
+        "by_contract_less_rates_usd",
     )
-    lines = [_without_empty(line, *names) for line in content.get("commitments", [])]
+    lines = [
+        _without_empty(line, *names) | _both_prices(line) for line in content.get("commitments", [])
+    ]
     return ("Commitments", columns, lines)
+
+
+def _both_prices(line: Shape) -> Shape:
+    """Of a commitment's GPUs that were there the hours, their dollars and prices by contract and
+    at the rates.
+    """
+    there_ms = line["used_ms"] + line["unheld_ms"]
+    contract_usd = Decimal(line["used_usd"]) + Decimal(line["unheld_usd"])
+    rates_usd = Decimal(line["rate_book_usd"])
+    return {
+        "there_ms": there_ms,
+        "by_contract_usd": contract_usd,
+        "contract_usd_per_gpu_hour": _per_hour(contract_usd, there_ms),
+        "rates_usd_per_gpu_hour": _per_hour(rates_usd, there_ms),
+        "by_contract_less_rates_usd": contract_usd - rates_usd,
+    }
+
+
+def _per_hour(usd: Decimal, gpu_ms: int) -> Decimal | None:
+    return pricing.usd(usd * pricing.HOUR_MS / gpu_ms) if gpu_ms else None
 
 
 def _without_empty(line: Shape, *names: str) -> Shape:
