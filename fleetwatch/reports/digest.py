@@ -214,7 +214,7 @@ def _fields(digest: Digest) -> Fields:
         *_budget(digest.budget),
         ("Wasted", wasted),
         *_teams(digest.teams),
-        ("Useful share of cost", _efficiency(this, before, short)),
+        ("Useful share of cost", _efficiency(this, before, is_alone=bool(short))),
         *_unverified(this),
         *_won(digest.won),
         ("Incidents", _incidents(digest.incidents)),
@@ -223,12 +223,16 @@ def _fields(digest: Digest) -> Fields:
 
 
 def _dollars(this: Totals, before: Totals, short: str) -> tuple[str, str]:
-    """What was spent and wasted, each with its change; `short`: what is said instead of one."""
+    """What was spent and wasted, each with its change; `short`: what is said once instead of
+    them.
+    """
     cost = _usd(this, this.cost_usd)
     wasted = _usd(this, this.wasted_usd)
-    cost_change = short or wording.change(cost, _usd(before, before.cost_usd))
-    waste_change = short or wording.change(wasted, _usd(before, before.wasted_usd))
     amount = _amount(wasted, this.wasted_ms)
+    if short:
+        return f"{wording.usd(cost)} ({short})", amount
+    cost_change = wording.change(cost, _usd(before, before.cost_usd))
+    waste_change = wording.change(wasted, _usd(before, before.wasted_usd))
     return f"{wording.usd(cost)} ({cost_change})", f"{amount} ({waste_change})"
 
 
@@ -254,10 +258,11 @@ def _teams(teams: Sequence[Shape]) -> Fields:
     return ((TEAMS, ", ".join(named) + (f" and {left} more" if left else "")),)
 
 
-def _efficiency(this: Totals, before: Totals, short: str) -> str:
-    """`short`: what is said instead of a change."""
-    change = short or wording.points(this.spend_efficiency, before.spend_efficiency)
-    return f"{wording.share(this.spend_efficiency)} ({change})"
+def _efficiency(this: Totals, before: Totals, *, is_alone: bool) -> str:
+    """With its change, unless there is no whole week to compare with."""
+    share = wording.share(this.spend_efficiency)
+    change = wording.points(this.spend_efficiency, before.spend_efficiency)
+    return share if is_alone else f"{share} ({change})"
 
 
 def _budget(budget: Shape | None) -> Fields:
@@ -278,13 +283,13 @@ def _won(won: Shape | None) -> Fields:
         return (("Savings won", f"utilisation improved by {fixes} of {won['quarter']}"),)
     saved = wording.between(won["low_usd"], won["high_usd"])
     hours = wording.gpu_hours(won["high_ms"])
-    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']}"),)
+    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far"),)
 
 
 def _incidents(incidents: Shape) -> str:
     count = incidents["count"]
     if not count:
-        return "none"
+        return "none" if incidents["is_watched"] else "no rule watched yet"
     if not incidents["acknowledged"]:
         return f"{count}, none acknowledged"
     mean = wording.duration(incidents["acknowledge_ms"] // incidents["acknowledged"])

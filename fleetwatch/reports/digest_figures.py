@@ -9,14 +9,14 @@ from django.db.models import Count, F, Q, Sum
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import seeing
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Caused
 from fleetwatch.diagnosis.causes import OF_CAPACITY
 from fleetwatch.diagnosis.findings import fixes, inbox
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED
-from fleetwatch.diagnosis.findings.noted_facts import advice_of
+from fleetwatch.diagnosis.findings.noted_facts import measured_advice_of
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.selectors import with_jobs
@@ -113,7 +113,7 @@ def _causes(week: Interval, now: datetime) -> list[Shape]:
 
 def _of_job(line: Line) -> Shape:
     job = line.job
-    [advice] = advice_of([line])
+    advice = measured_advice_of(line)
     name = job.name or job.key
     return _shape(line.caused, name, _owner(job), advice.cause.title, advice.first) | {
         "job": job.key
@@ -166,19 +166,23 @@ def _budget(audience: Audience, now: datetime) -> Shape | None:
 
 
 def _won(audience: Audience, week: Interval) -> Shape | None:
-    """What the fixes of the week's quarter brought until now; None without one that helped."""
+    """What the fixes of the week's quarter brought until now, one that is no longer kept to until
+    then; None without one that helped.
+    """
     quarter = fixes.quarter(week.end - MS, zone())
     if audience.names:
         several = fixes.own(fixes.top_fixes(quarter), audience.names)
     else:
         with seeing(lambda: audience.sight):
             several = fixes.top_fixes(quarter)
-    improved = [each for each in several if each.fix.outcome == Outcome.IMPROVED]
-    saving = fixes.realised(improved)
-    if not improved:
+    helped = [
+        each for each in several if each.saving.high_ms or each.fix.outcome == Outcome.IMPROVED
+    ]
+    saving = fixes.realised(helped)
+    if not helped:
         return None
     return {
-        "fixes": len(improved),
+        "fixes": len(helped),
         "quarter": f"Q{(quarter.start.astimezone(zone()).month + 2) // 3}",
         "low_usd": pricing.usd(saving.low_usd),
         "high_usd": pricing.usd(saving.high_usd),
@@ -189,7 +193,7 @@ def _won(audience: Audience, week: Interval) -> Shape | None:
 
 def _incidents(audience: Audience, week: Interval) -> Shape:
     """Those that fired in the week and were told: how many, how many of them somebody
-    acknowledged, and after how long in sum.
+    acknowledged, and after how long in sum; and whether any rule watched by then.
     """
     fired = Incident.objects.filter(
         audience.incidents, fired_ms__gte=week.start_ms, fired_ms__lt=week.end_ms, is_late=False
@@ -204,4 +208,7 @@ def _incidents(audience: Audience, week: Interval) -> Shape:
         "count": sums["count"],
         "acknowledged": sums["acknowledged"],
         "acknowledge_ms": after // MS,
+        "is_watched": Rule.objects.filter(evaluated_ms__isnull=False)
+        .exclude(begun_ms__gte=week.end_ms)
+        .exists(),
     }

@@ -157,6 +157,7 @@ def digests(limit: int) -> list[Report]:
         "title": KT("content__message__title"),
         "has_news": Cast(KT("content__has_news"), BooleanField()),
         "sent": Cast(KT("content__sent"), IntegerField()),
+        "is_kept": Cast(KT("content__is_kept"), BooleanField()),
     }
     return list(rows.annotate(**shown).defer("content")[:limit])
 

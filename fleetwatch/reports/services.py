@@ -14,6 +14,7 @@ from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.memo import remembering
 from fleetwatch.notify.services import enqueue
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.reports import digest, digest_figures
 from fleetwatch.reports.audiences import Audience, audiences
 from fleetwatch.reports.digest import Digest
@@ -97,12 +98,15 @@ def _kept_and_sent(
 
 
 def _send(audience: Audience, made: Digest, report: Report, now: datetime) -> int:
-    """How many deliveries were queued; the Report says that, and the message."""
+    """How many deliveries were queued; the Report says that, whether these are the delivery log's
+    alone, and the message.
+    """
     message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/{report.pk}")
     key = f"digest/{made.week}/{audience.kind}/{audience.subject}"
     recipients = audience.recipients if made.has_news else ()
     sent = replace(message, unsubscribe_url=audience.unsubscribe_url)
     queued = enqueue(recipients, sent, key=key, now=now)
-    report.content |= {"message": stored(asdict(message)), "sent": queued}
+    is_kept = all(each.channel.kind == DELIVERY_LOG.kind for each in recipients)
+    report.content |= {"message": stored(asdict(message)), "sent": queued, "is_kept": is_kept}
     report.save(update_fields=["content"])
     return queued

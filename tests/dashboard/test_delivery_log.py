@@ -4,6 +4,7 @@ import pytest
 
 from fleetwatch.notify import delivering
 from fleetwatch.notify.models import Channel
+from fleetwatch.reports.models import Report
 from tests.dashboard.factories import NOW
 from tests.markup import tight
 from tests.notify.factories import queue, slack_channel
@@ -30,3 +31,29 @@ def test_what_waits_for_another_channel_is_pending(admin):
     page = tight(admin.get("/settings/channels").content.decode())
 
     assert '<td data-label="State">pending</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"sent": 1, "is_kept": True}, "no: kept in the delivery log"),
+        ({"sent": 1, "is_kept": False}, "yes"),
+        ({"sent": 1}, "yes"),
+        ({"sent": 0, "has_news": True}, "no: no channel or address"),
+    ],
+)
+def test_a_digest_that_a_delivery_log_took_alone_was_sent_nowhere(admin, content, words):
+    facts = {"week": "2026-W47", "has_news": True, "message": {"title": "GPU week"}}
+    Report.objects.create(
+        kind="weekly_digest",
+        subject="",
+        start=NOW,
+        end=NOW,
+        version=1,
+        computed_at=NOW,
+        content=facts | content,
+    )
+
+    page = tight(admin.get("/reports").content.decode())
+
+    assert f'<td data-label="Sent">{words}</td>' in page

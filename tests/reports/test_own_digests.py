@@ -102,7 +102,7 @@ def test_a_person_is_told_of_his_own_jobs_alone():
         ["Spend", "$20.00 (+100 %)"],
         ["Wasted", "$10.00, 1.0 GPU-h (nothing to compare with)"],
         ["Useful share of cost", "50 % (-50.0 points)"],
-        ["Incidents", "none"],
+        ["Incidents", "no rule watched yet"],
         ["Telemetry coverage", "100 %"],
     ]
     [delivery] = Delivery.objects.all()
@@ -219,7 +219,7 @@ def test_savings_that_fixes_of_the_quarter_won_are_told_to_whose_they_are():
 
     compute()
 
-    won = "up to 3.0 GPU-h, by 1 fix of Q4"
+    won = "up to 3.0 GPU-h, by 1 fix of Q4 so far"
     assert fields(of(digest.PERSON, ann))["Savings won"].endswith(won)
     assert fields(of(digest.TEAM, "nlp"))["Savings won"].endswith(won)
     assert fields(of(digest.FLEET))["Savings won"].endswith(won)
@@ -301,7 +301,7 @@ def test_a_first_week_is_news():
 def weekly(**changes) -> Digest:
     facts = {"kind": digest.FLEET, "name": "", "week": "2026-W47", "zone": "UTC", "causes": []}
     none = dict.fromkeys(("before_from", "budget", "won"))
-    none |= {"incidents": {"count": 0, "acknowledged": 0}}
+    none |= {"incidents": {"count": 0, "acknowledged": 0, "is_watched": True}}
     return Digest(**(facts | none | changes))
 
 
@@ -495,8 +495,30 @@ def test_no_change_is_told_against_a_week_recorded_in_part():
 
     fields = dict(message_of(weekly(this=nothing(), before=nothing(), before_from=began)).fields)
 
-    for name in ("Spend", "Wasted", "Useful share of cost"):
-        assert "(the week before has only 2 of 7 days)" in fields[name]
+    assert "(the week before has only 2 of 7 days)" in fields["Spend"]
+    assert "(" not in fields["Wasted"] + fields["Useful share of cost"]
+
+
+@pytest.mark.parametrize(("is_watched", "text"), [(True, "none"), (False, "no rule watched yet")])
+def test_no_incident_is_told_of_a_week_that_a_rule_watched(is_watched, text):
+    incidents = {"count": 0, "acknowledged": 0, "is_watched": is_watched}
+
+    told = weekly(this=nothing(), before=None, incidents=incidents)
+    fields = dict(message_of(told).fields)
+
+    assert fields["Incidents"] == text
+
+
+def test_jobs_of_one_name_are_told_apart_by_their_owner():
+    several = [
+        a_cause(name, "Stop.", 20) | {"owner": owner}
+        for name, owner in (("a", "ann"), ("a", "bob"), ("b", "ann"))
+    ]
+
+    [fix] = digest_fixes(several)
+
+    assert [subject.name for subject in fix.subjects] == ["a of ann", "a of bob", "b"]
+    assert fix.saved == "$60.00"
 
 
 def message_of(told: Digest):

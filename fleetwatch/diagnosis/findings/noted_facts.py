@@ -34,6 +34,13 @@ def advice_of(lines: Sequence[Line]) -> list[Advice]:
     return [advise(line.finding.cause, _facts(line, noted.get(line.finding.pk))) for line in lines]
 
 
+def measured_advice_of(line: Line) -> Advice:
+    """The same of one line, its window read now: for what is told once, as by a digest."""
+    measured = line.finding.cause in MEASURED
+    seen = evidence(line.job, line.finding.cause) if measured else None
+    return advise(line.finding.cause, _facts(line, seen.facts if seen else None))
+
+
 def note(limit: int) -> int:
     """How many findings were noted anew, at most so many; those first that were seen last."""
     of_jobs = Finding.objects.filter(job__isnull=False, cause__in=MEASURED)
