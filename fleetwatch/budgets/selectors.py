@@ -58,6 +58,10 @@ class BudgetLine:
     run_rate: RunRate | None = None  # where there is no forecast
 
     @property
+    def is_fleet(self) -> bool:
+        return self.key == WHOLE_FLEET
+
+    @property
     def budget_usd(self) -> Decimal | None:
         return None if self.limit is None else self.limit.usd
 

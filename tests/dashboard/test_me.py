@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fleetwatch.accounts.models import ApiToken, Identity, OthersShown, Team, User
+from fleetwatch.accounts.models import ApiToken, Identity, Membership, OthersShown, Team, User
 from fleetwatch.accounts.people import Name, give_name
 from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.diagnosis.models import Finding, Fix
@@ -469,14 +469,30 @@ def test_budgets_that_are_passed_wait_for_finance(client, fiona, held_hour):
 def test_who_pays_sees_the_month_first(client, fiona, held_hour):
     set_budget(None, NOW.date().replace(day=1), Decimal(8), repeats=True, now=NOW, by="ann")
 
-    month = client.get("/me").context["month"]
+    [month] = client.get("/me").context["months"]
 
     assert (month.spent_usd, month.wasted_usd, month.share) == (2, 0, Decimal("0.25"))
     assert "My month" in page(client)
+    assert client.get("/waste?from=now/M&to=now").status_code == 200
+    assert '"/waste?from=now/M&amp;to=now"' in page(client)
 
 
 def test_who_does_not_pay_sees_no_month(viewer):
-    assert viewer.get("/me").context["month"] is None
+    assert viewer.get("/me").context["months"] == []
+
+
+def test_a_lead_sees_the_month_of_the_own_team_alone(client, held_hour):
+    nlp, vision = (Team.objects.get_or_create(slug=slug)[0] for slug in ("nlp", "vision"))
+    set_budget(nlp, NOW.date().replace(day=1), Decimal(8), repeats=True, now=NOW, by="ann")
+    lead = factories.user(role="lead", username="lea")
+    Membership.objects.create(team=nlp, user=lead, valid_from=NOW - timedelta(days=1))
+    client.force_login(lead)
+
+    [month] = client.get("/me").context["months"]
+
+    assert (month.key, month.budget_usd) == (nlp.slug, 8)
+    assert "/waste?from=now/M&amp;to=now&amp;team=nlp" in page(client)
+    assert vision.slug not in page(client)
 
 
 def test_statements_that_nobody_approved_wait_for_finance(client, fiona):

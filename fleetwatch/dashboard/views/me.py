@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import ApiToken, Identity, User
 from fleetwatch.accounts.names.holders import OF_JOBS, people_with_jobs
-from fleetwatch.accounts.people import Name, give_name, take_name, teams_of
+from fleetwatch.accounts.people import Name, give_name, leads, take_name, teams_of
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.accounts.visibility import sight
@@ -167,7 +167,7 @@ def _own(user: User, period: Period) -> Context:
     return {
         "given": every.assigned(user.pk).counts()["open"],
         "duties": duties(user, every, period.now),
-        "month": _fleet_month(user, period),
+        "months": _months(user, period),
         "invoice_month": months.last_begun(period.now, period.zone),
         "asks_cluster": len(clusters()) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
@@ -178,11 +178,12 @@ def _own(user: User, period: Period) -> Context:
     }
 
 
-def _fleet_month(user: User, period: Period) -> BudgetLine | None:
-    """The fleet's month to date, for those who pay; None for others."""
-    if not may(user, Right.MONEY) or sight() is not None:
-        return None
-    return budgets.line_or_run_rate(None, period.minute)
+def _months(user: User, period: Period) -> list[BudgetLine]:
+    """The month to date: the fleet's for those who pay, of their teams for leads."""
+    if may(user, Right.MONEY) and sight() is None:
+        return [budgets.line_or_run_rate(None, period.minute)]
+    led = [team for team in teams_of(user, period.now) if leads(user, team, period.now)]
+    return [budgets.line_or_run_rate(team, period.minute) for team in led]
 
 
 def _suggested(user: User, reader: User) -> Context:
