@@ -118,6 +118,7 @@ class ReplayedRuns(fields_of(Outcome)):  # type: ignore[misc]
     """What became of runs of jobs: fitted_ms + late_ms + unfit_ms is what they held.
 
     `late_ms` would have come after the end, `unfit` are runs larger than all GPUs that were left.
+    `moved` ran on another model, `moved_ms` of what fitted; `hosted`: runs of others on this one.
     """
 
 

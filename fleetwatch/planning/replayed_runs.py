@@ -8,7 +8,7 @@ when it did.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -42,7 +42,8 @@ Counts = Sequence[tuple[int, int]]
 class Outcome:
     """What became of the runs of one GPU model. Their GPU-milliseconds are those that fitted into
     the time, those that would have come after its end, and those of runs that no number of free
-    GPUs could have taken.
+    GPUs could have taken. Runs that `moved` started on another model, and `moved_ms` of what fitted
+    is theirs; `hosted` are runs of other models that started on this one.
     """
 
     runs: int = 0
@@ -52,6 +53,9 @@ class Outcome:
     fitted_ms: int = 0
     late_ms: int = 0
     unfit_ms: int = 0
+    moved: int = 0
+    moved_ms: int = 0
+    hosted: int = 0
 
     @property
     def asked_ms(self) -> int:
@@ -202,7 +206,8 @@ class _Time:
     queues: dict[tuple[str, int], deque[tuple[int, Run]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
-    started: list[tuple[Run, int]] = field(default_factory=list)  # with its wait
+    # each with its wait, and the model that it runs on
+    started: list[tuple[Run, int, str]] = field(default_factory=list)
     unfit: list[Run] = field(default_factory=list)
 
     def go_to(self, moment_ms: int) -> None:
@@ -234,7 +239,7 @@ class _Time:
         self.free[model] -= len(run.kept_ms)
         for kept_ms in run.kept_ms:
             heappush(self.events, (at_ms + kept_ms, model, 1))
-        self.started.append((run, at_ms - run.start_ms))
+        self.started.append((run, at_ms - run.start_ms, model))
         return True
 
     def _pool(self, own: str, gpus: int) -> str | None:
@@ -247,20 +252,29 @@ class _Time:
     def outcomes(self) -> dict[str, Outcome]:
         """By model of what was asked for."""
         by_model: dict[str, list[Outcome]] = defaultdict(list)
-        waiting = [(run, None) for queue in self.queues.values() for _, run in queue]
-        for run, wait_ms in [*self.started, *waiting]:
-            by_model[run.gpu_model].append(_of_run(run, wait_ms, self.end_ms))
+        for run, wait_ms, model in self.started:
+            outcome = _of_started(run, wait_ms, self.end_ms)
+            if model != run.gpu_model:
+                outcome = replace(outcome, moved=1, moved_ms=outcome.fitted_ms)
+                by_model[model].append(Outcome(hosted=1))
+            by_model[run.gpu_model].append(outcome)
+        for run in (run for queue in self.queues.values() for _, run in queue):
+            by_model[run.gpu_model].append(_of_waiting(run, self.end_ms))
         for run in self.unfit:
             unfit_ms = _within(run, 0, self.end_ms)
             by_model[run.gpu_model].append(Outcome(runs=1, unfit=1, unfit_ms=unfit_ms))
         return {model: together(parts) for model, parts in by_model.items()}
 
 
-def _of_run(run: Run, wait_ms: int | None, end_ms: int) -> Outcome:
-    """One that started after that wait; None: it still waits at the end."""
+def _of_waiting(run: Run, end_ms: int) -> Outcome:
+    """One that still waits at the end."""
+    late_ms = _within(run, 0, end_ms)
+    return Outcome(runs=1, waited=1, wait_ms=end_ms - run.start_ms, late_ms=late_ms)
+
+
+def _of_started(run: Run, wait_ms: int, end_ms: int) -> Outcome:
+    """One that started after that wait."""
     asked_ms = _within(run, 0, end_ms)
-    if wait_ms is None:
-        return Outcome(runs=1, waited=1, wait_ms=end_ms - run.start_ms, late_ms=asked_ms)
     fitted_ms = _within(run, wait_ms, end_ms)
     return Outcome(
         runs=1,

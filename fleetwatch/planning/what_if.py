@@ -145,6 +145,16 @@ class WhatIf:
         return [(name, gpus) for name, gpus in changes if gpus > 0]
 
     @property
+    def moved_from(self) -> list[str]:
+        """Models of which runs start on another one."""
+        return [each.gpu_model for each in self.models if each.outcome.moved]
+
+    @property
+    def moved_to(self) -> list[str]:
+        """Models that runs of others start on."""
+        return [each.gpu_model for each in self.models if each.outcome.hosted]
+
+    @property
     def saved_ms(self) -> int:
         return sum(each.saved_ms for each in self.models)
 

@@ -276,8 +276,31 @@ def test_a_swap_tells_gpus_that_go_and_come_and_what_it_costs_more(machines):
     more = machines.get(f"/capacity/what-if?{swap}").content.decode()
 
     assert "with 1 H100 SXM less and 2 L4 more" in page
-    assert "if jobs run as fast on another model" in freely
+    assert "No job would notice." in freely  # the one run keeps to the H100 that is left
     assert "if jobs run as fast" not in page
     assert "of the 0 GPUs" not in page
     assert "$−" not in more
     assert "−$" not in more
+
+
+def test_that_nobody_waits_where_runs_move_is_said_to_depend_on_the_other_models_speed(machines):
+    """Both H100 go, and the one run of three hours finds an L4."""
+    factories.gpu(factories.node("l4-1"), model=factories.gpu_model("L4"))
+
+    answer = machines.get("/capacity/what-if?less=2&less_of=H100+SXM&elsewhere=1")
+    page = " ".join(re.sub("<[^>]*>", " ", answer.content.decode()).split())
+
+    assert "No job would notice." not in page
+    assert "No job would wait longer, if jobs run as fast on L4 as on H100 SXM." in page
+    assert "1 run ( 3.00 GPU-hours) would run on L4 instead of H100 SXM." in page
+
+
+def test_runs_that_move_in_are_seen_to_delay_those_of_the_other_model(machines):
+    """The one L4 had its own job a little later: the H100's run is there by then."""
+    l4 = factories.gpu(factories.node("l4-1"), model=factories.gpu_model("L4"), hours=4)
+    factories.hold(l4, factories.job("slurm/della/2"), hours_ago=3, hours=1)
+
+    answer = machines.get("/capacity/what-if?less=2&less_of=H100+SXM&elsewhere=1")
+
+    assert answer.context["outcome"].waited == 1
+    assert "No job would" not in answer.content.decode()

@@ -66,6 +66,19 @@ def test_a_job_that_may_runs_on_another_model():
     assert replayed(run(0, 4, gpus=3), elsewhere=True, fewer=2).unfit == 1
 
 
+def test_what_moves_is_told_of_the_model_that_it_leaves_and_the_one_that_it_comes_to():
+    counts = {"H100": [(0, 4)], "A100": [(0, 2)]}
+    every = run(0, 4, gpus=3), run(1, 30, gpus=2), run(2, 1, model="A100")
+    outcomes = replay(every, counts, DAY, fewer={}, elsewhere=True)
+    h100, a100 = outcomes["H100"], outcomes["A100"]
+
+    # at 1:00 one H100 is free: the two go to the A100s, for 23 hours until the end; at 2:00 the
+    # A100's own run takes the free H100
+    assert (h100.moved, h100.moved_ms, h100.hosted) == (1, 2 * 23 * HOUR, 1)
+    assert (a100.moved, a100.moved_ms, a100.hosted) == (1, HOUR, 1)
+    assert replayed(*every[:2], fewer=1).moved == 0
+
+
 def test_gpus_that_came_later_are_there_from_then_on():
     counts = {"H100": [(0, 1), (5 * HOUR, 3)]}
     outcome = replay([run(0, 9), run(2, 1, gpus=2)], counts, DAY, fewer={})["H100"]

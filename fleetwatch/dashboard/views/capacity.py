@@ -131,14 +131,16 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     return context | {
         "replayed": replayed,
         "paid": released(replayed, held),
-        **_verdict(replayed),
+        **_verdict(replayed, elsewhere=form.asked.elsewhere),
         **_steps(form, history, held),
     }
 
 
-def _verdict(replayed: WhatIf) -> Context:
-    """Whose runs the page speaks of: those of the one model that changes, else of the fleet."""
-    subject = replayed.only_changed or replayed
+def _verdict(replayed: WhatIf, *, elsewhere: bool) -> Context:
+    """Whose runs the page speaks of: those of the one model that changes, else of the fleet, as
+    runs that move to another model may delay that one's.
+    """
+    subject = replayed if elsewhere else replayed.only_changed or replayed
     return {"subject": subject, "outcome": subject.outcome}
 
 
