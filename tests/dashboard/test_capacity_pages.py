@@ -304,3 +304,39 @@ def test_runs_that_move_in_are_seen_to_delay_those_of_the_other_model(machines):
 
     assert answer.context["outcome"].waited == 1
     assert "No job would" not in answer.content.decode()
+
+
+def test_a_saving_that_turns_dearer_once_a_commitment_ends_is_said_and_summed(machines):
+    """One H100 at $2 an hour goes; an L4 comes that a contract of $3 pays for until it ends, and
+    then is rented at $3: -$1,460 + $2,190 a month.
+    """
+    l4 = factories.gpu_model("L4")
+    there = factories.gpu(factories.node("l4-1"), model=l4, hours=4)
+    factories.rate("3.00", model=l4)
+    factories.entry(there, hours_ago=2, state="free").save()
+    Commitment.objects.create(
+        name="held",
+        gpu_model=l4,
+        gpus=2,
+        price_per_gpu_hour=Decimal(3),
+        valid_from=factories.NOW - timedelta(days=9),
+        created_at=factories.NOW,
+    )
+
+    answer = machines.get("/capacity/what-if?less=1&less_of=H100+SXM&more=1&more_of=L4")
+    page = tight(answer.content.decode())
+
+    assert "Saves $1,460 a month now." in page
+    assert "Once it ends, it costs $730 more a month." in page
+    total = page.split("<tfoot>")[1].split("</tfoot>")[0]
+    assert '<td class="num" data-label="Saved now">$1,460</td>' in total
+    assert '<span class="up">costs $730 more</span>' in total
+
+
+def test_no_steps_of_another_replay_stand_under_a_swap(machines):
+    factories.gpu(factories.node("l4-1"), model=factories.gpu_model("L4"))
+    alone = "/capacity/what-if?less=1&less_of=H100+SXM"
+
+    assert 'id="steps"' in machines.get(alone).content.decode()
+    for more in ("more=1&more_of=L4", "elsewhere=1"):
+        assert 'id="steps"' not in machines.get(f"{alone}&{more}").content.decode()

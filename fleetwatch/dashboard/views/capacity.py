@@ -132,7 +132,7 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
         "replayed": replayed,
         "paid": released(replayed, held),
         **_verdict(replayed, elsewhere=form.asked.elsewhere),
-        **_steps(form, history, held),
+        **({} if form.asked.elsewhere or replayed.added else _steps(form, history, held)),
     }
 
 
@@ -157,7 +157,9 @@ class Step:
 
 
 def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
-    """The same with some numbers of GPUs fewer, as rows and as curves."""
+    """The same with some numbers of GPUs fewer, as rows and as curves: of runs that keep to their
+    model, with none added.
+    """
     gpu_model = form.values["less_of"]
     asked = int(form.values["less"] or 0)
     replays = steps_fewer(gpu_model, history, asked=asked) if asked else []
