@@ -7,8 +7,8 @@ when it did.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -252,18 +252,22 @@ class _Time:
     def outcomes(self) -> dict[str, Outcome]:
         """By model of what was asked for."""
         by_model: dict[str, list[Outcome]] = defaultdict(list)
-        for run, wait_ms, model in self.started:
-            outcome = _of_started(run, wait_ms, self.end_ms)
-            if model != run.gpu_model:
-                outcome = replace(outcome, moved=1, moved_ms=outcome.fitted_ms)
-                by_model[model].append(Outcome(hosted=1))
-            by_model[run.gpu_model].append(outcome)
-        for run in (run for queue in self.queues.values() for _, run in queue):
-            by_model[run.gpu_model].append(_of_waiting(run, self.end_ms))
-        for run in self.unfit:
-            unfit_ms = _within(run, 0, self.end_ms)
-            by_model[run.gpu_model].append(Outcome(runs=1, unfit=1, unfit_ms=unfit_ms))
+        for model, part in self._parts():
+            by_model[model].append(part)
         return {model: together(parts) for model, parts in by_model.items()}
+
+    def _parts(self) -> Iterator[tuple[str, Outcome]]:
+        """Of each run by its model, and once more of what moved, by the model that it runs on."""
+        for run, wait_ms, model in self.started:
+            is_moved = model != run.gpu_model
+            yield run.gpu_model, _of_started(run, wait_ms, self.end_ms, is_moved=is_moved)
+            if is_moved:
+                yield model, Outcome(hosted=1)
+        for queue in self.queues.values():
+            for _, run in queue:
+                yield run.gpu_model, _of_waiting(run, self.end_ms)
+        for run in self.unfit:
+            yield run.gpu_model, Outcome(runs=1, unfit=1, unfit_ms=_within(run, 0, self.end_ms))
 
 
 def _of_waiting(run: Run, end_ms: int) -> Outcome:
@@ -272,7 +276,7 @@ def _of_waiting(run: Run, end_ms: int) -> Outcome:
     return Outcome(runs=1, waited=1, wait_ms=end_ms - run.start_ms, late_ms=late_ms)
 
 
-def _of_started(run: Run, wait_ms: int, end_ms: int) -> Outcome:
+def _of_started(run: Run, wait_ms: int, end_ms: int, *, is_moved: bool) -> Outcome:
     """One that started after that wait."""
     asked_ms = _within(run, 0, end_ms)
     fitted_ms = _within(run, wait_ms, end_ms)
@@ -282,6 +286,8 @@ def _of_started(run: Run, wait_ms: int, end_ms: int) -> Outcome:
         wait_ms=wait_ms,
         fitted_ms=fitted_ms,
         late_ms=asked_ms - fitted_ms,
+        moved=int(is_moved),
+        moved_ms=fitted_ms if is_moved else 0,
     )
 
 
