@@ -104,13 +104,20 @@ document.querySelector("[data-tick-all]")?.addEventListener("change", (event) =>
 
 // What a form's ticked lines come to, in micro-dollars; the server adds them up by itself.
 document.addEventListener("change", (event) => {
-  const place = event.target.form?.querySelector("[data-sum]");
-  if (!place) return;
+  const places = event.target.form?.querySelectorAll("[data-sum]") ?? [];
+  if (!places.length) return;
   const ticked = [...event.target.form.elements].filter((each) => each.checked && each.dataset.usd);
   const micro = ticked.reduce((sum, each) => sum + Math.round(each.dataset.usd * 1e6), 0);
-  const dollars = (Math.abs(micro) / 1e6).toLocaleString("en-US", { style: "currency", currency: "USD" });
-  place.textContent = (micro <= -5000 ? "−" : "") + dollars;
+  for (const place of places) {
+    // of a whole, what is left of it
+    place.textContent = inDollars(place.dataset.of ? Math.round(place.dataset.of * 1e6) - micro : micro);
+  }
 });
+
+function inDollars(micro) {
+  const dollars = (Math.abs(micro) / 1e6).toLocaleString("en-US", { style: "currency", currency: "USD" });
+  return (micro <= -5000 ? "−" : "") + dollars;
+}
 
 function isDark() {
   const chosen = document.documentElement.dataset.theme;

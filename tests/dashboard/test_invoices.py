@@ -276,3 +276,37 @@ def test_without_a_commitment_nothing_is_above_contract(admin, fleet):
 
     assert "invoice $3.00 ledger $2.00 contract none" in page
     assert "above contract" not in page
+
+
+def test_what_neither_book_has_is_no_part_of_their_difference(admin, fleet):
+    """Of a GPU that a commitment of $1.50 an hour paid for and that was not there."""
+    make = Commitment(
+        name="2026-17",
+        gpu_model=factories.gpu_model(),
+        gpus=1,
+        valid_from=datetime(2026, 11, 1, tzinfo=UTC),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(make, now=factories.NOW)
+    sent(admin, b"gpu_model,description,gpu_hours,amount\nH100 SXM,,1,1.95\n,Support,,7\n")
+
+    answer = admin.get(PAGE)
+    sums = answer.context["sums"]
+    [beside] = [each for each in answer.context["lines"] if each.is_beside_both]
+
+    assert beside.reasons["committed_usd"] > 0
+    assert {name: usd for name, _, usd in sums["reasons"]} == {
+        "rate": Decimal("-0.05"),
+        "unmatched": 7,
+    }
+    # $8.95 of the invoice - $2 of the ledger
+    assert sums["open_usd"] == Decimal("6.95") - beside.reasons["committed_usd"]
+    assert "in the fleet’s report already" in tight(text_of(answer))
+
+
+def test_a_line_leads_from_what_is_still_to_book_to_what_the_button_books(admin, fleet):
+    sent(admin, b"gpu_model,description,gpu_hours,amount\nH100 SXM,,1,1.95\n,Support,,7\n")
+
+    page = " ".join(re.sub("<[^>]*>", " ", text_of(admin.get(PAGE))).split())
+
+    assert "Of $6.95 still to book, −$0.05 is ticked and $7.00 is not." in page

@@ -231,15 +231,18 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
     ledger_usd = reconciled.total.ledger_usd
     since = adjusted(reconciled.month.interval, ledger_usd)
     every = printed_lines(reconciled.lines)
+    sums = _sums(every)
+    shown = _shown(every, ticked)
     return {
         "month": reconciled.month,
         "month_in_words": in_words(reconciled.month.name),
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
-        "sums": _sums(every),
+        "sums": sums,
         "hours": _hours(reconciled.lines),
         "above_contract_usd": _above_contract(reconciled.lines),
-        **_shown(every, ticked),
+        **shown,
+        "rest_usd": sums["open_usd"] - shown["book_usd"],
     }
 
 
@@ -265,13 +268,15 @@ def _above_contract(lines: Sequence[Line]) -> Decimal:
 
 def _sums(lines: Sequence[PrintedLine]) -> Context:
     """In cents the ledger's dollars and the reasons, which sum to the invoice's, and what of the
-    difference is in no report yet: the sums of what the lines print.
+    difference is in no report yet: the sums of what the lines print. What neither book has explains
+    none of it, and is only taken off what is still to book.
     """
-    reasons = {name: exact_sum(line.reasons[name] for line in lines) for name in REASONS}
+    compared = [line for line in lines if not line.is_beside_both]
+    reasons = {name: exact_sum(line.reasons[name] for line in compared) for name in REASONS}
     columns = ("ledger_usd", "billed_usd", "difference_usd", "booked_usd", "open_usd")
     return {
         "reasons": [(*REASONS[name], usd) for name, usd in reasons.items() if usd],
-        "committed_usd": reasons["committed_usd"],
+        "committed_usd": exact_sum(line.reasons["committed_usd"] for line in lines),
         **{name: exact_sum(getattr(line, name) for line in lines) for name in columns},
     }
 
