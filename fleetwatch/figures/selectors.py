@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 
-from django.db.models import Min
+from django.db.models import Subquery
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, engine, pricing, ranking
@@ -40,7 +40,7 @@ from fleetwatch.figures.totals import (
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 
 __all__ = [
     "NOBODY",
@@ -103,9 +103,16 @@ def capacity_at_most(interval: Interval) -> int:
 
 
 def ledger_began() -> datetime | None:
-    """Since when there are figures; None where there are none yet."""
-    first: datetime | None = Entry.objects.aggregate(first=Min("start"))["first"]
-    return first
+    """Since when there are figures; None where there are none yet. Of the first hour that is since
+    its first window: nobody saw a GPU before.
+    """
+    seen = GPU.objects.exclude(first_ms=None).order_by("first_ms").values("first_ms")[:1]
+    row = Entry.objects.order_by("start").values_list("start", Subquery(seen)).first()
+    if row is None:
+        return None
+    first, seen_ms = row
+    is_within = seen_ms is not None and 0 < seen_ms - to_ms(first) < HOUR_MS
+    return from_ms(seen_ms) if is_within else first
 
 
 def not_recorded_before(start: datetime, now: datetime) -> datetime | None:

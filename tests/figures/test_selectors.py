@@ -15,12 +15,14 @@ from fleetwatch.figures.selectors import (
     Scope,
     capacity_at_most,
     dollars_over_time,
+    ledger_began,
     not_recorded_before,
     totals,
     totals_by,
 )
 from fleetwatch.figures.totals import less
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -306,6 +308,21 @@ def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began()
         == 2 * 2.5 * HOUR_MS
     )
     assert capacity_at_most(Interval(NEXT_HOUR, NEXT_HOUR + timedelta(hours=1))) == 2 * HOUR_MS
+
+
+@pytest.mark.parametrize(("minutes", "since"), [(-1, 0), (0, 0), (33, 33), (59, 59), (60, 0)])
+def test_the_ledger_began_with_its_first_window_within_its_first_hour(minutes, since):
+    gpu = a_gpu()
+    an_entry(gpu, start=HOUR)
+    GPU.objects.update(first_ms=to_ms(HOUR) + minutes * 60_000)
+
+    assert ledger_began() == HOUR + timedelta(minutes=since)
+
+
+def test_a_ledger_of_nothing_did_not_begin():
+    a_gpu()
+
+    assert ledger_began() is None
 
 
 @pytest.mark.parametrize(
