@@ -16,17 +16,17 @@ NOT_KEPT = "Use is not kept per job"
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """One resource: asked for and used, in words; a dash, and why, where that is not known."""
+    """One resource: asked for and held, in words; a dash, and why, where that is not known."""
 
     name: str
     requested: str
-    used: str
+    held: str
     why: str = ""
 
     @property
     def is_known(self) -> bool:
         """Whether either is known: of what nobody said and nobody counts there is no line."""
-        return {self.requested, self.used} != {UNKNOWN}
+        return {self.requested, self.held} != {UNKNOWN}
 
 
 def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
@@ -65,10 +65,10 @@ def _inside(name: str) -> str:
     return name if name[1].isupper() else name.lower()
 
 
-def _line(name: str, requested: str, used: str) -> RequestLine:
-    reasons = {NOT_SAID: requested == UNKNOWN, NOT_KEPT: used == UNKNOWN}
+def _line(name: str, requested: str, held: str) -> RequestLine:
+    reasons = {NOT_SAID: requested == UNKNOWN, NOT_KEPT: held == UNKNOWN}
     return RequestLine(
-        name, requested, used, next((why for why, is_so in reasons.items() if is_so), "")
+        name, requested, held, next((why for why, is_so in reasons.items() if is_so), "")
     )
 
 

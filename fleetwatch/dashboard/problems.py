@@ -103,7 +103,7 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 address=_address("finding", line.finding.pk),
                 links=(),
                 since_ms=to_ms(each.first),
-                until_ms=machine_findings.over_since_ms(line.finding),
+                until_ms=machine_findings.over_on_gpu_ms(line.finding, each.gpu),
                 usd=None if place.cause.machine.worth else each.lost_usd,
             )
 

@@ -1,5 +1,7 @@
 """What a job asked for beside what it held."""
 
+import re
+
 import pytest
 
 from fleetwatch.dashboard.job_requests import (
@@ -10,8 +12,10 @@ from fleetwatch.dashboard.job_requests import (
     request_lines,
 )
 from fleetwatch.jobs.models import Job
-
-HOUR_MS = 3_600_000
+from fleetwatch.lib.intervals import HOUR_MS
+from tests.dashboard import factories
+from tests.diagnosis import told
+from tests.markup import tight
 
 
 @pytest.mark.parametrize(
@@ -25,9 +29,9 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
 
     gpus, time, cpus, memory = request_lines(job, gpus=2, now_ms=2 * HOUR_MS)
 
-    assert (gpus.requested, gpus.used, gpus.why) == ("4", "2", "")
-    assert (time.requested, time.used) == (shown, "2 h")
-    assert (cpus.requested, cpus.used, cpus.why) == ("32", "–", NOT_KEPT)
+    assert (gpus.requested, gpus.held, gpus.why) == ("4", "2", "")
+    assert (time.requested, time.held) == (shown, "2 h")
+    assert (cpus.requested, cpus.held, cpus.why) == ("32", "–", NOT_KEPT)
     assert (memory.requested, memory.why) == ("–", NOT_SAID)
     assert not memory.is_known
 
@@ -43,10 +47,10 @@ def test_why_there_are_dashes_is_said_once():
     assert [line.name for line in lines if line.is_known] == ["GPUs", "CPUs"]
 
 
-def test_what_was_used_is_shown_though_nobody_said_what_was_asked_for():
+def test_what_was_held_is_shown_though_nobody_said_what_was_asked_for():
     lines = request_lines(Job(labels={}, start_ms=0), gpus=2, now_ms=2 * HOUR_MS)
 
-    known = [(line.name, line.requested, line.used) for line in lines if line.is_known]
+    known = [(line.name, line.requested, line.held) for line in lines if line.is_known]
     assert known == [("GPUs", "–", "2"), ("Time limit", "–", "2 h")]
 
 
@@ -54,3 +58,32 @@ def test_labels_that_have_a_line_are_not_listed_again():
     labels = {"requested_gpus": "2", "partition": "h100", "time_limit_minutes": "60"}
 
     assert other_labels(Job(labels=labels)) == [("partition", "h100")]
+
+
+@pytest.mark.django_db
+def test_gpus_that_a_job_held_are_not_called_used(admin):
+    """It asked for two and held one, which did nothing: what was used would be none."""
+    factories.hold(told.gpu(1), told.job(labels={"requested_gpus": "2"}), hours_ago=3, hours=1)
+
+    page = tight(admin.get("/jobs/slurm/della/7").content.decode())
+
+    table = page[page.index("Requested and held") :].split("</table>")[0]
+    assert re.sub(r"<[^>]+>", " ", table).split()[3:8] == ["Requested", "Held", "GPUs", "2", "1"]
+
+
+@pytest.mark.django_db
+def test_a_job_that_idled_says_no_useful_time_and_when_quiet_counts_as_stalled(admin):
+    """A notebook, half an hour stalled and half idle, at $2: its efficiency was measured."""
+    told.rate("2.00")
+    of = told.job(kind="interactive")
+    factories.hold(told.gpu(1), of, hours_ago=2, hours=1)
+    for state in ("stalled", "idle"):
+        factories.entry(
+            told.gpu(1), hours_ago=2, state=state, gpu_ms=HOUR_MS // 2, held_by=of, now=told.NOW
+        ).save()
+
+    page = tight(admin.get("/jobs/slurm/della/7?range=24h").content.decode())
+
+    assert "no useful time was measured" in page
+    assert "efficiency was not measured" not in page
+    assert "Quiet for less than 30 min at a stretch counts as stalled, longer as idle" in page

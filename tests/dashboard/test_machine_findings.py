@@ -1,5 +1,6 @@
 """A machine's finding: how it stands, since when, what to do about it, and its curve."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import an_incident
+from tests.costs.factories import a_run
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
 from tests.markup import tight
@@ -108,3 +110,58 @@ def test_a_node_and_its_gpus_say_what_is_wrong_with_each(admin):
         assert page.index("Problems") < page.index("States and readings")
     assert "$2.00" in slow[slow.index("Problems") : slow.index("States and readings")]
     assert "Problems" not in well
+
+
+def test_of_one_gpu_a_problem_goes_on_only_while_that_gpu_is_in_it(admin):
+    """Orphaned since 10:00 of the node: GPU 1 until 10:20, from when a job works on it; GPU 2 to
+    the newest minute. Each lost an hour of $2.
+    """
+    rate("2.00")
+    start_ms, last_ms = to_ms(NOW) - 2 * HOUR_MS, to_ms(NOW)
+    for number in (1, 2):
+        capacity("orphaned", on=gpu(number), start=NOW - 2 * HOUR)
+    Node.objects.update(last_ms=last_ms)
+    freed_ms = start_ms + HOUR_MS // 3
+    held = {"condition": "orphaned", "state_ms": {}}
+    a_run(gpu(1), start_ms=start_ms, end_ms=freed_ms, **held)
+    a_run(gpu(1), condition="active", state_ms={}, start_ms=last_ms - HOUR_MS // 2, end_ms=last_ms)
+    a_run(gpu(2), start_ms=last_ms - HOUR_MS // 2, end_ms=last_ms, **held)
+    place("orphaned", node=gpu(1).node, first_ms=start_ms, last_ms=last_ms)
+
+    freed, still = (problems_of(admin, f"/gpus/{gpu(number).uuid}") for number in (1, 2))
+    of_node = problems_of(admin, "/nodes/n1")
+
+    assert "here over since Fri 20 Nov, 10:20" in freed
+    assert "goes on" not in freed
+    assert "goes on" in still
+    assert "goes on" in of_node
+
+
+def test_a_gpu_that_failed_before_another_of_its_node_is_over_by_its_own_last_hour(admin):
+    """GPU 1 at 06:00 for an hour, GPU 2 from 06:00 on."""
+    first = NOW - 6 * HOUR
+    capacity("gpu_fault", on=gpu(1), start=first)
+    for hours in range(6):
+        capacity("gpu_fault", on=gpu(2), start=first + hours * HOUR)
+    Node.objects.update(last_ms=to_ms(NOW))
+    place("gpu_fault", node=gpu(1).node, first_ms=to_ms(first), last_ms=to_ms(NOW))
+
+    over, still = (problems_of(admin, f"/gpus/{gpu(number).uuid}") for number in (1, 2))
+
+    assert "here over since Fri 20 Nov, 07:00" in over
+    assert "goes on" in still
+
+
+def test_a_gpu_leads_to_the_explanation_of_all_its_hours(admin):
+    page = tight(admin.get(f"/gpus/{gpu(1).uuid}?range=7d").content.decode())
+
+    [query] = re.findall(r'href="/explain\?([^"]*)">the whole period</a>', page)
+    assert f"gpu={gpu(1).uuid}" in query
+    assert "from=now-7d" in query
+
+
+def problems_of(client, address: str) -> str:
+    """As text, without what tags are between."""
+    page = tight(client.get(address).content.decode())
+    section = page[page.index("<h2>Problems") : page.index("States and readings")]
+    return " ".join(re.sub(r"<[^>]+>", " ", section).split())

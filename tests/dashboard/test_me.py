@@ -309,6 +309,20 @@ def test_of_many_jobs_five_are_shown_and_the_others_behind_how_many_they_are(cli
     assert len(re.findall(r"mine-\d<", rest)) == 2
 
 
+def test_of_more_ended_jobs_than_are_shown_it_says_how_many_there_are(client, vera):
+    """Twenty lines, one of which runs, of 21 that ended."""
+    rate("2.40")
+    named(vera)
+    ended_jobs(21)
+    running = job(name="works", user="vera", key="slurm/della/1", state="RUNNING")
+    factories.entry(gpu(), hours_ago=1, state="useful", held_by=running).save()
+
+    seen = " ".join(page(client).split())
+
+    assert "most wasted first: 19 of 21" in seen
+    assert "by the middle of each range" in seen
+
+
 def test_a_job_that_runs_is_shown_however_many_wasted_more(client, vera):
     rate("2.40")
     named(vera)

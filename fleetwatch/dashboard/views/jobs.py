@@ -63,6 +63,7 @@ from fleetwatch.jobs.selectors import (
     wait_ms,
 )
 from fleetwatch.jobs.selectors import job as job_of_key
+from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.timeframes import TimeframeError
 
@@ -70,6 +71,7 @@ JOB_PAGE = "dashboard/job.html"
 PAGE_SIZE = 50
 MAX_ROWS = 5000  # of a file
 MAX_CHOICES = 200  # of people that a finding may be given to
+PAUSING = ("batch", "interactive")  # a service's quiet time is waiting
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
@@ -289,7 +291,15 @@ def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, l
 def _diagnosed(request: HttpRequest, job: Job, period: Period, totals: Totals) -> Context:
     of_findings = _of_findings(request, job, period)
     has_findings = bool(of_findings["findings"])
-    return of_findings | _why(job, period.interval, totals, has_findings=has_findings)
+    why = _why(job, period.interval, totals, has_findings=has_findings)
+    return {**of_findings, **why, "quiet_ms": _quiet_ms(job)}
+
+
+def _quiet_ms(job: Job) -> int | None:
+    """How long it may be quiet before that is idle; until then it is stalled. None for services,
+    which wait.
+    """
+    return current_policy()[1].idle_ms(job.kind) if job.kind in PAUSING else None
 
 
 def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) -> Context:

@@ -241,7 +241,8 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
     seen = time_of(names, held, period.interval)
     # those that run are all shown, however little they wasted
     order = order_by(NOW, period.interval)
-    jobs = lines_of(seen.ranked("job", MAX_JOBS, sort=order).groups, period.interval)
+    ranked = seen.ranked("job", MAX_JOBS, sort=order)
+    jobs = lines_of(ranked.groups, period.interval)
     running = [line for line in jobs if line.job and line.job.end_ms is None]
     totals = seen.totals()
     return {
@@ -249,6 +250,7 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
         "wasted_change": wasted_change(names, totals, period.so_far),
         "running": running,
         "ended": [line for line in jobs if line not in running],
+        "ended_count": ranked.count - len(running),
     }
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from django.db.models import Min, QuerySet, Sum
+from django.db.models import Max, Min, Q, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import cause_columns
@@ -194,21 +194,49 @@ def over_since_ms(finding: Finding) -> int | None:
     """When what the finding of a node is about was over; None while it goes on, or where that is
     not known, as of a node that was not heard since.
     """
+    return _over_ms(finding, finding.last_ms, Q(gpu__isnull=False))
+
+
+def over_on_gpu_ms(finding: Finding, gpu: GPU) -> int | None:
+    """When what the node's finding is about was over on this GPU, though it may go on on others of
+    the node; None as over_since_ms() has it.
+    """
+    entries = _kept(finding).filter(gpu=gpu, start__gte=floor_hour(from_ms(finding.first_ms)))
+    last_start = entries.aggregate(last=Max("start"))["last"]
+    if last_start is None:
+        return over_since_ms(finding)
+    last_ms = min(finding.last_ms, to_ms(last_start) + HOUR_MS)
+    if gpu.pk in _freed(finding):
+        return _left_state_ms(finding, gpu, to_ms(last_start)) or last_ms
+    return _over_ms(finding, last_ms, Q(gpu=gpu))
+
+
+def _left_state_ms(finding: Finding, gpu: GPU, since_ms: int) -> int | None:
+    """Where the GPU's last run in the finding's state ended; None where none is kept."""
+    runs = Run.objects.filter(
+        Run.ended_after(since_ms), gpu=gpu, condition=OF_STATES[finding.cause]
+    )
+    last_ms: int | None = runs.aggregate(last=Max("end_ms"))["last"]
+    return last_ms
+
+
+def _over_ms(finding: Finding, last_ms: int, which: Q) -> int | None:
+    """Of the GPUs `which`, that were in it at `last_ms` at last, since when they are not."""
     node = finding.node
     if node is None or node.last_ms is None:
         return None
-    back_ms = _back_since_ms(finding) if finding.cause in FAILURES else None
-    if back_ms is not None and finding.last_ms <= back_ms + HOUR_MS:
+    back_ms = _back_since_ms(finding, which) if finding.cause in FAILURES else None
+    if back_ms is not None and last_ms <= back_ms + HOUR_MS:
         return back_ms
-    return finding.last_ms if finding.last_ms < node.last_ms - HOUR_MS else None
+    return last_ms if last_ms < node.last_ms - HOUR_MS else None
 
 
-def _back_since_ms(finding: Finding) -> int | None:
+def _back_since_ms(finding: Finding, which: Q) -> int | None:
     """Since when the driver says of each GPU with an event that it is back; None where it does not
     of one, or of none at all.
     """
     events = HealthEvent.objects.filter(
-        node=finding.node, gpu__isnull=False, at_ms__gte=finding.first_ms - HOUR_MS
+        which, node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS
     ).order_by("gpu", "-at_ms", "-pk")
     last = list(events.distinct("gpu").values_list("kind", "at_ms"))
     are_back = bool(last) and all(kind == BACK for kind, _ in last)
@@ -239,11 +267,16 @@ def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
     whole = boundaries.outward(interval, zone())
+    return _kept(finding).filter(start__gte=whole.start, start__lt=whole.end)
+
+
+def _kept(finding: Finding) -> QuerySet[Any]:
+    """Its hours, by GPU: bound them by `start`."""
     rows: QuerySet[Any] = CauseEntry.objects.all()
     if finding.cause != SLOWED:
         rows = CapacityEntry.objects.filter(cluster=finding.cluster)
     of_node = {"node": finding.node_id} if finding.node_id else {}
-    return rows.filter(cause=finding.cause, start__gte=whole.start, start__lt=whole.end, **of_node)
+    return rows.filter(cause=finding.cause, **of_node)
 
 
 def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
