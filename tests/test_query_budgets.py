@@ -33,7 +33,7 @@ PAGES = {
     "/nodes/node-001": 28,  # rates in force, silences, incidents, starts, what is broken; its version
     "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 24,  # its links, what fires; one more where it ran before
+    "/jobs/slurm/della/1000": 25,  # its links, what fires, the policy; one more where it ran before
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
