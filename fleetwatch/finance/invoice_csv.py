@@ -56,7 +56,8 @@ FOCUS_COLUMNS = {
 }
 QUANTITIES = (("ConsumedQuantity", "ConsumedUnit"), ("PricingQuantity", "PricingUnit"))
 DETAILS = "SkuPriceDetails"
-FOCUS_READ = (*FOCUS_COLUMNS.values(), *QUANTITIES[0], *QUANTITIES[1], DETAILS)
+STATUS = "CommitmentDiscountStatus"
+FOCUS_READ = (*FOCUS_COLUMNS.values(), *QUANTITIES[0], *QUANTITIES[1], DETAILS, STATUS)
 # units that are hours of something, by their FOCUS spellings; a GPU-hour is of one GPU
 _HOURS = {"hours": None, "hour": None, "instance-hours": None, "gpu-hours": 1, "gpu-hour": 1}
 _PLAIN_FORM = Form(
@@ -228,9 +229,10 @@ def _details(text: str) -> _Use:
 
 def _with_hours(use: _Use, cells: Cells) -> _Use:
     """With the hours that were consumed, else priced, and of how many GPUs one is, where the unit
-    says it.
+    says it. What of a commitment is unused was priced and is no hour of a GPU.
     """
-    for quantity, unit in QUANTITIES:
+    is_unused = cells[STATUS].lower() == "unused"
+    for quantity, unit in QUANTITIES[:1] if is_unused else QUANTITIES:
         name = cells[unit].lower().replace(" ", "-")
         if name in _HOURS and cells[quantity]:
             gpus_per_hour = _HOURS[name] or use.gpus_per_hour

@@ -98,6 +98,10 @@ def test_our_own_focus_export_can_be_read():
     undelivered = {
         "name": "17",
         "gpu_model": "H100",
+        "committed_ms": 3_600_000,
+        "committed_usd": "3.000000",
+        "used_ms": 0,
+        "unheld_ms": 0,
         "missing_ms": 3_600_000,
         "missing_usd": "3.000000",
     }
