@@ -151,7 +151,7 @@ class BackTest:
 LONGER = (2, 4, 8)
 RESOLVES = (15.0, 60.0, 240.0)  # minutes that something is over before it is resolved
 KEPT = Decimal("0.8")
-JOINED = 0.2  # of the incidents, at least: for fewer nothing is worth to stay open after its end
+JOINED = 0.2  # of the incidents, at least: fewer are not worth that all stay open for longer
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def replace(
         end_ms=end_ms,
     )
     runs = replace_runs(judged, start_ms, end_ms)
-    # of what entries changed of, their versions are counted where they were written
+    # hours whose entries changed were counted as these were written
     count_versions({node_id: runs[node_id].keys() - entries[node_id].keys() for node_id in judged})
     return Counter(
         changed=sum(len(entries[node_id].keys() | runs[node_id].keys()) for node_id in judged),

@@ -19,6 +19,11 @@ from fleetwatch.notify.transports.slack_app import SLACK_APP
 ARRIVED = (Delivery.State.SENT, Delivery.State.SUPERSEDED)
 
 
+def is_kept(kind: str, state: str) -> bool:
+    """Whether what a channel of that kind delivered reached nobody: kept, and not sent."""
+    return kind == DELIVERY_LOG.kind and state == Delivery.State.SENT
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
     """A channel as the settings page shows it: never with a secret.

@@ -1,11 +1,9 @@
 """What is wrong, whose it is and what it costs: the inbox of incidents, and the page of each."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import msgspec
-import pytest
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Team
@@ -16,10 +14,8 @@ from fleetwatch.alerts.models import (
     IncidentGroup,
     Notification,
     Rule,
-    Silence,
 )
 from fleetwatch.alerts.selectors import view_of
-from fleetwatch.dashboard.views.incidents import next_workday
 from fleetwatch.diagnosis.cause_totals import WASTE
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -513,119 +509,6 @@ class TestPage:
         one = incident(facts={"kind": "nothing"})
 
         assert "/nothings/" not in text(admin, f"/incidents/{one.pk}")
-
-
-class TestActions:
-    def test_it_is_acknowledged_snoozed_and_resolved(self, admin):
-        one = incident()
-        at = f"/incidents/{one.pk}"
-
-        admin.post(f"{at}/ack")
-        one.refresh_from_db()
-        assert (one.state, one.acknowledged_by) == ("acknowledged", admin_user())
-
-        admin.post(f"{at}/snooze", {"length": "24"})
-        one.refresh_from_db()
-        assert one.snoozed_until == NOW + timedelta(days=1)
-
-        admin.post(f"{at}/resolve")
-        one.refresh_from_db()
-        assert (one.state, one.ended_ms) == ("resolved", None)
-        assert "Resolved by ann" in text(admin, at)
-
-    def test_a_snooze_of_no_length_is_four_hours(self, admin):
-        one = incident()
-
-        admin.post(f"/incidents/{one.pk}/snooze")
-
-        one.refresh_from_db()
-        assert one.snoozed_until == NOW + timedelta(hours=4)
-
-    def test_the_owners_reason_keeps_it_quiet_for_a_while(self, admin):
-        one = incident()
-
-        admin.post(f"/incidents/{one.pk}/not_waste", {"reason": "a demo at ten", "days": "1"})
-
-        silence = Silence.objects.get()
-        assert (silence.kind, silence.reason) == ("justification", "a demo at ten")
-        assert silence.ends_at == NOW + timedelta(days=1)
-
-    def test_without_a_reason_nothing_is_done_and_that_is_said(self, admin):
-        one = incident()
-
-        answer = admin.post(f"/incidents/{one.pk}/not_waste", {"reason": " "})
-
-        assert answer.status_code == 422
-        assert "A reason is needed" in answer.content.decode()
-        assert not Silence.objects.exists()
-
-    def test_it_is_taken_over_and_given_back(self, admin):
-        one = incident()
-
-        admin.post(f"/incidents/{one.pk}/assign", {"assignee": "ann"})
-        one.refresh_from_db()
-        assert one.assignee == admin_user()
-
-        admin.post(f"/incidents/{one.pk}/assign", {"assignee": ""})
-        one.refresh_from_db()
-        assert one.assignee is None
-
-    def test_several_are_acted_on_at_once_and_back_it_goes(self, admin):
-        pks = [incident(f"slurm/della/{number}").pk for number in range(3)]
-
-        sent = {"action": "ack", "id": pks[:2], "back": "/alerts?sort=dearest"}
-        answer = admin.post("/alerts/act", sent)
-
-        assert answer["Location"] == "/alerts?sort=dearest"
-        assert Incident.objects.filter(state="acknowledged").count() == 2
-
-    def test_of_several_what_is_over_already_is_named_and_the_rest_done(self, admin):
-        over = incident("slurm/della/1", resolved_at=NOW)
-        one = incident("slurm/della/2")
-
-        answer = admin.post("/alerts/act", {"action": "ack", "id": [over.pk, one.pk]}, follow=True)
-
-        one.refresh_from_db()
-        assert one.state == "acknowledged"
-        assert "it is over already" in answer.content.decode()
-
-    @pytest.mark.parametrize("number", ["9" * 5000, "9" * 25, "-1", "x", ""])
-    def test_what_is_no_number_of_an_incident_is_not_ticked(self, admin, number):
-        answer = admin.post("/alerts/act", {"action": "ack", "id": [number]}, follow=True)
-
-        assert "Nothing was ticked." in answer.content.decode()
-
-    def test_it_leads_back_nowhere_else(self, admin):
-        sent = {"action": "ack", "id": [incident().pk], "back": "//evil.example/"}
-
-        assert admin.post("/alerts/act", sent)["Location"] == "/alerts"
-
-    def test_an_engineer_acts_on_the_own_and_sees_no_button_elsewhere(self, viewer):
-        vera = factories.User.objects.get(username="vera")
-        own, others = incident("slurm/della/1", person=vera), incident("slurm/della/2")
-
-        assert ">Acknowledge</button>" in text(viewer, f"/incidents/{own.pk}")
-        assert ">Acknowledge</button>" not in text(viewer, f"/incidents/{others.pk}")
-        assert viewer.post(f"/incidents/{own.pk}/ack").status_code == 302
-        assert viewer.post(f"/incidents/{others.pk}/ack").status_code == 403
-
-    def test_what_is_no_action_is_404(self, admin):
-        assert admin.post(f"/incidents/{incident().pk}/dance").status_code == 404
-        assert admin.post("/alerts/act", {"action": "dance"}).status_code == 404
-
-    @pytest.mark.parametrize(
-        ("now", "until"),
-        [
-            ("2026-11-19T08:00+00:00", "2026-11-20T09:00+01:00"),  # a Thursday
-            ("2026-11-20T23:30+00:00", "2026-11-23T09:00+01:00"),  # Saturday there already
-            ("2026-11-22T12:00+00:00", "2026-11-23T09:00+01:00"),  # a Sunday
-            ("2026-03-27T12:00+00:00", "2026-03-30T09:00+02:00"),  # summer time begins meanwhile
-        ],
-    )
-    def test_the_next_working_day_begins_at_nine(self, now, until):
-        zone = ZoneInfo("Europe/Berlin")
-
-        assert next_workday(datetime.fromisoformat(now), zone) == datetime.fromisoformat(until)
 
 
 def admin_user():

@@ -14,7 +14,7 @@ from fleetwatch.alerts.selectors import (
     visible_incidents,
 )
 from fleetwatch.notify.models import Channel, Delivery
-from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
+from fleetwatch.notify.selectors import is_kept
 
 MAX_SENDS = 100
 MAX_BEFORE = 10
@@ -95,17 +95,17 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
 
 def _state(delivery: Delivery) -> str:
     """How it went: what reaches nobody was kept, not sent."""
-    return "Kept" if _is_kept(delivery) else Delivery.State(delivery.state).label
+    return (
+        "Kept"
+        if is_kept(delivery.channel.kind, delivery.state)
+        else Delivery.State(delivery.state).label
+    )
 
 
 def _moment(delivery: Delivery) -> str:
-    if _is_kept(delivery):
+    if is_kept(delivery.channel.kind, delivery.state):
         return "kept"
     return "sent" if delivery.sent_at else "queued"
-
-
-def _is_kept(delivery: Delivery) -> bool:
-    return delivery.channel.kind == DELIVERY_LOG.kind and delivery.state == Delivery.State.SENT
 
 
 def _unsent(note: Notification) -> Send:

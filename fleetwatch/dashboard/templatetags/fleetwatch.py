@@ -35,8 +35,7 @@ from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.notify import plain_text
-from fleetwatch.notify.models import Delivery
-from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
+from fleetwatch.notify.selectors import is_kept
 from fleetwatch.reports import months
 
 register = template.Library()
@@ -331,7 +330,7 @@ def spaced(name: str) -> str:
 @register.filter
 def delivered_by(state: str, kind: str) -> str:
     """What became of a delivery by a channel of that kind: one that reaches nobody keeps it."""
-    return "kept" if kind == DELIVERY_LOG.kind and state == Delivery.State.SENT else state
+    return "kept" if is_kept(kind, state) else state
 
 
 @register.filter
