@@ -45,7 +45,7 @@ REASONS = {
         "unobserved",
         "hours that the ledger counts, nobody observed and the invoice does not bill",
     ),
-    "hours_usd": ("hours", "what else differs in hours, at the ledger’s price"),
+    "hours_usd": ("hours", "hours that one of the two has more of, at the ledger’s price"),
     "rate_usd": ("rate", "the billed hours at the invoice’s price instead of the ledger’s"),
     "committed_usd": (
         "committed",
