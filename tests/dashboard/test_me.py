@@ -525,3 +525,50 @@ def test_against_what_was_not_recorded_nothing_is_said(client, vera, found):
         spent(hours_ago)
 
     assert "in as long before" not in page(client, "/me?range=24h")
+
+
+def test_what_was_accepted_is_still_to_do_until_it_is_marked_fixed(client, vera, found):
+    named(vera)
+    client.post(f"/findings/{found.pk}/accept", {"back": "/me"})
+
+    [row] = client.get("/me").context["accepted"]
+    seen = page(client)
+
+    assert (row.fix.newest, row.fix.since) == (found, NOW)
+    assert "Nothing to fix" in seen
+    part = seen.split("<h2>Accepted, still to do</h2>")[1].split("</section>")[0]
+    assert "mine</a>" in part
+    assert "1 run, last" in part
+    assert "accepted 20 Nov 2026 (just now)" in part
+    assert "$1.20–2.40" in part  # half of an hour to all of it, at 2.40
+    assert ">Mark fixed<" in part
+    client.post("/findings/act", {"id": row.ids, "action": "fixed", "back": "/me"})
+    assert Finding.objects.get().status == "fixed"
+    assert "Accepted, still to do" not in page(client)
+
+
+def test_what_was_accepted_of_several_runs_is_one_thing_to_do_however_long_ago_they_ran(
+    client, vera, found
+):
+    named(vera)
+    earlier = job("slurm/della/2", name="mine", user="vera")
+    long_ago = NOW - timedelta(days=20)
+    last_ms = to_ms(long_ago)
+    finding(earlier, status="accepted", decided_at=long_ago, last_ms=last_ms)
+    Finding.objects.filter(pk=found.pk).update(status="accepted", decided_at=NOW)
+    other = job("slurm/della/3", name="old", user="vera")
+    finding(other, status="accepted", decided_at=NOW, last_ms=last_ms)
+
+    mine, old = client.get("/me").context["accepted"]
+    seen = page(client)
+
+    assert (len(mine.fix.findings), mine.fix.since) == (2, long_ago)
+    assert (len(old.fix.findings), old.saving) == (1, None)
+    assert "no waste of these runs, last 7 days" in seen
+
+
+def test_what_others_accepted_to_do_in_their_jobs_is_not_shown(client, vera, found):
+    named(vera)
+    finding(job("slurm/della/9", name="theirs", user="bo"), status="accepted", decided_at=NOW)
+
+    assert "Accepted, still to do" not in page(client)

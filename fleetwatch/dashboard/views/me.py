@@ -3,7 +3,8 @@ with the reader's own names, tokens and log-in.
 """
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import cast
 
 from django.contrib import messages
@@ -33,10 +34,13 @@ from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.persons_time import scope_of, time_of, wasted_change
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import title
-from fleetwatch.diagnosis.findings import fixes, inbox
+from fleetwatch.diagnosis.findings import deciding, fixes, inbox
+from fleetwatch.diagnosis.findings.accepted import AcceptedFix, accepted_fixes
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE
 from fleetwatch.diagnosis.findings.patterns import patterns
+from fleetwatch.diagnosis.findings.ranked_findings import Findings
 from fleetwatch.jobs.called_jobs import users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.own_names import alike
@@ -47,9 +51,23 @@ from fleetwatch.reports import months
 MAX_JOBS = 20
 MAX_PATTERNS = 10
 MAX_FIXES = 10
+MAX_RUNS = 100  # marked as fixed with one press
 MAX_NAMES = 200  # of jobs' users, to choose from
 MAX_FITS = 5
 CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLACK)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRow:
+    """A fix that is still to do, with its words; `saving` is what it could have saved in the
+    period, None where its jobs have no time in it.
+    """
+
+    fix: AcceptedFix
+    title: str
+    ids: str  # of its findings, as the button sends them
+    saving: Saving | None
+    may_decide: bool
 
 
 @require_GET
@@ -232,8 +250,32 @@ def _to_do(
         "recoverable": undecided.lines.whole().saving,
         "open_count": every.counts()["open"],
         "pattern_count": len(still_open),
+        "accepted": _accepted(reader, names, every.of_status("accepted"), period.now),
         **pattern_rows.rows_of(still_open, slice(MAX_PATTERNS), reader, period.now),
     }
+
+
+def _accepted(
+    reader: User, names: Sequence[Identity], of_period: Findings, now: datetime
+) -> list[AcceptedRow]:
+    """What was accepted and is still to do, also where its jobs ran before the period."""
+    several = accepted_fixes(names)
+    decidable = deciding.decidable(reader, [fix.newest for fix in several], now=now)
+    caused = dict(zip(of_period.pk.tolist(), of_period.lines.caused(), strict=True))
+    rows = []
+    for fix in several:
+        ids = [finding.pk for finding in fix.findings]
+        in_period = [caused[pk] for pk in ids if pk in caused]
+        rows.append(
+            AcceptedRow(
+                fix,
+                title(fix.newest.cause),
+                ",".join(map(str, ids[:MAX_RUNS])),
+                total(in_period).saving if in_period else None,
+                fix.newest.pk in decidable,
+            )
+        )
+    return rows
 
 
 def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:
