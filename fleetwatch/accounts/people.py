@@ -263,10 +263,15 @@ def teams_of(user: User, at: datetime) -> list[Team]:
     )
 
 
+def teams_led(user: User, at: datetime) -> list[Team]:
+    """The teams that a lead is in at that moment, by slug; of who is no lead none."""
+    is_lead = user.is_active and role_of(user) == User.Role.LEAD
+    return teams_of(user, at) if is_lead else []
+
+
 def leads(user: User, team: Team | None, at: datetime) -> bool:
     """Whether the person is a lead, and in that team at that moment."""
-    is_lead = user.is_active and role_of(user) == User.Role.LEAD
-    return is_lead and team is not None and team in teams_of(user, at)
+    return team is not None and team in teams_led(user, at)
 
 
 def members(teams: Iterable[Team], at: datetime) -> QuerySet[Membership, Any]:

@@ -1,4 +1,6 @@
-"""What waits for somebody who may decide more than about the own jobs: by the rights of a role."""
+"""What waits for somebody who may decide more than about the own jobs: by the rights of a role, and
+by the teams of a lead.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,8 +8,9 @@ from datetime import datetime
 
 from django.db.models import Max
 from django.urls import reverse
+from django.utils.http import urlencode
 
-from fleetwatch.accounts.models import Identity, User
+from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.permissions import Right, rights
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.incidents import incident_inbox
@@ -16,10 +19,12 @@ from fleetwatch.budgets import month_end, selectors
 from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.findings.inbox import Inbox
+from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.totals import Scope
 from fleetwatch.finance import reconciliation
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
 from fleetwatch.reports.selectors import month_lines, shown_month
@@ -57,6 +62,43 @@ def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
     return [duty for duty in [*waiting, _findings(findings)] if duty.count]
 
 
+def duties_of_lead(teams: Sequence[Team], interval: Interval, now: datetime) -> list[Duty]:
+    """What waits for the lead of these teams: their findings of the interval, their incidents, and
+    their statements.
+    """
+    every = [duty for team in teams for duty in _of_team(team, interval, now)]
+    return [duty for duty in every if duty.count]
+
+
+def _of_team(team: Team, interval: Interval, now: datetime) -> list[Duty]:
+    of_jobs = inbox(interval, now=now, scope=Scope(team=team.slug))
+    name = team.name or team.slug
+    return [
+        _incidents_of(team, now),
+        _findings_of(team, of_jobs, "open", f"Open findings of {name}"),
+        _findings_of(team, of_jobs, "accepted", f"Findings of {name} accepted, still to do"),
+        _statements(now, of=team),
+    ]
+
+
+def _incidents_of(team: Team, now: datetime) -> Duty:
+    rows = incident_inbox.narrowed_to(incident_inbox.Wanted(team=team.slug))
+    return Duty(
+        incident_inbox.counts(rows, now)["firing"],
+        f"Incidents of {team.name or team.slug} firing that nobody acknowledged",
+        f"{reverse('alerts')}?{urlencode({'team': team.slug})}",
+    )
+
+
+def _findings_of(team: Team, findings: Inbox, status: str, label: str) -> Duty:
+    return Duty(
+        findings.counts()[status],
+        label,
+        f"{reverse('findings')}?{urlencode({'team': team.slug, 'status': status})}",
+        saving=findings.saving(status),
+    )
+
+
 def _findings(findings: Inbox) -> Duty:
     unassigned = findings.assigned(None).of_status("open")
     return Duty(
@@ -89,16 +131,23 @@ def _named(lines: Sequence[BudgetLine]) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def _statements(now: datetime) -> Duty:
-    """Those of the last month that is over and computed; else of the running one so far."""
+def _statements(now: datetime, of: Team | None = None) -> Duty:
+    """Those of the last month that is over and computed, else of the running one so far; of every
+    team, or of that one.
+    """
     shown = shown_month(month_lines(now), now)
     if shown is None or shown.fleet is None:
         return Duty(0, "", "")
     lines = team_months.lines_of(shown.fleet.start)
+    month = months.in_words(shown.name)
     return Duty(
-        sum(not line.approved_by for line in lines),
-        f"Statements of {months.in_words(shown.name)} not approved",
-        f"{reverse('reports')}#statements",
+        sum(not line.approved_by for line in lines if of is None or line.slug == of.slug),
+        f"{of.name or of.slug}’s statement of {month} not approved"
+        if of
+        else f"Statements of {month} not approved",
+        reverse("team_statement", args=[of.slug, shown.name])
+        if of
+        else f"{reverse('reports')}#statements",
         _once_over(shown.name) * shown.is_to_date,
     )
 

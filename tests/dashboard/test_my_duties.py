@@ -1,5 +1,6 @@
 """My page of who pays: the month to date, and what waits for a decision."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -7,11 +8,14 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.accounts.models import Membership, Team, User
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement_sending import approve
+from tests.alerts.factories import a_rule, an_incident
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
 from tests.dashboard.test_me import page
+from tests.diagnosis import told
 from tests.diagnosis.told import NOW
 from tests.reports.factories import a_fleet, computed
 
@@ -113,3 +117,72 @@ def test_lines_of_an_invoice_that_differ_and_are_not_booked_wait_for_finance(
 
 def test_without_anything_that_waits_that_is_said(client, fiona):
     assert "Nothing: all that your role decides is decided." in page(client)
+
+
+@pytest.fixture
+def lea(client, _frozen) -> User:
+    """The lead of nlp. Each of two teams has an hour at $2.40 wasted, of which half to all could
+    be saved: only nlp's is hers.
+    """
+    told.rate("2.40")
+    user = factories.user(role="lead", username="lea")
+    for number, slug in enumerate(("nlp", "vision")):
+        of = factories.job(f"slurm/della/7{number}", name=f"job-{slug}", user="ann", team=slug)
+        told.cause(of=of, on=told.gpu(number), start=NOW - timedelta(hours=2))
+        told.finding(of)
+    nlp = Team.objects.get(slug="nlp")
+    Membership.objects.create(team=nlp, user=user, valid_from=NOW - timedelta(days=1))
+    client.force_login(user)
+    return user
+
+
+def test_what_the_own_team_has_to_decide_waits_for_its_lead(client, lea):
+    [open_findings] = client.get("/me").context["duties"]
+    Finding.objects.filter(job__name="job-nlp").update(status="accepted")
+    [accepted] = client.get("/me").context["duties"]
+
+    assert (open_findings.label, open_findings.count) == ("Open findings of nlp", 1)
+    assert (open_findings.saving.low_usd, open_findings.saving.high_usd) == (
+        Decimal("1.20"),
+        Decimal("2.40"),
+    )
+    assert accepted.label == "Findings of nlp accepted, still to do"
+    [row] = client.get(accepted.url).context["patterns"]
+    assert row.pattern.job_name == "job-nlp"
+
+
+def test_a_leads_statement_waits_until_it_is_approved_and_others_do_not(client, lea):
+    a_fleet()
+    computed(now=NOW)
+    label = "nlp’s statement of October 2026 not approved"
+
+    [before] = [duty for duty in client.get("/me").context["duties"] if duty.label == label]
+    approve(Report.objects.get(kind="statement", subject="nlp"), now=NOW, by="lea")
+
+    assert (before.count, before.url) == (1, "/teams/nlp/2026-10")
+    assert client.get(before.url).status_code == 200
+    assert "statement of October" not in page(client)
+
+
+def test_incidents_of_the_own_team_wait_for_its_lead(client, lea):
+    rule = a_rule()
+    for slug in ("nlp", "vision"):
+        an_incident(rule, slug, opened_at=NOW, team=Team.objects.get(slug=slug))
+
+    waits = [duty for duty in client.get("/me").context["duties"] if "Incidents" in duty.label]
+
+    assert [(duty.label, duty.count, duty.url) for duty in waits] == [
+        ("Incidents of nlp firing that nobody acknowledged", 1, "/alerts?team=nlp")
+    ]
+
+
+def test_a_lead_is_led_to_what_is_the_teams(client, lea):
+    card = page(client).split('id="duties"')[1].split("</section>")[0]
+
+    assert re.findall(r'class="button quiet" href="([^"]+)"', card) == [
+        "/teams/nlp",
+        "/costs?team=nlp&amp;from=now/M&amp;to=now&amp;group_by=user",
+        "/budgets/teams/nlp",
+        "/overview",
+        "/findings",
+    ]

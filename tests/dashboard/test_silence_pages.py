@@ -295,7 +295,7 @@ class TestMyNotifications:
 
         shown = text(viewer.get("/me"))
 
-        assert "Waiting for you" in shown
+        assert "Your incidents" in shown
         assert "slurm/della/1" in shown
         assert "slurm/della/2" not in shown
         assert "slurm/della/3" not in shown

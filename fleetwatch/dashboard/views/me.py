@@ -15,16 +15,16 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.models import ApiToken, Identity, User
+from fleetwatch.accounts.models import ApiToken, Identity, Team, User
 from fleetwatch.accounts.names.holders import OF_JOBS, people_with_jobs
-from fleetwatch.accounts.people import Name, give_name, leads, take_name, teams_of
+from fleetwatch.accounts.people import Name, give_name, take_name, teams_led, teams_of
 from fleetwatch.accounts.permissions import Right, may, needs
 from fleetwatch.accounts.services import revoke_api_token
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import pattern_rows, words
-from fleetwatch.dashboard.duties import duties
+from fleetwatch.dashboard.duties import duties, duties_of_lead
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.install import cli_command
@@ -182,10 +182,13 @@ def _own(user: User, period: Period) -> Context:
     own tokens, and how the reader hears of things.
     """
     every = inbox.inbox(period.interval, now=period.now)
+    led = teams_led(user, period.now)
+    waiting = duties(user, every, period.now)
     return {
         "given": every.assigned(user.pk).counts()["open"],
-        "duties": duties(user, every, period.now),
-        "months": _months(user, period),
+        "duties": duties_of_lead(led, period.interval, period.now) if led else waiting,
+        "led": led,
+        "months": _months(user, led, period),
         "invoice_month": months.last_begun(period.now, period.zone),
         "asks_cluster": len(clusters()) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
@@ -196,11 +199,10 @@ def _own(user: User, period: Period) -> Context:
     }
 
 
-def _months(user: User, period: Period) -> list[BudgetLine]:
+def _months(user: User, led: Sequence[Team], period: Period) -> list[BudgetLine]:
     """The month to date: the fleet's for those who pay, of their teams for leads."""
     if may(user, Right.MONEY) and sight() is None:
         return [budgets.line_or_run_rate(None, period.minute)]
-    led = [team for team in teams_of(user, period.now) if leads(user, team, period.now)]
     return [budgets.line_or_run_rate(team, period.minute) for team in led]
 
 
