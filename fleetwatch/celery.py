@@ -45,6 +45,7 @@ EVERY: dict[str, tuple[int, int | None]] = {
     "costs.note_places": (60, 60),
     # before a new job's first time is posted: posting runs as often
     "costs.attribute_changed": (15, 60),
+    "costs.forget_owner_changes": (3600, None),
     "costs.sum_recent_days": (60, 60),
     "costs.sum_all_days": (3600, None),
     "budgets.refresh": (300, 300),

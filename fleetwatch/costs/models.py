@@ -214,6 +214,21 @@ class Commitment(models.Model):
         ]
 
 
+class OwnerChange(models.Model):
+    """A job that may be another owner's since a transaction: new, renamed, attributed anew, or
+    deleted. Written by triggers (sql/note_owner_changes.sql), read by who keeps whose jobs are.
+
+    Without a foreign key: a change of a job that is gone says that it is.
+    """
+
+    job_id = models.BigIntegerField()
+    transaction_id = models.BigIntegerField(help_text="that made the change")
+    seen_at = models.DateTimeField(null=True, help_text="since when at the latest all could see it")
+
+    class Meta:
+        indexes = [models.Index(fields=["transaction_id"], name="owner_change_by_transaction")]
+
+
 class NodePlace(models.Model):
     """Pool, class and region of a node over [valid_from, valid_to), as its labels said; "" = they
     did not.

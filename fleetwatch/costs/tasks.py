@@ -5,7 +5,7 @@ from functools import partial
 
 from celery import shared_task
 
-from fleetwatch.costs import day_sums, node_places, services
+from fleetwatch.costs import day_sums, node_places, owner_changes, services
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.operations.services import run_alone
 
@@ -39,3 +39,8 @@ def sum_all_days() -> None:
 @shared_task(ignore_result=True)
 def attribute_changed() -> None:
     run_alone("costs.attribute_changed", lambda _: attribution.attribute_changed())
+
+
+@shared_task(ignore_result=True)
+def forget_owner_changes() -> None:
+    run_alone("costs.forget_owner_changes", owner_changes.forget)

@@ -38,7 +38,10 @@ ITS_OWN = {
         *("Entry", "ClosedMonth", "Adjustment", "HourRuns", "IdlePower", "NodeDay", "StateDay"),
         *("HourCells", "Posted"),
     },
-    "costs": {"Commitment", "NodePlace", "SummedDay", "FleetDay", "DayHours", "Attribution"},
+    "costs": {
+        *("Commitment", "NodePlace", "SummedDay", "FleetDay", "DayHours", "Attribution"),
+        "OwnerChange",
+    },
     "budgets": {"Budget", "SpendDay", "Outlook", "Anomaly"},
     "diagnosis": {
         *("NodeCells", "DiagnosedDay", "CauseEntry", "CapacityEntry", "Finding", "Said", "Fix"),

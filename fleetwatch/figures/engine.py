@@ -14,9 +14,10 @@ from zoneinfo import ZoneInfo
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, edges
 from fleetwatch.figures.edges import Edge
+from fleetwatch.figures.eras import Eras, eras
 from fleetwatch.figures.packed_spans import Bools, Label, Spans, joined
 from fleetwatch.figures.priced_columns import Columns
-from fleetwatch.figures.priced_spans import Eras, eras, priced
+from fleetwatch.figures.priced_spans import priced
 from fleetwatch.figures.scopes import OF_HOLDERS, Limits, limits_of, named_jobs
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval

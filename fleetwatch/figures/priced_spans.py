@@ -2,87 +2,25 @@
 and what of it is looked at.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from fleetwatch.figures.eras import Eras
+from fleetwatch.figures.job_holders import Holder, holders_of
 from fleetwatch.figures.packed_spans import NO_JOB, Bools, Ints, Spans, numbered
 from fleetwatch.figures.price_rows import every_price, prices_of
 from fleetwatch.figures.priced_columns import NO_KEY, Columns, Keys, Price
-from fleetwatch.figures.scopes import HELD, OWNED, Limits, Seen
-from fleetwatch.figures.totals import NOBODY, OWNERS, Line, without
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.figures.scopes import OWNED, Limits, Seen
+from fleetwatch.figures.totals import OWNERS, Line
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-_MOMENTS, _HOLDERS, _MACHINES = (
-    read_statement(f"figures/sql/{name}.sql") for name in ("moments", "holders", "machines")
-)
+_MACHINES = read_statement("figures/sql/machines.sql")
 Row = tuple[Any, ...]
-
-
-class Holder(NamedTuple):
-    """Whose a job is; None = not asked, or nobody's."""
-
-    user_name: str | None = None
-    team_id: int | None = None
-    project: str | None = None
-    cost_centre: str | None = None
-    is_named: bool | None = None
-    team_slug: str | None = None
-    team_name: str | None = None
-
-    @property
-    def has_team(self) -> bool:
-        return self.team_id is not None
-
-    def line(self, kind: str) -> Line:
-        """Key and label of its user, team, project or cost centre."""
-        if kind == "team" and self.team_slug is not None:
-            return self.team_slug, self.team_name or self.team_slug
-        name = getattr(self, {"user": "user_name", "team": "team_slug"}.get(kind, kind))
-        if name:
-            return name, name
-        is_named = bool(self.is_named)
-        return (NOBODY, "no user") if kind == "user" else without(kind, is_named=is_named)
-
-
-@dataclass(frozen=True, slots=True)
-class Eras:
-    """Time cut where prices (or whose a job's time is) may change: cuts of the ledger from
-    `whole.start` to `whole.end`.
-    """
-
-    whole: Interval
-    moments: list[datetime]
-    moved: list[int | None]  # the node whose price may change at the moment; None = any
-    starts: list[datetime]  # where each begins: the period does, and at each moment another
-
-    def is_one(self, day: Interval) -> bool:
-        """Whether nobody's price may change within the day."""
-        at = bisect_right(self.starts, day.start)
-        return at == len(self.starts) or self.starts[at] >= day.end
-
-    def during(self, valid_from: datetime | None, valid_to: datetime | None) -> slice:
-        """Those in which what is valid over that span holds."""
-        first = 0 if valid_from is None else bisect_left(self.starts, valid_from)
-        return slice(
-            first, len(self.starts) if valid_to is None else bisect_left(self.starts, valid_to)
-        )
-
-
-def eras(whole: Interval, asked: set[str]) -> Eras:
-    """The eras of cuts of the ledger; whose a job's time is matters where owners are asked for."""
-    by_owner = bool(asked & {*OWNERS, *OWNED})
-    rows = fetched(_MOMENTS, {"start": whole.start, "end": whole.end, "by_owner": by_owner})
-    moments = [moment for moment, _ in rows]
-    starts = [whole.start, *sorted(set(moments))]
-    return Eras(whole, moments, [node_id for _, node_id in rows], starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,33 +111,37 @@ def priced(spans: Spans[Any], eras: Eras, asked: set[str], *, is_of_fleet: bool)
     gpus, gpu = numbered(spans.gpu)
     jobs, job = numbered(spans.job)
     prices = every_price().rows if is_of_fleet else prices_of(gpus)
-    holders = _holders(jobs, asked)
+    holders, holder = holders_of(jobs, eras, asked)
     return PricedSpans(
         spans,
         gpus,
         gpu,
         *_machines(gpus, asked),
         [Price(None, None), *(Price(*row[:2]) for row in prices)],
-        _places(prices, gpus, eras, spans.era, gpu),
-        [Holder(), *(Holder(*row[:-3]) for row in holders)],
-        _places(holders, jobs, eras, spans.era, job),
+        _at(_prices(prices, gpus, eras), spans.era, gpu),
+        holders,
+        _at(holder, spans.era, job),
     )
 
 
-def _places(rows: Sequence[Row], every: Ints, eras: Eras, era: Ints, at: Ints) -> Ints:
-    """Of each span the place (from 1 on) of the row that holds for its id, one of `every`, in its
-    era; 0 = none does. A row ends with valid from, valid to and its ids, packed; others may be
-    among them.
-    """
-    places = np.zeros((len(eras.starts), len(every) + 1), dtype=np.int64)
-    for place, (row, of_row) in enumerate(zip(rows, _ids_in(rows, every), strict=True), 1):
-        places[eras.during(*row[-3:-1]), of_row] = place
+def _at(places: Ints, era: Ints, at: Ints) -> Ints:
+    """Of each span the place that holds in its era for what is at that position."""
     return places[0][at] if len(places) == 1 else places[era, at]
 
 
+def _prices(prices: Sequence[Row], gpus: Ints, eras: Eras) -> Ints:
+    """By era and GPU the place (from 1 on) of the price that holds; 0 = none does. Prices may be
+    of other GPUs, too.
+    """
+    places = eras.nothing_of(len(gpus))
+    for place, (row, of_row) in enumerate(zip(prices, _ids_in(prices, gpus), strict=True), 1):
+        places[eras.during(*row[-3:-1]), of_row] = place
+    return places
+
+
 def _ids_in(rows: Sequence[Row], every: Ints) -> list[Ints]:
-    """Of each row the positions of its ids in `every`; behind the last one for those that are not
-    there.
+    """Of each row the positions of its ids, packed at its end, in `every`; behind the last one for
+    those that are not there.
     """
     if not rows:
         return []
@@ -208,34 +150,6 @@ def _ids_in(rows: Sequence[Row], every: Ints) -> list[Ints]:
     of_id = np.searchsorted(every, ids)
     of_id[np.append(every, -1)[of_id] != ids] = len(every)
     return np.split(of_id, np.cumsum(counts[:-1]))
-
-
-def _holders(jobs: Ints, asked: set[str]) -> Sequence[Row]:
-    if not asked & {"job", "user", *OWNERS, *HELD}:
-        return []
-    ids = jobs[jobs != NO_JOB]
-    if not len(ids):
-        return []
-    wanted = {
-        **_which(ids),
-        "by_user": bool(asked & {"user", "user_name"}),
-        "by_team": bool(asked & {"team", "team_id", "has_team"}),
-        "by_project": "project" in asked,
-        "by_cost_centre": "cost_centre" in asked,
-        "by_owner": bool(asked & {*OWNERS, *OWNED}),
-    }
-    return fetched(_HOLDERS, wanted)
-
-
-def _which(ids: Ints) -> dict[str, Any]:
-    """The jobs with these ids, ascending: where few others lie between them, all that do.
-
-    To send and to compare ids by the ten thousand takes longer than to read some in vain.
-    """
-    first = int(ids[0])
-    last = int(ids[-1])
-    are_dense = 2 * len(ids) > last - first
-    return {"first_id": first, "last_id": last, "job_ids": None if are_dense else ids}
 
 
 def _machines(gpus: Ints, asked: set[str]) -> tuple[Ints, Ints]:
