@@ -1,18 +1,26 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
+import re
 from decimal import Decimal
+from html import unescape
 
 import pytest
 from django.test import Client
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.diagnosis.models import Finding, Fix
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.team_months import rate_lines
 from tests.costs.factories import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.test_reports import text
+from tests.diagnosis import told
 from tests.notify.factories import email_channel
 from tests.reports.factories import OCTOBER, a_fleet, computed
 
@@ -175,3 +183,53 @@ def test_what_nobody_approved_or_gets_leads_who_may_to_where_it_is_mended(octobe
     assert f'href="{PAGE}#decide"' in page
     assert f'href="{PAGE}#recipients"' in page
     assert "#decide" not in engineers
+
+
+def test_a_statement_says_why_it_was_wasted_and_what_is_done_about_it(october):
+    """nlp's hour at $4 on the H100 idled, of which half to all could have been saved."""
+    train = Job.objects.get(name="train")
+    on = GPU.objects.get(model__name="H100")
+    entry = Entry.objects.filter(gpu=on, job=train, start__gte=OCTOBER).first()
+    told.cause(of=train, on=on, start=entry.start)
+    found = told.finding(train, first_ms=to_ms(entry.start), last_ms=to_ms(entry.start) + HOUR_MS)
+
+    page = client_of("finance").get(PAGE)
+    Finding.objects.filter(pk=found.pk).update(status="accepted")
+    after = client_of("lead", team="nlp").get(PAGE)
+
+    assert [(line.cause.group.key, line.wasted_usd) for line in page.context["waste_lines"]] == [
+        ("idle_held", Decimal("4.00"))
+    ]
+    assert "Open nobody decided yet, or snoozed 1 $2.00–4.00" in text(page)
+    assert "Accepted still to do 1 $2.00–4.00" in text(after)
+
+
+def test_what_fixes_of_the_team_were_measured_to_save_is_on_its_statement(october):
+    moment = {
+        "at": OCTOBER,
+        "was_noticed": True,
+        "runs_before": 3,
+        "runs_after": 9,
+        "saved_low_ms": 0,
+        "saved_high_ms": 0,
+    }
+    for cause, user, name, outcome in (
+        ("idle_held", "ann", "train", "improved"),
+        ("data_starved", "ann", "train", "regressed"),
+        ("idle_held", "eve", "of vision", "improved"),
+    ):
+        Fix.objects.create(cause=cause, user=user, job_name=name, outcome=outcome, **moment)
+
+    page = client_of("finance").get(PAGE)
+
+    assert "1 regressed: better for a while, its last runs were bad again" in text(page)
+    assert (page.context["fixes_count"], len(page.context["fixes"])) == (2, 2)
+
+
+def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(october):
+    page = client_of("finance").get(PAGE).content.decode()
+
+    assert 'href="/budgets/teams/nlp"' in page
+    [costs] = re.findall(r'href="(/costs[?][^"]+)"', page)
+    assert "team=nlp" in costs
+    assert client_of("lead", team="nlp").get(unescape(costs)).status_code == 200

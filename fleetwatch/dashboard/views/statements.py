@@ -25,7 +25,8 @@ from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.dashboard.showing import Context, existing
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.dashboard.team_waste import team_waste
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.reports import months, printed, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
@@ -121,7 +122,9 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
     context = report_context(report)
     query = urlencode({"team": of.slug, "until": to_ms(report.end)})
+    interval = Interval(report.start, report.end)
     return context | {
+        **team_waste(of, interval, now, zone()),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
         if month == months.name_at(now, zone())

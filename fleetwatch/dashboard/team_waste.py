@@ -1,0 +1,73 @@
+"""Why a team wasted in a month, and what was done about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.dashboard import words
+from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.waste_causes import CauseLine, cause_lines
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.findings import fixes
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
+from fleetwatch.diagnosis.findings.realised import Outcome
+from fleetwatch.figures import pricing
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import printed
+from fleetwatch.reports.selectors import by_cause
+
+TOP_FIXES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class WasteLine:
+    """A cause with its dollars to the cent, one at least: the lines sum to what was wasted."""
+
+    cause: CauseLine
+    wasted_usd: Decimal
+
+
+def team_waste(team: Team, interval: Interval, now: datetime, zone: ZoneInfo) -> Context:
+    """What each cause took of the team's dollars in the interval as diagnosis has it now, how its
+    findings stand, and what the fixes of the quarter in which it ends were measured to save.
+    """
+    scope = Scope(team=team.slug)
+    findings = inbox(interval, now=now, scope=scope)
+    return {
+        **_causes(interval, scope),
+        "standing": findings.counts(),
+        "recoverable": findings.saving(*RECOVERABLE),
+        "accepted": findings.saving("accepted"),
+        **_fixes(team, interval, zone),
+    }
+
+
+def _causes(interval: Interval, scope: Scope) -> Context:
+    totals = costs.look(interval, scope=scope).totals()
+    wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
+    every = cause_lines(by_cause(interval, scope, totals), totals)
+    lines = [line for line in every if line.group.totals.wasted_usd]
+    return {"wasted_usd": wasted_usd, "waste_lines": _to_the_cent(lines, wasted_usd)}
+
+
+def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteLine]:
+    dollars = [line.group.totals.wasted_usd for line in lines]
+    parts = printed.apportioned(dollars, wasted_usd)
+    return [WasteLine(*each) for each in zip(lines, parts, strict=True) if each[1]]
+
+
+def _fixes(team: Team, interval: Interval, zone: ZoneInfo) -> Context:
+    quarter = fixes.quarter(interval.end - timedelta(microseconds=1), zone)
+    effects = fixes.top_fixes(quarter, {"team": team.slug})
+    return {
+        "realised": fixes.realised(effects),
+        "regressed": sum(each.fix.outcome == Outcome.REGRESSED for each in effects),
+        "fixes_count": len(effects),
+        "quarter": words.quarter(quarter.start),
+        "fixes": [(each, title(each.fix.cause)) for each in effects[:TOP_FIXES]],
+    }
