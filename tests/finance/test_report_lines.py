@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.models import Commitment
+from fleetwatch.dashboard.report_pages import report_context
 from fleetwatch.finance import bookings
 from fleetwatch.finance.committing import commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
@@ -24,7 +25,7 @@ from tests.reports.factories import (
     computed,
     newest,
 )
-from tests.reports.test_download import sheets
+from tests.reports.test_download import read, sheets
 
 pytestmark = pytest.mark.django_db
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -214,3 +215,41 @@ def test_excel_has_a_sheet_for_each_and_no_formula():
 
     assert "2026-17" in found["Commitments"][1]
     assert "=signed" in found["Invoice"][1]
+
+
+def test_the_csv_leads_from_the_cost_to_what_is_paid_by_contract_as_page_and_excel_do():
+    """$19 at the rates, 6 hours not delivered at $4.50, and 4 that were there at $0.50 more."""
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    computed()
+
+    lines = read(download.csv(newest()))
+    page = report_context(newest())["content"]
+    head, *_, total = sheets(download.xlsx(newest()))["Teams"]
+
+    assert [
+        (line["line"], line["beside"], line["beside_usd"]) for line in lines if line["beside"]
+    ] == [
+        ("commitment not delivered", "2026-17", "27.000000"),
+        ("commitment by contract less rates", "2026-17", "2.000000"),
+    ]
+    cost_usd, beside_usd = (
+        sum(Decimal(line[name] or 0) for line in lines) for name in ("cost_usd", "beside_usd")
+    )
+    assert (cost_usd, beside_usd, page["contract_usd"]) == (19, 29, 48)
+    assert 19 in total
+    assert (head[-1], total[-1]) == ("Beside the cost, US dollars", 29)
+
+
+def test_the_csv_leads_on_to_the_invoice_where_one_was_booked():
+    a_fleet()
+    book_everything()
+    computed()
+
+    beside = [line for line in read(download.csv(newest())) if line["beside"]]
+
+    assert [(line["line"], line["beside"], line["beside_usd"]) for line in beside] == [
+        ("invoice booked", "H100", "2.000000"),
+        ("invoice booked", "L4", "-3.000000"),
+    ]
+    assert {line["cost_usd"] for line in beside} == {""}

@@ -38,6 +38,8 @@ NAMES = {
     "unheld_gpu_hours": "There, unallocated, GPU-hours",
     "unheld_usd": "There, unallocated, US dollars",
     "missing_gpu_hours": "Not delivered, GPU-hours",
+    "beside": "Beside the cost",
+    "beside_usd": "Beside the cost, US dollars",
     "before_cost_usd": "Cost before, US dollars",
 }
 

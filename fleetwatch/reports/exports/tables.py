@@ -64,6 +64,9 @@ _OF_BOOKED = (
     "rate_usd",
     "other_usd",
 )
+# what leads from the sum of cost_usd to what is paid, on lines that cost nothing by the ledger
+_BESIDE = ("beside", "beside_usd")
+_NO_TIME: Shape = {"states": {}, "waste_usd": dict.fromkeys(TIERS, "0"), "wasted_usd": "0"}
 _OF_DIFFERENCE = (
     "before_from_utc",
     "before_to_utc",
@@ -124,10 +127,34 @@ def _fleet(content: Shape) -> list[Sheet]:
     own = [{"line": "own line"} | line for line in content["own_lines"]]
     savings = [line | _advice(line.get("cause")) for line in content["savings"]]
     columns = ("team", "job", "name", "user", *_ADVICE, *_FIGURES)
+    of_lines = ("line", *_TEAM, "state", "gpu_model", *_FIGURES, *_BESIDE)
     return [
-        ("Teams", ("line", *_TEAM, "state", "gpu_model", *_FIGURES), teams + own),
+        ("Teams", of_lines, [*teams, *own, *beside_lines(content)]),
         ("GPU models", ("gpu_model", *_FIGURES), content["gpu_models"]),
         *_of_both(content, ("Savings", columns, savings)),
+    ]
+
+
+def beside_lines(content: Shape) -> list[Shape]:
+    """The chain from the fleet's cost at the rates to what is paid, as its page has it:
+    adjustments, what of commitments was not there, what was booked of invoices, and commitments at
+    their contract price, which a booked invoice says already.
+    """
+    commitments = content.get("commitments", [])
+    booked = content.get("invoice_lines", [])
+    chain = [
+        *(("adjustment", each, "corrects", "cost_usd") for each in content["adjustments"]),
+        *(("commitment not delivered", each, "name", "missing_usd") for each in commitments),
+        *(("invoice booked", each, "label", "cost_usd") for each in booked),
+    ]
+    if not booked:
+        of_price = "commitment by contract less rates"
+        chain += [(of_price, each, "name", "rate_book_differs_usd") for each in commitments]
+    return [
+        {"line": line, "gpu_model": each.get("gpu_model") or None}
+        | {"beside": each[name], "beside_usd": each[amount]}
+        | _NO_TIME
+        for line, each, name, amount in chain
     ]
 
 
