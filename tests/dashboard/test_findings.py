@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -559,3 +560,20 @@ def test_what_else_a_finding_may_be_stands_in_the_inbox_on_its_page_and_on_its_j
         assert "too little work per step" in listed
     assert "What else it could be" in page
     assert "Double the batch once" in page
+
+
+@pytest.mark.parametrize("narrowed", ["cause=idle_held", "job_name=short"])
+def test_what_is_recoverable_is_said_of_what_is_listed(admin, narrowed):
+    """Two findings of $2.40 each, of which half to all could be saved: one of them is asked for."""
+    rate("2.40")
+    for number, (name, code) in enumerate([("short", "idle_held"), ("long", "data_starved")]):
+        of = job(f"slurm/della/{number}", name=name)
+        cause(code, of=of, on=gpu(number), start=NOW - timedelta(hours=2))
+        finding(of, code)
+
+    one = admin.get(f"/findings?{narrowed}")
+    every = admin.get("/findings").context["steps"]
+
+    assert one.context["steps"]["explained_usd"] == Decimal("2.40")
+    assert "The open findings listed here took" in one.content.decode()
+    assert every["explained_usd"] == Decimal("4.80")

@@ -3,6 +3,7 @@ cause.
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
@@ -46,7 +47,7 @@ from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -59,6 +60,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.telemetry import selectors as telemetry
 
+OF_LISTED = [field.name for field in fields(Which)]  # what findings alone are narrowed to
 MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
@@ -96,7 +98,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "filters": filters,
         "statuses": STATUSES.items(),
         **_lines(request, period, every, status, group_by),
-        **_savings(every, scope_of_findings(filters), period),
+        **_savings(every, filters, period),
         **_fixed(period, filters),
     }
 
@@ -130,14 +132,22 @@ def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     return {**finding_rows.context(lines, request.user, period.now), "pager": pager}
 
 
-def _savings(every: Inbox, scope: Scope, period: Period) -> Context:
-    """How many there are, what they could bring back, and how that comes from what was wasted."""
+def _savings(every: Inbox, filters: Mapping[str, str], period: Period) -> Context:
+    """How many there are, what they could bring back, and how that comes from what was wasted, or,
+    where they are narrowed to what waste is not told by, from what they took.
+    """
     saving = every.saving(*RECOVERABLE)
+    explained_usd = every.wasted_usd(*RECOVERABLE)
+    if not filters.keys().isdisjoint(OF_LISTED):
+        steps = {"is_narrowed": True, "explained_usd": explained_usd, "saving": saving}
+    else:
+        scope = scope_of_findings(filters)
+        steps = _waterfall(period.interval, scope, explained_usd, saving)
     return {
         "counts": every.counts(),
         "progress": machine_findings.progress(period.interval, now=period.now),
         "recoverable": saving,
-        "steps": _waterfall(period.interval, scope, every.wasted_usd(*RECOVERABLE), saving),
+        "steps": steps,
         "accepted": every.saving("accepted"),
         "capacity": every.capacity(),
     }
