@@ -5,7 +5,7 @@ and the message. Pure.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -270,9 +270,10 @@ def _budget(budget: Shape | None) -> Fields:
         return ()
     spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
     expected = budget["expected_usd"]
-    ahead = "" if expected is None else f"{wording.about(expected)} expected, "
+    ahead = "" if expected is None else f"{wording.about(expected)} expected at its end, "
     month = months.in_words(budget["month"])
-    return ((f"Budget {month}", f"{spent} so far: {ahead}{RISKS[budget['risk']]}"),)
+    until = f"{date.fromisoformat(budget['until']):%-d %b}"
+    return ((f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}"),)
 
 
 def _won(won: Shape | None) -> Fields:

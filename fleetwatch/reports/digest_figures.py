@@ -151,13 +151,14 @@ def _owner(job: Job) -> str:
 
 
 def _budget(audience: Audience, now: datetime) -> Shape | None:
-    """The running month's, so far."""
+    """The running month's, until that day."""
     line = budgets.line(audience.team, now)
     if line.budget_usd is None:
         return None
     expected = None if line.end is None else line.end.end.expected_usd
     return {
         "month": f"{budgets.running_month(now).first:%Y-%m}",
+        "until": f"{now.astimezone(audience.zone):%Y-%m-%d}",
         "spent_usd": pricing.usd(line.spent_usd),
         "budget_usd": rounded(line.budget_usd),
         "expected_usd": None if expected is None else pricing.usd(Decimal(expected), pricing.CENT),
