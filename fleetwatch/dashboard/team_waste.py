@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from fleetwatch.accounts.models import Team
@@ -39,6 +40,7 @@ def team_waste(team: Team, interval: Interval, now: datetime, zone: ZoneInfo) ->
     scope = Scope(team=team.slug)
     findings = inbox(interval, now=now, scope=scope)
     return {
+        "of_team": f"&{urlencode({'team': team.slug})}",
         **_causes(interval, scope),
         "standing": findings.counts(),
         "recoverable": findings.saving(*RECOVERABLE),

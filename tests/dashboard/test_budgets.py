@@ -345,3 +345,11 @@ def test_a_budget_that_the_run_rate_passes_is_said_so_where_no_forecast_does(vie
     assert "passed at the run rate" in one
     assert "$1,440 103 % at the run rate" in every
     assert "passed at the run rate" in every
+
+
+def test_the_table_of_budgets_says_what_it_is_ordered_by(admin):
+    set_budget(None, NOW.date().replace(day=1), Decimal(8), repeats=True, now=NOW, by="ann")
+
+    page = admin.get("/budgets").content.decode()
+
+    assert 'aria-sort="descending" title="highest risk first">Risk ↓</th>' in page
