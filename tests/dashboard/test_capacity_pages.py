@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.costs.models import Commitment
+from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
@@ -159,6 +159,15 @@ def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machine
     assert "No job would notice." in one
     assert "0 of 1 H100 SXM run (0 %) would start as soon on 0 of 2 GPUs" in both
     assert "1 run would never fit" in both
+
+
+def test_a_price_has_the_digits_that_the_dollars_are_the_product_of(machines):
+    """1 GPU at $1.861 for 730 hours is $1,358.53; at $1.86 it were $1,357.80."""
+    Rate.objects.update(price_per_gpu_hour=Decimal("1.861"))
+
+    page = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
+
+    assert "at $1.861 an hour less" in " ".join(page.split())
 
 
 def test_what_is_asked_for_is_marked_among_the_steps(machines):
