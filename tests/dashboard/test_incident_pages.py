@@ -225,15 +225,30 @@ class TestInbox:
         other = Rule.objects.get(condition="gpu_idle")
         Rule.objects.filter(pk=other.pk).update(severity="critical")
         incident("slurm/della/1", team=nlp)
-        incident("slurm/della/2", person=me)
+        incident("slurm/della/2", person=me, facts={"labels": {"user": ("eve",)}})
         incident("slurm/della/3", rule=other)
         incident("slurm/della/4", assignee=me)
 
         assert keys(admin, "/alerts?team=nlp") == ["1"]
-        assert keys(admin, "/alerts?person=ann") == ["2"]
+        assert keys(admin, "/alerts?person=eve") == ["2"]
         assert keys(admin, f"/alerts?rule={other.pk}") == ["3"]
         assert keys(admin, "/alerts?severity=critical") == ["3"]
         assert keys(admin, "/alerts?mine=1") == ["4", "2"]
+
+    def test_offers_the_owners_of_what_is_listed_with_an_account_or_without(self, admin):
+        incident("slurm/della/1", person=admin_user())
+        incident("slurm/della/2", facts={"labels": {"user": (HOSTILE,)}})
+        incident("slurm/della/3", facts={"labels": {"user": ("eve",)}}, resolved_at=NOW)
+        slowed(4, minutes=0)
+
+        assert admin.get("/alerts").context["people"] == [HOSTILE, "ann"]
+        assert admin.get("/alerts?state=resolved").context["people"] == ["eve"]
+        assert HOSTILE not in text(admin, f"/alerts?person={HOSTILE}")
+
+    def test_what_nobody_owns_is_not_narrowed_by_owner(self, admin):
+        slowed(4, minutes=0)
+
+        assert "Any owner" not in text(admin, "/alerts")
 
     def test_a_page_ends_where_the_next_one_begins(self, admin):
         for number in range(60):

@@ -34,6 +34,7 @@ MICRO = 1_000_000
 BURNING = 10**15  # micro-dollars: what burns comes before what cost less than a billion dollars
 NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
 MAX_NUMBER = 2**63
+MAX_OWNED = 1000  # incidents whose owners a list can be narrowed to
 ZERO = Decimal(0)
 DOLLARS: "DecimalField[Decimal, Decimal]" = DecimalField(max_digits=18, decimal_places=6)
 OPEN_STATES = ("firing", "acknowledged", "snoozed", "pending")
@@ -42,8 +43,8 @@ STATES = (*OPEN_STATES, "resolved")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an inbox is narrowed to; "" and None narrow nothing. `mine` are those of this person, or
-    given to this person.
+    """What an inbox is narrowed to; "" and None narrow nothing. `person` is an owner's name (see
+    owners()); `mine` are those of this person, or given to this person.
     """
 
     team: str = ""
@@ -70,7 +71,7 @@ def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
     }
     rows = visible_incidents().filter(**{name: value for name, value in given.items() if value})
     if wanted.person:
-        rows = rows.filter(of_person(wanted.person))
+        rows = rows.filter(of_owner(wanted.person))
     if wanted.mine is None:
         return rows
     return rows.filter(Q(person=wanted.mine) | Q(assignee=wanted.mine))
@@ -79,6 +80,17 @@ def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
 def of_person(name: str) -> Q:
     """Those of the person of that user name, if the reader knows one."""
     return Q(person__in=known(User.objects.filter(username=name)))
+
+
+def of_owner(name: str) -> Q:
+    """Those whose holder the scheduler or the node calls so."""
+    return Q(facts__contains={"labels": {"user": [name]}})
+
+
+def owners(rows: QuerySet[Incident]) -> list[str]:
+    """What the holders of the newest of them are called, in order."""
+    users = rows.order_by("-pk").values_list("facts__labels__user", flat=True)[:MAX_OWNED]
+    return sorted({name for names in users for name in names or ()})
 
 
 def in_state(state: str, now: datetime) -> Q:

@@ -1,13 +1,12 @@
 """The inbox of incidents."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.incidents import incident_inbox as inbox
@@ -22,6 +21,7 @@ from fleetwatch.dashboard.showing import Context, shows
 
 PAGE_SIZE = 25
 MAX_CHOICES = 200
+MAX_NAME = 200
 LOOKS_BACK = timedelta(days=7)
 TABS = {
     "firing": "Firing",
@@ -42,38 +42,42 @@ PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "af
 
 @shows("dashboard/alerts.html", "alerts", *PARAMETERS)
 def alerts(request: HttpRequest, period: Period) -> Context:
-    choices = _choices()
+    state = chosen(request, "state", TABS, default="firing")
+    choices = _choices(request, state, period.now)
     asked = _asked(request, choices)
     sort = chosen(request, "sort", SORTS, default="burning")
     rows = inbox.narrowed_to(_wanted(request, asked))
     counts = inbox.counts(rows, period.now)
-    over_count, over_usd = inbox.over_sums(rows, period.now - LOOKS_BACK)
     return {
         "tabs": [(state, label, counts.get(state)) for state, label in TABS.items()],
         "open_count": sum(counts.values()),
-        "sums": inbox.open_sums(rows, period.now),
-        "over_count": over_count,
-        "over_usd": over_usd,
+        **_sums(rows, period.now),
         "asked": asked,
         "is_narrowed": any(asked.values()),
         "sort": sort,
         "sorts": SORTS.items(),
         **choices,
-        **_lines(request, rows, period, sort),
+        "state": state,
+        **_lines(request, rows, period, state, sort),
     }
 
 
-def _choices() -> Context:
-    """What the list can be narrowed to: people are those who have one."""
-    owners = User.objects.filter(incidents__in=visible_incidents())
+def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
+    """Of what goes on, and of what was resolved lately."""
+    over_count, over_usd = inbox.over_sums(rows, now - LOOKS_BACK)
+    sums = inbox.open_sums(rows, now)
+    return {"sums": sums, "over_count": over_count, "over_usd": over_usd}
+
+
+def _choices(request: HttpRequest, state: str, now: datetime) -> Context:
+    """What the list can be narrowed to: people are the owners of what is in that state, and whom
+    the address names, who may own nothing in it.
+    """
+    owners = inbox.owners(visible_incidents().filter(inbox.in_state(state, now)))
+    asked = request.GET.get("person", "")[:MAX_NAME]
     return {
         "teams": list(visible_teams())[:MAX_CHOICES],
-        "people": list(
-            known(owners)
-            .order_by("username")
-            .values_list("username", flat=True)
-            .distinct()[:MAX_CHOICES]
-        ),
+        "people": sorted({*owners[:MAX_CHOICES], asked} - {""}),
         "rules": list(Rule.objects.order_by("name")[:MAX_CHOICES]),
         "severities": Severity.choices,
     }
@@ -85,7 +89,7 @@ def _asked(request: HttpRequest, choices: Context) -> dict[str, str]:
     rules: Sequence[Rule] = choices["rules"]
     return {
         "team": chosen(request, "team", [team.slug for team in teams]),
-        "person": chosen(request, "person", choices["people"]),
+        "person": request.GET.get("person", "")[:MAX_NAME],
         "rule": chosen(request, "rule", [str(rule.pk) for rule in rules]),
         "severity": chosen(request, "severity", Severity.values),
         "mine": chosen(request, "mine", ("1",)),
@@ -97,9 +101,10 @@ def _wanted(request: HttpRequest, asked: dict[str, str]) -> inbox.Wanted:
     return inbox.Wanted(asked["team"], asked["person"], asked["rule"], asked["severity"], mine)
 
 
-def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort: str) -> Context:
-    """A page of those in the state that is asked for."""
-    state = chosen(request, "state", TABS, default="firing")
+def _lines(
+    request: HttpRequest, rows: QuerySet[Incident], period: Period, state: str, sort: str
+) -> Context:
+    """A page of those in that state."""
     after = request.GET.get("after", "")
     if inbox.read_cursor(after) is None:
         first_page(request)
@@ -113,7 +118,6 @@ def _lines(request: HttpRequest, rows: QuerySet[Incident], period: Period, sort:
     is_first = inbox.read_cursor(after) is None
     incidents = [line.incident for line in shown.lines]
     return {
-        "state": state,
         "lines": shown.lines,
         "rows": incident_rows(shown.lines),
         "actable": actable(cast("User", request.user), incidents, now=period.now)
