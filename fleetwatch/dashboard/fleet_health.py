@@ -22,8 +22,8 @@ FIRING = "Firing incidents"
 
 @dataclass(frozen=True, slots=True)
 class HealthCard:
-    """How many there are of what should be none, the address of the list of them, and how bad that
-    is: "bad" or "warn".
+    """How many there are of what should be none, the address of the list of them ("" where there is
+    no list of none), and how bad that is: "bad" or "warn".
     """
 
     label: str
@@ -41,13 +41,15 @@ def fleet_health(now: datetime) -> list[HealthCard]:
     """Of the whole fleet, what to look at first."""
     status = reverse("status")
     firing = incident_inbox.counts(visible_incidents(), now)["firing"]
+    broken = len(broken_gpus())
+    failing = len(failing_channels())
     return [
         HealthCard(
             "Silent agents", silent_agents(now), "all report", f"{reverse('agents')}?health=silent"
         ),
-        HealthCard("Broken GPUs", len(broken_gpus()), "all work", f"{status}#broken"),
+        HealthCard("Broken GPUs", broken, "all work", f"{status}#broken" if broken else ""),
         HealthCard(FIRING, firing, "none", f"{reverse('alerts')}?state=firing", "warn"),
-        HealthCard("Failing channels", len(failing_channels()), "none", f"{status}#channels"),
+        HealthCard("Failing channels", failing, "none", f"{status}#channels" if failing else ""),
         HealthCard("Overdue hours", overdue_hours(now), "none", f"{status}#waiting", "warn"),
     ]
 
