@@ -3,7 +3,8 @@
 import time
 import uuid
 from dataclasses import replace
-from typing import Callable, List
+from functools import lru_cache
+from typing import Callable
 
 from agent.config import Config
 from agent.host import boot_start_ms, kernel_boot_id
@@ -18,14 +19,13 @@ from agent.workloads.scheduler_door import Place
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     """Who is asked for the jobs: a source that knows who holds its GPUs, else the host."""
     # one for the process's life: it has threads, and remembers since when who holds what
-    host: List[Resolver] = []
+    resolver = lru_cache(maxsize=None)(lambda: _resolver(chosen))
 
     def choose(source: Source) -> Workloads:
         def of_host() -> Workloads:
-            if not host:
-                host.append(_resolver(chosen))
-            host[0].look(source.gpus())
-            return host[0]
+            host = resolver()
+            host.look(source.gpus())
+            return host
 
         return source.workloads(of_host) if isinstance(source, HolderSource) else of_host()
 

@@ -166,15 +166,16 @@ class Loop:
         windows = sum(len(window.windows) for window in closed)
         bare = [replace(window, workload=window.workload.unknown()) for window in closed]
         # a fact that can't be written must not end the agent, nor cost the windows it came with
-        for parts, kept in ((closed, events), (bare, events), (bare, [])):
+        for parts, kept, trouble in (
+            (closed, events, "a batch could not be made, trying without its jobs"),
+            (bare, events, "windows can't be written, trying without their events"),
+            (bare, [], "windows can't be written"),
+        ):
             try:
                 self.spool.append(self._maker(parts, kept))
                 break
             except Exception:
-                text = "windows can't be written windows=%d events=%d"
-                if parts is closed:
-                    text = "a batch could not be made, trying without its jobs windows=%d events=%d"
-                log.exception(text, windows, len(kept))
+                log.exception("%s windows=%d events=%d", trouble, windows, len(kept))
         else:
             self.spool.count_lost(windows)
         self.pump.wake()

@@ -22,7 +22,7 @@ def login(asked: Namespace) -> None:
     _warn_of_clear_text(hub.address)
     status, begun = hub.post("/device/code", {"host": socket.gethostname()})
     if status != 200 or not isinstance(begun, dict) or "device_code" not in begun:
-        raise CommandError(_why(hub, status, begun))
+        raise CommandError(_why(hub, status))
     print("Open   %s" % paint(clean(begun["verification_uri_complete"]), "bold"))
     print("and confirm the code %s there." % paint(clean(begun["user_code"]), "bold"))
     sys.stdout.flush()
@@ -37,7 +37,7 @@ def _warn_of_clear_text(address: str) -> None:
         print("fleetwatch: %s is not https: others can read the token" % address, file=sys.stderr)
 
 
-def _why(hub: Hub, status: int, answer: Any) -> str:
+def _why(hub: Hub, status: int) -> str:
     if status == 429:
         return "too many log-ins wait from here: try again in a minute"
     if status == 404:

@@ -6,14 +6,12 @@ leaves only by ack, by set_aside (it can never be accepted) or by the cap (the o
 counted). While the disk takes nothing, batches wait in memory.
 
 What can be lost, and why no more is fsynced than this:
-    kill -9, crash    the window that is still open, at most 15 s: closed windows are noted in
-    `draft` at once, which is
-                      not fsynced (the kernel has it), and become a batch at the next start
-    power cut         what is not yet a batch: --flush-s and the open window, 45 s. A batch is
-    fsynced, with its folder,
-                      before append returns; an fsync per window would triple the writes of 10,000
-                      nodes for 20 s more
-    disk that takes nothing, then either of both: what waited in memory (store.py)
+- kill -9, crash: the window that is still open, at most 15 s. Closed windows are noted in `draft`
+  at once, which is not fsynced (the kernel has it), and become a batch at the next start.
+- power cut: what is not yet a batch, --flush-s and the open window, 45 s. A batch is fsynced, with
+  its folder, before append returns; an fsync per window would triple the writes of 10,000 nodes
+  for 20 s more.
+- a disk that takes nothing, then either of both: what waited in memory (store.py).
 What was sent but not yet acknowledged is sent again, which changes nothing on the hub.
 
 A file holds one frame per batch; more than one after `replace` split a batch, or for windows of a

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -178,9 +178,7 @@ def _case(beside: _Beside, incident: Incident) -> Case:
     breach = stored_breach(incident.facts)
     subject = beside.read(incident, breach)
     muted = beside.muted[incident.pk] or _unwatched(incident, breach)
-    standing = replace(
-        _standing(beside, incident, subject, quiet), muted=muted, is_reached=bool(places)
-    )
+    standing = _standing(beside, incident, subject, quiet, muted=muted, is_reached=bool(places))
     course = _course(beside, incident, ladder, quiet)
     return Case(
         policy=beside.policy,
@@ -227,17 +225,22 @@ def _decided(
 
 
 def _standing(
-    beside: _Beside, incident: Incident, subject: Subject, quiet: Hours | None
+    beside: _Beside,
+    incident: Incident,
+    subject: Subject,
+    quiet: Hours | None,
+    *,
+    muted: str,
+    is_reached: bool,
 ) -> Standing:
-    """As if nothing muted it and nobody were reached."""
     return Standing(
         fires=incident.fired_ms is not None and incident.resolved_at is None,
         until_ms=incident.until_ms,
-        muted="",
+        muted=muted,
         is_acknowledged=incident.state == Incident.State.ACKNOWLEDGED,
         refusals=subject.refusals,
         usd_per_hour=subject.usd_per_hour,
-        is_reached=False,
+        is_reached=is_reached,
         is_quiet=quiet is not None and quiet.hold(beside.now),
         owner=beside.kind.words.owner,
     )
@@ -256,9 +259,8 @@ def _course(
         return Course(rests=_rests(beside, incident))
 
     def heard(warned_at: datetime | None, delivery: Delivery | None) -> timedelta | None:
-        at = (
-            warned_at if ladder.is_dry_run else beside.arrived.get(delivery.key if delivery else "")
-        )
+        arrived = beside.arrived.get(delivery.key) if delivery else None
+        at = warned_at if ladder.is_dry_run else arrived
         return None if at is None else awake_for(quiet, at, beside.now)
 
     return Course(

@@ -115,7 +115,7 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
 
 def _is_lasting(episode: Episode, waits_ms: int) -> bool:
     """Whether it lasted beyond both waits: of a month's thousands these alone are described."""
-    return _fired_ms(episode) + waits_ms < episode.until_ms
+    return episode.began_ms + waits_ms < episode.until_ms
 
 
 def _replayed(
@@ -127,10 +127,11 @@ def _replayed(
     others: Counter[str] = Counter()
     waiting: list[Due] = []
     # as the live ladder takes them: of several that are due at one moment the oldest first
-    for number, tried in enumerate(sorted(trials, key=lambda each: _fired_ms(each[0].episode))):
-        due_ms = _due_ms(tried, limits, past)
-        if isinstance(due_ms, str):
-            others[due_ms] += 1
+    for number, tried in enumerate(sorted(trials, key=lambda each: each[0].episode.began_ms)):
+        never = _never(tried[1])
+        due_ms = None if never else _due_ms(tried[0], limits, past)
+        if due_ms is None:
+            others[never or MUTED] += 1
         else:
             waiting.append((due_ms, number, tried))
     ladders = _within_limits(waiting, limits, others)
@@ -179,14 +180,15 @@ def _is_after(ladder: PastLadder, moment_ms: int) -> bool:
     return ladder.ended_ms > moment_ms
 
 
-def _due_ms(tried: Tried, limits: Limits, past: Past) -> int | str:
-    """When both waits were over of what lasted beyond them, or why they never were."""
-    trial, subject = tried
-    why = first_of((*subject.refusals, UNPRICED if subject.usd_per_hour is None else ""))
-    if why:
-        return why
+def _never(subject: Subject) -> str:
+    """Why nothing is ever done about it; "" where something may be."""
+    return first_of((*subject.refusals, UNPRICED if subject.usd_per_hour is None else ""))
+
+
+def _due_ms(trial: Trial, limits: Limits, past: Past) -> int | None:
+    """When both waits were over of what lasted beyond them; None where it was muted too long."""
     due_ms = _began_ms(trial, past, limits) + _ms(limits.first_wait + limits.second_wait)
-    return due_ms if due_ms < trial.episode.until_ms else MUTED
+    return due_ms if due_ms < trial.episode.until_ms else None
 
 
 def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
@@ -195,7 +197,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     """
     labels = with_rule(trial.breach.labels, past.rule, trial.episode.subject)
     mutes = [mute for mute in _within(trial.episode, past) if matched(mute.matchers, labels)]
-    began_ms = rests_ms = _fired_ms(trial.episode)
+    began_ms = rests_ms = trial.episode.began_ms
     if not mutes and past.schedule is None:
         return began_ms
     for now_ms in range(began_ms, trial.episode.until_ms, PIECE_MS):
@@ -210,7 +212,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
 
 def _within(episode: Episode, past: Past) -> list[Mute]:
     """What was silenced, of whatever, while it lasted."""
-    start = from_ms(_fired_ms(episode))
+    start = from_ms(episode.began_ms)
     end = from_ms(episode.until_ms)
     return [mute for mute in past.mutes if mute.starts_at < end and mute.ends_at > start]
 
@@ -218,10 +220,6 @@ def _within(episode: Episode, past: Past) -> list[Mute]:
 def _is_muted(schedule: Hours | None, mutes: Iterable[Mute], labels: Labels, now: datetime) -> bool:
     is_told = schedule is None or schedule.hold(now)
     return not is_told or any(mute.holds(labels, now) for mute in mutes)
-
-
-def _fired_ms(episode: Episode) -> int:
-    return episode.since_ms if episode.fired_ms is None else episode.fired_ms
 
 
 def _ms(wait: timedelta) -> int:

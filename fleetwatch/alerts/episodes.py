@@ -123,6 +123,11 @@ class Episode:
     def lasted_ms(self) -> int:
         return self.until_ms - self.since_ms
 
+    @property
+    def began_ms(self) -> int:
+        """When it fired; of one that is pending when the breach began."""
+        return self.since_ms if self.fired_ms is None else self.fired_ms
+
 
 def episodes(
     measured: Measured, timing: Timing, *, edge_ms: int, firing: Mapping[str, Firing] | None = None

@@ -1,7 +1,7 @@
 """What an evaluation changes: episodes beside the incidents that are there. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetwatch.alerts.episodes import Episode, Firing
@@ -75,12 +75,18 @@ def changes(
             continue
         if row is not None and row.goes_on(episode):
             left.pop(episode.subject)
-            (result.kept if episode.ended_ms is None else result.ended).append(episode)
+            same = result.kept if episode.ended_ms is None else result.ended
+            same.append(episode)
         elif row is None:
             result.opened.append(episode)
-    for subject, row in left.items():
-        (result.dropped if row.fired_ms is None else result.withdrawn).append(subject)
+    _note_left(left, result)
     return result
+
+
+def _note_left(left: Mapping[str, Row], result: Changes) -> None:
+    for subject, row in left.items():
+        gone = result.dropped if row.fired_ms is None else result.withdrawn
+        gone.append(subject)
 
 
 def _is_recorded(episode: Episode, ends_ms: Sequence[int]) -> bool:

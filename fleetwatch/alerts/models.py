@@ -190,6 +190,11 @@ class Incident(models.Model):
         ]
 
     @property
+    def began_ms(self) -> int:
+        """When it fired; of one that is pending when the breach began."""
+        return self.since_ms if self.fired_ms is None else self.fired_ms
+
+    @property
     def of_condition(self) -> dict[str, Any]:
         """What only the rule's condition knows of it."""
         own: dict[str, Any] = self.facts.get("facts", {})

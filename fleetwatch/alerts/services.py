@@ -240,7 +240,8 @@ def _check_clear(watched: Condition, settings: Settings) -> None:
             field="clear",
         )
     beyond = settings.clear - settings.threshold
-    if beyond > 0 if watched.clears == BELOW else beyond < 0:
+    is_wrong_side = beyond > 0 if watched.clears == BELOW else beyond < 0
+    if is_wrong_side:
         raise RefusedFieldError(
             f"{watched.label} is over at its threshold or {watched.clears} it", field="clear"
         )

@@ -70,11 +70,6 @@ def following(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1)
 
 
-def days_in(first: date) -> int:
-    """How many days the month has."""
-    return (following(first) - first).days
-
-
 def previous(first: date) -> date:
     """The first day of the month before."""
     return (first - timedelta(days=1)).replace(day=1)

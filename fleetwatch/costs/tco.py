@@ -51,7 +51,7 @@ class Component:
 
 
 def components(owned: Owned) -> list[Component]:
-    """The parts in whole micro-dollars; they sum to exactly price(owned)."""
+    """The parts in whole micro-dollars; `price()` of them is what the GPU-hour costs."""
     gpus = owned.gpus_per_server
     monthly = [getattr(owned, f"{name}_usd_per_month") for name in MONTHLY]
     with localcontext(EXACT):

@@ -30,7 +30,6 @@ from fleetwatch.lib.sql import read_statement
 
 IN_ORDER = ("node__name", "index", "uuid")
 BAND_CELLS = 288  # as many as a wide screen shows apart
-MIN_SEARCH_CHARACTERS = 2
 
 _GPU_COUNT = Count("gpus", filter=Q(gpus__parent=None))
 _STRETCHES = read_statement("dashboard/sql/stretches.sql")

@@ -175,7 +175,7 @@ urlpatterns = [
     path("settings/audit", audit.audit, name="audit"),
     path("settings/audit.csv", audit.audit_file, {"form": "csv"}, name="audit_csv"),
     path("settings/audit.jsonl", audit.audit_file, {"form": "jsonl"}, name="audit_jsonl"),
-    path("pricing", settings.DOORS["pricing"], name="settings_pricing"),
+    path("pricing", settings.VIEWS["pricing"], name="settings_pricing"),
     path("pricing/import", imports.rates_import, name="rates_import"),
     path("pricing/import.csv", imports.rates_template, name="rates_template"),
     path("pricing/calculator", rates.rates_calculator, name="rates_calculator"),
@@ -186,8 +186,8 @@ urlpatterns = [
     path("settings/policy/trials/<int:pk>/stop", policy_trials.stop, name="policy_trial_stop"),
     path("settings", settings.settings, name="settings"),
     *(
-        path(f"settings/{name}", door, name=f"settings_{name}")
-        for name, door in settings.DOORS.items()
+        path(f"settings/{name}", view, name=f"settings_{name}")
+        for name, view in settings.VIEWS.items()
         if name != "pricing"
     ),
     path("settings/<slug:action>", settings.change, name="settings_change"),

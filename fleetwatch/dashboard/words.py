@@ -173,6 +173,7 @@ TASKS = {
     "costs.attribute_changed": "Assigns new jobs to teams",
     "costs.ensure_example_rates": "Sets list prices of new GPU models",
     "costs.note_places": "Records nodes’ pools and regions",
+    "costs.forget_owner_changes": "Deletes old records of jobs that changed owners",
     "costs.sum_all_days": "Updates totals of all days",
     "costs.sum_recent_days": "Updates totals of the newest days",
     "demo.history": "Loaded the demo’s history",

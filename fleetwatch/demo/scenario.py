@@ -146,9 +146,8 @@ def _as_list(values: NDArray[Any], digits: int) -> list[float | int | None]:
         return list(values.tolist())
     unread = np.isnan(values)
     rounded = np.round(values, digits)
-    as_list: list[float | int | None] = (
-        rounded if digits else np.where(unread, 0, rounded).astype(np.int64)
-    ).tolist()
+    shown = rounded if digits else np.where(unread, 0, rounded).astype(np.int64)
+    as_list: list[float | int | None] = shown.tolist()
     for place in np.flatnonzero(unread).tolist():
         as_list[place] = None
     return as_list

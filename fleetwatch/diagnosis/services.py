@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from django.db import transaction
@@ -43,6 +44,7 @@ REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's 
 LIVE_REACH_MS = HOUR_MS
 ALL_HOURS = 2**31
 DAYS_PER_RUN = 5_000  # days of nodes whose causes are summed: 1 s of the database
+KEEP_CELLS = timedelta(days=2)
 ROWS_AT_ONCE = 500  # of packed cells: some megabytes in a statement
 # Nodes x hours (context included) that are judged together: more costs memory, and arrays that fit
 # no cache cost time.
@@ -190,9 +192,12 @@ def _judged(
     return cause_rows.rows(table, lanes, verdict, hour_cuts.edges(reach.start, reach.end, zone()))
 
 
-# cells are made from the first moment (ms) up to the second, of windows that reach back so long
-# before as the third
-_Span = tuple[int, int, int]
+class _Remake(NamedTuple):
+    """Cells are made from the start to the end, of windows that begin `context_ms` before."""
+
+    start_ms: int
+    end_ms: int
+    context_ms: int
 
 
 def _hours(
@@ -215,11 +220,11 @@ def _hours(
 
 def _alike(
     held: Mapping[int, Held], hours: Sequence[Due], stored: Mapping[Key, Hour], this_hour: int
-) -> Mapping[_Span, Mapping[int, Before]]:
+) -> Mapping[_Remake, Mapping[int, Before]]:
     """Of what is due or not stored the spans, each with the nodes for which it is made, and what is
     known of their windows before.
     """
-    together: dict[_Span, dict[int, Before]] = defaultdict(dict)
+    together: dict[_Remake, dict[int, Before]] = defaultdict(dict)
     kept = stored.keys() - {(hour.node_id, hour.hour_ms) for hour in hours}
     for node_id, node in held.items():
         wanted = [hour for hour in node.hours() if (node_id, hour) not in kept]
@@ -230,7 +235,7 @@ def _alike(
 
 def _remade(
     node_id: int, node: Held, hours: Sequence[int], stored: Mapping[Key, Hour], this_hour: int
-) -> Iterator[tuple[_Span, Before]]:
+) -> Iterator[tuple[_Remake, Before]]:
     """The spans of these hours, with what is known of windows before; of the hour that goes on only
     from the first cell on of which the ledger says something else than when it was made.
     """
@@ -243,7 +248,7 @@ def _remade(
         last_ms = first_ms - CELL_MS
         hour_before = stored.get((node_id, last_ms // HOUR_MS * HOUR_MS))
         before = lane_rows.before(node.between(start_ms, end_ms).gpus(), hour_before, last_ms)
-        yield (first_ms, end_ms, lane_rows.context_ms(before, first_ms)), before
+        yield _Remake(first_ms, end_ms, lane_rows.context_ms(before, first_ms)), before
 
 
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
@@ -264,9 +269,6 @@ def _keep(made: Mapping[Key, Hour]) -> None:
                 "payloads": [packing.pack(made[key]) for key in here],
             },
         )
-
-
-KEEP_CELLS = timedelta(days=2)
 
 
 def forget_cells(now: datetime) -> int:

@@ -138,7 +138,9 @@ def _groups(by: Collection[str], step: str | None) -> Collection[str]:
 def _facts(limits: Limits, by: Collection[str]) -> set[str]:
     """What has to be known of GPUs and holders: by what they are grouped and limited."""
     facts = {*by, *(name for name, limit in limits.items() if limit is not None)}
-    return facts | {"team_id"} if "seen" in facts else facts
+    if "seen" in facts:
+        facts.add("team_id")
+    return facts
 
 
 def _spans(vocabulary: Vocabulary[Label], interval: Interval, asked: Asked) -> Spans[Label]:

@@ -20,10 +20,19 @@ HELD = ("user_name", "is_allocated", *OWNED)  # asks whose it is, or whether any
 # groups and limits that ask which job it was
 OF_HOLDERS = {"job", "user", *OWNERS, "seen", "job_id", "job_ids", *HELD}
 NAMES = (
-    *("seen", "node_id", "gpu_ids", "gpu_model_id", "has_gpu_model", "job_id", "job_ids"),
-    *("states", "shown"),
+    "seen",
+    "node_id",
+    "gpu_ids",
+    "gpu_model_id",
+    "has_gpu_model",
+    "job_id",
+    "job_ids",
+    "states",
+    "shown",
     *HELD,
 )
+# fields of a Scope that name a holder
+_HOLDER_FIELDS = ("user", "job", *OWNERS)
 FEW_JOBS = 20
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
@@ -49,10 +58,10 @@ def limits_of(scope: Scope) -> Limits:
         limits["seen"] = Seen(reader.team_ids, own_ids(reader))
     for field, limit in _LIMITS.items():
         value = getattr(scope, field)
-        if value is not None and (value or field not in _OF_HOLDERS):
+        if value is not None and (value or field not in _HOLDER_FIELDS):
             name = meant(field, value)
             limits |= {"job_id": _NO_ROW} if name is None else limit(name)
-    if UNALLOCATED in [getattr(scope, field) for field in _OF_HOLDERS]:
+    if UNALLOCATED in [getattr(scope, field) for field in _HOLDER_FIELDS]:
         limits |= {"job_id": _NO_ROW} if scope.is_allocated else {"is_allocated": False}
     return limits
 
@@ -117,4 +126,3 @@ _LIMITS: dict[str, Callable[[str], Limits]] = {
     "job": lambda key: {"job_id": _id(Job, key=key)},
     **{owner: partial(_owner, owner) for owner in ("team", "project", "cost_centre")},
 }
-_OF_HOLDERS = ("user", "job", "team", "project", "cost_centre")

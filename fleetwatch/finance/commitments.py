@@ -5,12 +5,12 @@ period.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
-from django.db.models import Min, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.day_sums import SETTLED
@@ -18,6 +18,7 @@ from fleetwatch.costs.models import Commitment, ExchangeRate
 from fleetwatch.costs.rates.exchange import USD
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.pricing import EXACT, HOUR_MS
+from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.coverage import (
     Above,
@@ -30,8 +31,6 @@ from fleetwatch.finance.coverage import (
     together,
 )
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
-from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
 
 
@@ -94,23 +93,13 @@ def _posted(interval: Interval, now: datetime | None) -> Interval | None:
     """The whole cuts of the interval from the ledger's first whole hour on, up to what is posted at
     `now`.
     """
-    first = _first_seen()
+    first = ledger_began()
     if first is None:
         return None
     whole = boundaries.outward(interval, zone())
     start = max(whole.start, ceil_hour(first))
     end = whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
-
-
-def _first_seen() -> datetime | None:
-    """When the ledger began, or later in that hour a GPU was seen first; None = there is none."""
-    began: datetime | None = Entry.objects.aggregate(first=Min("start"))["first"]
-    seen_ms = GPU.objects.aggregate(first=Min("first_ms"))["first"]
-    if began is None or seen_ms is None:
-        return began
-    seen = from_ms(seen_ms)
-    return seen if began < seen < began + timedelta(hours=1) else began
 
 
 def _promised(committed: Sequence[Commitment], interval: Interval) -> dict[datetime, list[Promise]]:

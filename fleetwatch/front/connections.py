@@ -97,10 +97,8 @@ class Connections:
         self._all.add(connection)
         return connection.address is None or self._join(connection, connection.address)
 
-    def is_from(self, connection: Connection, address: str) -> bool:
-        """Whether there is room for another connection of the address that a trusted proxy
-        names.
-        """
+    def move_to(self, connection: Connection, address: str) -> bool:
+        """Counts it at the address that a trusted proxy names; whether there is room there."""
         if connection.address == address:
             return True
         self._leave(connection)

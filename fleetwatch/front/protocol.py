@@ -159,14 +159,13 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
-        address = (
-            self._peer
-            if not self.proxies
-            else holder_of(client_address(self._peer, self._forwarded(), proxies=self.proxies))
-        )
-        if self.proxies and not self.register.is_from(self._held, address):
-            self._disconnect()
-            return
+        address = self._peer
+        if self.proxies:
+            forwarded = client_address(self._peer, self._forwarded(), proxies=self.proxies)
+            address = holder_of(forwarded)
+            if not self.register.move_to(self._held, address):
+                self._disconnect()
+                return
         self.scope["state"]["address"] = address
         self.scope["state"]["connection"] = self._held
         super().on_headers_complete()

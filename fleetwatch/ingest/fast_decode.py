@@ -161,7 +161,9 @@ def _is_empty(host: msgspec.Struct) -> bool:
 
 def _whole_numbers(windows: Any) -> dict[str, list[Any]]:
     columns = {"gpu": windows.gpu, "start_ms": windows.start_ms, "observed_ms": windows.observed_ms}
-    return columns | {"process_count": windows.process_count} if windows.process_count else columns
+    if windows.process_count:
+        columns["process_count"] = windows.process_count
+    return columns
 
 
 def _host_starts(host: Any) -> dict[str, list[Any]]:

@@ -370,7 +370,7 @@ class MoveError(ValueError):
 
 
 @transaction.atomic
-def move_gpu(uuid: str, node_name: str, *, by: str, now: datetime) -> None:
+def move_gpu(uuid: str, node_name: str, *, now: datetime) -> None:
     """The windows of the GPU that the node sent and that another node's report kept from counting
     do count: an admin says that it moved.
 

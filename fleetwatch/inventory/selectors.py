@@ -163,7 +163,8 @@ def stays_of_nodes(node_ids: Collection[int]) -> dict[int, dict[int, Reported]]:
     rows = execute(_STAYS, {"node_ids": list(node_ids)})
     for node_id, gpu_id, is_own, *span in rows:
         reported = stays[node_id].setdefault(gpu_id, Reported([], [], []))
-        (reported.own if is_own else reported.others).append(tuple(span))
+        spans = reported.own if is_own else reported.others
+        spans.append(tuple(span))
     return stays
 
 

@@ -158,17 +158,12 @@ def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int
     return held
 
 
-def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]:
-    """When each job source of the node answered in [start_ms, end_ms) and when it did not; never
-    both at once.
-    """
-    return source_status_of([node_id], start_ms, end_ms)[node_id]
-
-
 def source_status_of(
     node_ids: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, list[SourceSpans]]:
-    """Per node what `source_status` gives, in one statement."""
+    """Per node when each of its job sources answered in [start_ms, end_ms) and when it did not;
+    never both at once.
+    """
     sources: dict[int, list[SourceSpans]] = {node_id: [] for node_id in node_ids}
     asked = {"node_ids": list(node_ids), "start_ms": start_ms, "end_ms": end_ms}
     for node_id, kind, ok, spans in execute(SOURCE_STATUS, asked):

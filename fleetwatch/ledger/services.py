@@ -328,8 +328,8 @@ def _post_closed(post: _Post, context: _Context) -> Counter[str]:
     for piece in post.pieces:
         if piece.is_closed:
             is_current = piece.policy_id == context.policy_id
-            own = (context.policy, post.facts) if is_current else earlier(piece.policy_id)
-            policy, facts = own
+            own = (context.policy, post.facts)
+            policy, facts = own if is_current else earlier(piece.policy_id)
             judged = judgement_inputs.judge(facts, *piece.hours, policy)
             booked_at = post.books.booked_at
             did.update(adjustments.book(post.node.pk, piece, judged, booked_at=booked_at))

@@ -16,20 +16,6 @@ from fleetwatch.lib import replica
 # https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/adt/arrayfuncs.c
 # (array_recv): each element follows its length
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
-_HEAD = [
-    ("dimensions", ">i4"),
-    ("has_null", ">i4"),
-    ("type", ">u4"),
-    ("count", ">i4"),
-    ("lower_bound", ">i4"),
-]
-
-
-def array_of(kind: str, count: int) -> np.dtype[np.void]:
-    """A database's array of so many numbers (">i4", ">f8"), as array_send packs it; their values
-    are ["each"]["value"].
-    """
-    return np.dtype([*_HEAD, ("each", [("length", ">i4"), ("value", kind)], (count,))])
 
 
 class _Ids(Dumper):

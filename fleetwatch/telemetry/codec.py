@@ -396,30 +396,23 @@ def _check_rows(head: Directory, bodies: Mapping[str, Bytes]) -> None:
     bytes are there, has to agree.
     """
     others = [entry for name in bodies if (entry := head.entry(name)).encoding != CONSTANT]
-    if not (
-        any(
+    agrees = head.rows <= _MOST_ALIKE
+    if others:
+        agrees = any(
             _holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * head.rows)
             for entry in others
         )
-        if others
-        else head.rows <= _MOST_ALIKE
-    ):
+    if not agrees:
         raise CodecError(f"no column has {head.rows} rows")
 
 
 def _holds(frame: Bytes, size: int) -> bool:
     """Whether the frame says that so many bytes are in it."""
     try:
-        return (
-            int(
-                zstandard.get_frame_parameters(
-                    frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS
-                ).content_size
-            )
-            == size
-        )
+        parameters = zstandard.get_frame_parameters(frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS)
     except zstandard.ZstdError:
         return False
+    return bool(parameters.content_size == size)
 
 
 def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> Ints:

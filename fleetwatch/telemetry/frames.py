@@ -159,7 +159,7 @@ def of_nodes_again(
     statements. What is kept of the same beginning and columns is not read again, and what is read
     is kept.
     """
-    asked = start_ms, (*WINDOW_INTS, *_stored_names(columns))
+    asked = Asked(start_ms, (*WINDOW_INTS, *_stored_names(columns)))
     starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
     read = _read_since(kept.of_nodes(node_ids, asked), asked, starts_ms)
     if missing := [node_id for node_id in node_ids if node_id not in read]:
@@ -175,7 +175,7 @@ def _read_since(before: Mapping[int, Kept], asked: Asked, starts_ms: Span) -> di
     changed is left out.
     """
     came = _came_since(before, asked, starts_ms) if before else {}
-    decoded = hot.decode_each(came.values(), asked[1], ())
+    decoded = hot.decode_each(came.values(), asked.columns, ())
     return {
         node_id: before[node_id].grown(map(_key, rows), new.windows)
         for (node_id, rows), new in zip(came.items(), decoded, strict=True)
@@ -187,7 +187,9 @@ def _came_since(
 ) -> dict[int, list[BatchRow]]:
     nodes = list(before)
     ids = [batch_id for kept in before.values() for batch_id, *_ in kept.batches]
-    marked = hot.marked(nodes, hot.hours_of(starts_ms), ends_after_ms=asked[0], without_payload=ids)
+    marked = hot.marked(
+        nodes, hot.hours_of(starts_ms), ends_after_ms=asked.start_ms, without_payload=ids
+    )
     # after the batches: what is sealed in between is in a chunk that was not there before
     chunks = sealed.chunk_keys(nodes, starts_ms)
     return {

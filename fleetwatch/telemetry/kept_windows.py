@@ -5,6 +5,7 @@ what came since is fetched and decoded. What is kept is used as long as it is wh
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fleetwatch.telemetry.window_tables import Table, begins_after, joined
 
@@ -15,11 +16,16 @@ STALE_S = 600.0
 # Tables of one node, before they are joined into one: each posting of the hour adds one.
 MOST_TABLES = 8
 
-# From when on, and which columns.
-Asked = tuple[int, tuple[str, ...]]
 # A batch: its id, and what it says of itself; a chunk: its id and version.
 BatchKey = tuple[int, int, int]
 ChunkKey = tuple[int, int]
+
+
+class Asked(NamedTuple):
+    """From when on windows are asked for, and which of their columns."""
+
+    start_ms: int
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,12 +125,12 @@ def test_connections_of_a_proxy_count_for_nobody_until_a_request_names_one():
     unnamed = [Peer(address=None, since=number) for number in range(3)]
     connections = register(*unnamed, per_address=1)
 
-    assert connections.is_from(unnamed[0].connection, "192.0.2.1")
-    assert connections.is_from(unnamed[1].connection, "192.0.2.1")
+    assert connections.move_to(unnamed[0].connection, "192.0.2.1")
+    assert connections.move_to(unnamed[1].connection, "192.0.2.1")
 
     assert [peer.is_ended for peer in unnamed] == [True, False, False]
-    assert connections.is_from(unnamed[1].connection, "192.0.2.2")
-    assert connections.is_from(unnamed[2].connection, "192.0.2.1")
+    assert connections.move_to(unnamed[1].connection, "192.0.2.2")
+    assert connections.move_to(unnamed[2].connection, "192.0.2.1")
     assert len(connections) == 2
 
 

@@ -8,7 +8,7 @@ from fleetwatch.jobs import selectors
 from fleetwatch.jobs.batch_report import Report
 from fleetwatch.jobs.job_writes import store_jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status
+from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status_of
 from fleetwatch.jobs.services import assert_allocations, assert_sources, store_processes
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
@@ -175,12 +175,12 @@ def test_where_a_source_both_answered_and_did_not_it_answered():
     )
     node = node_by_name("n1")
 
-    assert source_status(node.pk, T0 + 5000, T0 + 50_000) == [
+    assert source_status_of([node.pk], T0 + 5000, T0 + 50_000)[node.pk] == [
         SourceSpans("docker", False, [(T0 + 20_000, T0 + 40_000)]),
         SourceSpans("slurm", False, [(T0 + 5000, T0 + 20_000), (T0 + 40_000, T0 + 50_000)]),
         SourceSpans("slurm", True, [(T0 + 20_000, T0 + 40_000)]),
     ]
-    assert source_status(node.pk, T0 + 20_000, T0 + 40_000) == [
+    assert source_status_of([node.pk], T0 + 20_000, T0 + 40_000)[node.pk] == [
         SourceSpans("docker", False, [(T0 + 20_000, T0 + 40_000)]),
         SourceSpans("slurm", True, [(T0 + 20_000, T0 + 40_000)]),
     ]
@@ -189,7 +189,7 @@ def test_where_a_source_both_answered_and_did_not_it_answered():
 def test_a_declared_job_is_a_source_that_answered():
     assert_batch(**held(source="declared"))
 
-    assert source_status(node_by_name("n1").pk, T0, T0 + 30_000) == [
+    assert source_status_of([node_by_name("n1").pk], T0, T0 + 30_000)[node_by_name("n1").pk] == [
         SourceSpans("declared", True, [(T0, T0 + 30_000)])
     ]
 

@@ -11,7 +11,7 @@ from fleetwatch.jobs.selectors import (
     SourceOutage,
     job_sources,
     source_outages,
-    source_status,
+    source_status_of,
 )
 from fleetwatch.jobs.services import KEPT_WHYS
 from tests.ingest.factories import NOW, NOW_MS, batch, gpu
@@ -97,7 +97,7 @@ def test_the_ledger_knows_of_the_silence_whatever_its_reasons():
     report(0, says(False, "first"))
     report(1, says(False, "second"))
 
-    spans = source_status(node_by_name("n1").pk, T0, T0 + 2 * MINUTE)
+    spans = source_status_of([node_by_name("n1").pk], T0, T0 + 2 * MINUTE)[node_by_name("n1").pk]
 
     assert sorted((one.ok, span) for one in spans for span in one.spans) == [
         (False, (T0, T0 + MINUTE)),

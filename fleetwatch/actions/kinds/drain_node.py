@@ -16,7 +16,6 @@ from fleetwatch.actions.models import Action, Policy
 from fleetwatch.alerts.back_test import Trial
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import gpu_cannot_work
-from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.node_costs import NodeCosts, drained_spans
 from fleetwatch.alerts.messaging.address_book import AddressBook, Person
 from fleetwatch.alerts.messaging.routing import Matter, rungs
@@ -132,8 +131,7 @@ class _Answers:
     def is_kept(self, incident: Incident, gpu: GPU | None) -> bool:
         """Whether it was said when this fault was there already; one that came later is news."""
         kept_at = self.kept_at.get(gpu.node.name) if gpu else None
-        began_ms = incident.since_ms if incident.fired_ms is None else incident.fired_ms
-        return kept_at is not None and from_ms(began_ms) <= kept_at
+        return kept_at is not None and from_ms(incident.began_ms) <= kept_at
 
 
 def _read_books(uuids: Iterable[str]) -> _Books:
@@ -189,17 +187,13 @@ def _read_past(policy: Policy, trials: Sequence[Trial]) -> list[Subject]:
     subjects = []
     for trial in trials:
         gpu = books.gpus.get(trial.breach.subject)
-        fired_ms = _fired_ms(trial.episode)
+        fired_ms = trial.episode.began_ms
         until_ms = fired_ms + waits // timedelta(milliseconds=1)
         spans = drained.get(gpu.pk, ()) if gpu else ()
         is_drained = any(start <= until_ms and fired_ms < end for start, end in spans)
         why = books.refusals(policy, gpu, is_drained=is_drained)
         subjects.append(books.subject(trial.breach, why, "", until_ms))
     return subjects
-
-
-def _fired_ms(episode: Episode) -> int:
-    return episode.since_ms if episode.fired_ms is None else episode.fired_ms
 
 
 def _places(_: Person | None, rule: Rule, book: AddressBook) -> tuple[Place, ...]:

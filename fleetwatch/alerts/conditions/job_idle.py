@@ -43,7 +43,6 @@ MAX_PIDS = 8
 # a GPU's newest window may lie this far behind its node's newest sign of life
 EDGE_MS = 5 * MINUTE_MS
 DAY_MS = 24 * 60 * MINUTE_MS
-MONTH_MINUTES = 30 * 24 * 60
 
 EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
 # What may stand in a command that people copy: nothing that a shell reads.

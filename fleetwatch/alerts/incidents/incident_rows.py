@@ -90,18 +90,13 @@ def _is_of(line: IncidentView, first: IncidentView) -> bool:
     node = line.breach.label("node")
     if line.breach.kind != "gpu" or not node or _key(line) != _key(first):
         return False
-    return abs(_moment_ms(line) - _moment_ms(first)) <= AT_ONCE_MS
+    return abs(line.incident.began_ms - first.incident.began_ms) <= AT_ONCE_MS
 
 
 def _key(line: IncidentView) -> tuple[object, ...]:
     incident = line.incident
     stands = (incident.state, incident.resolution, incident.snoozed_until, incident.assignee_id)
     return (incident.rule_id, line.breach.kind, line.breach.label("node"), *stands)
-
-
-def _moment_ms(line: IncidentView) -> int:
-    fired_ms = line.incident.fired_ms
-    return line.incident.since_ms if fired_ms is None else fired_ms
 
 
 def _words(text: str) -> frozenset[str]:

@@ -153,7 +153,7 @@ def _weight(
 def _labels_of(
     job: Job, spans: Iterable[_Span], cards: Mapping[int, Card], cause: str
 ) -> Mapping[str, tuple[str, ...]]:
-    """None without cards: nobody asks for labels."""
+    """Empty without cards: nobody asks for labels."""
     return _labels(job, (cards[span.gpu_id] for span in spans), cause) if cards else {}
 
 

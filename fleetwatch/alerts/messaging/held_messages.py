@@ -69,7 +69,7 @@ def _send(
     _mark([row for row in rows if row not in wanted], State.DROPPED)
     if wanted:
         _readdress(wanted, book)
-        _queue(person, wanted, [news[row.group_id] for row in wanted], book, now=now)
+        _queue(person, wanted, [news[row.group_id] for row in wanted], now=now)
     return bool(wanted)
 
 
@@ -89,7 +89,6 @@ def _queue(
     person: Person,
     rows: Sequence[Notification],
     groups: Sequence[GroupNews],
-    book: AddressBook,
     *,
     now: datetime,
 ) -> None:

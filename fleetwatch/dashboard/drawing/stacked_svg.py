@@ -10,7 +10,7 @@ from html import escape
 from itertools import pairwise
 
 from fleetwatch.dashboard.drawing.figures import Figure
-from fleetwatch.dashboard.drawing.svg import LEFT, RIGHT, STYLE, WIDTH, rect, text
+from fleetwatch.dashboard.drawing.svg import LEFT, RIGHT, STYLE, WIDTH, anchor_of, rect, text
 from fleetwatch.dashboard.numbers import usd
 
 NAMES_IN_A_ROW = 6
@@ -95,6 +95,6 @@ def _times(traces: Sequence[Figure], bottom: float) -> Iterator[str]:
     is_of_days = moments[-1] - moments[0] > timedelta(days=2)
     for number in range(TIMES):
         at = moments[0] + (moments[-1] - moments[0]) * number / (TIMES - 1)
-        anchor = "start" if number == 0 else "end" if number == TIMES - 1 else "middle"
+        anchor = anchor_of(number, TIMES - 1)
         label = f"{at:%a %-d %b}" if is_of_days else f"{at:%a %H:%M}"
         yield text(label, LEFT + (RIGHT - LEFT) * number / (TIMES - 1), bottom + 18, anchor)

@@ -191,9 +191,16 @@ def _names(traces: Sequence[Figure], area: _Area) -> str:
 def _times(area: _Area) -> Iterator[str]:
     for part in range(PARTS + 1):
         at = area.start + (area.end - area.start) * part / PARTS
-        anchor = "start" if part == 0 else "end" if part == PARTS else "middle"
+        anchor = anchor_of(part, PARTS)
         label = f"{at:%a %-d %b, %H:%M}" if part in (0, PARTS) else f"{at:%H:%M}"
         yield text(label, LEFT + (RIGHT - LEFT) * part / PARTS, area.bottom + 18, anchor)
+
+
+def anchor_of(place: int, last: int) -> str:
+    """Of a label at one of the places from 0 to the last: none goes beyond the drawing's ends."""
+    if place == 0:
+        return "start"
+    return "end" if place == last else "middle"
 
 
 def text(content: str, x: float, y: float, anchor: str = "start") -> str:

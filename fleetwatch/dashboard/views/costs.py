@@ -130,9 +130,9 @@ def _of_states(group_by: str, narrowed_to: str) -> Context:
 
 def _lines_of(states: frozenset[str], group_by: str) -> frozenset[str] | None:
     """The keys of lines with time in these states, the total's too; None: of all lines."""
-    if group_by == "state" or not states:
-        return states and states | TOTAL
-    return None
+    if not states:
+        return frozenset()
+    return states | TOTAL if group_by == "state" else None
 
 
 def _colours(lines: Sequence[Compared], group_by: str) -> dict[str, str]:

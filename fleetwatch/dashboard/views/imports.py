@@ -125,15 +125,15 @@ PEOPLE = Kind(
 )
 
 
-def _door(kind: Kind) -> View:
+def _view_of(kind: Kind) -> View:
     @require_http_methods(["GET", "POST"])
     @needs(kind.right)
     @never_cache
     @takes()
-    def door(request: HttpRequest) -> HttpResponse:
+    def view(request: HttpRequest) -> HttpResponse:
         return _page(request, kind)
 
-    return door
+    return view
 
 
 def _page(request: HttpRequest, kind: Kind) -> HttpResponse:
@@ -181,9 +181,9 @@ def _template(kind: Kind) -> View:
     return template
 
 
-rates_import = _door(RATES)
+rates_import = _view_of(RATES)
 rates_template = _template(RATES)
-mappings_import = _door(RULES)
+mappings_import = _view_of(RULES)
 mappings_template = _template(RULES)
-people_import = _door(PEOPLE)
+people_import = _view_of(PEOPLE)
 people_template = _template(PEOPLE)

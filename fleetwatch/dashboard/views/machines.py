@@ -210,7 +210,7 @@ def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     """
     node = request.POST.get("node", "")
     with _saying_why_not(request):
-        ingest.move_gpu(uuid, node, by=request.user.get_username(), now=timezone.now())
+        ingest.move_gpu(uuid, node, now=timezone.now())
         messages.success(
             request, f"{uuid} is with {node}: what it sent counts; its hours are judged again."
         )

@@ -47,18 +47,18 @@ def settings(request: HttpRequest) -> HttpResponse:
     return page(request, read_period(request), "dashboard/settings.html", "settings", {})
 
 
-def _door(shown: SettingsPage) -> View:
+def _view_of(shown: SettingsPage) -> View:
     @require_GET
     @login_required
     @never_cache
     @takes(*shown.parameters)
-    def door(request: HttpRequest) -> HttpResponse:
+    def view(request: HttpRequest) -> HttpResponse:
         return _page(request, shown)
 
-    return door
+    return view
 
 
-DOORS = {name: _door(shown) for name, shown in PAGES.items()}
+VIEWS = {name: _view_of(shown) for name, shown in PAGES.items()}
 
 
 @require_http_methods(["GET", "POST"])

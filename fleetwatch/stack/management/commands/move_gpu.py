@@ -23,5 +23,5 @@ class Command(HubCommand):
         parser.add_argument("node", help="the name of the node that it is with now")
 
     def handle(self, *args: Any, uuid: str, node: str, **options: Any) -> None:
-        move_gpu(uuid, node, by=self.by, now=timezone.now())
+        move_gpu(uuid, node, now=timezone.now())
         self.stdout.write(f"{uuid} is with {node}: what it sent counts")
