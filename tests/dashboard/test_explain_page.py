@@ -93,6 +93,30 @@ def test_the_interval_that_was_asked_for_stands_above_its_whole_hours(reader, gp
     assert re.search(r"Of that, 06:15(:00)? to 06:30(:00)? 0.25 \$0.90", text)
 
 
+def test_the_states_sum_to_the_span(reader, gpu):
+    """From 06:25 to 06:40 five minutes were useful ($0.30) and ten idle ($0.60)."""
+    asked = "from=2026-11-20T06:25Z&to=2026-11-20T06:40Z"
+    page = tight(reader.get(f"/explain?gpu={gpu.uuid}&{asked}").content.decode())
+    text = " ".join(re.sub("<[^>]*>", " ", page).split())
+
+    assert "Busy, unverified 0.08 $0.30 Idle 0.17 $0.60 Total 0.25 $0.90" in text
+
+
+def test_rules_stand_in_order_of_time_and_those_that_decided_most_are_shown(
+    reader, gpu, monkeypatch
+):
+    """From 06:25 to 06:40 it worked for five minutes and was then quiet for ten."""
+    asked = f"/explain?gpu={gpu.uuid}&from=2026-11-20T06:25Z&to=2026-11-20T06:40Z"
+
+    every = reader.get(asked).context["windows"]
+    monkeypatch.setattr(explain, "MAX_RULES", 1)
+    longest = reader.get(asked)
+
+    assert [rule.parts for rule, _ in every] == [{"unverified": 300_000}, {"idle": 600_000}]
+    assert [rule.parts for rule, _ in longest.context["windows"]] == [{"idle": 600_000}]
+    assert "1 more decided less" in " ".join(longest.content.decode().split())
+
+
 def test_no_hour_of_an_explanation_ends_after_now(client, gpu):
     with time_machine.travel("2026-11-20T06:40:00Z", tick=False):
         client.force_login(factories.user(role="engineer"))

@@ -230,11 +230,30 @@ def _shown(
     hours = shown.outward_to_hours()
     return {
         "interval": shown,
-        "totals": _totals(request, shown, states),
+        **_by_state(_totals(request, shown, states)),
         "hours": Interval(hours.start, max(shown.end, min(hours.end, period.minute))),
         "is_cut": shown != period.so_far,
         "is_final": explain.is_final(shown, period.now),
         "earlier": _earlier(request, period.interval, shown),
+    }
+
+
+def _by_state(totals: Totals) -> Context:
+    """The totals, and of each state that has any of the time its hundredths of GPU-hours and cents,
+    which sum to theirs.
+    """
+    gpu_ms = totals.shown_states
+    usd = totals.shown_cost
+    states = [state for state, ms in gpu_ms.items() if ms]
+    total = _amounts(totals)
+    columns = _apportioned(
+        [gpu_ms[state] for state in states], [usd[state] for state in states], total
+    )
+    exact = [(state, gpu_ms[state], usd[state]) for state in states]
+    return {
+        "totals": totals,
+        "total": total,
+        "by_state": list(zip(exact, *columns, strict=True)),
     }
 
 
@@ -294,18 +313,20 @@ def _is_explained(job: Job | None) -> bool:
 
 
 def _behind(gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[str, ...]) -> Context:
-    """Entries of the ledger with their dollars, and of the windows behind them the first rules that
-    decided them, each with the job that held the GPU; `shown`: of these states alone, () = of all.
+    """Entries of the ledger with their dollars, and of the windows behind them the rules that
+    decided most of the time, by when, each with the job that held the GPU; `shown`: of these states
+    alone, () = of all.
     """
     states = frozenset(shown or SHOWN_STATES)
     stretches = explain.stretches(gpu, interval, **which)
     decided = by_rule(
         each for each in stretches if not states.isdisjoint(map(shown_state, each.parts))
     )
-    jobs = Job.objects.in_bulk({each.job_id for each in decided if each.job_id is not None})
+    in_time = sorted(decided[:MAX_RULES], key=lambda each: (each.start_ms, each.end_ms))
+    jobs = Job.objects.in_bulk({each.job_id for each in in_time if each.job_id is not None})
     return {
         **_priced(_entries(gpu, interval, which, shown)),
-        "windows": [(each, jobs.get(each.job_id)) for each in decided[:MAX_RULES]],
+        "windows": [(each, jobs.get(each.job_id)) for each in in_time],
         "left_off": max(0, len(decided) - MAX_RULES),
     }
 
