@@ -55,7 +55,7 @@ def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | Non
     """Of its GPU, of a job's all; None where it is of none, or the reader sees no machines.
     `around` names the time, as an address does; `from_job`: it begins with the job.
     """
-    uuids = _uuids(breach)
+    uuids = uuids_of(breach)
     if not uuids or sight() is not None:
         return None
     query = f"{urlencode({'gpu': ','.join(uuids[:MOST_LINES])})}&{around}"
@@ -69,7 +69,8 @@ def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | Non
     return Curve("gpus-util", query, title, about)
 
 
-def _uuids(breach: Breach) -> list[str]:
+def uuids_of(breach: Breach) -> list[str]:
+    """Of the GPUs that it is about, as it was told; [] where it is about none."""
     if breach.kind == "gpu":
         return [breach.subject]
     gpus = breach.facts.get("gpus", ()) if breach.kind == "job" else ()

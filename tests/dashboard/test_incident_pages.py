@@ -1,5 +1,6 @@
 """What is wrong, whose it is and what it costs: the inbox of incidents, and the page of each."""
 
+import html
 from datetime import timedelta
 from decimal import Decimal
 
@@ -378,6 +379,32 @@ class TestPage:
             " ran" in page
         )
         assert "/charts/gpus-util?gpu=GPU-a%2CGPU-b&amp;" in page
+
+    def test_its_gpus_lead_to_their_pages_and_to_why_they_were_idle(self, admin):
+        factories.job("slurm/della/7")
+        node = factories.node()
+        told = [{"uuid": factories.gpu(node, index=index).uuid} for index in range(10)]
+        shown = incident(facts={"facts": {"gpus": told}, "where": "node-001 GPU 0–9"})
+
+        page = text(admin, f"/incidents/{shown.pk}")
+
+        hour = f"from={to_ms(NOW) - HOUR_MS}&amp;to={to_ms(NOW)}"
+        around = f"from={to_ms(NOW) - 3 * HOUR_MS}&amp;to={to_ms(NOW)}"
+        explained = f"/explain?gpu=GPU-node-001-0&amp;job=slurm%2Fdella%2F7&amp;{hour}"
+        assert f'href="/gpus/GPU-node-001-0?{around}"' in page
+        assert f'href="/nodes/node-001?{around}"' in page
+        assert f'href="{explained}"' in page
+        assert page.count("/explain?gpu=") == 8
+        assert "and 2 more GPUs" in page
+        assert admin.get(html.unescape(explained)).status_code == 200
+
+    def test_the_gpu_of_nobody_leads_to_all_of_its_time(self, admin):
+        factories.gpu(factories.node("h100-01"), index=3)
+
+        page = text(admin, f"/incidents/{slowed(3, minutes=0).pk}")
+
+        assert "/explain?gpu=GPU-h100-01-3&amp;from=" in page
+        assert 'href="/nodes/h100-01?from=' in page
 
     def test_names_the_likely_cause_and_its_finding(self, admin):
         job = factories.job("slurm/della/7")

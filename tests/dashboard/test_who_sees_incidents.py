@@ -46,3 +46,20 @@ class TestWhoSees:
 
     def test_sums_are_of_what_is_listed(self, viewer):
         assert viewer.get("/alerts").context["sums"].count == 2
+
+    def test_its_gpus_are_named_and_explained_where_all_of_the_jobs_time_is_seen(self, viewer):
+        gpu = factories.gpu(factories.node(), index=0)
+        facts = {"facts": {"gpus": [{"uuid": gpu.uuid}]}}
+        own = incident(factories.job("slurm/della/8").key, team=self.nlp, facts=facts)
+        given = incident("slurm/della/9", assignee=factories.User.objects.get(), facts=facts)
+
+        of_own, of_given = (
+            viewer.get(f"/incidents/{each.pk}").content.decode() for each in (own, given)
+        )
+
+        assert "/explain?gpu=" in of_own
+        assert "/explain?gpu=" not in of_given
+        for page in (of_own, of_given):
+            assert "node-001 GPU 0" in " ".join(page.split())
+            assert "/gpus/" not in page
+            assert "/nodes/" not in page

@@ -38,6 +38,7 @@ from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import incident_pages
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
+from fleetwatch.dashboard.incident_places import places
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page
@@ -240,6 +241,8 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
         **_advice(breach, period.now, is_over=view.incident.ended_ms is not None),
         "subject_url": _subject_url(user, breach, period),
+        "places": places(breach),
+        "around": _around(breach, period),
         "silence_query": _silence_query(view),
         "curve": _curve(breach, period),
         "usd_per_month": _month(breach),
