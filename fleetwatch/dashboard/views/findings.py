@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
+from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
 from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard.asked_findings import (
@@ -30,7 +31,9 @@ from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
+from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -258,11 +261,13 @@ def _rights(finding: Finding, user: User, now: datetime) -> Context:
 
 def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
-    job = finding.its_job
+    [job] = with_outcomes([finding.its_job])
     interval = period.interval
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
-        "is_running": job.end_ms is None and with_outcomes([job])[0].state == RUNNING,
+        "is_running": job.end_ms is None and job.state == RUNNING,
+        "last_hour": last_hour(job, period.minute),
+        "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),

@@ -37,7 +37,7 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import Problem, of_incidents
 from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, file, live, page, shows
-from fleetwatch.dashboard.wasting_now import LATELY
+from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_job, of_kind, title
@@ -53,7 +53,7 @@ from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.figures.totals import Totals
 from fleetwatch.jobs.job_links import links_of
 from fleetwatch.jobs.models import Allocation, Job
-from fleetwatch.jobs.outcomes import RUNNING, running_ids, with_outcomes
+from fleetwatch.jobs.outcomes import running_ids, with_outcomes
 from fleetwatch.jobs.selectors import (
     changes,
     contradictions,
@@ -173,20 +173,13 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         "job": job,
         **_diagnosed(request, job, period, by_gpu.totals),
         "totals": by_gpu.totals,
-        "last_hour": _last_hour(job, period.minute),
+        "last_hour": last_hour(job, period.minute),
         "drawn": drawn.timeframe,
         "energy": energy(period.interval, scope=scope),
         **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
     return page(request, period, JOB_PAGE, "jobs", context)
-
-
-def _last_hour(job: Job, now: datetime) -> Totals | None:
-    """What it costs and wastes by now; None of one that is over."""
-    if job.state != RUNNING or job.end_ms is not None:
-        return None
-    return costs.totals(Interval(now - LATELY, now), scope=Scope(job=job.key))
 
 
 def _first_node(gpus: Sequence[GPULine]) -> str:

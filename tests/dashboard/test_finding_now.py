@@ -1,0 +1,57 @@
+"""What a finding's page says of this moment: what its job burns, and which incident fires of it."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.test_incident_pages import incident
+from tests.diagnosis.told import cause, finding
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def found():
+    """An idle GPU of $2.40 an hour in the last three hours."""
+    factories.rate("2.40")
+    gpu = factories.gpu(factories.node())
+    job = factories.job("slurm/della/7")
+    for hours_ago in (1, 2, 3):
+        factories.entry(gpu, hours_ago=hours_ago, state="idle", held_by=job, tier="certain").save()
+    cause(of=job, on=gpu, start=NOW - timedelta(hours=3))
+    return finding(job, first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW))
+
+
+def words_of(client, address: str) -> str:
+    page = tight(client.get(address).content.decode())
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
+    page = words_of(admin, f"/findings/{found.pk}")
+
+    assert "Now: $2.40 in the last hour, $2.40 of it wasted." in page
+
+
+def test_of_a_job_that_is_over_nothing_burns(admin, found):
+    Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
+
+    assert "in the last hour" not in words_of(admin, f"/findings/{found.pk}")
+
+
+def test_an_incident_that_fires_of_the_same_job_is_one_step_away(admin, found):
+    firing = incident("slurm/della/7")
+    over = incident("slurm/della/7", state="resolved", ended_ms=to_ms(NOW))
+    of_another = incident("slurm/della/8")
+
+    page = admin.get(f"/findings/{found.pk}").content.decode()
+
+    assert f'href="/incidents/{firing.pk}"' in page
+    assert f'href="/incidents/{over.pk}"' not in page
+    assert f'href="/incidents/{of_another.pk}"' not in page
