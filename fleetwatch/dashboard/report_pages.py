@@ -201,9 +201,11 @@ def _by_contract(content: Shape, commitments: Sequence[Shape], paid_usd: Decimal
         printed.at_the_rates(line, part) | _there(line)
         for line, part in zip(commitments, parts, strict=True)
     ]
+    there = [line for line in lines if line["there_ms"]]
     return {
         "commitments": lines,
-        "contract_lines": [] if content["invoice_lines"] else lines,
+        "undelivered": [line for line in lines if line["missing_ms"]],
+        "contract_lines": [] if content["invoice_lines"] else there,
         "contract_usd": contract_usd,
         "contract_shown_usd": contract_shown_usd,
     }

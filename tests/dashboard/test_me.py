@@ -567,6 +567,29 @@ def test_what_was_accepted_of_several_runs_is_one_thing_to_do_however_long_ago_t
     assert "no waste of these runs, last 7 days" in seen
 
 
+def test_runs_accepted_by_their_lines_own_button_in_the_inbox_are_still_to_do(client, vera, found):
+    named(vera)
+    earlier = job("slurm/della/2", name="mine", user="vera")
+    cause(of=earlier, on=gpu(2), start=NOW - timedelta(days=3))
+    finding(
+        earlier, first_ms=to_ms(NOW - timedelta(days=3)), last_ms=to_ms(NOW - timedelta(days=3))
+    )
+    inbox = page(client, "/findings?group_by=pattern&from=now-7d")
+    [form] = [
+        each
+        for each in inbox.split("<form")[1:]
+        if f'type="hidden" name="id" value="{found.pk}"' in each
+    ]
+    action = unescape(form.split('action="')[1].split('"')[0])
+
+    sent = {"group_by": "pattern", "id": [found.pk], "action": "accept", "back": "/me"}
+    answer = client.post(action, sent, follow=True)
+
+    assert "2 findings accepted." in answer.content.decode()
+    [row] = answer.context["accepted"]
+    assert len(row.fix.findings) == 2
+
+
 def test_what_others_accepted_to_do_in_their_jobs_is_not_shown(client, vera, found):
     named(vera)
     finding(job("slurm/della/9", name="theirs", user="bo"), status="accepted", decided_at=NOW)

@@ -14,7 +14,7 @@ from fleetwatch.finance.committing import commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
 from fleetwatch.reports.models import InvoiceAdjustment
-from tests.costs.factories import HOUR_MS, LONG_AGO
+from tests.costs.factories import HOUR_MS, LONG_AGO, a_gpu
 from tests.reports.factories import (
     HOUR,
     NOW,
@@ -31,17 +31,17 @@ pytestmark = pytest.mark.django_db
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def a_commitment(model):
-    """2 GPUs over October's first five hours: 4 of 10 GPU-hours were there, 3 of them held,
-    at $4.
+def a_commitment(model, *, gpus=2, hours=5):
+    """By default 2 GPUs over October's first five hours: 4 of 10 GPU-hours were there, 3 of them
+    held, at $4.
     """
     return commit(
         Commitment(
             gpu_model=model,
-            gpus=2,
+            gpus=gpus,
             name="2026-17",
             valid_from=LONG_AGO,
-            valid_to=OCTOBER + 5 * HOUR,
+            valid_to=OCTOBER + hours * HOUR,
             price_per_gpu_hour=Decimal("4.50"),
             region="",
         ),
@@ -239,6 +239,38 @@ def test_the_csv_leads_from_the_cost_to_what_is_paid_by_contract_as_page_and_exc
     assert (cost_usd, beside_usd, page["contract_usd"]) == (19, 29, 48)
     assert 19 in total
     assert (head[-1], total[-1]) == ("Beside the cost, US dollars", 29)
+
+
+def test_a_commitment_that_lacked_nothing_has_no_line_of_what_was_not_delivered():
+    """Of 1 GPU over October's first four hours all 4 GPU-hours were there, at $0.50 more each."""
+    big, _ = a_fleet()
+    a_commitment(big.model, gpus=1, hours=4)
+    computed()
+
+    page = report_context(newest())["content"]
+
+    assert [
+        (line["line"], line["beside_usd"])
+        for line in read(download.csv(newest()))
+        if line["beside"]
+    ] == [("commitment by contract less rates", "2.000000")]
+    assert (page["undelivered"], len(page["contract_lines"])) == ([], 1)
+
+
+def test_a_commitment_of_which_nothing_was_there_has_no_line_of_its_contract_price():
+    """1 B200 over October's first hour, of which the ledger has no second."""
+    a_fleet()
+    a_commitment(a_gpu(model="B200", node="gpu-03").model, gpus=1, hours=1)
+    computed()
+
+    page = report_context(newest())["content"]
+
+    assert [
+        (line["line"], line["beside_usd"])
+        for line in read(download.csv(newest()))
+        if line["beside"]
+    ] == [("commitment not delivered", "4.500000")]
+    assert (len(page["undelivered"]), page["contract_lines"]) == (1, [])
 
 
 def test_the_csv_leads_on_to_the_invoice_where_one_was_booked():

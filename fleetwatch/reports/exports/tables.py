@@ -9,6 +9,7 @@ from fleetwatch.ledger.policy import SHOWN_STATES, TIERS
 from fleetwatch.reports.statement import Shape, amount_or_none
 
 Cell = str | Decimal | float | None
+BesideLine = tuple[str, Shape, str, str]  # what it is, the line, its name's and amount's columns
 Sheet = tuple[str, Sequence[str], Sequence[Shape]]  # its name, its columns, what it has rows of
 FOUR_PLACES = Decimal("0.0001")
 
@@ -140,21 +141,34 @@ def beside_lines(content: Shape) -> list[Shape]:
     adjustments, what of commitments was not there, what was booked of invoices, and commitments at
     their contract price, which a booked invoice says already.
     """
-    commitments = content.get("commitments", [])
     booked = content.get("invoice_lines", [])
     chain = [
         *(("adjustment", each, "corrects", "cost_usd") for each in content["adjustments"]),
-        *(("commitment not delivered", each, "name", "missing_usd") for each in commitments),
+        *_not_delivered(content),
         *(("invoice booked", each, "label", "cost_usd") for each in booked),
+        *(() if booked else _at_contract_prices(content)),
     ]
-    if not booked:
-        of_price = "commitment by contract less rates"
-        chain += [(of_price, each, "name", "rate_book_differs_usd") for each in commitments]
     return [
         {"line": line, "gpu_model": each.get("gpu_model") or None}
         | {"beside": each[name], "beside_usd": each[amount]}
         | _NO_TIME
         for line, each, name, amount in chain
+    ]
+
+
+def _not_delivered(content: Shape) -> list[BesideLine]:
+    return [
+        ("commitment not delivered", each, "name", "missing_usd")
+        for each in content.get("commitments", [])
+        if each["missing_ms"]
+    ]
+
+
+def _at_contract_prices(content: Shape) -> list[BesideLine]:
+    return [
+        ("commitment by contract less rates", each, "name", "rate_book_differs_usd")
+        for each in content.get("commitments", [])
+        if each["used_ms"] or each["unheld_ms"]
     ]
 
 
