@@ -87,8 +87,13 @@ class Totals:
         return sum(self.waste_ms[tier] for tier in HEADLINE_TIERS)
 
     @property
+    def wasted_by_tier(self) -> dict[str, Decimal]:
+        """The dollars of certain and probable, which sum to wasted."""
+        return {tier: self.waste_usd[tier] for tier in HEADLINE_TIERS}
+
+    @property
     def wasted_usd(self) -> Decimal:
-        return sum((self.waste_usd[tier] for tier in HEADLINE_TIERS), ZERO)
+        return sum(self.wasted_by_tier.values(), ZERO)
 
     @property
     def wasted_usd_at_most(self) -> Decimal:

@@ -131,7 +131,7 @@ def test_of_one_gpu_a_problem_goes_on_only_while_that_gpu_is_in_it(admin):
     freed, still = (problems_of(admin, f"/gpus/{gpu(number).uuid}") for number in (1, 2))
     of_node = problems_of(admin, "/nodes/n1")
 
-    assert "here over since Fri 20 Nov, 10:20" in freed
+    assert "over here since Fri 20 Nov, 10:20" in freed
     assert "goes on" not in freed
     assert "goes on" in still
     assert "goes on" in of_node
@@ -148,7 +148,7 @@ def test_a_gpu_that_failed_before_another_of_its_node_is_over_by_its_own_last_ho
 
     over, still = (problems_of(admin, f"/gpus/{gpu(number).uuid}") for number in (1, 2))
 
-    assert "here over since Fri 20 Nov, 07:00" in over
+    assert "over here since Fri 20 Nov, 07:00" in over
     assert "goes on" in still
 
 

@@ -1,8 +1,10 @@
+import re
 from decimal import Decimal
 
 import pytest
 
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.templatetags.fleetwatch import part
 
 
 @pytest.mark.parametrize(
@@ -196,3 +198,17 @@ def test_dollars_that_were_added_or_taken_away_have_their_sign(amount, text):
 )
 def test_a_change_is_a_share_or_a_multiple(ratio, text):
     assert numbers.change(ratio) == text
+
+
+def test_parts_of_a_sum_are_shown_in_cents_that_add_up_to_it():
+    """$1.004 three times is $3.012, shown as $3.01: one of them takes the cent that is over."""
+    third = Decimal("1.004")
+
+    shown = [part(dict.fromkeys("abc", third), name) for name in "abc"]
+
+    assert [re.sub("<[^>]*>", "", each) for each in shown] == ["$1.01", "$1.00", "$1.00"]
+    assert all("$1.004000" in each for each in shown)
+
+
+def test_a_part_that_is_less_than_a_cent_is_not_nothing():
+    assert "&lt;$0.01" in part({"useful": Decimal("0.004"), "idle": Decimal(2)}, "useful")

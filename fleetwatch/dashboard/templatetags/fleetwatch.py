@@ -29,6 +29,7 @@ from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.figures import pricing
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
@@ -127,6 +128,14 @@ for tag, texts in {
 def printed(value: Any, shown: Decimal) -> SafeString:
     """Dollars of a statement as reports.printed rounded them, the exact ones on hover."""
     return number(numbers.cents(shown), numbers.usd_exact(value))
+
+
+@register.simple_tag
+def part(amounts: Mapping[str, Decimal], name: str) -> SafeString:
+    """That one of dollars which stand beside their sum, in such cents that all add up to it."""
+    cents = dict(zip(amounts, pricing.lines(list(amounts.values()), pricing.CENT), strict=True))
+    shown = cents[name] or amounts[name]
+    return number(numbers.usd(shown), numbers.usd_exact(amounts[name]))
 
 
 @register.simple_tag
