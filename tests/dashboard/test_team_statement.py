@@ -21,6 +21,7 @@ from tests.costs.factories import HOUR_MS
 from tests.dashboard import factories
 from tests.dashboard.test_reports import text
 from tests.diagnosis import told
+from tests.markup import tight
 from tests.notify.factories import email_channel
 from tests.reports.factories import OCTOBER, a_fleet, computed
 
@@ -64,6 +65,16 @@ def test_the_printed_statement_has_hours_x_rate_beside_the_amount_of_each_model(
 
     assert "H100 2.00 $4.00 $8.00 = 2.0000 h × $4.00" in page
     assert "L4 1.00 $1.00 $1.00 = 1.0000 h × $1.00" in page
+
+
+def test_each_figure_of_a_rate_line_names_itself_where_columns_are_stacked(october):
+    page = tight(client_of("finance").get("/teams/nlp/2026-10").content.decode())
+
+    part = page.split('id="rate-lines"')[1].split("</section>")[0]
+    assert '<table class="stacked">' in part
+    # of H100, of L4 and, of the cost, of both
+    assert part.count('data-label="Per GPU-hour"') == 2
+    assert part.count('data-label="Cost"') == 3
 
 
 def test_a_model_with_several_rates_is_priced_at_their_average():
