@@ -135,6 +135,23 @@ class TestBackTest:
         assert "Incidents that began each day, at most 1 in one" in shown
         assert job_rule.minutes == 30
 
+    def test_a_suggestion_stays_what_it_is_beside_the_rule_as_saved_once_it_is_tried(
+        self, admin, job_rule
+    ):
+        """From an hour on it tells of Bo's $2.00 alone, 60 % of the $3.33; what watches others than
+        the rule as it is saved is not beside it.
+        """
+        untried = text(admin.get(f"{watch(job_rule)}?days=30"))
+        tried = text(admin.get(f"{watch(job_rule)}?days=30&minutes=60"))
+        others = "&label-0=user&values-0=ann, bo"
+        narrowed = text(admin.get(f"{watch(job_rule)}?days=30&minutes=30{others}"))
+
+        for page in (untried, tried):
+            assert '<td class="num">60 %</td>' in page
+            assert "Shares are of the dollars of the rule as it is saved." in page
+        assert ("shown here" in untried, "shown here" in tried) == (False, True)
+        assert "Shares are of the dollars of what is tried here." in narrowed
+
     def test_is_narrowed_by_the_matchers_in_the_form(self, admin, job_rule):
         only_bo = "label-0=user&values-0=bo, cem"
         but_bo = "label-0=user&is-0=not&values-0=bo"

@@ -16,7 +16,7 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
-from fleetwatch.alerts.breach import Condition, Settings
+from fleetwatch.alerts.breach import Condition
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
@@ -139,15 +139,39 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
         return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
     beside = {"saved": saved, **_history(rule, interval)}
     outcome = _trials(tried, days) | _drawn(tried, beside["history_from"], period) | beside
-    outcome |= _otherwise(tried, terms.settings)
+    outcome |= _otherwise(terms_of(rule), terms, tried, saved)
     return _shown(rule, sent=sent, terms=terms, days=days, **outcome)
 
 
-def _otherwise(tried: BackTest, settings: Settings) -> Context:
-    """What longer waits, and later ends, would come to."""
+def _otherwise(
+    own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None
+) -> Context:
+    return _longer(own, terms, tried, saved) | _later(own, terms, tried, saved)
+
+
+def _longer(own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None) -> Context:
+    """What longer waits would come to: than the rule's as it is saved where it differs in nothing
+    else, so that the shares stay those of one sum, and otherwise than the one that is tried.
+    """
+    waits_like_own = replace(terms.settings, minutes=own.settings.minutes)
+    is_saved = (waits_like_own, terms.scope) == (own.settings, own.scope)
+    base, settings = (saved or tried, own.settings) if is_saved else (tried, terms.settings)
     return {
-        "longer": longer(tried, settings.minutes),
-        "later": later(tried, settings.clear_minutes),
+        "longer": longer(base, settings.minutes),
+        "longer_than_saved": is_saved,
+        "waits": terms.settings.minutes,
+    }
+
+
+def _later(own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None) -> Context:
+    """The same of later ends."""
+    ends_like_own = replace(terms.settings, clear_minutes=own.settings.clear_minutes)
+    is_saved = (ends_like_own, terms.scope) == (own.settings, own.scope)
+    base, settings = (saved or tried, own.settings) if is_saved else (tried, terms.settings)
+    return {
+        "later": later(base, settings.clear_minutes),
+        "later_than_saved": is_saved,
+        "ends": terms.settings.clear_minutes,
     }
 
 
