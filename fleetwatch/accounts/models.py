@@ -50,6 +50,11 @@ class Team(models.Model):
     slug = models.CharField(max_length=100, unique=True)
     name = models.CharField(max_length=100)
 
+    @property
+    def label(self) -> str:
+        """What people read."""
+        return self.name or self.slug
+
 
 class User(AbstractUser):
     """A person: an account here, teams, and names in other systems (Identity)."""

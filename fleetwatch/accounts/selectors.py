@@ -42,7 +42,7 @@ def unknown_teams(slugs: set[str]) -> set[str]:
 def team_choices() -> list[tuple[str, str]]:
     """The teams that a form offers, each its slug and name."""
     teams = Team.objects.order_by("slug")[:MAX_CHOICES]
-    return [(team.slug, team.name or team.slug) for team in teams]
+    return [(team.slug, team.label) for team in teams]
 
 
 def user_of_session(key: str) -> User | None:

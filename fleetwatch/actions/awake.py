@@ -1,11 +1,11 @@
 """For how long a person could have answered: time without the quiet hours. Pure."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.lib.intervals import EPOCH
 
 PIECE = timedelta(minutes=5)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT = timedelta(microseconds=1)
 LONGEST = timedelta(days=7)  # longer ago is no more than that
 

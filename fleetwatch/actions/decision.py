@@ -9,7 +9,8 @@ from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
 
-MINUTE_MS = 60_000
+from fleetwatch.lib.intervals import MINUTE_MS
+
 # posting is one or two minutes behind; of what was seen longer ago nothing is believed
 FRESH_MS = 5 * MINUTE_MS
 UNPRICED = "what it costs is not known"

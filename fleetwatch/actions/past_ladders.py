@@ -7,7 +7,7 @@ Nobody could be warned in history: who would have answered is not known, nor are
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -20,7 +20,6 @@ from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.alerts import weekly_hours
 from fleetwatch.alerts.back_test import Trial, described
-from fleetwatch.alerts.breach import MINUTE_MS
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
@@ -29,7 +28,7 @@ from fleetwatch.alerts.matchers import Labels, matched, stored
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.alerts.weekly_hours import Hours
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, from_ms, ms_in
 
 ENDED_BEFORE = "it was over before the second wait was"
 MUTED = "it was silenced, or its rule told nobody then"
@@ -100,7 +99,7 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
         settings_of(rule),
         stored(rule.matchers),
         interval,
-        partial(_is_lasting, waits_ms=_ms(limits.first_wait + limits.second_wait)),
+        partial(_is_lasting, waits_ms=ms_in(limits.first_wait + limits.second_wait)),
     )
     past = Past(
         rule=rule,
@@ -187,7 +186,7 @@ def _never(subject: Subject) -> str:
 
 def _due_ms(trial: Trial, limits: Limits, past: Past) -> int | None:
     """When both waits were over of what lasted beyond them; None where it was muted too long."""
-    due_ms = _began_ms(trial, past, limits) + _ms(limits.first_wait + limits.second_wait)
+    due_ms = _began_ms(trial, past, limits) + ms_in(limits.first_wait + limits.second_wait)
     return due_ms if due_ms < trial.episode.until_ms else None
 
 
@@ -203,9 +202,9 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     for now_ms in range(began_ms, trial.episode.until_ms, PIECE_MS):
         if _is_muted(past.schedule, mutes, labels, from_ms(now_ms)):
             if now_ms > began_ms:
-                rests_ms = now_ms + _ms(limits.first_wait)
+                rests_ms = now_ms + ms_in(limits.first_wait)
             began_ms = max(now_ms + PIECE_MS, rests_ms)
-        elif now_ms >= began_ms + _ms(limits.first_wait + limits.second_wait):
+        elif now_ms >= began_ms + ms_in(limits.first_wait + limits.second_wait):
             break
     return began_ms
 
@@ -220,10 +219,6 @@ def _within(episode: Episode, past: Past) -> list[Mute]:
 def _is_muted(schedule: Hours | None, mutes: Iterable[Mute], labels: Labels, now: datetime) -> bool:
     is_told = schedule is None or schedule.hold(now)
     return not is_told or any(mute.holds(labels, now) for mute in mutes)
-
-
-def _ms(wait: timedelta) -> int:
-    return wait // timedelta(milliseconds=1)
 
 
 def _ladder(trial: Trial, subject: Subject, ended_ms: int) -> PastLadder:

@@ -55,7 +55,7 @@ class PolicyView:
     @property
     def whom(self) -> str:
         """Whom it is about."""
-        teams = ", ".join(team.name or team.slug for team in self.policy.teams.all())
+        teams = ", ".join(team.label for team in self.policy.teams.all())
         kinds = " and ".join(self.policy.job_kinds)
         return f"{kinds} jobs of {teams}" if teams and kinds else self.action.words.whom
 

@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 
 from fleetwatch.actions.decision import FRESH_MS
-from fleetwatch.alerts.breach import MINUTE_MS, Watch
+from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Firing, Level
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, to_ms
 
 # the agent's shortest grace, however short the rule's minutes are
 LEAST_GRACE = timedelta(minutes=10)

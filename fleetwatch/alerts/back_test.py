@@ -11,11 +11,11 @@ from decimal import Decimal
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Condition, Settings, Watch, Weight
+from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
-from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 

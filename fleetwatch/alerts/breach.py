@@ -13,13 +13,13 @@ import msgspec
 from fleetwatch.alerts.episodes import Episode, Firing, Measured, Timing
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.notify.message import one_line
 
 Line = tuple[str, str]  # a label and its value
 
 BELOW = "below"  # the threshold, where a breach is over
 ABOVE = "above"
-MINUTE_MS = 60_000
 # agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
 STALE_MS = 10 * MINUTE_MS
 

@@ -19,7 +19,6 @@ from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import evaluation, matchers, weekly_hours
 from fleetwatch.alerts.breach import (
     BELOW,
-    MINUTE_MS,
     STALE_MS,
     Breach,
     Condition,
@@ -36,7 +35,7 @@ from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.fences import Fences
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import execute, has_lock, read_statement

@@ -234,7 +234,7 @@ def line(team: Team | None, now: datetime, *, spent: Totals | None = None) -> Bu
         scope = Scope() if team is None else Scope(team=team.slug)
         spent = nothing() if month.so_far is None else costs.totals(month.so_far, scope=scope)
     forecasts = outlooks.all_of("fleet" if team is None else "team")
-    name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
+    name = FLEET_NAME if team is None else (team.slug, team.label)
     return _line(
         name,
         spent,

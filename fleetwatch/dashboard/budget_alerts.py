@@ -54,7 +54,7 @@ def _first(rule: Rule, team: Team | None, book: AddressBook) -> list[str]:
         rule.name,
         tuple(channel.pk for channel in rule.channels.all()),
         team_id=team.pk if team else None,
-        team_name=team.name or team.slug if team else "",
+        team_name=team.label if team else "",
     )
     ladder = rungs(matter, book.routes)
     first = ladder[0].destinations if ladder else ()

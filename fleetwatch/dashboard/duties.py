@@ -72,7 +72,7 @@ def duties_of_lead(teams: Sequence[Team], interval: Interval, now: datetime) -> 
 
 def _of_team(team: Team, interval: Interval, now: datetime) -> list[Duty]:
     of_jobs = inbox(interval, now=now, scope=Scope(team=team.slug))
-    name = team.name or team.slug
+    name = team.label
     return [
         _incidents_of(team, now),
         _findings_of(team, of_jobs, "open", f"Open findings of {name}"),
@@ -85,7 +85,7 @@ def _incidents_of(team: Team, now: datetime) -> Duty:
     rows = incident_inbox.narrowed_to(incident_inbox.Wanted(team=team.slug))
     return Duty(
         incident_inbox.counts(rows, now)["firing"],
-        f"Incidents of {team.name or team.slug} firing that nobody acknowledged",
+        f"Incidents of {team.label} firing that nobody acknowledged",
         f"{reverse('alerts')}?{urlencode({'team': team.slug})}",
     )
 
@@ -142,7 +142,7 @@ def _statements(now: datetime, of: Team | None = None) -> Duty:
     month = months.in_words(shown.name)
     return Duty(
         sum(not line.approved_by for line in lines if of is None or line.slug == of.slug),
-        f"{of.name or of.slug}’s statement of {month} not approved"
+        f"{of.label}’s statement of {month} not approved"
         if of
         else f"Statements of {month} not approved",
         reverse("team_statement", args=[of.slug, shown.name])

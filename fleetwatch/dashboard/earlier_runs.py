@@ -18,10 +18,9 @@ from fleetwatch.figures.selectors import Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.jobs.selectors import runs_like
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
 
 MAX_RUNS = 8  # earlier ones
-DAY_MS = 24 * HOUR_MS
 REACH_MS = 60 * DAY_MS  # before the job's start and after it: of other time nothing is read
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fleetwatch.dashboard.numbers import UNKNOWN, duration
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
+from fleetwatch.lib.intervals import MINUTE_MS
 
-MINUTE_MS = 60_000
 # labels that request_lines tells
 IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_minutes"}
 NOT_SAID = "Not reported by its scheduler"

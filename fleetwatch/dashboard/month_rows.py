@@ -8,7 +8,7 @@ from typing import Any
 from fleetwatch.figures.comparison import Change
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.reports import printed
-from fleetwatch.reports.selectors import dollars
+from fleetwatch.reports.statement import amount_or_none
 from fleetwatch.reports.team_months import TeamLine
 
 
@@ -31,7 +31,7 @@ class MonthRow:
 def month_rows(fleet: Any, statements: Sequence[TeamLine]) -> dict[str, Any]:
     """The statements, what no team had, and the fleet's report, annotated with selectors.SAID."""
     rows = [MonthRow(line.cost_usd, line.wasted_usd, line.before_usd, line) for line in statements]
-    whole = MonthRow(fleet.cost_usd, dollars(fleet.wasted), dollars(fleet.before))
+    whole = MonthRow(fleet.cost_usd, amount_or_none(fleet.wasted), amount_or_none(fleet.before))
     return {
         "statements": rows,
         "no_team": _rest(whole, rows),

@@ -8,10 +8,10 @@ from functools import wraps
 from typing import Any
 
 from fleetwatch.lib import memory_sizes, rounding
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rounding import decimal_of, few_digits, rounded, span
 
 UNKNOWN = "–"
-HOUR_MS = 3_600_000
 
 
 def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:

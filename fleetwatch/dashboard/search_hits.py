@@ -268,7 +268,7 @@ def _teams(text: str, limit: int) -> Iterator[Hit]:
     for team in rows[:limit]:
         about = team.slug if team.name not in ("", team.slug) else ""
         address = reverse("team", args=[team.slug])
-        yield Hit("team", team.name or team.slug, address, about, Subject("team", team.slug))
+        yield Hit("team", team.label, address, about, Subject("team", team.slug))
 
 
 def _users(text: str, limit: int) -> Iterator[Hit]:
@@ -280,7 +280,7 @@ def _users(text: str, limit: int) -> Iterator[Hit]:
 def _jobs(text: str, limit: int) -> Iterator[Hit]:
     """Also those of a user who is called so: who is looked for is found with the newest jobs."""
     for job in with_outcomes(jobs_called(text, limit=limit)):
-        team = job.team.name or job.team.slug if job.team else ""
+        team = job.team.label if job.team else ""
         yield Hit(
             "job",
             job.name or job.key,
@@ -346,7 +346,7 @@ def _incidents(text: str, limit: int) -> Iterator[Hit]:
         Q(subject__icontains=text) | Q(rule__name__icontains=text) | Q(team__slug__icontains=text)
     )
     for incident in rows.order_by("-opened_at", "-pk")[:limit]:
-        team = incident.team.name or incident.team.slug if incident.team else ""
+        team = incident.team.label if incident.team else ""
         yield Hit(
             "incident",
             f"{incident.rule.name}: {incident.subject}",

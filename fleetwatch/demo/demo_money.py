@@ -24,14 +24,14 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.demo.cast import acting_as
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as figures
-from fleetwatch.figures.pricing import CENT, HOUR_MS
+from fleetwatch.figures.pricing import CENT
 from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoice_csv import COLUMNS, FINEST_HOURS
 from fleetwatch.finance.invoices import import_invoice
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.actor import actor
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Invoice
 

@@ -18,7 +18,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
 from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, from_ms, ms_in, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.telemetry import frames, retention
@@ -33,7 +33,6 @@ _CLUSTERS = read_statement("diagnosis/sql/clusters_of_nodes.sql")
 
 (QUEUE,) = OF_CLUSTERS
 PENDING = "pending_gpus"  # host samples of the node that asks the scheduler
-DAY_MS = 24 * HOUR_MS
 LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
 ASKED = 3  # nodes of a cluster whose word about its one queue is read
 # nodes of a cluster have the same sources: where so many say nothing of a queue, nobody does
@@ -130,7 +129,7 @@ def clusters(start_ms: int, end_ms: int) -> dict[int, str]:
     """Node id -> the cluster of the newest job that held one of its GPUs in that time, or shortly
     before.
     """
-    since = start_ms - LOOKS_BACK // timedelta(milliseconds=1)
+    since = start_ms - ms_in(LOOKS_BACK)
     return dict(fetched(_CLUSTERS, {"start_ms": since, "end_ms": end_ms}))
 
 

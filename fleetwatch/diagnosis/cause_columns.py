@@ -15,6 +15,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures.packed_spans import HEAD, Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns, summed_by
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.lib.intervals import HOUR_MS
 
 # as diagnosis_span() of the database packs it (sql/packed_cause.sql)
 RECORD = np.dtype([*HEAD, ("confidence", ">i2"), ("ms", ">i4", (len(FIGURES),))])
@@ -42,7 +43,7 @@ class Lines:
         all that these decide.
         """
         ms = self.spans.figures["ms"]
-        micro_usd = (ms[:, LOW] + ms[:, HIGH]) * self.spans.rates() * (MICRO / pricing.HOUR_MS)
+        micro_usd = (ms[:, LOW] + ms[:, HIGH]) * self.spans.rates() * (MICRO / HOUR_MS)
         return np.rint(np.bincount(self.line, micro_usd, len(self))).astype(np.int64)
 
     def only(self, places: Ints) -> "Lines":

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from django.db.models import Max, Q, QuerySet
 
-from fleetwatch.diagnosis.capacity import DAY_MS, clusters, queue_demand
+from fleetwatch.diagnosis.capacity import clusters, queue_demand
 from fleetwatch.diagnosis.judgement.waiting import spread, waited, whole_nodes
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.array_types import Floats, Ints, Mask
+from fleetwatch.lib.intervals import DAY_MS
 
 FREE = "free"
 UNSEEN = "unobserved"

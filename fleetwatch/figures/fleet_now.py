@@ -7,7 +7,7 @@ from typing import Any
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import SpendingNow
 from fleetwatch.ledger.policy import STATES
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import execute, read_statement
 
 IDLE_PLACE = STATES.index("idle") + 1  # the database counts from 1
@@ -26,7 +26,7 @@ def spending_now(now: datetime) -> SpendingNow:
         sum(row[place] for row in rows) for place in range(3, 8)
     )
     return SpendingNow(
-        usd_per_hour=pricing.price((row[3] * pricing.HOUR_MS, row[0]) for row in rows),
+        usd_per_hour=pricing.price((row[3] * HOUR_MS, row[0]) for row in rows),
         gpus=gpus,
         judged_gpus=judged,
         unobserved_gpus=unobserved,

@@ -9,11 +9,10 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries
 from fleetwatch.figures.packed_spans import Bools, Floats, Ints
 from fleetwatch.figures.priced_columns import Columns
-from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.selectors import look
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import EVERYTHING, HEADLINE_TIERS, Scope
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 
 def step_edges(interval: Interval, step: str) -> list[datetime]:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import reduce
 
-HOUR_MS = 3_600_000
+from fleetwatch.lib.intervals import HOUR_MS
+
 MICRO_USD = Decimal("0.000001")
 CENT = Decimal("0.01")
 

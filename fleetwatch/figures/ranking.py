@@ -14,9 +14,9 @@ import numpy as np
 from fleetwatch.figures.cells import by_line, summed
 from fleetwatch.figures.packed_spans import Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns
-from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.state_spans import Kind
 from fleetwatch.figures.totals import HEADLINE_TIERS, Group, Totals
+from fleetwatch.lib.intervals import HOUR_MS
 
 WASTE = "waste"
 COST = "cost"

@@ -10,8 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.lib.intervals import HOUR_MS
 
 # what "wasted" means without a word beside it (docs/ledger.md)
 HEADLINE_TIERS = ("certain", "probable")

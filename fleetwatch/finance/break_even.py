@@ -9,8 +9,8 @@ from django.db.models import Min, Q
 
 from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.costs.rates.exchange import USD
-from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.finance.coverage import Covered
+from fleetwatch.lib.intervals import HOUR_MS
 
 ON_DEMAND = "on_demand"
 

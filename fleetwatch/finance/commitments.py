@@ -17,7 +17,7 @@ from fleetwatch.costs.day_sums import SETTLED
 from fleetwatch.costs.models import Commitment, ExchangeRate
 from fleetwatch.costs.rates.exchange import USD
 from fleetwatch.figures import boundaries
-from fleetwatch.figures.pricing import EXACT, HOUR_MS
+from fleetwatch.figures.pricing import EXACT
 from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.coverage import (
@@ -31,7 +31,7 @@ from fleetwatch.finance.coverage import (
     together,
 )
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
-from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour, from_ms
 
 
 @dataclass(frozen=True, slots=True)

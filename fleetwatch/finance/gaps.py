@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 
-from fleetwatch.figures.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.figures.pricing import EXACT, usd
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.effects import at_its_price, fitted
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeVar
 
-from fleetwatch.figures.pricing import HOUR_MS
 from fleetwatch.figures.pricing import lines as in_steps
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.finance.gaps import Billed, Counted, Gap, explain
+from fleetwatch.lib.intervals import HOUR_MS
 
 MATCHED = "matched"
 UNMATCHED = "unmatched"

@@ -13,7 +13,7 @@ from typing import Any
 from agent.actions.orders import signature
 from fleetwatch.ingest.models import AgentToken, NodeOrder
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import ms_in, to_ms
 
 LOOK_EVERY_S = 5.0
 LASTS = timedelta(minutes=10)  # an agent sends each 30 s; what it did not hear by then is void
@@ -44,7 +44,7 @@ def give(node: Node, terms: OrderTerms, now: datetime) -> NodeOrder:
         scheduler=terms.scheduler,
         job=terms.job,
         gpus=sorted(terms.gpu_uuids),
-        grace_ms=terms.grace // timedelta(milliseconds=1),
+        grace_ms=ms_in(terms.grace),
         reason=terms.reason[:200],
         is_dry_run=terms.is_dry_run,
         created_at=now,

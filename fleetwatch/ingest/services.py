@@ -21,7 +21,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
-from fleetwatch.jobs.job_writes import store_jobs
+from fleetwatch.jobs.job_writes import FUTURE_MS, store_jobs
 from fleetwatch.jobs.selectors import clusters_of, held_by_node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
@@ -30,8 +30,6 @@ from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.services import ClockBounds
 
-# docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
-FUTURE_MS = 5 * 60_000
 # A node's row is held while its batch is stored. Who waits for it holds a thread and a connection:
 # better that it comes again.
 LOCK_MS = 1_000

@@ -35,8 +35,8 @@ MAX_SLUG = 100
 # Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take
 # another line's place.
 NO_NAMES = frozenset({"(none)", "(unmapped)"})
-# As far as clocks may be ahead: what is said to begin or end later than this after receipt is not
-# believed.
+# As far as clocks may be ahead (docs/ledger.md): what is said to begin or end later than this after
+# receipt is not believed, and of a batch with such windows nothing.
 FUTURE_MS = 5 * 60_000
 MAX_CHANGES = 50  # kept of one job
 MAX_USERS = 8  # that a node may name of one key: a scheduler gives a number to few

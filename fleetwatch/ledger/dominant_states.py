@@ -17,14 +17,13 @@ from fleetwatch.ledger.judgement.observations import Ints
 from fleetwatch.ledger.models import HOURS
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.ledger.state_days import DayHours
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, Interval
 from fleetwatch.lib.kept import Kept
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 # of all days together: three months of 10,000 GPUs in steps of 8 hours
 MOST_BYTES = 16 * 2**20
-DAY_MS = HOURS * HOUR_MS
 UNKNOWN = -1
 
 _VERSIONS = read_statement("ledger/sql/state_day_versions.sql")

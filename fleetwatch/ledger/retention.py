@@ -7,14 +7,13 @@ from django.db import transaction
 
 from fleetwatch.ledger import hour_cells, hour_rows
 from fleetwatch.ledger.models import Adjustment, Entry, HourRuns, NodeDay, StateDay
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention as columns
 
 # Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months
 # catches up in some runs.
 MAX_DAYS_PER_RUN = 31
 DAY = timedelta(days=1)
-DAY_MS = 24 * HOUR_MS
 
 
 def horizon(now: datetime) -> datetime:

@@ -13,11 +13,10 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, IdlePower, Posted, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched
 
 # A run is followed so far, a day at a time.
-DAY_MS = 24 * HOUR_MS
 LOOK_BACK_MS = 60 * DAY_MS
 # Telemetry this late does not end a run: a flush, a retry, a slow network.
 LIVE_SLACK_MS = 300_000

@@ -26,12 +26,12 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.posted_gpus import Granted
 from fleetwatch.ledger.selectors import longest_reach_ms, newest_policy
 from fleetwatch.lib.intervals import (
-    EPOCH,
     HOUR_MS,
     ceil_hour_ms,
     floor_hour,
     floor_hour_ms,
     from_ms,
+    ms_in,
     to_ms,
 )
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -410,7 +410,7 @@ def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
 
     Raises RefusedFieldError for a policy that judges by more of the past than is kept.
     """
-    if policy.reach_ms > to_ms(EPOCH + retention.CONTEXT):
+    if policy.reach_ms > ms_in(retention.CONTEXT):
         raise RefusedFieldError(
             f"a quiet run of {policy.reach_ms // 1000} s reaches farther than the columns that are"
             " kept beside it"

@@ -6,14 +6,14 @@ Nothing is stored.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import judgement_inputs
 from fleetwatch.ledger.hour_cuts import passes
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour
+from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour, ms_in
 from fleetwatch.lib.spans import Span, clip, length_ms
 from fleetwatch.telemetry import retention
 
@@ -60,7 +60,7 @@ def check_reach(tried: Policy) -> None:
     """Raises TrialError for a policy that judges by more of the past than is kept beside an
     hour.
     """
-    if tried.reach_ms > retention.CONTEXT / timedelta(milliseconds=1):
+    if tried.reach_ms > ms_in(retention.CONTEXT):
         raise TrialError("that policy judges by more of the past than is kept beside an hour")
 
 

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 MILLISECOND = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -16,6 +18,11 @@ def to_ms(moment: datetime) -> int:
 def from_ms(moment_ms: int) -> datetime:
     """The aware UTC datetime of milliseconds since the epoch, exactly."""
     return EPOCH + timedelta(milliseconds=moment_ms)
+
+
+def ms_in(length: timedelta) -> int:
+    """Milliseconds of a duration, rounded down."""
+    return length // MILLISECOND
 
 
 def floor_hour(moment: datetime) -> datetime:

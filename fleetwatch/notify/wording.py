@@ -5,9 +5,9 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from fleetwatch.lib import memory_sizes, rounding
+from fleetwatch.lib.intervals import HOUR_MS
 
 UNKNOWN = "unknown"
-HOUR_MS = 3_600_000
 
 
 def usd(amount: Decimal | None) -> str:

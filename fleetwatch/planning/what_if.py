@@ -13,7 +13,7 @@ from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.state_days import SETTLED
-from fleetwatch.lib.intervals import Interval, floor_hour, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.planning.replayed_runs import (
@@ -30,7 +30,7 @@ from fleetwatch.planning.replayed_runs import (
 MOST_GPUS = 100_000  # asked for
 LOOKED_BACK = (timedelta(days=30), timedelta(days=7), timedelta(days=1))
 MONTH_HOURS = 730  # a twelfth of a year
-MONTH_MS = MONTH_HOURS * pricing.HOUR_MS
+MONTH_MS = MONTH_HOURS * HOUR_MS
 MOST_HOLDS = 60_000  # of GPUs: replayed within a second or two
 
 _GPU = tuple[int, str]  # its id, and its model
@@ -70,7 +70,7 @@ class ModelReplay:
         """The average rate of what would not have been there, or would; None without one."""
         if self.saved_usd is None:
             return None
-        return self.saved_usd * pricing.HOUR_MS / self.saved_ms
+        return self.saved_usd * HOUR_MS / self.saved_ms
 
     @property
     def instead(self) -> int:

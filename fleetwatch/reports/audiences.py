@@ -62,7 +62,7 @@ def _team(team: Team, book: AddressBook) -> Audience:
     return Audience(
         digest.TEAM,
         team.slug,
-        team.name or team.slug,
+        team.label,
         book.zone,
         _channels(channels),
         sight=Sight(NOBODY, frozenset({team.pk}), ()),

@@ -200,7 +200,7 @@ def _owner(job: Job | None) -> Shape:
     if job is None:
         return {"user": "", "team": costs.NOBODY}
     if job.team:
-        return {"user": job.user, "team": job.team.name or job.team.slug}
+        return {"user": job.user, "team": job.team.label}
     is_named = bool(job.user or job.account)
     return {"user": job.user, "team": costs.without("team", is_named=is_named)[0]}
 

@@ -144,7 +144,7 @@ def _shape(caused: Caused, name: str, owner: str, title: str, step: Step) -> Sha
 
 def _owner(job: Job) -> str:
     """User and team, as far as there are any."""
-    team = (job.team.name or job.team.slug) if job.team else ""
+    team = job.team.label if job.team else ""
     if job.user and team:
         return f"{job.user} ({team})"
     return job.user or team or "nobody known"

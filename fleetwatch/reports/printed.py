@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from fleetwatch.figures.pricing import CENT, EXACT, HOUR_MS, exact_sum, lines, usd
+from fleetwatch.figures.pricing import CENT, EXACT, exact_sum, lines, usd
 from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.ledger.policy import TIERS
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.statement import Shape, together
 
 NONE_PINNED: Mapping[int, Decimal] = {}

@@ -27,6 +27,7 @@ from fleetwatch.lib.sql import one_view
 from fleetwatch.reports import digest, months
 from fleetwatch.reports.models import MonthRun, Report, ReportPart, StatementApproval
 from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
+from fleetwatch.reports.statement import amount_or_none
 from fleetwatch.reports.waste import GROUPS, WasteReport
 
 # what a job does not waste, and what none holds, has no cause
@@ -36,11 +37,6 @@ SAID = {
     "wasted": KT("content__total__wasted_usd"),
     "before": KT("content__comparison__cost_usd"),
 }
-
-
-def dollars(text: str | None) -> Decimal | None:
-    """As a report has them in its content; None: it says nothing of it."""
-    return None if text is None else Decimal(text)
 
 
 def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> WasteReport:
@@ -239,4 +235,4 @@ def _apart(line: dict[str, Any]) -> dict[str, int]:
 def _amounts(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: Decimal(amount) for key, amount in value.items()}
-    return None if value is None else Decimal(value)
+    return amount_or_none(value)

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from fleetwatch.figures import pricing
-from fleetwatch.figures.pricing import HOUR_MS, MICRO_USD
+from fleetwatch.figures.pricing import MICRO_USD
 from fleetwatch.figures.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.effects import Spent, at_its_price, effects
 
 Shape = dict[str, Any]

@@ -125,7 +125,7 @@ def _recipients(rows: Iterable[StatementRecipient]) -> list[Recipient]:
 
 def message(report: Report, team: Team) -> Message:
     """What is said of the statement; where it is read is behind it."""
-    name = team.name or team.slug
+    name = team.label
     name_of_month = report.content["month"]
     month = months.in_words(name_of_month)
     cost = _usd(report.content["total"]["cost_usd"])

@@ -16,12 +16,13 @@ from fleetwatch.accounts.people import leads
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
-from fleetwatch.figures.pricing import EXACT, HOUR_MS
+from fleetwatch.figures.pricing import EXACT
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
-from fleetwatch.reports.selectors import SAID, dollars, visible
-from fleetwatch.reports.statement import NO_USD, summed
+from fleetwatch.reports.selectors import SAID, visible
+from fleetwatch.reports.statement import NO_USD, amount_or_none, summed
 
 TREND_MONTHS = 6
 
@@ -108,7 +109,7 @@ def lines_of(start: datetime) -> list[TeamLine]:
     """The statements of the month that began then, of the teams that the reader sees, the dearest
     first.
     """
-    names = {team.slug: team.name or team.slug for team in visible_teams()}
+    names = {team.slug: team.label for team in visible_teams()}
     recipients = _recipients()
     newest_of: Iterable[Any] = (
         visible()
@@ -125,8 +126,8 @@ def lines_of(start: datetime) -> list[TeamLine]:
             name=names[each.subject],
             report=each,
             cost_usd=each.cost_usd or NO_USD,
-            wasted_usd=dollars(each.wasted),
-            before_usd=dollars(each.before),
+            wasted_usd=amount_or_none(each.wasted),
+            before_usd=amount_or_none(each.before),
             approved_by=each.approval.approved_by if hasattr(each, "approval") else "",
             recipients=recipients[each.subject],
         )

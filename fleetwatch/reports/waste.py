@@ -7,7 +7,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO, Group, Totals, nothing
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.csv_files.formulas import defused
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.reports.exports.files import written
 from fleetwatch.reports.exports.tables import OF_STATES, OF_TIERS
 
@@ -72,8 +72,8 @@ def _hours(gpu_ms: int) -> str:
 
     In whole numbers: a month has 700,000 such cells.
     """
-    micro, over = divmod(gpu_ms * MICRO, pricing.HOUR_MS)
-    micro += 2 * over > pricing.HOUR_MS or (2 * over == pricing.HOUR_MS and micro % 2 == 1)
+    micro, over = divmod(gpu_ms * MICRO, HOUR_MS)
+    micro += 2 * over > HOUR_MS or (2 * over == HOUR_MS and micro % 2 == 1)
     return f"{micro // MICRO}.{micro % MICRO:06d}"
 
 

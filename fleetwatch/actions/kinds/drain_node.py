@@ -23,7 +23,7 @@ from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import SourceReport
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import from_ms, ms_in
 from fleetwatch.notify.message import one_line
 from fleetwatch.telemetry.selectors import drains
 
@@ -188,7 +188,7 @@ def _read_past(policy: Policy, trials: Sequence[Trial]) -> list[Subject]:
     for trial in trials:
         gpu = books.gpus.get(trial.breach.subject)
         fired_ms = trial.episode.began_ms
-        until_ms = fired_ms + waits // timedelta(milliseconds=1)
+        until_ms = fired_ms + ms_in(waits)
         spans = drained.get(gpu.pk, ()) if gpu else ()
         is_drained = any(start <= until_ms and fired_ms < end for start, end in spans)
         why = books.refusals(policy, gpu, is_drained=is_drained)

@@ -1,7 +1,6 @@
 """The condition budget_forecast: what is expected of the month is above its budget."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
@@ -16,13 +15,13 @@ from fleetwatch.alerts.measuring.budget_months import (
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET
 from fleetwatch.budgets.models import Outlook
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
 from fleetwatch.notify import wording
 
 WITHIN = "the forecast is within the budget again"
 NO_BUDGET = "there is no budget any more"
 # a forecast is made each day: an older one is none
-FRESH_MS = timedelta(days=2) // timedelta(milliseconds=1)
+FRESH_MS = 2 * DAY_MS
 ACTION = (
     "Fix: see on its page what grows; give back GPUs that are held for nothing, move what can wait,"
     " or agree on another budget."

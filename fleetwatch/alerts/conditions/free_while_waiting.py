@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.alerts.breach import BELOW, MINUTE_MS, Breach, Condition, Line, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Line, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints
 from fleetwatch.diagnosis.causes import BY_CODE, OF_CLUSTERS
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.waiting_queues import QueueCells, queue_cells
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.notify.message import one_line
 
 (QUEUE,) = OF_CLUSTERS

@@ -5,7 +5,6 @@ the XIDs and the counter of its driver.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
@@ -21,12 +20,11 @@ from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement_inputs import posted_outages, xids_of_gpus
 from fleetwatch.ledger.models import Posted
-from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, floor_hour_ms, from_ms, to_ms
 
 # Row remapped, many single-bit errors, uncorrectable error contained: the GPU works on, and is to
 # be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
 MEMORY_XIDS = (63, 92, 94)
-DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
 CLEARED = "its memory had no further errors for a day"
 FIX = (
     "Fix: reset the GPU when nothing runs on it (nvidia-smi --gpu-reset -i {index}); have it"

@@ -30,7 +30,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
 from fleetwatch.ledger.policy import FIGURES, STATES
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
@@ -38,11 +38,9 @@ from fleetwatch.notify import wording
 _IDLE_GPUS = read_statement("alerts/sql/idle_gpus.sql")
 _HELD_GPUS = read_statement("alerts/sql/held_gpus.sql")
 
-MINUTE_MS = 60_000
 MAX_PIDS = 8
 # a GPU's newest window may lie this far behind its node's newest sign of life
 EDGE_MS = 5 * MINUTE_MS
-DAY_MS = 24 * 60 * MINUTE_MS
 
 EMPTY_BYTES = 300 * 1024**2  # of a GPU: less than any context
 # What may stand in a command that people copy: nothing that a shell reads.

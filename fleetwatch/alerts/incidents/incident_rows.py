@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.alerts.breach import MINUTE_MS
 from fleetwatch.alerts.selectors import IncidentView
 from fleetwatch.figures.pricing import sum_if_all_known
+from fleetwatch.lib.intervals import MINUTE_MS
 
 # diagnosis looks each five minutes: what befell GPUs at once fires within a few looks of it
 AT_ONCE_MS = 15 * MINUTE_MS

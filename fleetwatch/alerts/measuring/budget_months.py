@@ -16,12 +16,11 @@ from fleetwatch.budgets import budgets, calendar, daily_dollars
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import SpendDay
 from fleetwatch.figures import boundaries
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
 from fleetwatch.notify.message import one_line
 
 FLEET = "fleet"
 FLEET_LABEL = "the whole fleet"
-DAY_MS = 24 * 60 * 60_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from fleetwatch.alerts.breach import MINUTE_MS, Breach, Settings, Watch, Weight, named
+from fleetwatch.alerts.breach import Breach, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
@@ -31,7 +31,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES
-from fleetwatch.lib.intervals import floor_hour_ms, from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, floor_hour_ms, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording

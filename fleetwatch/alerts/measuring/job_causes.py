@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeVar
 
-from fleetwatch.alerts.breach import MINUTE_MS, Watch
+from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs
 from fleetwatch.diagnosis.causes import BLIND, UNDETERMINED
 from fleetwatch.diagnosis.judgement.rules import MEDIUM
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, CELLS_PER_HOUR
-from fleetwatch.lib.intervals import floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, floor_hour_ms, from_ms, to_ms
 
 # diagnosis follows posting: until then five minutes are judged by a part of them
 SETTLED_MS = 3 * MINUTE_MS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fleetwatch.alerts.breach import MINUTE_MS, Settings, Watch
+from fleetwatch.alerts.breach import Settings, Watch
 from fleetwatch.alerts.episodes import Level, Measured, Span
 from fleetwatch.alerts.measuring.job_lanes import UNKNOWN, Ints, Mask
 from fleetwatch.alerts.measuring.judged_jobs import begun_ms, ends, judged_jobs, of_judged_kind
@@ -20,7 +20,7 @@ from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, Table
 from fleetwatch.ledger.judgement.observations import Floats
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, ceil_hour_ms, floor_hour_ms
 
 # agents flush each 30 s and posting follows each minute: until then of five minutes a part is there
 SETTLED_MS = 3 * MINUTE_MS

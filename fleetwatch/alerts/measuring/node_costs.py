@@ -8,9 +8,8 @@ from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.judgement_inputs import posted_outages
 from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.lib.spans import Span
-
-MINUTE_MS = 60_000
 
 
 class NodeCosts:

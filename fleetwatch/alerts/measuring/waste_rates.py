@@ -17,7 +17,15 @@ from fleetwatch.figures.cells import waste as waste_of
 from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import posted_hours
-from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour_ms, floor_hour_ms, from_ms, to_ms
+from fleetwatch.lib.intervals import (
+    DAY_MS,
+    HOUR_MS,
+    Interval,
+    ceil_hour_ms,
+    floor_hour_ms,
+    from_ms,
+    to_ms,
+)
 from fleetwatch.lib.memo import read_once
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import one_line
@@ -28,7 +36,6 @@ STATES = ("idle", "stalled")
 WASTE = Scope(states=(*STATES, "unobserved"))
 HELD_BY = ("scheduler", "cluster", "team")
 FEW = 8  # periods; of more one look at their hours costs less than a look at each
-DAY_MS = 24 * HOUR_MS
 
 # what a user or team has of an interval; None = nothing
 OfSubject = Callable[[str, Interval], Totals | None]

@@ -168,7 +168,7 @@ def _matter(news: GroupNews, book: AddressBook) -> Matter:
         rule_channels=tuple(channel.pk for channel in rule.channels.all()),
         holder=holder,
         team_id=incident.team_id,
-        team_name=incident.team.name or incident.team.slug if incident.team else "",
+        team_name=incident.team.label if incident.team else "",
         person=_person(incident, holder, book) if rule.tells_owner else None,
     )
 

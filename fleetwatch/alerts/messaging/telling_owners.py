@@ -88,7 +88,7 @@ def _first(matter: WorthTelling, person: Person | None, book: AddressBook) -> Ru
         rule_name="",
         holder=f"job user {job.user}" if job.user else "",
         team_id=job.team.pk if job.team else None,
-        team_name=(job.team.name or job.team.slug) if job.team else "",
+        team_name=job.team.label if job.team else "",
         person=Destination(*place, person.user.pk) if person and place else None,
     )
     ladder = rungs(whose, book.routes)

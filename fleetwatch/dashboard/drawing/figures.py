@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from fleetwatch.dashboard.numbers import duration
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, to_ms
 
 Figure = dict[str, Any]
 Corner = tuple[str | None, float | None]  # of a polygon: a moment and a value
@@ -20,9 +20,7 @@ Expected = tuple[datetime, float, float, float]  # until when, dollars, their lo
 
 DAY = timedelta(days=1)
 MILLISECOND = timedelta(milliseconds=1)
-DAY_MS = 86_400_000
 SHORTEST_DAY = timedelta(hours=23)
-MINUTE_MS = 60_000
 SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6

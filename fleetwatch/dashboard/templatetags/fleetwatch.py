@@ -33,7 +33,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import from_ms, ms_in, to_ms
 from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.notify import plain_text
 from fleetwatch.notify.selectors import is_kept
@@ -391,7 +391,7 @@ def noted_ago(moment: datetime | None, now: datetime) -> str:
     """The same of what is noted now and then: a token that is in use "less than 6 min ago"."""
     if moment is None or now - moment > USE_IS_RECENT:
         return ago(moment, now)
-    return f"less than {numbers.duration(USE_IS_RECENT // timedelta(milliseconds=1))} ago"
+    return f"less than {numbers.duration(ms_in(USE_IS_RECENT))} ago"
 
 
 @register.filter

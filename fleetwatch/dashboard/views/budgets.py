@@ -211,7 +211,7 @@ def _amount(text: str) -> Decimal | None:
 
 def _done(budget: Budget) -> str:
     team = budget.team
-    whose = "the whole fleet" if team is None else team.name or team.slug
+    whose = "the whole fleet" if team is None else team.label
     if budget.amount is None:
         return f"The budget of {whose} ends from {budget.month:%B %Y}."
     return f"The budget of {whose} for {budget.month:%B %Y} is set."

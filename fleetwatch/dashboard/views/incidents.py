@@ -32,6 +32,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.incidents.incident_actions import Action
 from fleetwatch.alerts.incidents.incident_history import before, sends
+from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
@@ -49,7 +50,6 @@ from fleetwatch.lib.refusal import RefusedFieldError
 
 AROUND_MS = 2 * HOUR_MS  # shown of its subject before it began
 LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
-HOURS_PER_MONTH = 730  # 8760 / 12
 MAX_EVENTS = 200
 MAX_CHOICES = 200
 MAX_TICKED = 100

@@ -114,4 +114,4 @@ def _lines(user: User, teams: Sequence[Team], now: datetime) -> list[RouteLine]:
 
 
 def _of_team(team: Team, channels: tuple[Channel, ...], may_set: bool) -> RouteLine:
-    return RouteLine(TEAM, team.slug, team.name or team.slug, "", channels, may_set)
+    return RouteLine(TEAM, team.slug, team.label, "", channels, may_set)

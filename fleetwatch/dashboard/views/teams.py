@@ -150,7 +150,7 @@ def _unforecast(rows: list[TeamRow]) -> dict[str, list[str]]:
     teams: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.line and row.line.end is None and row.line.reason:
-            teams[row.line.reason].append(row.team.name or row.team.slug)
+            teams[row.line.reason].append(row.team.label)
     return dict(teams)
 
 

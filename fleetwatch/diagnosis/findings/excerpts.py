@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.diagnosis.findings.evidence import Evidence
+from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.telemetry import selectors as telemetry
 
-MINUTE_MS = 60_000
 COLUMNS = {
     "util_min": "lowest",
     "util_p50": "median",

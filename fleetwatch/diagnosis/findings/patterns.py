@@ -17,7 +17,7 @@ from fleetwatch.figures import boundaries
 from fleetwatch.figures.others_names import job_name_shown
 from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.intervals import Interval, ms_in, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -161,7 +161,8 @@ def per_month(saving: Saving, interval: Interval) -> Saving | None:
     length = interval.end - interval.start
     if length < SHORTEST:
         return None
-    whole_ms, length_ms = (part // timedelta(milliseconds=1) for part in (MONTH, length))
+    whole_ms = ms_in(MONTH)
+    length_ms = ms_in(length)
     return Saving(
         saving.low_ms * whole_ms // length_ms,
         saving.high_ms * whole_ms // length_ms,

@@ -17,6 +17,7 @@ from fleetwatch.ledger.judgement.activity import ENGINES as ENGINE_COLUMNS
 from fleetwatch.ledger.judgement.activity import busiest_engine
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
 from fleetwatch.ledger.judgement.observations import Columns, Floats, Ints, Windows
+from fleetwatch.lib.intervals import MINUTE_MS
 
 # Means over the observed time in which the column was read; the names are the wire's
 # (docs/wire.md).
@@ -66,7 +67,6 @@ class HostSamples(Protocol):
     def columns(self) -> Mapping[str, Floats]: ...
 
 
-MINUTE_MS = 60_000
 COLUMNS = tuple(
     dict.fromkeys(
         [

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fleetwatch.jobs.allocation_sources import SCHEDULERS
 from fleetwatch.ledger.judgement.observations import (
-    SCHEDULERS,
     Ints,
     Mask,
     SourceReport,

@@ -23,7 +23,6 @@ NOBODY = -1  # no job's id
 FOREVER_MS = 2**53
 
 DRAINED = "drained"  # the reason of an outage that takes no held time
-SCHEDULERS = ("slurm", "kubernetes", "declared")
 
 # The columns that judging reads; any may be absent from the frame (not read).
 COLUMNS = (

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from fleetwatch.figures.pricing import EXACT, HOUR_MS, lines
+from fleetwatch.figures.pricing import EXACT, lines
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.statement import TWELVE_PLACES, Shape
 
 _WHOLE = Decimal(1)

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.reports import months
 from fleetwatch.reports.exports import committed
 from fleetwatch.reports.exports.tables import Cell, hours
@@ -175,7 +175,7 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
     """What was paid for GPUs that were not there: what of the commitment is unused, and in no
     line of the ledger.
     """
-    price = Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]
+    price = Decimal(line["missing_usd"]) * HOUR_MS / line["missing_ms"]
     charge = _charge(
         content,
         "Usage",

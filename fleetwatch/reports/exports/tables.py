@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import SHOWN_STATES, TIERS
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.statement import Shape, amount_or_none
 
 Cell = str | Decimal | float | None
@@ -300,7 +301,7 @@ def _both_prices(line: Shape) -> Shape:
 
 
 def _per_hour(usd: Decimal, gpu_ms: int) -> Decimal | None:
-    return pricing.usd(usd * pricing.HOUR_MS / gpu_ms) if gpu_ms else None
+    return pricing.usd(usd * HOUR_MS / gpu_ms) if gpu_ms else None
 
 
 def _without_empty(line: Shape, *names: str) -> Shape:
@@ -328,4 +329,4 @@ def _reader(column: str) -> Callable[[Shape], Cell]:
 
 def hours(gpu_ms: int, places: Decimal = pricing.MICRO_USD) -> Decimal:
     """GPU-hours to so many places."""
-    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(places)
+    return (Decimal(gpu_ms) / HOUR_MS).quantize(places)
