@@ -326,8 +326,8 @@ def _parser() -> _Parser:
 
 _VARIABLES = (
     "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "GPM", "FLUSH_S", "SPOOL", "SPOOL_MB",
-    "CA_FILE", "LABELS", "RELEASE_MIN", "ALLOW_ACTIONS",
-    "JOBS", "CLUSTER", "PROC_ROOT", "DOCKER_ALL_COUNTS",
+    "CA_FILE", "LABELS", "RELEASE_MIN", "ALLOW_ACTIONS", "JOBS", "CLUSTER", "PROC_ROOT",
+    "DOCKER_ALL_COUNTS",
 )  # fmt: skip
 
 

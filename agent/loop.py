@@ -70,8 +70,8 @@ class Loop:
         self._end_ms = self._end_after(self.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread:
-        # SimpleQueue.put is made for that,
-        # while Event.set would wait for ever for a lock that the interrupted line holds.
+        # SimpleQueue.put is made for that, while Event.set would wait for ever for a lock that the
+        # interrupted line holds.
         self._orders: "queue.SimpleQueue[str]" = queue.SimpleQueue()
 
     def stop(self) -> None:

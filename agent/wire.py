@@ -68,24 +68,19 @@ RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no rat
 # Shares of time or of capacity, 0 to 1.
 RATIO_COLUMNS = (
     "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90",
-    "util_zero_fraction",
-    "util_low_fraction", "util_high_fraction", "spin_fraction", "memory_util_mean",
-    "gr_engine_active", "sm_active",
-    "sm_active_max", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
-    "fp16_active",
+    "util_zero_fraction", "util_low_fraction", "util_high_fraction", "spin_fraction",
+    "memory_util_mean", "gr_engine_active", "sm_active", "sm_active_max", "sm_occupancy",
+    "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
     "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio",
-    "jpeg_ratio", "ofa_ratio",
-    "process_sm_ratio", "job_main_thread_ratio",
+    "jpeg_ratio", "ofa_ratio", "process_sm_ratio", "job_main_thread_ratio",
 )  # fmt: skip
 # Counts, bytes, watts, ...: not negative, and no more than LARGEST.
 AMOUNT_COLUMNS = (
     "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv", "memory_used_bytes",
-    "memory_reserved_bytes",
-    "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s", "pcie_tx_bytes_s",
-    "nvlink_rx_bytes_s",
-    "nvlink_tx_bytes_s", "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected", "process_count",
-    "job_cpu_ratio",
-    "job_io_read_bytes_s", "job_cores", "job_workers",
+    "memory_reserved_bytes", "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s",
+    "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "sm_clock_hz", "sm_clock_max_hz",
+    "ecc_uncorrected", "process_count", "job_cpu_ratio", "job_io_read_bytes_s", "job_cores",
+    "job_workers",
 )  # fmt: skip
 SIGNED_COLUMNS = ("temperature_c", "memory_temperature_c")
 # Far above what a board, a host or a counter can mean in one window, and above what broken sensors
@@ -109,13 +104,11 @@ AGENT_AMOUNTS = (
 WINDOW_COLUMNS = RATIO_COLUMNS + AMOUNT_COLUMNS + SIGNED_COLUMNS
 HOST_COLUMNS = (
     "cpu_ratio", "iowait_ratio", "memory_used_bytes", "cpu_psi_ratio", "io_psi_ratio",
-    "disk_read_bytes_s",
-    "disk_write_bytes_s", "nic_rx_bytes_s", "nic_tx_bytes_s", "pending_gpus",
+    "disk_read_bytes_s", "disk_write_bytes_s", "nic_rx_bytes_s", "nic_tx_bytes_s", "pending_gpus",
 )  # fmt: skip
 EVENT_KINDS = (
     "xid", "gpu_lost", "gpu_ok", "recovery_action", "driver_missing", "driver_mismatch",
-    "driver_ok", "nvml_stuck",
-    "drained", "resumed", "action_result",
+    "driver_ok", "nvml_stuck", "drained", "resumed", "action_result",
 )  # fmt: skip
 JOB_KINDS = ("batch", "interactive", "service")
 # A label that a process's environment tells -> the one by which a scheduler's books tell the same:

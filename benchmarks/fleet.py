@@ -18,9 +18,8 @@ from benchmarks import remote_write
 
 COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "memory_used_bytes", "power_w", "power_max_w",
-    "energy_j", "sm_active", "sm_occupancy",
-    "tensor_active", "dram_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "temperature_c",
-    "sm_clock_hz", "process_count",
+    "energy_j", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "pcie_rx_bytes_s",
+    "pcie_tx_bytes_s", "temperature_c", "sm_clock_hz", "process_count",
 )  # fmt: skip
 HOLDS = "gpu_job"  # the peers' series of who holds a GPU: 1, or the granted share
 WINDOW_MS = 10_000

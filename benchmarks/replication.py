@@ -29,9 +29,8 @@ SHARED_KINDS = ("service", "interactive")
 NOISE = 0.01
 NOISY = (
     "util_mean", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy", "tensor_active",
-    "dram_active", "gr_engine_active",
-    "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "temperature_c",
-    "memory_temperature_c",
+    "dram_active", "gr_engine_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s", "temperature_c", "memory_temperature_c",
 )  # fmt: skip
 # A driver tells these in whole MHz, degrees and kB/s; a window's mean is over ten readings.
 RESOLUTION = {

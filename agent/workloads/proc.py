@@ -19,8 +19,8 @@ from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
 DEAD_STATES = ("Z", "X")  # a zombie holds no context that anybody uses
 STUCK_STATE = "D"
 # Control group, user and title are read again after a minute: schedulers adopt processes that are
-# already running
-# (pam_slurm_adopt, systemd-run), and servers give themselves a title when they are up.
+# already running (pam_slurm_adopt, systemd-run), and servers give themselves a title when they are
+# up.
 IDENTITY_S = 60.0
 NAMES_S = 3600.0
 MAX_LAUNCHERS = 4  # one above the other: mpirun, a wrapper, torchrun, a process that spawns

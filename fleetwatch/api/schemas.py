@@ -1,7 +1,8 @@
 """The answers of the read API, as OpenAPI describes them and as they are read from what selectors
-answer (answer_types). Units are in the names; money is a JSON
-number in dollars, exact to the micro-dollar; a time is ISO 8601 in UTC; null is "not known", never
-zero.
+answer (answer_types).
+
+Units are in the names; money is a JSON number in dollars, exact to the micro-dollar; a time is ISO
+8601 in UTC; null is "not known", never zero.
 """
 
 from datetime import date, datetime

@@ -20,9 +20,8 @@ BRIDGED_H = 3  # hours between that are usual, or not known, do not end it
 # that know what is usual at an hour: of two a median is a mean, and one wild day moves it
 FEWEST_WEEKS = 3
 # What makes a spread (of a normal distribution: one standard deviation) of the median distance from
-# the median, and of the
-# 85th percentile of the distances: of a team that holds GPUs in bursts most hours are exactly
-# usual, that one knows the bursts.
+# the median, and of the 85th percentile of the distances: of a team that holds GPUs in bursts most
+# hours are exactly usual, that one knows the bursts.
 # One wild day in eight is still not usual.
 MEDIAN_TO_SPREAD = 1.4826
 BURSTS = 0.85

@@ -1,8 +1,7 @@
 """What simulated jobs do, sample by sample and second by second, in numpy. Pure.
 
 The formulas are the live simulated agents' own (agent.sources.simulated), given arrays in the place
-of numbers. A job's
-ranks move together, so that this is done once per job and not once per GPU.
+of numbers. A job's ranks move together, so that this is done once per job and not once per GPU.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,8 @@
 """Window columns of one simulated node over a span of time, drawn in numpy. Pure.
 
 In the order of an agent: readings at 1 Hz and samples at 6 Hz first (tracks), then windows as
-agent.window makes them
-(utilisation's in shapes). Ranks that do the same share all of it; each GPU adds its own board and a
-little noise.
+agent.window makes them (utilisation's in shapes). Ranks that do the same share all of it; each GPU
+adds its own board and a little noise.
 """
 
 import itertools
@@ -42,8 +41,7 @@ JOB_COLUMNS = (
 NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
 LIVELY = (
     "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active",
-    "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
-    "nvlink_tx_bytes_s",
+    "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
 )  # fmt: skip
 Columns = dict[str, NDArray[Any]]
 
@@ -151,9 +149,8 @@ def _readings(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> Columns:
 
 def _percents(ranks: Sequence[Rank], span: Span) -> Percents:
     """Utilisation in whole percent of each sample, as many as belong to the span's readings."""
-    resting = np.ones(
-        span.readings * SAMPLES_PER_S
-    )  # of several jobs on one GPU none works at this moment
+    # of several jobs on one GPU none works at this moment
+    resting = np.ones(span.readings * SAMPLES_PER_S)
     for rank in ranks:
         at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
         resting[at] *= 1.0 - rank.track.utilisation(rank.role)

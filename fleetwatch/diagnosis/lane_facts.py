@@ -28,9 +28,9 @@ SERVING = re.compile(
     re.I,
 )
 
-# What was learned or set of a GPU's idle power counts before its model's.
-# Of an instance's power and price nothing is known; how many sevenths of the compute it has its
-# profile says: 3g.40gb, 1c.3g.40gb.
+# What was learned or set of a GPU's idle power counts before its model's. Of an instance's power
+# and price nothing is known; how many sevenths of the compute it has its profile says: 3g.40gb,
+# 1c.3g.40gb.
 _GPUS = """
 SELECT
     gpu.id,

@@ -43,8 +43,7 @@ PATH = "/api/v1/batches"
 # keeps no group waiting.
 MAX_PACKED = 262_144
 # Of one node, hour and process by the short way, which counts in no table: four days of a node of
-# eight
-# GPUs. What is more goes the long way, which counts (inventory/intake.py).
+# eight GPUs. What is more goes the long way, which counts (inventory/intake.py).
 MAX_SHORT_BYTES = 64 * 1024 * 1024
 # Nodes that a process remembers, about 5 kB each, 15 kB with jobs; who was not heard for longest is
 # forgotten for one more.

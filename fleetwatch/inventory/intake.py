@@ -19,12 +19,10 @@ COUNT = read_statement("inventory/sql/count_intake.sql")
 
 # A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten
 # labels (of 400 characters at most: 80 MB).
-# MIG instances have new UUIDs each time that they are made: 56 of eight GPUs.
-# An agent tells the same fault of a GPU once in five seconds: of eight GPUs each with eight faults
-# 46,000 an hour.
+# MIG instances have new UUIDs each time that they are made: 56 of eight GPUs. An agent tells the
+# same fault of a GPU once in five seconds: of eight GPUs each with eight faults 46,000 an hour.
 # Batches as sent: 2 MB per GPU and day. After an outage an agent sends its spool of 512 MiB, which
-# is a week of 37 GPUs,
-# in less than an hour; the 3.6 GB of 256 GPUs (a larger spool) take six.
+# is a week of 37 GPUs, in less than an hour; the 3.6 GB of 256 GPUs (a larger spool) take six.
 LIMITS = {
     "jobs": 20_000,
     "labels": 200_000,

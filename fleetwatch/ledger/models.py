@@ -35,8 +35,7 @@ class Entry(models.Model):
     """
 
     # Without an index of each key alone: those below begin with them. Only the job is checked row
-    # by row, it alone is ever deleted;
-    # to check all four costs a third of posting's writes.
+    # by row, it alone is ever deleted; to check all four costs a third of posting's writes.
     node = models.ForeignKey(
         "inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False
     )

@@ -24,8 +24,8 @@ STATES = (
 # As people see them: what is only utilisation stands apart from what is useful, what services wait
 # apart from what is wasted.
 SHOWN_STATES = (
-    "useful", "unverified", "underused", "stalled", "waiting",
-    "idle", "starting", "orphaned", "free", "unavailable", "unobserved",
+    "useful", "unverified", "underused", "stalled", "waiting", "idle", "starting", "orphaned",
+    "free", "unavailable", "unobserved",
 )  # fmt: skip
 PARTS = {"unverified": "useful", "waiting": "stalled"}  # of which state each is a part
 TIERS = ("certain", "probable", "potential")
@@ -35,8 +35,8 @@ JOB_KINDS = ("batch", "interactive", "service")
 # What runs say of themselves (state_sums.py), in pairs: ms in which each was read, and the sum of
 # value x ms.
 FIGURES = (
-    "active_ms", "active_sum", "power_w_ms", "power_w_sum",
-    "memory_used_bytes_ms", "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",
+    "active_ms", "active_sum", "power_w_ms", "power_w_sum", "memory_used_bytes_ms",
+    "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",
 )  # fmt: skip
 
 MIB = 1024 * 1024

@@ -39,8 +39,7 @@ METADATA = _networks(
     " fd00:42::42/128 fd00:a9fe:a9fe::/48"
 )
 # No host's: this network, protocols' own, relays, multicast, broadcast, discard, dummies; and IPv6
-# addresses that hide an
-# IPv4 one where it can't be read for sure (NAT64 of a site, Teredo).
+# addresses that hide an IPv4 one where it can't be read for sure (NAT64 of a site, Teredo).
 NO_HOST = _networks(
     "0.0.0.0/8 192.0.0.0/24 192.88.99.0/24 224.0.0.0/4 255.255.255.255/32"
     " ::/128 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/32 5f00::/16 ff00::/8"

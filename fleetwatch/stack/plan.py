@@ -87,10 +87,9 @@ def broker(socket: Path) -> Spec:
 
 def web(env: Mapping[str, str], listen: Listen) -> Spec:
     """The web server (fleetwatch/front)."""
-    command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port",
-    str(listen.port),
-               "--workers",
-               str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64)))  # fmt: skip
+    workers = integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64)
+    where = ("--host", listen.host, "--port", str(listen.port))
+    command = (sys.executable, "-m", "fleetwatch.front", *where, "--workers", str(workers))
     return Spec("web", command, {"FLEETWATCH_DB_STATEMENT_S": STATEMENT_S, **env}, folder=ROOT)
 
 

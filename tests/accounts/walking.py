@@ -38,9 +38,9 @@ TRIERS = (Right.FLEET, Right.MONEY)  # who has one of them
 OPEN = {
     "account_login", "account_inactive", "invitation", "openid_connect_login", "mfa_login_webauthn",
     "openid_connect_callback", "socialaccount_login_cancelled", "socialaccount_login_error",
-    "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme", "favicon",
-    "unsubscribe", "mail_link", "keep_job", "cli_file", "cli_checksum",
-    "device_code", "device_token", "device_end",
+    "agent_package", "agent_checksum", "agent_install_script", "healthz", "readyz", "theme",
+    "favicon", "unsubscribe", "mail_link", "keep_job", "cli_file", "cli_checksum", "device_code",
+    "device_token", "device_end",
 }  # fmt: skip
 # addresses that take what a machine signed, and nobody's session
 SIGNED = {"slack_interactivity"}

@@ -65,8 +65,7 @@ def test_sensors_that_are_not_there_have_no_columns():
     assert {"tensor_active", "job_cpu_ratio", "power_w", "util_dips"} <= set(everything)
     assert set(everything) - set(no_gpm) == {
         "gr_engine_active", "sm_active", "sm_active_max", "sm_occupancy", "tensor_active",
-        "dram_active", "fp64_active", "fp32_active",
-        "fp16_active", "memory_util_mean",
+        "dram_active", "fp64_active", "fp32_active", "fp16_active", "memory_util_mean",
     }  # fmt: skip
     assert {name for name in everything if name.startswith("job_")} == set(everything) - set(
         no_host

@@ -20,14 +20,13 @@ pytestmark = pytest.mark.django_db
 
 # they answer to forms alone, or to every method with a form's rules
 FORMS = {
-    "move-gpu", "remove-node", "set-idle-power",
-    "finding_decide", "findings_act", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
-    "claim", "drop_name", "make_token", "revoke_token", "invite", "withdraw", "person_change", "name_belongs",
-    "drop_name_rule", "set_notifications", "incidents_act", "incident_act", "rule_change",
-    "silence_add", "silence_end", "route_set",
-    "view_save", "view_drop", "report_stop", "policy_try", "policy_trial_stop",
-    "team_change", "action_policy_add", "action_policy_change", "incident_keep",
-    "demo_load", "demo_remove",
+    "move-gpu", "remove-node", "set-idle-power", "finding_decide", "findings_act", "report_compute",
+    "invoice_change", "budget_set", "theme", "settings_change", "claim", "drop_name", "make_token",
+    "revoke_token", "invite", "withdraw", "person_change", "name_belongs", "drop_name_rule",
+    "set_notifications", "incidents_act", "incident_act", "rule_change", "silence_add",
+    "silence_end", "route_set", "view_save", "view_drop", "report_stop", "policy_try",
+    "policy_trial_stop", "team_change", "action_policy_add", "action_policy_change",
+    "incident_keep", "demo_load", "demo_remove",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 

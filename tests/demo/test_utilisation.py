@@ -14,8 +14,8 @@ from fleetwatch.demo.utilisation import utilisation
 GPU = GPUInfo("GPU-1")
 NAMES = (
     "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90",
-    "util_zero_fraction", "util_low_fraction",
-    "util_high_fraction", "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv",
+    "util_zero_fraction", "util_low_fraction", "util_high_fraction", "util_dips",
+    "util_longest_low_s", "util_cycle_s", "util_cycle_cv",
 )  # fmt: skip
 SIX = 6
 SHARES = dict(PERCENTILES)

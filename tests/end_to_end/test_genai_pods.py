@@ -113,8 +113,7 @@ def test_a_service_that_waits_is_told_so_and_one_that_never_worked_is_idle(diagn
         assert 1 < by_pod[pod]["idle_held"] <= 6
     assert by_pod[0]["idle_held"] > 16  # read as 0 % nearly always
     # a third of its readings are missing: that is no idle time but where the ledger says so of time
-    # that was seen for three fifths,
-    # nor is it, where the ledger saw waste, no telemetry
+    # that was seen for three fifths, nor is it, where the ledger saw waste, no telemetry
     assert by_pod[10].get("idle_held", 0) < 1
     assert by_pod[10].get("no_telemetry", 0) < 1
     # over after thirteen minutes

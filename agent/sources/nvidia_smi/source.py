@@ -25,11 +25,9 @@ from agent.sources.nvidia_smi.smi_text import Row
 # GPU: then it is left out.
 GPU_FIELDS = (
     "uuid", "index", "name", "driver_version", "pci.bus_id", "persistence_mode", "utilization.gpu",
-    "utilization.memory",
-    "utilization.encoder", "utilization.decoder", "memory.total", "memory.reserved", "memory.used",
-    "power.draw",
-    "enforced.power.limit", "power.limit", "temperature.gpu", "temperature.memory",
-    "clocks.current.sm", "clocks.max.sm",
+    "utilization.memory", "utilization.encoder", "utilization.decoder", "memory.total",
+    "memory.reserved", "memory.used", "power.draw", "enforced.power.limit", "power.limit",
+    "temperature.gpu", "temperature.memory", "clocks.current.sm", "clocks.max.sm",
     "ecc.errors.uncorrected.volatile.total", "clocks_event_reasons.active",
     "clocks_event_reasons_counters.sw_power_cap",
     "clocks_event_reasons_counters.hw_power_brake_slowdown",

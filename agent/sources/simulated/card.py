@@ -29,8 +29,8 @@ STEADY_BELOW = 0.02
 STEADY_ABOVE = 0.98
 STEADY_MEANS = ("gr_engine_active", "throttle_thermal_ratio", "throttle_power_ratio")
 GPM_COLUMNS = (
-    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
-    "fp64_active", "fp32_active", "fp16_active",
+    "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active",
+    "fp32_active", "fp16_active",
 )  # fmt: skip
 
 

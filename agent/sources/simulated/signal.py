@@ -13,12 +13,10 @@ KEPT_SPANS = 32
 PROCESS_AFTER_S = 4  # a job's processes appear this long after its start
 SAWTOOTH_C = 4.0
 
-Shares = Tuple[
-    Any, ...
-]  # of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays
-Interpolate = Callable[
-    [Any, Sequence[float], Sequence[float]], Any
-]  # waves.between, or numpy.interp
+# Of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays.
+Shares = Tuple[Any, ...]
+# waves.between, or numpy.interp
+Interpolate = Callable[[Any, Sequence[float], Sequence[float]], Any]
 
 
 def shares(traits: Traits, left_s: Any, right_s: Any, *, working: Any = None) -> Shares:
@@ -26,8 +24,7 @@ def shares(traits: Traits, left_s: Any, right_s: Any, *, working: Any = None) ->
     and arrays.
 
     The same for all its ranks: they wait for each other. Spans are meant to be short against a
-    pause. `working` is the
-    part of them inside a burst, for a job that works in bursts.
+    pause. `working` is the part of them inside a burst, for a job that works in bursts.
     """
     warming = _growth(partial(_warm_seconds, traits), left_s, right_s)
     high = 1.0

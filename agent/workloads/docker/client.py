@@ -41,9 +41,8 @@ MAX_VALUE = 128
 # Only these labels leave the host: others, and the environment, hold secrets.
 LABELS = (
     "fleetwatch.user", "fleetwatch.team", "fleetwatch.account", "fleetwatch.name",
-    "fleetwatch.kind", "com.docker.compose.project",
-    "com.docker.compose.service", "org.opencontainers.image.title",
-    "org.opencontainers.image.version",
+    "fleetwatch.kind", "com.docker.compose.project", "com.docker.compose.service",
+    "org.opencontainers.image.title", "org.opencontainers.image.version",
 )  # fmt: skip
 OF_A_POD = "io.kubernetes.pod.uid"  # Kubernetes' own books tell of these
 # Podman's socket starts Podman; it is asked only when the control groups of its containers are

@@ -26,9 +26,8 @@ UTIL = 0.85
 SPIN = 0.30  # share of time
 POWER = 0.35  # power ratio, as a mean, where what they spin is not measured
 # Of readings below full utilisation nobody says that they spin. A mean so near idle is what a
-# resident context draws by itself
-# (26 to 50 W on boards of 400 to 700 W): whatever is resident does nothing, all the time. Nor does
-# what neither computes nor moves data.
+# resident context draws by itself (26 to 50 W on boards of 400 to 700 W): whatever is resident does
+# nothing, all the time. Nor does what neither computes nor moves data.
 NEAR_IDLE = 0.12
 TENSOR = 0.005
 DRAM = 0.02

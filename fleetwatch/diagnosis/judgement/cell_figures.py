@@ -23,11 +23,10 @@ from fleetwatch.lib.intervals import MINUTE_MS
 # (docs/wire.md).
 MEANS = (
     "util_mean", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s",
-    "util_cycle_cv", "spin_fraction",
-    "memory_used_bytes", "power_w", "sm_active", "tensor_active", "dram_active", "fp64_active",
-    "fp32_active",
-    "pcie_rx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "throttle_thermal_ratio",
-    "job_cpu_ratio", "job_main_thread_ratio", "job_cores",
+    "util_cycle_cv", "spin_fraction", "memory_used_bytes", "power_w", "sm_active", "tensor_active",
+    "dram_active", "fp64_active", "fp32_active", "pcie_rx_bytes_s", "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s", "throttle_thermal_ratio", "job_cpu_ratio", "job_main_thread_ratio",
+    "job_cores",
 )  # fmt: skip
 MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
 # sums over windows: how often it dipped, and how evenly

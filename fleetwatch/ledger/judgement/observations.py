@@ -27,12 +27,10 @@ DRAINED = "drained"  # the reason of an outage that takes no held time
 # The columns that judging reads; any may be absent from the frame (not read).
 COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active",
-    "sm_active_max",
-    "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes",
-    "power_w", "energy_j",
-    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio", "pcie_rx_bytes_s",
-    "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
-    "nvlink_tx_bytes_s", "process_count", "live_process_count",
+    "sm_active_max", "process_sm_ratio", "tensor_active", "dram_active", "fp64_active",
+    "memory_used_bytes", "power_w", "energy_j", "encoder_ratio", "decoder_ratio", "jpeg_ratio",
+    "ofa_ratio", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
+    "process_count", "live_process_count",
 )  # fmt: skip
 
 

@@ -31,10 +31,9 @@ BEGINNINGS = {
 ENDS = {"gpu_ok": DEVICE, "driver_ok": DRIVER, "resumed": DRAIN}
 ACTIVITY_COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "gr_engine_active", "sm_active", "sm_active_max",
-    "process_sm_ratio",
-    "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w", "memory_used_bytes",
-    "process_count",
-    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
+    "process_sm_ratio", "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w",
+    "memory_used_bytes", "process_count", "encoder_ratio", "decoder_ratio", "jpeg_ratio",
+    "ofa_ratio",
 )  # fmt: skip
 
 

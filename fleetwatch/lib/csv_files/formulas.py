@@ -13,8 +13,8 @@ CONTROL = ("\t", "\r", "\n")
 # a line break begins a cell of its own.
 SEPARATORS = r";\t-\r\x1c-\x1e\x85\u2028\u2029"
 # What may stand unseen before a character, and be dropped when a file is read: spaces, control and
-# format characters
-# (categories Zs, Cc, Cf), and the blanks that Unicode counts as letters, marks or symbols.
+# format characters (categories Zs, Cc, Cf), and the blanks that Unicode counts as letters, marks or
+# symbols.
 UNSEEN = (
     r"\x00-\x08\x0e-\x1b\x1f\x20\x7f-\x84\x86-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
     r"\u180b-\u180f\u1680\u2000-\u200f\u202a-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"

@@ -95,8 +95,7 @@ def test_runs_that_differ_widely_prove_nothing():
 
 def test_few_runs_make_the_interval_as_wide_as_students():
     # useful shares 0.4, 0.5, 0.6, then 0.8, 0.9, 1.0: each mean has a standard error of 0.1 /
-    # sqrt(3), their difference 0.0816;
-    # four degrees of freedom: 2.776 of it, 0.227, around 0.4
+    # sqrt(3), their difference 0.0816; four degrees of freedom: 2.776 of it, 0.227, around 0.4
     found = effect(
         runs((10, 6, 6), (10, 5, 5), (10, 4, 4), (10, 2, 0), (10, 1, 0), (10, 0, 0)), CAUSE, FIX
     )

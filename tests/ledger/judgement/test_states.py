@@ -284,8 +284,7 @@ def test_efficiency_by_sensors_takes_the_busiest_unit_over_its_practical_ceiling
 
 def test_efficiency_by_power_is_estimated_from_the_active_power():
     # H100: idle 70 W, limit 700 W, rest 70 + 40 = 110 W; w = 0.5 and 252.375 W mean make 394.75 W
-    # active: pr 0.5155
-    # (394.75 - 70) / 630 / 0.65 = 0.79304...
+    # active: pr 0.5155 (394.75 - 70) / 630 / 0.65 = 0.79304...
     says = QUIET | {"util_mean": 0.5, "util_max": 1.0, "power_w": 252.375}
 
     judged = Node(row((says, HOUR)), hours=1).judge()

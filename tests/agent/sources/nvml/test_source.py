@@ -438,8 +438,7 @@ def test_a_second_costs_four_calls_and_the_costly_ones_come_once_a_window(driver
     slow = ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo")
     costly = (
         "nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlGpmMetricsGet",
-        "nvmlDeviceGetEncoderUtilization",
-        "nvmlDeviceGetDecoderUtilization",
+        "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
     )  # fmt: skip
     driver.says("util 0")
     source = driver.open()
