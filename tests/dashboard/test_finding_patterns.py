@@ -211,6 +211,27 @@ def test_others_findings_are_not_decided_at_once_either(viewer, week):
     assert viewer.post("/findings/act", {"action": "explode", "id": [1]}).status_code == 404
 
 
+@pytest.mark.parametrize("pk", ["99999999999999999999", "-1", "1e5", "abc", ""])
+@pytest.mark.parametrize("action", ["accept", "fixed", "snooze"])
+def test_ids_that_are_none_decide_nothing_and_lead_to_no_other_site(admin, week, pk, action):
+    sent = {"action": action, "group_by": "pattern", "id": [pk], "back": "//evil.example/"}
+
+    answer = admin.post("/findings/act", sent, follow=True)
+
+    assert answer.redirect_chain == [("/findings", 302)]
+    assert set(Finding.objects.values_list("status", flat=True)) == {"open"}
+
+
+def test_a_decision_sent_again_is_one_decision(admin, week):
+    sent = {"action": "accept", "group_by": "pattern", "id": [week[0].pk]}
+    admin.post("/findings/act", sent)
+
+    again = admin.post("/findings/act", sent, follow=True)
+
+    assert "Nothing ticked is still in this list." in again.content.decode()
+    assert AuditEntry.objects.filter(action="finding.accept").count() == 3
+
+
 def test_the_owner_is_told_once_a_day_where_alerts_go(admin, week):
     sent = {"action": "tell", "group_by": "pattern", "id": [week[0].pk]}
     nobody = admin.post("/findings/act", sent, follow=True).content.decode()

@@ -190,6 +190,26 @@ class TestBackTest:
             assert answer.status_code == 422, asked
             assert 'role="alert"' in answer.content.decode()
 
+    @pytest.mark.parametrize("field", ["minutes", "clear_minutes", "coverage"])
+    @pytest.mark.parametrize(
+        "absurd", ["1e308", "9" * 400, "nan", "inf", "-1", "0x10", "<b>", "1" * 30]
+    )
+    def test_an_absurd_number_is_refused_and_tries_nothing(self, admin, job_rule, field, absurd):
+        answer = admin.get(watch(job_rule), {"days": "30", field: absurd})
+
+        assert answer.status_code == 422
+        assert "tried" not in answer.context
+        assert '<b>"' not in answer.content.decode()
+
+    def test_too_many_names_are_refused_and_a_hostile_one_is_only_text(self, admin, job_rule):
+        narrowed = {"days": "30", "label-0": "user"}
+        many = admin.get(watch(job_rule), narrowed | {"values-0": "a," * 3000})
+        hostile = admin.get(watch(job_rule), narrowed | {"values-0": "<script>x</script>'; --"})
+
+        assert many.status_code == 422
+        assert "0 incidents" in text(hostile)
+        assert "<script>x" not in hostile.content.decode()
+
     def test_a_form_carries_no_token_into_the_address(self, admin, job_rule):
         page = admin.get(watch(job_rule)).content.decode()
         form = page[page.index('id="watch"') : page.index('id="tell"')]
