@@ -47,9 +47,10 @@ def usd_exact(value: Decimal | float | None) -> str:
 
 
 def price(value: Decimal, currency: str) -> str:
-    """A price that somebody agreed on, with all its digits and cents at least: "$2.10",
-    "$3.141592", "9,999.99 JPY".
+    """A price with all the digits that one is agreed on with (millionths), and cents at least:
+    "$2.10", "$3.141592", "9,999.99 JPY". Of a converted or divided one the rest is rounded.
     """
+    value = rounded(value, 6)
     places = max(2, -int(value.normalize().as_tuple().exponent))
     return f"${value:,.{places}f}" if currency == "USD" else f"{value:,.{places}f} {currency}"
 

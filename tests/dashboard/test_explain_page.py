@@ -4,10 +4,12 @@ import csv
 import html
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 import time_machine
 
+from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.views import explain
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, to_ms
@@ -146,6 +148,13 @@ def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):
         page
     )  # many jobs bear one name: whose it is stands beside it
     assert "<script>alert" not in page
+
+
+def test_the_rate_has_the_digits_by_which_the_dollars_come_out(reader, gpu):
+    Rate.objects.update(price_per_gpu_hour=Decimal("1.861"))
+
+    assert "$1.861" in reader.get(f"/explain?{PERIOD}").content.decode()
+    assert "$1.861" in reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
 
 
 def test_a_job_leads_to_its_gpus_and_a_gpu_to_windows(reader, gpu):

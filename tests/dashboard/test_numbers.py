@@ -78,6 +78,7 @@ def test_a_range_of_saved_hours_is_rounded_as_the_dollars_are(low, high, text):
         ("2.1", "USD", "$2.10"),
         ("2.100000", "USD", "$2.10"),
         ("3.141592", "USD", "$3.141592"),
+        ("0.28571428571429", "USD", "$0.285714"),  # two sevenths of a board of a dollar
         ("0.001", "EUR", "0.001 EUR"),
         ("9999.990000", "JPY", "9,999.99 JPY"),
         ("1E+4", "USD", "$10,000.00"),
