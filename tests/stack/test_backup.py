@@ -11,7 +11,7 @@ from django.db import connection
 
 from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.alerts.shipped_rules import add_missing
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import OwnerChange, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.stack import backup
@@ -72,6 +72,15 @@ def test_a_restored_hub_has_every_row_of_the_backup_and_goes_on_numbering(filled
     assert Batch.objects.get().received_at == LONG_AGO
     assert Allocation.objects.get().asserted == [(0, 10), (20, 30)]
     assert Node.objects.create(name="gpu-08").pk > Node.objects.get(name="gpu-07").pk
+
+
+def test_whose_jobs_changed_is_not_in_a_backup_and_restored_jobs_are_noted(filled, tmp_path):
+    backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
+    call_command("flush", interactive=False, verbosity=0)
+
+    backup.restore(tmp_path / "hub.backup", **QUIET)
+
+    assert [change.job_id for change in OwnerChange.objects.all()] == [Job.objects.get().pk]
 
 
 def test_a_backup_is_private_and_leaves_no_partial_file(filled, tmp_path):
