@@ -114,7 +114,7 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
 
 def _is_lasting(episode: Episode, waits_ms: int) -> bool:
     """Whether it lasted beyond both waits: of a month's thousands these alone are described."""
-    return episode.began_ms + waits_ms < episode.until_ms
+    return episode.fired_or_since_ms + waits_ms < episode.until_ms
 
 
 def _replayed(
@@ -126,7 +126,9 @@ def _replayed(
     others: Counter[str] = Counter()
     waiting: list[Due] = []
     # as the live ladder takes them: of several that are due at one moment the oldest first
-    for number, tried in enumerate(sorted(trials, key=lambda each: each[0].episode.began_ms)):
+    for number, tried in enumerate(
+        sorted(trials, key=lambda each: each[0].episode.fired_or_since_ms)
+    ):
         never = _never(tried[1])
         due_ms = None if never else _due_ms(tried[0], limits, past)
         if due_ms is None:
@@ -196,7 +198,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     """
     labels = with_rule(trial.breach.labels, past.rule, trial.episode.subject)
     mutes = [mute for mute in _within(trial.episode, past) if matched(mute.matchers, labels)]
-    began_ms = rests_ms = trial.episode.began_ms
+    began_ms = rests_ms = trial.episode.fired_or_since_ms
     if not mutes and past.schedule is None:
         return began_ms
     for now_ms in range(began_ms, trial.episode.until_ms, PIECE_MS):
@@ -211,7 +213,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
 
 def _within(episode: Episode, past: Past) -> list[Mute]:
     """What was silenced, of whatever, while it lasted."""
-    start = from_ms(episode.began_ms)
+    start = from_ms(episode.fired_or_since_ms)
     end = from_ms(episode.until_ms)
     return [mute for mute in past.mutes if mute.starts_at < end and mute.ends_at > start]
 

@@ -124,7 +124,7 @@ class Episode:
         return self.until_ms - self.since_ms
 
     @property
-    def began_ms(self) -> int:
+    def fired_or_since_ms(self) -> int:
         """When it fired; of one that is pending when the breach began."""
         return self.since_ms if self.fired_ms is None else self.fired_ms
 

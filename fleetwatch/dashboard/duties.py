@@ -5,6 +5,7 @@ by the teams of a lead.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db.models import Max
 from django.urls import reverse
@@ -28,6 +29,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
 from fleetwatch.reports.selectors import month_lines, shown_month
+from fleetwatch.reports.team_months import TeamLine
 
 # how a budget stands that somebody has to do something about -> in words
 _PRESSING = {
@@ -77,7 +79,7 @@ def _of_team(team: Team, interval: Interval, now: datetime) -> list[Duty]:
         _incidents_of(team, now),
         _findings_of(team, of_jobs, "open", f"Open findings of {name}"),
         _findings_of(team, of_jobs, "accepted", f"Findings of {name} accepted, still to do"),
-        _statements(now, of=team),
+        _statement_of(team, now),
     ]
 
 
@@ -131,25 +133,42 @@ def _named(lines: Sequence[BudgetLine]) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def _statements(now: datetime, of: Team | None = None) -> Duty:
-    """Those of the last month that is over and computed, else of the running one so far; of every
-    team, or of that one.
+class _Unapproved(NamedTuple):
+    """Statements of a month that nobody approved, and from when on somebody can."""
+
+    month: str
+    lines: list[TeamLine]
+    note: str
+
+
+def _unapproved(now: datetime) -> _Unapproved | None:
+    """Of the last month that is over and computed, else of the running one so far; None where
+    neither is computed.
     """
     shown = shown_month(month_lines(now), now)
     if shown is None or shown.fleet is None:
+        return None
+    lines = [line for line in team_months.lines_of(shown.fleet.start) if not line.approved_by]
+    return _Unapproved(shown.name, lines, _once_over(shown.name) * shown.is_to_date)
+
+
+def _statements(now: datetime) -> Duty:
+    of_month = _unapproved(now)
+    if of_month is None:
         return Duty(0, "", "")
-    lines = team_months.lines_of(shown.fleet.start)
-    month = months.in_words(shown.name)
-    return Duty(
-        sum(not line.approved_by for line in lines if of is None or line.slug == of.slug),
-        f"{of.label}’s statement of {month} not approved"
-        if of
-        else f"Statements of {month} not approved",
-        reverse("team_statement", args=[of.slug, shown.name])
-        if of
-        else f"{reverse('reports')}#statements",
-        _once_over(shown.name) * shown.is_to_date,
-    )
+    label = f"Statements of {months.in_words(of_month.month)} not approved"
+    address = f"{reverse('reports')}#statements"
+    return Duty(len(of_month.lines), label, address, of_month.note)
+
+
+def _statement_of(team: Team, now: datetime) -> Duty:
+    of_month = _unapproved(now)
+    if of_month is None:
+        return Duty(0, "", "")
+    label = f"{team.label}’s statement of {months.in_words(of_month.month)} not approved"
+    address = reverse("team_statement", args=[team.slug, of_month.month])
+    count = sum(line.slug == team.slug for line in of_month.lines)
+    return Duty(count, label, address, of_month.note)
 
 
 def _once_over(name: str) -> str:

@@ -192,7 +192,7 @@ def _judged(
     return cause_rows.rows(table, lanes, verdict, hour_cuts.edges(reach.start, reach.end, zone()))
 
 
-class _Remake(NamedTuple):
+class _CellSpan(NamedTuple):
     """Cells are made from the start to the end, of windows that begin `context_ms` before."""
 
     start_ms: int
@@ -220,11 +220,11 @@ def _hours(
 
 def _alike(
     held: Mapping[int, Held], hours: Sequence[Due], stored: Mapping[Key, Hour], this_hour: int
-) -> Mapping[_Remake, Mapping[int, Before]]:
+) -> Mapping[_CellSpan, Mapping[int, Before]]:
     """Of what is due or not stored the spans, each with the nodes for which it is made, and what is
     known of their windows before.
     """
-    together: dict[_Remake, dict[int, Before]] = defaultdict(dict)
+    together: dict[_CellSpan, dict[int, Before]] = defaultdict(dict)
     kept = stored.keys() - {(hour.node_id, hour.hour_ms) for hour in hours}
     for node_id, node in held.items():
         wanted = [hour for hour in node.hours() if (node_id, hour) not in kept]
@@ -235,7 +235,7 @@ def _alike(
 
 def _remade(
     node_id: int, node: Held, hours: Sequence[int], stored: Mapping[Key, Hour], this_hour: int
-) -> Iterator[tuple[_Remake, Before]]:
+) -> Iterator[tuple[_CellSpan, Before]]:
     """The spans of these hours, with what is known of windows before; of the hour that goes on only
     from the first cell on of which the ledger says something else than when it was made.
     """
@@ -248,7 +248,7 @@ def _remade(
         last_ms = first_ms - CELL_MS
         hour_before = stored.get((node_id, last_ms // HOUR_MS * HOUR_MS))
         before = lane_rows.before(node.between(start_ms, end_ms).gpus(), hour_before, last_ms)
-        yield _Remake(first_ms, end_ms, lane_rows.context_ms(before, first_ms)), before
+        yield _CellSpan(first_ms, end_ms, lane_rows.context_ms(before, first_ms)), before
 
 
 def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:

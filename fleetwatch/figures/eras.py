@@ -39,8 +39,8 @@ class Eras:
             first, len(self.starts) if valid_to is None else bisect_left(self.starts, valid_to)
         )
 
-    def nothing_of(self, count: int) -> Ints:
-        """By era and position of so many things, and of one that is none of them: 0."""
+    def zeros(self, count: int) -> Ints:
+        """By era and place of so many things, the last place for what is none of them."""
         return np.zeros((len(self.starts), count + 1), dtype=np.int64)
 
 

@@ -52,7 +52,7 @@ def holders_of(jobs: Ints, eras: Eras, asked: set[str]) -> tuple[list[Holder], I
     shown = _shown(owned.owners, asked)
     places = {holder: place for place, holder in enumerate(dict.fromkeys(shown), 1)}
     of_owner = np.array([places[holder] for holder in shown], dtype=np.int64)
-    of_jobs = eras.nothing_of(len(jobs))
+    of_jobs = eras.zeros(len(jobs))
     for valid, rows in owned.by_validity():
         of_jobs[eras.during(*valid), owned.at[rows]] = of_owner[owned.owner[rows]]
     return [Holder(), *places], of_jobs

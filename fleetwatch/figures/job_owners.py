@@ -42,7 +42,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnerRows:
     """Of some jobs, by position: `at` is of the owner at that place in `owners`, for as long as
     that one is.
     """
@@ -70,7 +70,7 @@ class JobOwners:
     owner: Ints
     owners: Sequence[Owner]
 
-    def of(self, jobs: Ints) -> Owned:
+    def of(self, jobs: Ints) -> OwnerRows:
         """What is known of these jobs (ascending)."""
         first = np.searchsorted(self.job, jobs)
         counts = np.searchsorted(self.job, jobs, side="right") - first
@@ -78,7 +78,7 @@ class JobOwners:
         before = np.cumsum(counts) - counts  # rows of the jobs before
         rows = np.arange(len(at)) + np.repeat(first - before, counts)
         places, owner = numbered(self.owner[rows])
-        return Owned(at, owner, [self.owners[place] for place in places.tolist()])
+        return OwnerRows(at, owner, [self.owners[place] for place in places.tolist()])
 
     def with_changed(self, jobs: Ints, now: "JobOwners") -> "JobOwners":
         """The same with these jobs as they are now."""

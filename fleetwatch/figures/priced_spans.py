@@ -133,7 +133,7 @@ def _prices(prices: Sequence[Row], gpus: Ints, eras: Eras) -> Ints:
     """By era and GPU the place (from 1 on) of the price that holds; 0 = none does. Prices may be
     of other GPUs, too.
     """
-    places = eras.nothing_of(len(gpus))
+    places = eras.zeros(len(gpus))
     for place, (row, of_row) in enumerate(zip(prices, _ids_in(prices, gpus), strict=True), 1):
         places[eras.during(*row[-3:-1]), of_row] = place
     return places

@@ -63,3 +63,13 @@ class TestWhoSees:
             assert "node-001 GPU 0" in " ".join(page.split())
             assert "/gpus/" not in page
             assert "/nodes/" not in page
+
+    def test_the_owner_of_a_given_one_is_neither_offered_nor_asked_for(self, viewer):
+        vision = Team.objects.get(slug="vision")
+        of_nora, of_zoe = ({"labels": {"user": [name]}} for name in ("nora", "zoe"))
+        incident("slurm/della/5", team=self.nlp, facts=of_nora)
+        incident("slurm/della/6", team=vision, assignee=self.given.assignee, facts=of_zoe)
+
+        assert viewer.get("/alerts").context["people"] == ["ann", "nora"]
+        assert keys(viewer, "/alerts?person=nora") == ["5"]
+        assert keys(viewer, "/alerts?person=zoe") == []

@@ -11,12 +11,13 @@ from django.db import connection, transaction
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.costs import owner_changes
-from fleetwatch.costs.models import Attribution, OwnerChange
-from fleetwatch.figures import job_owners
+from fleetwatch.costs.models import Attribution, MappingRule, OwnerChange
+from fleetwatch.figures import job_owners, selectors
 from fleetwatch.figures.job_owners import Owner, every_owner, owners_of
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.sql import execute
-from tests.costs.factories import LONG_AGO, a_job
+from tests.costs.factories import HOUR, LONG_AGO, a_gpu, a_job, a_rate, an_entry
 
 JULY = datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -203,3 +204,27 @@ class TestForgetting:
 
     def test_they_are_kept_for_longer_than_a_process_keeps_what_it_read(self):
         assert owner_changes.KEPT_FOR >= 2 * job_owners.KEPT_FOR
+
+
+def test_dollars_by_owner_are_the_same_of_jobs_that_are_kept_and_that_are_looked_up(monkeypatch):
+    gpu, job, other = a_gpu(), a_job(user="ann", team="nlp"), a_job(user="ben", team=None)
+    noon = HOUR + timedelta(hours=3)
+    attributed(job, team="nlp", until=noon)
+    attributed(job, team="vision", since=noon)
+    vision = Team.objects.get(slug="vision")
+    MappingRule.objects.create(user="ann", team=vision, valid_from=noon, created_at=noon)
+    a_rate("2.00", gpu=gpu)
+    an_entry(gpu, "useful", HOUR_MS, start=HOUR, job=job)
+    an_entry(gpu, "idle", HOUR_MS, start=noon, job=job)
+    an_entry(gpu, "idle", HOUR_MS, start=noon + timedelta(hours=1), job=other)
+    day = Interval(HOUR, HOUR + timedelta(hours=12))
+
+    def lines(group_by):
+        return {line.key: line.totals.cost_usd for line in selectors.breakdown(day, group_by).lines}
+
+    looked_up = {name: lines(name) for name in ("team", "user")}
+    monkeypatch.setattr(job_owners, "FEW", 0)
+
+    assert {name: lines(name) for name in ("team", "user")} == looked_up
+    assert looked_up["user"] == {"ann": 4, "ben": 2}
+    assert (looked_up["team"]["nlp"], looked_up["team"]["vision"]) == (2, 2)

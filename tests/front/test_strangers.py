@@ -301,8 +301,9 @@ def test_of_what_a_peer_does_not_take_little_is_held(server, tmp_path):
 def test_of_an_address_with_too_many_connections_the_one_that_waited_longest_goes():
     with Server(per_address=3) as server, ExitStack() as stack:
         peers = []
-        for _ in range(4):
+        for count in (1, 2, 3, 3):
             peers.append(stack.enter_context(server.connect()))
+            server.wait_until(lambda count=count: len(server.register) == count)
             time.sleep(0.01)  # the loop's clock counts milliseconds
         peers[3].sendall(head("GET", "/healthz"))
 

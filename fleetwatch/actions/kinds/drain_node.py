@@ -131,7 +131,7 @@ class _Answers:
     def is_kept(self, incident: Incident, gpu: GPU | None) -> bool:
         """Whether it was said when this fault was there already; one that came later is news."""
         kept_at = self.kept_at.get(gpu.node.name) if gpu else None
-        return kept_at is not None and from_ms(incident.began_ms) <= kept_at
+        return kept_at is not None and from_ms(incident.fired_or_since_ms) <= kept_at
 
 
 def _read_books(uuids: Iterable[str]) -> _Books:
@@ -187,7 +187,7 @@ def _read_past(policy: Policy, trials: Sequence[Trial]) -> list[Subject]:
     subjects = []
     for trial in trials:
         gpu = books.gpus.get(trial.breach.subject)
-        fired_ms = trial.episode.began_ms
+        fired_ms = trial.episode.fired_or_since_ms
         until_ms = fired_ms + ms_in(waits)
         spans = drained.get(gpu.pk, ()) if gpu else ()
         is_drained = any(start <= until_ms and fired_ms < end for start, end in spans)

@@ -24,6 +24,7 @@ from django.db.models.functions import Cast, Coalesce, Greatest, Round
 
 from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import STALE_MS
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
@@ -43,8 +44,8 @@ STATES = (*OPEN_STATES, "resolved")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an inbox is narrowed to; "" and None narrow nothing. `person` is an owner's name (see
-    owners()); `mine` are those of this person, or given to this person.
+    """What an inbox is narrowed to; "" and None narrow nothing. `person` is an account's user name,
+    or an owner's (see owners()); `mine` are those of this person, or given to this person.
     """
 
     team: str = ""
@@ -71,7 +72,7 @@ def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
     }
     rows = visible_incidents().filter(**{name: value for name, value in given.items() if value})
     if wanted.person:
-        rows = rows.filter(of_owner(wanted.person))
+        rows = rows.filter(of_person(wanted.person) | of_owner(wanted.person))
     if wanted.mine is None:
         return rows
     return rows.filter(Q(person=wanted.mine) | Q(assignee=wanted.mine))
@@ -83,14 +84,21 @@ def of_person(name: str) -> Q:
 
 
 def of_owner(name: str) -> Q:
-    """Those whose holder the scheduler or the node calls so."""
-    return Q(facts__contains={"labels": {"user": [name]}})
+    """Those whose holder the scheduler or the node calls so, if the reader knows the holder."""
+    return Q(facts__contains={"labels": {"user": [name]}}) & _of_known_owners()
 
 
 def owners(rows: QuerySet[Incident]) -> list[str]:
     """What the holders of the newest of them are called, in order."""
-    users = rows.order_by("-pk").values_list("facts__labels__user", flat=True)[:MAX_OWNED]
+    newest = rows.filter(_of_known_owners()).order_by("-pk")[:MAX_OWNED]
+    users = newest.values_list("facts__labels__user", flat=True)
     return sorted({name for names in users for name in names or ()})
+
+
+def _of_known_owners() -> Q:
+    """To who does not see everything an incident may be given whose owner is of another team."""
+    seen = sight()
+    return Q() if seen is None else Q(person=seen.user_id) | Q(team__in=seen.team_ids)
 
 
 def in_state(state: str, now: datetime) -> Q:

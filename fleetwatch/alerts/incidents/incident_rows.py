@@ -90,7 +90,7 @@ def _is_of(line: IncidentView, first: IncidentView) -> bool:
     node = line.breach.label("node")
     if line.breach.kind != "gpu" or not node or _key(line) != _key(first):
         return False
-    return abs(line.incident.began_ms - first.incident.began_ms) <= AT_ONCE_MS
+    return abs(line.incident.fired_or_since_ms - first.incident.fired_or_since_ms) <= AT_ONCE_MS
 
 
 def _key(line: IncidentView) -> tuple[object, ...]:

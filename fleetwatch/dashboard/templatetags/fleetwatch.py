@@ -131,7 +131,7 @@ def printed(value: Any, shown: Decimal) -> SafeString:
 
 
 @register.simple_tag
-def part(amounts: Mapping[str, Decimal], name: str) -> SafeString:
+def cents_of(amounts: Mapping[str, Decimal], name: str) -> SafeString:
     """That one of dollars which stand beside their sum, in such cents that all add up to it."""
     cents = dict(zip(amounts, pricing.lines(list(amounts.values()), pricing.CENT), strict=True))
     shown = cents[name] or amounts[name]

@@ -183,10 +183,12 @@ def _own(user: User, period: Period) -> Context:
     """
     every = inbox.inbox(period.interval, now=period.now)
     led = teams_led(user, period.now)
-    waiting = duties(user, every, period.now)
+    waiting = (
+        duties_of_lead(led, period.interval, period.now) if led else duties(user, every, period.now)
+    )
     return {
         "given": every.assigned(user.pk).counts()["open"],
-        "duties": duties_of_lead(led, period.interval, period.now) if led else waiting,
+        "duties": waiting,
         "led": led,
         "months": _months(user, led, period),
         "invoice_month": months.last_begun(period.now, period.zone),

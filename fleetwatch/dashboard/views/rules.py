@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, F, Min, Q
@@ -16,7 +17,7 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
-from fleetwatch.alerts.breach import Condition
+from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
@@ -146,33 +147,37 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
 def _otherwise(
     own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None
 ) -> Context:
-    return _longer(own, terms, tried, saved) | _later(own, terms, tried, saved)
-
-
-def _longer(own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None) -> Context:
-    """What longer waits would come to: than the rule's as it is saved where it differs in nothing
-    else, so that the shares stay those of one sum, and otherwise than the one that is tried.
-    """
-    waits_like_own = replace(terms.settings, minutes=own.settings.minutes)
-    is_saved = (waits_like_own, terms.scope) == (own.settings, own.scope)
-    base, settings = (saved or tried, own.settings) if is_saved else (tried, terms.settings)
+    """What longer waits, and later ends, would come to."""
+    waits = _base(own, terms, tried, saved, "minutes")
+    ends = _base(own, terms, tried, saved, "clear_minutes")
     return {
-        "longer": longer(base, settings.minutes),
-        "longer_than_saved": is_saved,
+        "longer": longer(waits.outcome, waits.settings.minutes),
+        "longer_than_saved": waits.is_saved,
         "waits": terms.settings.minutes,
-    }
-
-
-def _later(own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None) -> Context:
-    """The same of later ends."""
-    ends_like_own = replace(terms.settings, clear_minutes=own.settings.clear_minutes)
-    is_saved = (ends_like_own, terms.scope) == (own.settings, own.scope)
-    base, settings = (saved or tried, own.settings) if is_saved else (tried, terms.settings)
-    return {
-        "later": later(base, settings.clear_minutes),
-        "later_than_saved": is_saved,
+        "later": later(ends.outcome, ends.settings.clear_minutes),
+        "later_than_saved": ends.is_saved,
         "ends": terms.settings.clear_minutes,
     }
+
+
+class _Base(NamedTuple):
+    """What suggestions are compared with: the rule as it is saved, or as it is tried."""
+
+    outcome: BackTest
+    settings: Settings
+    is_saved: bool
+
+
+def _base(
+    own: RuleTerms, terms: RuleTerms, tried: BackTest, saved: BackTest | None, setting: str
+) -> _Base:
+    """The rule as it is saved, where what is tried differs in this setting alone: so the shares
+    stay those of one sum. Else what is tried.
+    """
+    alike = replace(terms.settings, **{setting: getattr(own.settings, setting)})
+    if (alike, terms.scope) == (own.settings, own.scope):
+        return _Base(saved or tried, own.settings, is_saved=True)
+    return _Base(tried, terms.settings, is_saved=False)
 
 
 def _tried(
