@@ -130,15 +130,25 @@ class Episode:
 
 
 def episodes(
-    measured: Measured, timing: Timing, *, edge_ms: int, firing: Mapping[str, Firing] | None = None
+    measured: Measured,
+    timing: Timing,
+    *,
+    edge_ms: int,
+    firing: Mapping[str, Firing] | None = None,
+    over_ms: Mapping[str, int] | None = None,
 ) -> list[Episode]:
-    """What fired within the period, or is pending at its end (`edge_ms`), by subject and time."""
+    """What fired within the period, or is pending at its end (`edge_ms`), by subject and time.
+
+    `over_ms`: by subject until when its time is another episode's, which is over.
+    """
     carried = firing or {}
+    counted_ms = over_ms or {}
     result = []
     for subject in sorted(measured.spans.keys() | carried.keys()):
         walk = _Walk(subject, timing, carried.get(subject), cleared=measured.cleared)
         grace_ms = measured.begun_ms.get(subject, -timing.grace_ms) + timing.grace_ms
-        judged_ms = max(grace_ms, walk.until_ms)  # of what is carried the time before is known
+        # what is carried, or over, has the time before: no minute is two episodes'
+        judged_ms = max(grace_ms, walk.until_ms, counted_ms.get(subject, grace_ms))
         for span in measured.spans.get(subject, ()):
             walk.take(span, judged_ms)
         result += walk.close(measured.ends.get(subject), edge_ms)

@@ -1,7 +1,6 @@
 """What an evaluation changes: episodes beside the incidents that are there. Pure."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fleetwatch.alerts.episodes import Episode, Firing
@@ -55,23 +54,26 @@ def carried(rows: Iterable[Row], *, duration_ms: int) -> dict[str, Firing]:
     }
 
 
+def over_until(rows: Iterable[Row]) -> dict[str, int]:
+    """By subject until when its time is an incident's that is over."""
+    ends: dict[str, int] = {}
+    for row in rows:
+        if row.ended_ms is not None:
+            ends[row.subject] = max(row.ended_ms, ends.get(row.subject, row.ended_ms))
+    return ends
+
+
 def changes(
-    episodes: Iterable[Episode],
-    going_on: Iterable[Row],
-    over: Iterable[Row],
-    *,
-    begun_ms: int | None,
+    episodes: Iterable[Episode], going_on: Iterable[Row], *, begun_ms: int | None
 ) -> Changes:
-    """What differs between the episodes of a period and the rows: those that go on, and those that
-    were over within it. What was over when the rule was evaluated first (`begun_ms`; None: nobody
-    knows when that was) is history.
+    """What differs between the episodes of a period and the rows that go on. What was over when the
+    rule was evaluated first (`begun_ms`; None: nobody knows when that was) is history.
     """
-    ends_ms = _ends_ms(over)
     left = {row.subject: row for row in going_on}
     result = Changes()
     for episode in episodes:
         row = left.get(episode.subject)
-        if _is_recorded(episode, ends_ms[episode.subject]) or _is_history(episode, row, begun_ms):
+        if _is_history(episode, row, begun_ms):
             continue
         if row is not None and row.goes_on(episode):
             left.pop(episode.subject)
@@ -89,22 +91,8 @@ def _note_left(left: Mapping[str, Row], result: Changes) -> None:
         gone.append(subject)
 
 
-def _is_recorded(episode: Episode, ends_ms: Sequence[int]) -> bool:
-    """Whether the episode is one of those that are over already."""
-    moment_ms = episode.until_ms if episode.fired_ms is None else episode.fired_ms
-    return any(moment_ms <= end_ms for end_ms in ends_ms)
-
-
 def _is_history(episode: Episode, row: Row | None, begun_ms: int | None) -> bool:
     """Whether it was over before the rule watched: what fires is the rule's, whenever it ended."""
     if begun_ms is None or episode.ended_ms is None or episode.ended_ms > begun_ms:
         return False
     return row is None or row.fired_ms is None
-
-
-def _ends_ms(rows: Iterable[Row]) -> dict[str, list[int]]:
-    ends: dict[str, list[int]] = defaultdict(list)
-    for row in rows:
-        if row.ended_ms is not None:
-            ends[row.subject].append(row.ended_ms)
-    return ends

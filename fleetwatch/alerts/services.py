@@ -261,13 +261,17 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     incidents = {incident.subject: incident for incident in _open_incidents(rule)}
     watch = _watch(rule, incidents.values(), now)
     measured = watched.measure(watch)
-    every = episodes(measured, watch.settings.timing, edge_ms=watch.end_ms, firing=watch.firing)
-    over = _over_since(rule, watch.start_ms)
+    every = episodes(
+        measured,
+        watch.settings.timing,
+        edge_ms=watch.end_ms,
+        firing=watch.firing,
+        over_ms=evaluation.over_until(map(_row, _over_since(rule, watch.start_ms))),
+    )
     if rule.evaluated_ms is None:
         rule.begun_ms = watch.end_ms
-    changes = evaluation.changes(
-        every, map(_row, incidents.values()), map(_row, over), begun_ms=rule.begun_ms
-    )
+    going_on = map(_row, incidents.values())
+    changes = evaluation.changes(every, going_on, begun_ms=rule.begun_ms)
     rule.evaluated_ms = watch.end_ms
     rule.save(update_fields=["evaluated_ms", "begun_ms"])
     return _write(_Writing(rule, watched, watch, now), changes, incidents)

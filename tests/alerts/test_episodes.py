@@ -16,7 +16,7 @@ from fleetwatch.alerts.episodes import (
     Timing,
     episodes,
 )
-from fleetwatch.alerts.evaluation import Row, carried, changes
+from fleetwatch.alerts.evaluation import Row, carried, changes, over_until
 
 MINUTE = 60_000
 KEY = "slurm/della/1"
@@ -132,6 +132,25 @@ def test_what_fires_already_goes_on_without_its_beginning():
     assert in_minutes(episode) == (-9, -6, 4, 4)
 
 
+def test_time_of_an_incident_that_is_over_is_counted_by_no_later_one_of_its_subject():
+    """It was over at minute 4, when its job was believed to end; the fifth minute, judged later,
+    is in breach too: one minute, which is not yet enough to fire.
+    """
+    measured = Measured({KEY: spans("xxxxx")})
+
+    [later] = episodes(measured, Timing(3 * MINUTE), edge_ms=5 * MINUTE, over_ms={KEY: 4 * MINUTE})
+
+    assert in_minutes(later) == (4, None, 5, None)
+
+
+def test_an_incident_after_one_that_is_over_begins_where_that_ended():
+    measured = Measured({KEY: spans("xxxxxxx")})
+
+    [later] = episodes(measured, Timing(3 * MINUTE), edge_ms=7 * MINUTE, over_ms={KEY: 4 * MINUTE})
+
+    assert in_minutes(later) == (4, 7, 7, None)
+
+
 stories = st.text(alphabet="xx-. ", max_size=60)
 timings = st.builds(
     Timing,
@@ -180,7 +199,7 @@ def test_what_was_over_when_it_was_switched_on_is_opened_by_no_later_evaluation(
 def test_what_ended_as_the_rule_began_was_over_before(begun, opened):
     [over] = episodes(Measured({KEY: spans(".xxx.")}), Timing(2 * MINUTE), edge_ms=5 * MINUTE)
 
-    differ = changes([over], [], [], begun_ms=int(begun * MINUTE))
+    differ = changes([over], [], begun_ms=int(begun * MINUTE))
 
     assert len(differ.opened) == opened
 
@@ -191,7 +210,7 @@ def test_what_is_pending_is_not_ended_by_what_was_over_before_the_rule_began():
     every = episodes(Measured({KEY: spans(".xxx..x")}), timing, edge_ms=7 * MINUTE)
     pending = Row(KEY, 6 * MINUTE, 7 * MINUTE, None, None)
 
-    differ = changes(every, [pending], [], begun_ms=5 * MINUTE)
+    differ = changes(every, [pending], begun_ms=5 * MINUTE)
 
     assert [in_minutes(each) for each in differ.kept] == [(6, None, 7, None)]
     assert (differ.opened, differ.ended, differ.dropped) == ([], [], [])
@@ -202,7 +221,7 @@ def test_what_fires_ends_whenever_the_rule_began():
     [over] = episodes(Measured({KEY: spans(".xxx.")}), Timing(2 * MINUTE), edge_ms=5 * MINUTE)
     firing = Row(KEY, MINUTE, 3 * MINUTE, 3 * MINUTE, None)
 
-    differ = changes([over], [firing], [], begun_ms=5 * MINUTE)
+    differ = changes([over], [firing], begun_ms=5 * MINUTE)
 
     assert [in_minutes(each) for each in differ.ended] == [(1, 3, 4, 4)]
 
@@ -223,8 +242,10 @@ def evaluated(
     going_on = [row for row in rows if row.ended_ms is None]
     over = [row for row in rows if row.ended_ms is not None]
     firing = carried(going_on, duration_ms=timing.duration_ms)
-    fresh = episodes(Measured({KEY: seen}), timing, edge_ms=now_ms, firing=firing)
-    differ = changes(fresh, going_on, over, begun_ms=begun_ms)
+    fresh = episodes(
+        Measured({KEY: seen}), timing, edge_ms=now_ms, firing=firing, over_ms=over_until(over)
+    )
+    differ = changes(fresh, going_on, begun_ms=begun_ms)
     return [*over, *map(row_of, [*differ.ended, *differ.opened, *differ.kept])]
 
 

@@ -150,6 +150,35 @@ class TestInbox:
             "resolved": ["5"],
         }
 
+    def test_every_open_state_says_how_many_it_has_none_among_them(self, admin):
+        incident("slurm/della/1")
+
+        shown = tight(text(admin, "/alerts"))
+
+        for tab in ("Firing 1", "Acknowledged 0", "Snoozed 0", "Pending 0", "Resolved"):
+            assert f">{tab}</a>" in shown
+
+    def test_a_row_ends_where_its_page_does(self, admin):
+        """The allocation ended at 12:00, and what was judged ends at 11:56."""
+        judged_ms = to_ms(NOW - timedelta(minutes=4))
+        over = incident(
+            facts={"until_ms": judged_ms}, state="resolved", ended_ms=to_ms(NOW), resolved_at=NOW
+        )
+
+        [row] = tight(text(admin, "/alerts?state=resolved")).split("<li data-row>")[1:]
+        page = admin.get(reverse("incident", args=[over.pk])).context
+
+        assert page["counted_until_ms"] == judged_ms
+        assert "11:56" in row
+        assert "12:00" not in row
+
+    def test_every_row_names_its_rule_also_where_its_title_says_the_same(self, admin):
+        budget = {"kind": "budget", "word": "spent", "title": "budget spent 80 % · nlp"}
+        rule = Rule.objects.get(condition="budget_spent")
+        incident("teams/nlp", rule=rule, facts=budget | {"owner": "", "labels": {}})
+
+        assert "Budget spent · fired" in tight(text(admin, "/alerts"))
+
     def test_the_newest_or_the_dearest_come_first(self, admin):
         incident("slurm/della/1", facts={"cost_usd": Decimal(9)})
         incident("slurm/della/2", facts={"cost_usd": None})
