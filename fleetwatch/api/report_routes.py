@@ -269,15 +269,16 @@ class DifferenceLine(Difference):
 
 
 class InvoiceMonth(Listed[DifferenceLine]):
-    """A month's invoices beside its ledger, of the days that are over; without an invoice there are
-    no lines. Lines sum to the total.
+    """A month's invoices beside its ledger, of the days that were over when the newest invoice was
+    imported; without an invoice there are no lines. Lines sum to the total.
 
-    `unpriced_ms` is GPU time of the ledger without a rate.
+    `end` is where the ledger's side ends, `is_over` the month's. `unpriced_ms` is GPU time of the
+    ledger without a rate.
     """
 
     month: str = Field(alias="name")
-    start: datetime = Field(alias="interval.start")
-    end: datetime = Field(alias="interval.end")
+    start: datetime = Field(alias="compared.start")
+    end: datetime = Field(alias="compared.end")
     is_over: bool
     issuers: list[str]
     unpriced_ms: int

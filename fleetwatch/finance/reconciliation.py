@@ -10,7 +10,7 @@ from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
-from fleetwatch.figures import pricing
+from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import NOBODY
 from fleetwatch.finance import commitments
 from fleetwatch.finance.coverage import Covered
@@ -38,9 +38,13 @@ _ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """A month's invoices beside its ledger, of the days that are over. No invoice: no lines."""
+    """A month's invoices beside its ledger. No invoice: no lines.
+
+    `compared`: the days of the ledger that are laid beside them, from the month's first on.
+    """
 
     month: months.Month
+    compared: Interval
     invoices: list[Invoice]
     lines: list[Line]
     total: Line
@@ -52,15 +56,27 @@ def reconciliation(name: str, *, now: datetime) -> Reconciliation:
     """The month of that name. Raises ValueError where it is none, or no day of it is over."""
     month = months.month(name, now=now, zone=zone())
     invoices = list(Invoice.objects.filter(month=name).order_by("issuer"))
+    compared = _compared(month.interval, invoices)
     booked = booked_by_key(name)
     lines: list[Line] = []
     unpriced_ms = 0
     if invoices or booked:
-        times = time_of_kinds(month.interval)
-        ledger, unpriced_ms = _ledger(month.interval, times)
-        covered = commitments.coverage(month.interval, now=now, times=times).lines
+        times = time_of_kinds(compared)
+        ledger, unpriced_ms = _ledger(compared, times)
+        covered = commitments.coverage(compared, now=now, times=times).lines
         lines = reconcile(_bills(invoices), ledger, _missing(covered), booked, _contracts(covered))
-    return Reconciliation(month, invoices, lines, total(lines), fingerprint(lines), unpriced_ms)
+    return Reconciliation(
+        month, compared, invoices, lines, total(lines), fingerprint(lines), unpriced_ms
+    )
+
+
+def _compared(month: Interval, invoices: Iterable[Invoice]) -> Interval:
+    """The month's days that can be on the invoices: files name none, and one that came while the
+    month ran bills no day that was not over then.
+    """
+    newest = max((each.imported_at for each in invoices), default=month.end)
+    until = boundaries.midnight(newest, zone())
+    return Interval(month.start, until) if month.start < until < month.end else month
 
 
 def bookings(month: str) -> QuerySet[InvoiceAdjustment]:

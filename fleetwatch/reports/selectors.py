@@ -196,7 +196,14 @@ def statements(fleet: Report) -> dict[str, Report]:
 
 def fleet_of(statement: Report) -> Report | None:
     """The newest report of the fleet in the same month, as far as the reader sees it."""
-    return visible().filter(kind=FLEET, start=statement.start).order_by("-version").first()
+    return newest_fleet(statement.start)
+
+
+def newest_fleet(start: datetime) -> Report | None:
+    """The newest report of the fleet in the month that begins then, as far as the reader sees
+    it.
+    """
+    return visible().filter(kind=FLEET, start=start).order_by("-version").first()
 
 
 def approval_of(report: Report) -> StatementApproval | None:

@@ -11,7 +11,7 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoice_csv import MAX_BYTES
 from fleetwatch.ledger.models import ClosedMonth
-from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU
+from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU, Report
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -190,7 +190,8 @@ def test_hours_say_what_the_invoice_covers_and_that_the_month_is_not_over(admin,
 
     assert "bills<span" in page
     assert "50 % of them, in" in page
-    assert "November 2026 is not over:" in page
+    assert "ledger: 1–19 Nov 2026; invoice: the same days at most" in page
+    assert "Billed until 19 Nov at most:" in page
 
 
 @pytest.mark.parametrize(("amount", "is_chosen"), [("2.10", True), ("2.11", False)])
@@ -241,7 +242,7 @@ def test_what_is_less_than_a_cent_is_no_reason_and_not_chosen(admin, fleet):
 
     assert answer.context["ticked"] == []
     assert answer.context["sums"]["reasons"] == []
-    assert "not ticked: less than a cent" in text_of(answer)
+    assert "less than a cent" in text_of(answer)
 
 
 def test_costs_and_pricing_lead_to_the_invoice_of_the_newest_month(admin, fleet):
@@ -266,7 +267,7 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
     assert "invoice $3.00 ledger $2.00 contract $1.50" in page
     assert "billed about $1.50 above contract" in page
-    assert "Ask the provider, too: about $1.50 was billed above contract" in page
+    assert "it explains no difference to the ledger $1.50" in page
 
 
 def test_without_a_commitment_nothing_is_above_contract(admin, fleet):
@@ -301,7 +302,33 @@ def test_what_neither_book_has_is_no_part_of_their_difference(admin, fleet):
     }
     # $8.95 of the invoice - $2 of the ledger
     assert sums["open_usd"] == Decimal("6.95") - beside.reasons["committed_usd"]
-    assert "in the fleet’s report already" in tight(text_of(answer))
+    page = tight(text_of(answer))
+    assert "which the fleet’s report counts by itself" in page
+    assert "No report of the month is computed yet." in page
+
+
+def test_what_the_report_counts_is_said_of_which_version_and_days(admin, fleet):
+    make = Commitment(
+        name="2026-17",
+        gpu_model=factories.gpu_model(),
+        gpus=1,
+        valid_from=datetime(2026, 11, 1, tzinfo=UTC),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(make, now=factories.NOW)
+    Report.objects.create(
+        kind="fleet",
+        start=datetime(2026, 11, 1, tzinfo=UTC),
+        end=datetime(2026, 11, 18, tzinfo=UTC),
+        version=3,
+        computed_at=factories.NOW,
+        content={"not_delivered_usd": "741.81"},
+    )
+    sent(admin, b"description,amount\nSupport,7\n")
+
+    page = tight(text_of(admin.get(PAGE)))
+
+    assert "Version 3 of it</a>(1–17 Nov 2026) counts $741.81." in page
 
 
 def test_a_line_leads_from_what_is_still_to_book_to_what_the_button_books(admin, fleet):

@@ -2,7 +2,7 @@
 withdrawn.
 """
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -17,6 +17,7 @@ from fleetwatch.finance.invoices import InvoiceError, StandsError, import_invoic
 from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ledger.models import Adjustment, ClosedMonth, Policy
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_place
 from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet
@@ -60,6 +61,27 @@ def close_october(now=NOW):
         closed_at=now,
         closed_by="ann",
     )
+
+
+def test_an_invoice_that_came_while_its_month_ran_is_beside_the_days_that_were_over_then():
+    """The H100's 4 hours are of the 1st of October; the invoice came on the 15th."""
+    a_fleet()
+    mid_october = OCTOBER + timedelta(days=14, hours=9)
+
+    import_invoice(H100, "2026-10", now=mid_october, by="ann")
+
+    beside = reconciliation("2026-10", now=NOW)
+    assert beside.compared == Interval(OCTOBER, OCTOBER + timedelta(days=14))
+    assert beside.month.is_over
+
+
+def test_an_invoice_of_a_month_that_is_over_is_beside_all_of_it():
+    a_fleet()
+
+    took()
+
+    beside = reconciliation("2026-10", now=NOW)
+    assert beside.compared == beside.month.interval
 
 
 def test_an_invoice_is_explained_beside_the_ledger():

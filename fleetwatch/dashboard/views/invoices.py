@@ -4,6 +4,7 @@ book and withdraw.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.forms.asked import Asked
@@ -31,9 +33,11 @@ from fleetwatch.finance.reconciling import Line
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.exports.files import to_csv
-from fleetwatch.reports.models import Invoice, InvoiceAdjustment
+from fleetwatch.reports.models import Invoice, InvoiceAdjustment, Report
 from fleetwatch.reports.months import in_words
+from fleetwatch.reports.selectors import figures, newest_fleet
 
 MAX_LINES = 200  # shown, with their forms
 NO_MODEL = "H100 SXM"  # of an example, where no GPU is there yet
@@ -54,14 +58,27 @@ REASONS = {
     "other_usd": ("unmatched", "in one of the two books, without a counterpart in the other"),
 }
 
-# why a line is not ticked by itself, by its kind
+# why a line is not ticked by itself, by its kind: beside the line, and what to do about it
 WHY_NOT = {
-    "unmatched": "nothing in the ledger stands for it; tick it to have it in the fleet’s report",
-    "unbilled": "no invoice bills it; tick it to take it out of the fleet’s report",
-    "committed": "it is in the fleet’s report already; tick it to take it out",
-    "booked": "its line is gone; tick it to take the booking back",
+    "unmatched": (
+        "not in the ledger",
+        "nothing in the ledger stands for it; tick it to have it in the fleet’s report",
+    ),
+    "unbilled": (
+        "on no invoice",
+        "no invoice bills it; tick it to take it out of the fleet’s report",
+    ),
+    "committed": (
+        "in the report already",
+        "the fleet’s report counts it by itself; tick it to take it out",
+    ),
+    "booked": ("its line is gone", "tick it to take the booking back"),
 }
-LARGE = "more than 5 % apart: look for missing days, a wrong SKU or a wrong rate first"
+LARGE = (
+    "more than 5 % apart",
+    "look for missing days, a wrong SKU or a wrong rate first",
+)
+TINY = ("less than a cent", "there is nothing to book")
 
 Row = TypeVar("Row", Invoice, InvoiceAdjustment)
 
@@ -229,7 +246,7 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
     except ValueError as error:
         raise Http404(str(error)) from error
     ledger_usd = reconciled.total.ledger_usd
-    since = adjusted(reconciled.month.interval, ledger_usd)
+    since = adjusted(reconciled.compared, ledger_usd)
     every = printed_lines(reconciled.lines)
     sums = _sums(every)
     shown = _shown(every, ticked)
@@ -238,12 +255,31 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         "month_in_words": in_words(reconciled.month.name),
         "adjusted": since and since.of_ledger(ledger_usd),
         "reconciled": reconciled,
+        "is_part": not _is_whole(reconciled),
+        "billed_until": _last_day(reconciled.compared),
+        **_counted_in_report(newest_fleet(reconciled.month.interval.start)),
         "sums": sums,
         "hours": _hours(reconciled.lines),
         "above_contract_usd": _above_contract(reconciled.lines),
         **shown,
         "rest_usd": sums["open_usd"] - shown["book_usd"],
     }
+
+
+def _counted_in_report(fleet: Report | None) -> Context:
+    """The fleet's report, and what it counts of commitments that were not delivered."""
+    counted_usd = figures(fleet.content).get("not_delivered_usd") if fleet else None
+    return {"fleet": fleet, "counted_usd": counted_usd}
+
+
+def _is_whole(reconciled: reconciliation.Reconciliation) -> bool:
+    """Whether the whole month is compared."""
+    return reconciled.month.is_over and reconciled.compared == reconciled.month.interval
+
+
+def _last_day(interval: Interval) -> date:
+    """The last day of the interval, in the organisation's zone."""
+    return (interval.end - timedelta(microseconds=1)).astimezone(zone()).date()
 
 
 def _shown(every: Sequence[PrintedLine], ticked: Collection[str] | None) -> Context:
@@ -293,11 +329,11 @@ def _hours(lines: Sequence[Line]) -> Context:
     return {"billed_ms": billed_ms, "ledger_ms": ledger_ms}
 
 
-def _why_not(line: Line) -> str:
-    """Why the line is not ticked by itself, where it is not."""
+def _why_not(line: Line) -> tuple[str, str]:
+    """Why the line is not ticked by itself, where it is not, and what to do about it."""
     if line.kind in WHY_NOT:
         return WHY_NOT[line.kind]
-    return LARGE if not line.is_plausible else "less than a cent"
+    return TINY if line.is_plausible else LARGE
 
 
 def _to_book(lines: Sequence[PrintedLine], asked: Collection[str] | None) -> Context:
@@ -305,10 +341,12 @@ def _to_book(lines: Sequence[PrintedLine], asked: Collection[str] | None) -> Con
     of a cent or more, with their sum.
     """
     ticked = [each for each in lines if _is_ticked(each.line, asked)]
+    unticked = {} if asked else {e.line.key: _why_not(e.line) for e in lines if e not in ticked}
     return {
         "can_book": bool(lines),
         "ticked": [each.line.key for each in ticked],
-        "unticked": {} if asked else {each.line.key: _why_not(each.line) for each in lines},
+        "unticked": unticked,
+        "why_not": sorted(set(unticked.values())),
         "book_usd": exact_sum(each.open_usd for each in ticked),
     }
 
