@@ -1,14 +1,21 @@
-"""Which rules watch a budget, at what share of it, and which channels they tell first."""
+"""Which rules watch a budget, at what share of it, which channels they tell first, and which of
+them it has set off.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.conditions import budget_forecast, budget_spent
 from fleetwatch.alerts.matchers import matched, stored
+from fleetwatch.alerts.measuring.budget_months import subject_of
 from fleetwatch.alerts.messaging.address_book import AddressBook, read_address_book
 from fleetwatch.alerts.messaging.routing import Matter, rungs
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.lib.intervals import from_ms
 
 # what reaches the rule's share of the budget, by the rule's condition
 REACHED: Mapping[str, str] = {
@@ -19,14 +26,22 @@ REACHED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BudgetAlert:
-    """A rule that watches the budget; no `channels`: nobody is told."""
+    """A rule that watches the budget; no `channels`: nobody is told. `incident`: the one that goes
+    on, as far as the reader sees it.
+    """
 
     rule: Rule
     channels: list[str]
+    incident: Incident | None
 
     @property
     def reached(self) -> str:
         return REACHED[self.rule.condition]
+
+    @property
+    def since(self) -> datetime | None:
+        """From when on the share was reached; None = it is not, or the reader sees no incident."""
+        return None if self.incident is None else from_ms(self.incident.since_ms)
 
     @property
     def needs_forecast(self) -> bool:
@@ -45,7 +60,17 @@ def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     if not watching:
         return []
     book = read_address_book([])
-    return [BudgetAlert(rule, _first(rule, team, book)) for rule in watching]
+    open_by_rule = _open_incidents(watching, team)
+    return [
+        BudgetAlert(rule, _first(rule, team, book), open_by_rule.get(rule.pk)) for rule in watching
+    ]
+
+
+def _open_incidents(rules: Collection[Rule], team: Team | None) -> dict[int, Incident]:
+    """By rule the budget's incident that goes on."""
+    subject = subject_of(team.slug if team else WHOLE_FLEET)
+    going_on = visible_incidents().filter(rule__in=rules, subject=subject, ended_ms=None)
+    return {each.rule_id: each for each in going_on.exclude(fired_ms=None)}
 
 
 def _first(rule: Rule, team: Team | None, book: AddressBook) -> list[str]:

@@ -17,6 +17,7 @@ from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.statement import Shape, together
 
 NONE_PINNED: Mapping[int, Decimal] = {}
+NOTHING = Decimal("0.00")
 EFFECTS = ("volume_usd", "mix_usd", "rate_usd")
 
 
@@ -29,17 +30,18 @@ def apportioned(
     amounts: Sequence[Decimal], total: Decimal, pinned: Mapping[int, Decimal] = NONE_PINNED
 ) -> list[Decimal]:
     """The amounts to the cent (or hundredth) that sum to `total`, each rounded down or up; by their
-    place those that are `pinned`, where the others can take what that leaves.
+    place those that are `pinned`, where the others can take what that leaves. What is exactly
+    nothing is printed as nothing, pinned or not, as long as the others can take what that leaves.
 
     Where the total is not their sum, all are rounded to the nearest one.
     """
-    rest = total - exact_sum(pinned.values())
-    others = [amount for place, amount in enumerate(amounts) if place not in pinned]
-    if _fits(others, rest):
-        shown = iter(lines(others, CENT, total=rest))
-        return [pinned[place] if place in pinned else next(shown) for place in range(len(amounts))]
-    if pinned:
-        return apportioned(amounts, total)
+    nothing = {place: NOTHING for place, amount in enumerate(amounts) if not amount}
+    for kept in ({**nothing, **pinned}, nothing, NONE_PINNED):
+        rest = total - exact_sum(kept.values())
+        others = [amount for place, amount in enumerate(amounts) if place not in kept]
+        if _fits(others, rest):
+            shown = iter(lines(others, CENT, total=rest))
+            return [kept[place] if place in kept else next(shown) for place in range(len(amounts))]
     return [usd(amount, CENT) for amount in amounts]
 
 

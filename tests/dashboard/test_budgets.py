@@ -10,11 +10,12 @@ import pytest
 from django.test import Client
 
 from fleetwatch.accounts.models import AuditEntry, Team
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.budgets import outlooks
 from fleetwatch.budgets.models import Anomaly, Budget, Outlook, SpendDay
 from fleetwatch.dashboard.audit_words import audit_lines
 from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Channel
 from tests.costs.factories import set_budget
 from tests.dashboard import factories
@@ -297,6 +298,27 @@ def test_a_budgets_page_says_at_what_share_who_is_alerted(viewer, team):
     assert "100 % expected by the forecast" in page
 
 
+def test_a_share_that_was_reached_says_when_and_leads_to_its_incident(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1000), repeats=True, now=NOW, by="ann")
+    since_ms = to_ms(NOW - timedelta(days=2))
+    incident = Incident.objects.create(
+        rule=Rule.objects.get(condition="budget_spent"), subject="teams/nlp", team=team,
+        since_ms=since_ms, fired_ms=since_ms, until_ms=to_ms(NOW), opened_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+
+    answer = viewer.get("/budgets/teams/nlp")
+
+    assert "rule Budget spent · reached Wed 18 Nov, 12:00, incident" in shown(answer)
+    assert f'href="/incidents/{incident.pk}"' in answer.content.decode()
+
+
+def test_the_charts_table_says_that_it_is_of_the_month(viewer, team):
+    page = shown(viewer.get("/charts/budget?team=nlp&as=table"))
+
+    assert "1–30 Nov 2026; empty means not known" in page
+    assert "last 7 days" not in page.lower().partition("1–30 nov 2026")[2]
+
+
 def test_a_rule_that_does_not_watch_the_team_is_not_said_to_alert_anybody(viewer, team):
     set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")
     others = [{"label": "team", "values": ["vision"], "is_not": False}]
@@ -313,7 +335,7 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
         shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
     )
 
-    assert "not known the days before 11 Nov 2026 are missing" in one
+    assert "days missing before 11 Nov 2026; whether it is kept is not known" in one
     assert "of the month before that nothing is recorded" in one
     assert "days missing" in every
     assert "Nothing of November before 11 Nov 2026 is recorded." in every

@@ -222,7 +222,7 @@ def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    assert "not known the days before 21 Oct 2026 are missing" in page
+    assert "days missing before 21 Oct 2026; whether it is kept is not known" in page
     assert "within" not in page
 
 

@@ -31,6 +31,9 @@ def usd(*amounts):
         (["0.004", "0.004", "0.004"], "0.01", 2, ["0.00", "0.00", "0.01"]),
         # lines of nobody's that can't give so much: all of them share
         (["0.005001"] * 3 + ["1.00"], "1.02", 3, ["0.01", "0.01", "0.00", "1.00"]),
+        # what is nothing takes no odd cent, rather than that a team keeps its nearest one
+        (["0.0049", "0.0049", "0"], "0.01", 0, ["0.01", "0.00", "0.00"]),
+        (["0.255", "0.255", "0"], "0.51", 1, ["0.26", "0.25", "0.00"]),
         # not the sum of these: each to its nearest cent
         (["1.236", "2.001"], "9.00", 1, ["1.24", "2.00"]),
         ([], "0.00", 0, []),
@@ -40,6 +43,15 @@ def test_rows_are_rounded_down_or_up_so_that_they_sum(amounts, total, firm, show
     assert printed.apportioned(
         usd(*amounts), Decimal(total), {place: Decimal(shown[place]) for place in range(firm)}
     ) == usd(*shown)
+
+
+def test_a_cent_that_teams_leave_is_never_waste_of_what_wasted_nothing():
+    """Two teams at their nearest cents leave one of $0.01, and free GPUs wasted nothing."""
+    shown = printed.apportioned(
+        usd("0.004", "0.004", "0"), Decimal("0.01"), dict(enumerate(usd("0.00", "0.00")))
+    )
+
+    assert shown == usd("0.01", "0.00", "0.00")
 
 
 def test_certain_and_probable_sum_to_wasted_and_states_to_the_hours():

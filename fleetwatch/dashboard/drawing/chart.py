@@ -8,6 +8,7 @@ from fleetwatch.dashboard.drawing.figures import Figure
 from fleetwatch.dashboard.parameters import SUBJECTS, scope_of
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures.totals import Scope
+from fleetwatch.lib.intervals import Interval
 
 SPENT_BY = (*SUBJECTS, "gpu", "job")
 
@@ -26,7 +27,8 @@ class NoPeriodError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose rows are
-    made where they are shown; `after` leads to the next page of them, "" = there is none.
+    made where they are shown; `after` leads to the next page of them, "" = there is none. `own`:
+    the time that it is always of; None = the period that is asked for.
     """
 
     title: str
@@ -34,6 +36,7 @@ class Chart:
     columns: Sequence[str]
     rows: Callable[[], Sequence[Sequence[Cell]]]
     after: str = ""
+    own: Interval | None = None
 
 
 def scope_asked(params: Params) -> Scope:

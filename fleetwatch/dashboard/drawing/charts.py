@@ -68,6 +68,7 @@ def _budget(params: Params, period: Period) -> Chart:
         ),
         (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
         partial(_burn_rows, spent, steps),
+        own=month.whole,
     )
 
 
