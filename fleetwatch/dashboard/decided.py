@@ -18,6 +18,7 @@ from fleetwatch.dashboard.column_values import ranged
 from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.ledger.explain import Stretch
 from fleetwatch.ledger.judgement.column_words import label
+from fleetwatch.ledger.policy import SHOWN_STATES
 
 # a number by itself: not a part of a name (xid_79), nor of a time of day (08:10:20)
 _VALUE = re.compile(r"((?<![\w.:])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w:]))")
@@ -62,6 +63,26 @@ class Decided:
     @property
     def left_off(self) -> int:
         return len(self.times) - len(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What several rules decided together: how many windows, and their GPU time by state."""
+
+    count: int
+    parts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, lines: Sequence[Decided]) -> "Decisions":
+        parts = _summed(line.parts for line in lines)
+        return cls(
+            sum(line.count for line in lines),
+            {state: parts[state] for state in SHOWN_STATES if state in parts},
+        )
+
+    @property
+    def gpu_ms(self) -> int:
+        return sum(self.parts.values())
 
 
 def by_rule(stretches: Iterable[Stretch]) -> list[Decided]:
@@ -112,20 +133,26 @@ def _lines(lane: Iterable[Stretch]) -> list[Decided]:
 def _line(rows: Sequence[Sequence[_Worded]]) -> Decided:
     whole = [each.stretch for row in rows for each in row]
     rules = zip(*(each.sentences for row in rows for each in row), strict=True)
-    parts: dict[str, int] = defaultdict(int)
-    for stretch in whole:
-        for part in stretch.parts:
-            parts[shown_state(part)] += part.gpu_ms
+    parts = _summed({shown_state(part): part.gpu_ms} for each in whole for part in each.parts)
     return Decided(
         start_ms=whole[0].start_ms,
         end_ms=whole[-1].end_ms,
         job_id=whole[0].job_id,
         count=len(whole),
         rule=[_ranged(sentences) for sentences in rules],
-        parts=dict(parts),
+        parts=parts,
         values=_ranges(whole),
         times=[_time(row) for row in rows],
     )
+
+
+def _summed(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """GPU time by state of all of these."""
+    sums: dict[str, int] = defaultdict(int)
+    for parts in several:
+        for state, gpu_ms in parts.items():
+            sums[state] += gpu_ms
+    return dict(sums)
 
 
 def _time(row: Sequence[_Worded]) -> Time:

@@ -5,6 +5,7 @@ from datetime import UTC
 from decimal import Decimal
 
 from fleetwatch.costs.priced import Priced
+from fleetwatch.dashboard.entry_words import why
 from fleetwatch.dashboard.shown_states import shown_state
 from fleetwatch.figures import pricing
 from fleetwatch.lib.csv_files.formulas import defused
@@ -12,7 +13,7 @@ from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.reports.exports.files import written
 
 COLUMNS = (
-    *("hour_utc", "gpu", "job", "state", "tier", "reason", "policy", "gpu_hours"),
+    *("hour_utc", "gpu", "job", "state", "tier", "why", "policy", "gpu_hours"),
     *("usd_per_gpu_hour", "cost_usd"),
 )
 
@@ -32,7 +33,7 @@ def _cells(line: Priced) -> list[str]:
         defused(row.job.key) if row.job else "",
         shown_state(row),
         row.tier,
-        row.reason,
+        why(row),
         str(row.policy.version),
         f"{row.gpu_ms / HOUR_MS:.6f}",
         _amount(line.rate.usd_per_gpu_hour if line.rate else None),

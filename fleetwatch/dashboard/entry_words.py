@@ -1,5 +1,6 @@
 """Why a ledger entry is what it is, in words: its kind, its reason and what it was judged by."""
 
+from fleetwatch.ledger.judgement.rule_words import OUTAGES
 from fleetwatch.ledger.models import Adjustment, Entry
 
 # docs/ledger.md says what each is; a word that is not here is shown as it is
@@ -17,6 +18,7 @@ REASONS = {
     "no_signal": "no activity was read",
     "missing": "no data",
     "silent": "its node was silent",
+    **OUTAGES,
     "allocation_unknown": "not known whether it was allocated",
     "unexplained_work": "works, nobody knows for whom",
     "process": "a process holds it",
@@ -38,13 +40,14 @@ EFFICIENCIES = {
 
 
 def why(entry: Entry | Adjustment) -> str:
-    """A sentence without its end: "by utilisation, efficiency by sensors"; "" of what says
-    nothing.
-    """
+    """A sentence without its end: "by utilisation, efficiency by sensors"."""
     parts = (
         (KINDS, entry.kind),
         (REASONS, entry.reason),
         (SIGNALS, entry.signal),
         (EFFICIENCIES, entry.efficiency_source),
     )
-    return ", ".join(words.get(name, name.replace("_", " ")) for words, name in parts if name)
+    parts_in_words = [words.get(name, name.replace("_", " ")) for words, name in parts if name]
+    if entry.state == "free":
+        parts_in_words.insert(0, "no job and nothing holds it")
+    return ", ".join(parts_in_words)

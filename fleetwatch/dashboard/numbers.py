@@ -7,11 +7,12 @@ from decimal import Decimal
 from functools import wraps
 from typing import Any
 
-from fleetwatch.lib import memory_sizes, rounding
+from fleetwatch.lib import durations, memory_sizes, rounding
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.rounding import decimal_of, few_digits, rounded, span
 
 UNKNOWN = "–"
+LEAST_CENT = Decimal("0.004")  # printed as less than a cent
 
 
 def _or_dash(text_of: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -64,6 +65,20 @@ def cents(value: Decimal) -> str:
 def has_cents(value: Decimal | None) -> bool:
     """Whether the amount is any cent; None is none."""
     return value is not None and bool(rounded(abs(value), 2))
+
+
+def cents_shown(value: Decimal, shown: Decimal) -> str:
+    """An amount by the cents that a column shows of it: what is anything is never shown as $0.00,
+    but as "<$0.01".
+    """
+    return cents(shown) if has_cents(shown) else usd(min(max(value, -LEAST_CENT), LEAST_CENT))
+
+
+def hundredths_shown(gpu_ms: int, shown: Decimal) -> str:
+    """GPU-hours by the hundredths that a column shows of them: what is anything is never shown as
+    0.00, but as "<0.01".
+    """
+    return "<0.01" if gpu_ms > 0 and not shown else hundredths(shown)
 
 
 def hundredths(hours: Decimal) -> str:
@@ -148,6 +163,13 @@ def duration(milliseconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def in_seconds(milliseconds: float) -> str:
+    """To the second, with nothing left off: "1 h 30 min 40 s"; what is less than one "<1 s"."""
+    if 0 < milliseconds < 1000:
+        return "<1 s"
+    return durations.exact(round(milliseconds, -3))
 
 
 def took(milliseconds: float) -> str:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from decimal import Decimal
 
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib import durations
 from fleetwatch.lib.csv_files import amounts
 
 UNITS = {threshold.name: threshold.metadata["unit"] for threshold in fields(Policy)}
@@ -68,21 +69,12 @@ _PART = re.compile(r"([0-9][0-9.,]*)\s*([a-z%/]+)", re.IGNORECASE)
 def written(value: float, unit: str) -> str:
     """The value with its unit: "15 min", "2 %", "300 MiB", "40 W"."""
     if unit == "s":
-        return _duration(value)
+        return durations.exact(value * 1000)
     if unit == "ratio":
         return f"{value * 100:.10g} %"
     if unit in ("bytes", "bytes/s"):
         return f"{value / 1024**2:,.10g} MiB{unit.removeprefix('bytes')}"
     return f"{value:,.10g} {unit}"
-
-
-def _duration(seconds: float) -> str:
-    parts = []
-    for name, size in _TIME.items():
-        count, seconds = (seconds, 0.0) if name == "s" else divmod(seconds, size)
-        if count:
-            parts.append(f"{count:.10g} {name}")
-    return " ".join(parts) or "0 s"
 
 
 def read(text: str, unit: str) -> float | None:

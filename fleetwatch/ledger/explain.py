@@ -18,13 +18,14 @@ from fleetwatch.ledger import hour_cuts, judgement_inputs
 from fleetwatch.ledger.judgement import rule_words
 from fleetwatch.ledger.judgement.columns import Judged, Owner, Segments
 from fleetwatch.ledger.judgement.labels import named
-from fleetwatch.ledger.judgement.observations import COLUMNS, Ints, Question, Windows
+from fleetwatch.ledger.judgement.observations import COLUMNS, Ints, Windows
 from fleetwatch.ledger.judgement.observations import NOBODY as NO_JOB
 from fleetwatch.ledger.judgement.states import judged_places
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.selectors import posted_until_ms
 from fleetwatch.lib.intervals import (
     HOUR_MS,
     Interval,
@@ -127,11 +128,13 @@ def stretches(
     if interval.duration_ms > MAX_SPAN_MS:
         raise ValueError(f"at most {MAX_SPAN_MS // HOUR_MS} hours can be explained at once")
     family = _family(gpu)
+    posted_ms = posted_until_ms(family)
     wanted = [
         stretch
         for node in Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
         for stretch in _with_node(node, family, (interval.start_ms, interval.end_ms))
         if stretch.gpu_id in family
+        and stretch.start_ms < (posted_ms[stretch.gpu_id] or stretch.end_ms)
         and job_id in (None, stretch.job_id or NOBODY)
         and (states is None or any(part.state in states for part in stretch.parts))
     ]
@@ -267,19 +270,16 @@ def _rule(place: _Place) -> list[str]:
     holds it.
     """
     if all(part.state == "unavailable" for part in place.parts):
-        return [
-            f"unavailable: {part.reason} was told, and nothing yet that it works"
-            for part in place.parts
-        ]
+        return [rule_words.of_outage(part.reason) for part in place.parts]
     words = [*_of_window(place), *_of_holder(place)]
     segments = place.judged.segments
     if segments.is_by_power[place.segment]:
         energy_row = int(segments.energy_row[place.segment])
-        words.append(_estimated_energy(place.judged.question, energy_row))
+        words.append(rule_words.of_estimated_energy(place.judged.question, energy_row))
     start_ms, end_ms = place.span
     own_ms = sum(part.gpu_ms for part in place.parts)
     if own_ms != end_ms - start_ms:
-        words.append(f"shared: {own_ms} of {end_ms - start_ms} ms are this holder's")
+        words.append(rule_words.of_shared_time(own_ms, end_ms - start_ms))
     return words
 
 
@@ -304,16 +304,6 @@ def _of_holder(place: _Place) -> list[str]:
     if place.row >= 0:
         return []
     return [rule_words.WHY[reason] for reason in reasons if reason in rule_words.WHY]
-
-
-def _estimated_energy(question: Question, row: int) -> str:
-    """Why the window's joules are not the counter's."""
-    columns = question.windows.columns
-    energy_j, power_w = (float(columns[name][row]) for name in ("energy_j", "power_w"))
-    return (
-        f"energy estimated as {power_w:g} W × time: {energy_j:g} J are more than"
-        f" {question.policy.energy_max_ratio:g} of the power limit allows"
-    )
 
 
 def newest(

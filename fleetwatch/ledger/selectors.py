@@ -213,7 +213,7 @@ def _open_quiet_ends(now_ms: int) -> dict[tuple[int, int | None], int]:
     live = {node.pk: node for node in Node.objects.filter(last_ms__gte=now_ms - LIVE_SLACK_MS)}
     parts = _last_quiet_parts(now_ms - 2 * LIVE_SLACK_MS).filter(node_id__in=live)
     every = list(parts.order_by("start_ms"))
-    posted_ms = _posted_ms({part.gpu_id for part in every})
+    posted_ms = posted_until_ms({part.gpu_id for part in every})
     return {
         (part.gpu_id, part.job_id): part.end_ms
         for part in every
@@ -234,9 +234,9 @@ def _last_quiet_parts(since_ms: int) -> QuerySet[Run]:
     return quiet.filter(~Exists(followers))
 
 
-def _posted_ms(gpu_ids: Collection[int]) -> dict[int, int]:
-    """Where each GPU's capacity ended when it was posted last: telemetry goes on while its hour
-    waits to be posted again.
+def posted_until_ms(gpu_ids: Collection[int]) -> dict[int, int]:
+    """Where each GPU's capacity ended when it was posted last, 0 where it never was: telemetry goes
+    on while its hour waits to be posted again.
     """
     rows = Posted.objects.filter(gpu__in=gpu_ids)
     ends = {row.gpu_id: row.spans[-1][1] for row in rows if row.spans}

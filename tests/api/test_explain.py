@@ -65,7 +65,9 @@ def test_dollars_come_with_entries_windows_and_the_rule(api, gpu):
             "gpu_ms": MINUTE,
         }
     ]
-    assert "at least the 900 s after which a batch job is idle" in answer["windows"][-1]["rule"][-1]
+    assert (
+        "at least the 15 min after which a batch job is idle" in answer["windows"][-1]["rule"][-1]
+    )
     assert answer["policies"]["1"]["idle_batch_s"] == 900
 
 

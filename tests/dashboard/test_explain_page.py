@@ -12,7 +12,7 @@ import time_machine
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.views import explain
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from tests.costs.factories import an_entry
 from tests.dashboard import factories
 from tests.diagnosis import told
@@ -48,7 +48,7 @@ def test_the_page_tells_entries_windows_and_the_rule(reader, gpu):
     page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
 
     assert "<h1>GPU 0 explained</h1>" in page
-    assert "at least the 900 s after which a batch job is idle: idle from its start" in page
+    assert "at least the 15 min after which a batch job is idle: idle from its start" in page
     assert "$3.60" in page
     assert "<script>alert" not in page
 
@@ -63,11 +63,35 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
     assert "30 windows" in page
 
 
-def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
-    assert (
-        "Of a longer period six hours at a time"
-        in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
-    )
+def words_of(page: str) -> str:
+    return " ".join(re.sub("<[^>]*>", " ", tight(page)).split())
+
+
+def test_a_long_period_says_what_it_comes_to_above_its_newest_hours(reader, gpu):
+    """An hour at $3.60 is in the newest six hours, and another one before them."""
+    early = floor_hour_ms(to_ms(NOW)) - 20 * HOUR_MS
+    an_entry(gpu, start=from_ms(early))
+    page = words_of(reader.get(f"/explain?gpu={gpu.uuid}&range=24h").content.decode())
+
+    assert "$7.20 for 2.00 GPU-hours" in page
+    below = page.partition("Below:")[2]
+    assert "$3.60 for 1.00 GPU-hours of it" in below.partition("the hours before")[0]
+
+
+def test_windows_have_a_total_of_the_time_that_was_asked_for(reader, gpu):
+    """From 06:25 to 06:40 five minutes were useful and ten idle; entries are of the whole hour."""
+    asked = "from=2026-11-20T06:25Z&to=2026-11-20T06:40Z"
+    page = words_of(reader.get(f"/explain?gpu={gpu.uuid}&{asked}").content.decode())
+
+    windows = page.partition("2. An entry is made of measured windows")[2]
+    assert "Of 20 Nov 2026, 06:25 – 06:40" in windows
+    assert "Total, 0.25 GPU-hours Busy, unverified 5 min Idle 10 min 15 windows" in windows
+
+
+def test_time_in_other_states_is_not_in_the_windows_of_a_state(reader, gpu):
+    answer = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}&state=idle")
+
+    assert answer.context["decided"].parts == {"idle": 1_800_000}
 
 
 def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
@@ -116,7 +140,7 @@ def test_rules_stand_in_order_of_time_and_those_that_decided_most_are_shown(
 
     assert [rule.parts for rule, _ in every] == [{"unverified": 300_000}, {"idle": 600_000}]
     assert [rule.parts for rule, _ in longest.context["windows"]] == [{"idle": 600_000}]
-    assert "1 more decided less" in " ".join(longest.content.decode().split())
+    assert "1 more decided less each" in " ".join(longest.content.decode().split())
 
 
 def test_no_hour_of_an_explanation_ends_after_now(client, gpu):
@@ -250,6 +274,10 @@ def test_the_entries_of_a_gpu_are_a_file(reader, gpu):
     assert {(row["hour_utc"], row["usd_per_gpu_hour"]) for row in rows} == {
         ("2026-11-20T06:00:00Z", "3.600000")
     }
+    assert [row["why"] for row in rows] == [
+        "a context is held, by utilisation",
+        "by utilisation, efficiency not measured",
+    ]
     only = rows_of(reader.get(f"/explain.csv?gpu={gpu.uuid}&{PERIOD}&state=idle"))
     assert [row["state"] for row in only] == ["idle"]
 

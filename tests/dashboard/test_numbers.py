@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.dashboard import numbers
-from fleetwatch.dashboard.templatetags.fleetwatch import part
+from fleetwatch.dashboard.templatetags.fleetwatch import cents_of
 
 
 @pytest.mark.parametrize(
@@ -205,11 +205,26 @@ def test_parts_of_a_sum_are_shown_in_cents_that_add_up_to_it():
     """$1.004 three times is $3.012, shown as $3.01: one of them takes the cent that is over."""
     third = Decimal("1.004")
 
-    shown = [part(dict.fromkeys("abc", third), name) for name in "abc"]
+    shown = [cents_of(dict.fromkeys("abc", third), name) for name in "abc"]
 
     assert [re.sub("<[^>]*>", "", each) for each in shown] == ["$1.01", "$1.00", "$1.00"]
     assert all("$1.004000" in each for each in shown)
 
 
 def test_a_part_that_is_less_than_a_cent_is_not_nothing():
-    assert "&lt;$0.01" in part({"useful": Decimal("0.004"), "idle": Decimal(2)}, "useful")
+    assert "&lt;$0.01" in cents_of({"useful": Decimal("0.004"), "idle": Decimal(2)}, "useful")
+
+
+def test_what_a_column_rounds_to_nothing_is_less_than_a_hundredth():
+    assert numbers.cents_shown(Decimal("0.0031"), Decimal(0)) == "<$0.01"
+    assert numbers.cents_shown(Decimal("0.0071"), Decimal(0)) == "<$0.01"
+    assert numbers.cents_shown(Decimal(0), Decimal(0)) == "$0.00"
+    assert numbers.cents_shown(Decimal("2.004"), Decimal("2.00")) == "$2.00"
+    assert numbers.hundredths_shown(66, Decimal(0)) == "<0.01"
+    assert numbers.hundredths_shown(0, Decimal(0)) == "0.00"
+
+
+def test_time_to_the_second_has_all_its_parts():
+    assert numbers.in_seconds(5_440_400) == "1 h 30 min 40 s"
+    assert numbers.in_seconds(66) == "<1 s"
+    assert numbers.in_seconds(0) == "0 s"

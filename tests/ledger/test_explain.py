@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from django.db.models import Sum
 from hypothesis import HealthCheck, given, settings
 
 from fleetwatch.inventory.models import GPU
@@ -28,6 +29,7 @@ from tests.ledger.fleet import (
     a_job,
     held,
     post,
+    store,
 )
 
 pytestmark = pytest.mark.django_db
@@ -70,6 +72,17 @@ def test_windows_sum_to_the_entries():
     assert sums == wanted
 
 
+def test_windows_that_came_after_the_last_posting_wait_for_their_entries():
+    """Ten minutes are posted; five more have come since."""
+    sender = Sender()
+    now = from_ms(T0 + 15 * MINUTE)
+    post(sender.batch(T0, *[QUIET] * 10, **JOB), now=now)
+    store(sender.batch(T0 + 10 * MINUTE, *[QUIET] * 5, **JOB), now=now)
+
+    assert sum(each.gpu_ms for each in told()) == 10 * MINUTE
+    assert Entry.objects.aggregate(Sum("gpu_ms"))["gpu_ms__sum"] == 10 * MINUTE
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(timelines.nodes())
 def test_every_millisecond_of_any_timeline_has_words(node):
@@ -105,14 +118,14 @@ def test_the_words_name_values_and_thresholds():
             " of the time"
         ),
         (
-            "activity maximum 0 <= 0.02 is contradicted by PCIe traffic to the GPU 1e+09 >"
-            " 5.24288e+07 bytes/s | active 0 % of the time, busy-waiting 0 %: working 0 % | inactive"
+            "no activity above 2 % (the highest reading was 0 %), but it works: PCIe traffic to the GPU"
+            " 1000 MB/s, more than 52 MB/s | active 0 % of the time, busy-waiting 0 %: working 0 % | inactive"
             " 100 % of the time"
         ),
         (
-            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | in a quiet run since"
-            " 06:04:00 UTC of 1200 s, at least the 900 s after which a batch job is idle: idle from its"
-            " start"
+            "quiet: no activity above 2 % (the highest reading was 0 %), and no other reading shows"
+            " work | in a quiet run since 06:04:00 UTC of 20 min, at least the 15 min after which a"
+            " batch job is idle: idle from its start"
         ),
         (
             "active 100 % of the time, busy-waiting 0 %: working 100 % | working at 100 % efficiency"
@@ -145,7 +158,8 @@ def test_energy_that_is_estimated_is_marked():
 
     assert (
         estimated
-        == "energy estimated as 600 W × time: 1e+09 J are more than 1.3 of the power limit allows"
+        == "energy estimated as 600 W × time: the counter's 1000000 kJ are more than 1.3 times what"
+        " the power limit allows"
     )
     assert "energy" not in read
 
@@ -163,21 +177,21 @@ def test_short_runs_gaps_and_free_time_are_told_too():
 
     assert found[0].endswith(
         "in a quiet run since 06:00:00 UTC that begins at an observed allocation start: starting"
-        " for up to 900 s, then stalled"
+        " for up to 15 min, then stalled"
     )
     assert found[2].endswith(
-        "in a quiet run since 06:06:00 UTC of 300 s, less than the 900 s after which a batch job is idle:"
+        "in a quiet run since 06:06:00 UTC of 5 min, less than the 15 min after which a batch job is idle:"
         " stalled"
     )
     assert found[3:] == [
         "no window covers it, and nothing says that it was down",
         (
-            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, and"
-            " nothing holds it"
+            "quiet: no activity above 2 % (the highest reading was 0 %), and no other reading shows"
+            " work | no allocation, and nothing holds it"
         ),
         (
-            "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, but a"
-            " process holds it"
+            "quiet: no activity above 2 % (the highest reading was 0 %), and no other reading shows"
+            " work | no allocation, but a process holds it"
         ),
     ]
 
@@ -198,8 +212,8 @@ def test_an_outage_and_shared_time_are_told():
 
     found = rules(told())
 
-    assert found[0].endswith("shared: 30000 of 60000 ms are this holder's")
-    assert found[1] == "unavailable: gpu_lost was told, and nothing yet that it works"
+    assert found[0].endswith("shared: 30 of 60 s are this holder's")
+    assert found[1] == "unavailable: the driver lost it, and nothing yet says that it works"
 
 
 def test_a_job_a_state_and_a_time_narrow_it():

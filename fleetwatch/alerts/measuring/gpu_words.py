@@ -3,16 +3,9 @@
 from collections.abc import Iterable
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.judgement.rule_words import OUTAGES
 from fleetwatch.notify.message import one_line
 
-# by an outage's reason, what is wrong; XIDs are told by their number
-LOST = "the driver lost it"
-FAULTS = {
-    "gpu_lost": LOST,
-    "recovery_action": "the driver asks for its recovery",
-    "driver_missing": "its node has no driver loaded",
-    "driver_mismatch": "its node's driver and libraries are of different versions",
-}
 XID_PREFIX = "xid_"
 
 
@@ -38,7 +31,8 @@ def fault_in_words(reason: str) -> str:
     code = reason.removeprefix(XID_PREFIX)
     if code != reason:
         return f"the driver reported XID {one_line(code, 12)}"
-    return FAULTS.get(reason, one_line(reason.replace("_", " "), 60) or LOST)
+    words = one_line(reason.replace("_", " "), 60)
+    return OUTAGES.get(reason, words or OUTAGES["gpu_lost"])
 
 
 def gpu_labels(gpus: Iterable[GPU], clusters: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:

@@ -79,6 +79,7 @@ for text_of in (
     numbers.fine_percent,
     numbers.change,
     numbers.duration,
+    numbers.in_seconds,
     numbers.gigabytes,
     numbers.watts,
     numbers.kilowatt_hours,
@@ -127,7 +128,7 @@ for tag, texts in {
 @register.simple_tag
 def printed(value: Any, shown: Decimal) -> SafeString:
     """Dollars of a statement as reports.printed rounded them, the exact ones on hover."""
-    return number(numbers.cents(shown), numbers.usd_exact(value))
+    return number(numbers.cents_shown(value, shown), numbers.usd_exact(value))
 
 
 @register.simple_tag
@@ -141,7 +142,7 @@ def cents_of(amounts: Mapping[str, Decimal], name: str) -> SafeString:
 @register.simple_tag
 def printed_hours(gpu_ms: int, shown: Decimal) -> SafeString:
     """The same of GPU-hours."""
-    return number(numbers.hundredths(shown), numbers.gpu_hours_exact(gpu_ms))
+    return number(numbers.hundredths_shown(gpu_ms, shown), numbers.gpu_hours_exact(gpu_ms))
 
 
 @register.simple_tag

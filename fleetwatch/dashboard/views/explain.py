@@ -1,6 +1,7 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
 from fleetwatch.dashboard import pages
 from fleetwatch.dashboard.choices import chosen_several
-from fleetwatch.dashboard.decided import by_rule
+from fleetwatch.dashboard.decided import Decisions, by_rule
 from fleetwatch.dashboard.entries_csv import to_csv as entries_csv
 from fleetwatch.dashboard.parameters import PERIOD, in_states, refused, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
@@ -32,6 +33,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.ledger import explain
+from fleetwatch.ledger.explain import Stretch
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib.intervals import Interval
@@ -224,15 +226,20 @@ def _named_states(states: tuple[str, ...]) -> dict[str, str]:
 def _shown(
     request: HttpRequest, period: Period, shown: Interval, states: tuple[str, ...]
 ) -> Context:
-    """Which part of the period is shown and what it comes to, of which hours its entries are as far
-    as they are over, and the way to what lies before.
+    """What the period comes to, which part of it is shown and what that comes to, of which hours
+    its entries are as far as they are over, and the way to what lies before.
     """
     hours = shown.outward_to_hours()
+    is_cut = shown != period.so_far
+    totals = _totals(request, shown, states)
     return {
         "interval": shown,
-        **_by_state(_totals(request, shown, states)),
+        "totals": totals,
+        "asked": period.so_far,
+        **_by_state(_totals(request, period.so_far, states) if is_cut else totals),
         "hours": Interval(hours.start, max(shown.end, min(hours.end, period.minute))),
-        "is_cut": shown != period.so_far,
+        "is_of_whole_hours": shown == hours,
+        "is_cut": is_cut,
         "is_final": explain.is_final(shown, period.now),
         "earlier": _earlier(request, period.interval, shown),
     }
@@ -251,7 +258,7 @@ def _by_state(totals: Totals) -> Context:
     )
     exact = [(state, gpu_ms[state], usd[state]) for state in states]
     return {
-        "totals": totals,
+        "whole": totals,
         "total": total,
         "by_state": list(zip(exact, *columns, strict=True)),
     }
@@ -317,18 +324,25 @@ def _behind(gpu: GPU, interval: Interval, which: dict[str, Any], shown: tuple[st
     decided most of the time, by when, each with the job that held the GPU; `shown`: of these states
     alone, () = of all.
     """
-    states = frozenset(shown or SHOWN_STATES)
     stretches = explain.stretches(gpu, interval, **which)
-    decided = by_rule(
-        each for each in stretches if not states.isdisjoint(map(shown_state, each.parts))
-    )
+    decided = by_rule(_narrowed(stretches, frozenset(shown or SHOWN_STATES)))
     in_time = sorted(decided[:MAX_RULES], key=lambda each: (each.start_ms, each.end_ms))
     jobs = Job.objects.in_bulk({each.job_id for each in in_time if each.job_id is not None})
     return {
         **_priced(_entries(gpu, interval, which, shown)),
         "windows": [(each, jobs.get(each.job_id)) for each in in_time],
         "left_off": max(0, len(decided) - MAX_RULES),
+        "decided": Decisions.of(decided),
+        "decided_less": Decisions.of(decided[MAX_RULES:]),
     }
+
+
+def _narrowed(stretches: Sequence[Stretch], states: frozenset[str]) -> Iterator[Stretch]:
+    """Those with time in these states, without their time in others."""
+    for stretch in stretches:
+        parts = [part for part in stretch.parts if shown_state(part) in states]
+        if parts:
+            yield replace(stretch, parts=parts)
 
 
 def _entries(

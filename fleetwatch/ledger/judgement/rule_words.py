@@ -19,8 +19,9 @@ from fleetwatch.ledger.judgement.labels import (
     UNDER_OBSERVED,
     UNREADABLE,
 )
-from fleetwatch.ledger.judgement.observations import Columns, Windows
+from fleetwatch.ledger.judgement.observations import Columns, Question, Windows
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib import durations
 from fleetwatch.lib.intervals import from_ms
 
 # why a GPU that nobody was given is not simply free, by the reason of its label
@@ -33,6 +34,13 @@ WHY = {
     "process": "no allocation, but a process holds it",
     "dead_process": "no allocation, but a process that is dead or stuck holds it",
     "memory": "no allocation, but memory on it is in use without a process",
+}
+# why a GPU can't work, by the outage's reason
+OUTAGES = {
+    "gpu_lost": "the driver lost it",
+    "recovery_action": "the driver asks for its recovery",
+    "driver_missing": "its node has no driver loaded",
+    "driver_mismatch": "its node's driver and libraries are of different versions",
 }
 _SOURCES = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}
 
@@ -49,10 +57,14 @@ def of_window(acts: Activity, windows: Windows, row: int, policy: Policy) -> lis
     if evidence.phantom[row] and shows_load:
         return [_of_phantom(acts, windows, row, policy)]
     if acts.quiet[row]:
-        return [
-            f"quiet: activity maximum {peak:g} <= {policy.quiet_max:g}, and nothing contradicts"
-        ]
+        return [f"quiet: {_no_activity(peak, policy)}, and no other reading shows work"]
     return [*_of_contradictions(acts, windows, row, policy), *_of_active(acts, row, policy)]
+
+
+def _no_activity(peak: float, policy: Policy) -> str:
+    return (
+        f"no activity above {_percent(policy.quiet_max)} (the highest reading was {_percent(peak)})"
+    )
 
 
 def _of_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
@@ -61,33 +73,44 @@ def _of_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> st
     return {
         UNREADABLE: "unobserved: the GPU could not be read in this window",
         UNDER_OBSERVED: (
-            f"unobserved: {observed_ms} of {length_ms} ms were observed, less than"
-            f" {policy.observed_min_ratio:g}"
+            f"unobserved: {_seconds(observed_ms)} of {_seconds(length_ms)} s were observed, less"
+            f" than {_percent(policy.observed_min_ratio)}"
         ),
         NO_SIGNAL: "no activity signal was read: unobserved, where somebody holds it",
     }[int(acts.unseen[row])]
 
 
 def _of_phantom(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
-    who = "no process" if Columns(windows)["process_count"][row] == 0 else "no process told"
-    memory = f"{who} and at most {policy.phantom_memory_bytes:g} bytes of memory"
+    counted = Columns(windows)["process_count"][row] == 0
+    who = "no process holds it" if counted else "no process is known to hold it"
+    memory = f"at most {_megabytes(policy.phantom_memory_bytes)} of its memory are in use"
     return (
-        f"quiet: {memory} are no activity: {_refuted_by(acts, windows, row, policy)}, and nothing"
-        " else shows work"
+        f"quiet: {who}, {memory} and {_refuted_by(acts, windows, row, policy)}, so what its"
+        " activity reads is taken for none; nothing else shows work"
     )
 
 
 def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
     if acts.evidence.power_ratio[row] <= policy.spin_power_max:
-        return f"power ratio {acts.evidence.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
+        return (
+            f"it draws {_of_power(acts.evidence, row)}, at most {_percent(policy.spin_power_max)}"
+        )
     if Columns(windows)["memory_used_bytes"][row] <= policy.empty_memory_bytes:
-        return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
+        return f"{_megabytes(policy.empty_memory_bytes)} are too little for a context"
     if acts.evidence.near_idle[row]:
         return (
-            f"power {Columns(windows)['power_w'][row]:g} W < {policy.spin_limit_ratio:g} of the"
-            " limit"
+            f"it draws {_watts(windows, row)}, less than {_percent(policy.spin_limit_ratio)} of its"
+            " power limit"
         )
-    return "the units were read at noise"
+    return "its compute units read nothing but noise"
+
+
+def _of_power(evidence: Evidence, row: int) -> str:
+    return f"{_percent(evidence.power_ratio[row])} of the power between idle and its limit"
+
+
+def _watts(windows: Windows, row: int) -> str:
+    return f"{Columns(windows)['power_w'][row]:.0f} W"
 
 
 def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
@@ -95,26 +118,26 @@ def _of_contradictions(acts: Activity, windows: Windows, row: int, policy: Polic
     is_contradicted = evidence.shows_work[row] and not evidence.phantom[row]
     if not is_contradicted or evidence.peak[row] > policy.quiet_max:
         return []
-    return [
-        f"activity maximum {evidence.peak[row]:g} <= {policy.quiet_max:g} is contradicted by"
-        f" {', '.join(_contradicting(evidence, Columns(windows), row, policy))}"
-    ]
+    readings = ", ".join(_contradicting(evidence, windows, row, policy))
+    return [f"{_no_activity(evidence.peak[row], policy)}, but it works: {readings}"]
 
 
-def _contradicting(evidence: Evidence, columns: Columns, row: int, policy: Policy) -> list[str]:
+def _contradicting(evidence: Evidence, windows: Windows, row: int, policy: Policy) -> list[str]:
     """The readings that show work, with their thresholds."""
+    columns = Columns(windows)
     readings = []
-    ratio = evidence.power_ratio[row]
-    if ratio > policy.contradiction_power_ratio:
-        readings.append(f"power ratio {ratio:.3f} > {policy.contradiction_power_ratio:g}")
+    if evidence.power_ratio[row] > policy.contradiction_power_ratio:
+        most = _percent(policy.contradiction_power_ratio)
+        readings.append(f"it draws {_of_power(evidence, row)}, more than {most}")
     for name, threshold in (*UNITS, *CONTRADICTIONS):
         reading = columns[name][row]
         most = getattr(policy, threshold)
         if reading > most:
-            unit = " bytes/s" if name.endswith("_bytes_s") else ""
-            readings.append(f"{label(name)} {reading:g} > {most:g}{unit}")
+            shown = _rate if name.endswith("_bytes_s") else _percent
+            readings.append(f"{label(name)} {shown(reading)}, more than {shown(most)}")
     return readings or [
-        f"power {columns['power_w'][row]:g} W > {policy.work_limit_ratio:g} of the limit"
+        f"it draws {_watts(windows, row)}, more than {_percent(policy.work_limit_ratio)} of its"
+        " power limit"
     ]
 
 
@@ -151,6 +174,29 @@ def _of_efficiency(acts: Activity, row: int) -> str:
     )
 
 
+def of_outage(reason: str) -> str:
+    """In words, why a GPU could not work; the reason's own name where it has no words."""
+    code = reason.removeprefix("xid_")
+    event = f"the driver reported XID {code}" if code != reason else OUTAGES.get(reason)
+    return f"unavailable: {event or reason.replace('_', ' ')}, and nothing yet says that it works"
+
+
+def of_shared_time(own_ms: int, length_ms: int) -> str:
+    """In words, how much of a place is its holder's."""
+    return f"shared: {_seconds(own_ms)} of {_seconds(length_ms)} s are this holder's"
+
+
+def of_estimated_energy(question: Question, row: int) -> str:
+    """In words, why the window's energy is not the counter's."""
+    columns = question.windows.columns
+    ratio = question.policy.energy_max_ratio
+    return (
+        f"energy estimated as {float(columns['power_w'][row]):.0f} W × time: the counter's"
+        f" {float(columns['energy_j'][row]) / 1000:.10g} kJ are more than {ratio:g} times what the"
+        " power limit allows"
+    )
+
+
 A_JOB = {"interactive": "an interactive job"}
 
 
@@ -160,22 +206,35 @@ def _percent(share: float) -> str:
     return f"{round(100 * float(share), 2):g} %"
 
 
+def _seconds(ms: int) -> str:
+    return f"{round(ms / 1000, 2):g}"
+
+
+def _megabytes(amount_bytes: float) -> str:
+    return f"{amount_bytes / 1024**2:.0f} MB"
+
+
+def _rate(bytes_s: float) -> str:
+    """In one unit, whatever its size: the readings of many windows are shown as one range."""
+    return f"{bytes_s / 1e6:.0f} MB/s"
+
+
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
     """In words, what the quiet run of a stretch is, and the limits that say so."""
     start_ms = int(stretches.run_start_ms[stretch])
-    length_s = (int(stretches.run_end_ms[stretch]) - start_ms) / 1000
+    length = durations.exact(int(stretches.run_end_ms[stretch]) - start_ms)
     run = f"in a quiet run since {from_ms(start_ms):%H:%M:%S} UTC"
     if stretches.verdict[stretch] == IDLE_RUN:
-        return f"{run} of {length_s:g} s, at least {_limit(kind, policy)}: idle from its start"
+        return f"{run} of {length}, at least {_limit(kind, policy)}: idle from its start"
     if stretches.verdict[stretch] == STARTING_RUN:
-        grace_s = policy.grace_ms(kind) / 1000
+        grace = durations.exact(policy.grace_ms(kind))
         return (
-            f"{run} that begins at an observed allocation start: starting for up to {grace_s:g} s,"
-            " then stalled"
+            f"{run} that begins at an observed allocation start: starting for up to {grace}, then"
+            " stalled"
         )
-    return f"{run} of {length_s:g} s, less than {_limit(kind, policy)}: stalled"
+    return f"{run} of {length}, less than {_limit(kind, policy)}: stalled"
 
 
 def _limit(kind: str, policy: Policy) -> str:
     job = A_JOB.get(kind, f"a {kind} job")
-    return f"the {policy.idle_ms(kind) / 1000:g} s after which {job} is idle"
+    return f"the {durations.exact(policy.idle_ms(kind))} after which {job} is idle"
