@@ -8,13 +8,13 @@ from django.http import HttpRequest
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import finding_rows, pages
-from fleetwatch.dashboard.asked_findings import asked_findings
+from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.findings import patterns
-from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Inbox
+from fleetwatch.diagnosis.findings.inbox import Inbox
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib import timeframes
@@ -71,20 +71,29 @@ def rows_of(every: Patterns, wanted: slice, reader: User | AnonymousUser, now: d
 
 
 def around(request: HttpRequest, finding: Finding, period: Period) -> Context:
-    """The undecided finding of a job before and after this one in the order of the inbox, as it is
-    narrowed there; without a period in the address there is none, as from a message.
+    """The finding of a job before and after this one in the order of the inbox, of those that stand
+    as it shows and as it is narrowed there; without a period in the address there is none, as from
+    a message. One that was decided meanwhile still leads on, and has no place among the others.
     """
     is_from_list = not request.GET.keys().isdisjoint(timeframes.NAMES)
     if not is_from_list or finding.job_id is None:
         return {}
+    status = chosen(request, "status", STATUSES, default="open")
     every, _ = asked_findings(request, period)
-    ids = every.of_status(*UNDECIDED).of_jobs.pk.tolist()
-    if finding.pk not in ids:
+    shown = every if status == "all" else every.of_status(status)
+    listed = "" if status == "all" else STATUSES[status].lower()
+    return {"listed_as": listed, **_places(finding.pk, every, shown)}
+
+
+def _places(wanted: int, every: Inbox, shown: Inbox) -> Context:
+    listed = set(shown.of_jobs.pk.tolist())
+    ids = [pk for pk in every.of_jobs.pk.tolist() if pk == wanted or pk in listed]
+    if wanted not in ids:
         return {}
-    place = ids.index(finding.pk)
+    at = ids.index(wanted)
     return {
-        "place": place + 1,
-        "of_places": len(ids),
-        "previous_finding": ids[place - 1] if place else None,
-        "next_finding": ids[place + 1] if place + 1 < len(ids) else None,
+        "place": at + 1 if wanted in listed else None,
+        "of_places": len(listed),
+        "previous_finding": ids[at - 1] if at else None,
+        "next_finding": ids[at + 1] if at + 1 < len(ids) else None,
     }

@@ -9,6 +9,8 @@ FULL = 0.85  # of the GPU's memory: room for what an allocator takes on top
 LARGEST_FACTOR = 16  # of the batch: beyond it the work is of another kind
 HEADROOM = 1.3  # a smaller GPU's memory by the peak that it must hold
 WORKERS_AT_MOST = 16  # per GPU; more loaders fight for memory and file handles
+# as many as that, where nobody read how many cores the job has
+WORKERS_HERE = "len(os.sched_getaffinity(0)) // torch.cuda.device_count()"
 
 # Memory of MIG slices in GiB, smallest first (NVIDIA's MIG user guide, "Supported MIG profiles"),
 # by the memory of the whole GPU.

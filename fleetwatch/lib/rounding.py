@@ -4,6 +4,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 HALF_A_MICRO_USD = Decimal("0.0000005")
 ALL = 100  # %
+SHARE_DIGITS = 9  # of percent: what sums of dollars and floats lose of all is far below
 MOST_OF_ALL = Decimal("99.9")  # %; what is not all is never more
 
 
@@ -61,7 +62,7 @@ def percent(ratio: Decimal | float) -> str:
     """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never
     as 0 %.
     """
-    share = decimal_of(ratio) * ALL
+    share = rounded(decimal_of(ratio) * ALL, SHARE_DIGITS)
     if 0 < share < Decimal("0.05"):
         return "<0.1 %"
     if Decimal("-0.05") < share < 0:

@@ -59,7 +59,7 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         before=before if before.capacity_ms else None,
         before_from=_began_in(week_before),
         causes=causes,
-        budget=_budget(audience, now) if audience.has_budget else None,
+        budget=_budget(audience, week.end - MS) if audience.has_budget else None,
         won=_won(audience, week),
         incidents=_incidents(audience, week),
         teams=teams,
@@ -150,15 +150,15 @@ def _owner(job: Job) -> str:
     return job.user or team or "nobody known"
 
 
-def _budget(audience: Audience, now: datetime) -> Shape | None:
-    """The running month's, until that day."""
-    line = budgets.line(audience.team, now)
+def _budget(audience: Audience, last: datetime) -> Shape | None:
+    """That of the month in which the week's last moment lies, until then."""
+    line = budgets.line(audience.team, last)
     if line.budget_usd is None:
         return None
     expected = None if line.end is None else line.end.end.expected_usd
     return {
-        "month": f"{budgets.running_month(now).first:%Y-%m}",
-        "until": f"{now.astimezone(audience.zone):%Y-%m-%d}",
+        "month": f"{budgets.running_month(last).first:%Y-%m}",
+        "until": f"{last.astimezone(audience.zone):%Y-%m-%d}",
         "spent_usd": pricing.usd(line.spent_usd),
         "budget_usd": rounded(line.budget_usd),
         "expected_usd": None if expected is None else pricing.usd(Decimal(expected), pricing.CENT),

@@ -165,7 +165,10 @@ def test_an_idle_jobs_chart_has_its_work_before_and_the_gpu_beside_it(client, id
     # of a band its edge comes before what is filled
     drawn = {trace["name"]: trace["y"] for trace in figure["data"] if "fill" not in trace}
 
-    assert list(drawn) == ["GPU 0, this job", "idle, counted here", "zero", "GPU 1 beside it"]
+    assert list(drawn) == ["GPU 0, this job", "zero", "GPU 1 beside it"]
+    [key] = [trace for trace in figure["data"] if trace["name"] == "idle, counted here"]
+    # a field of the colour that is shaded
+    assert (key["fill"], key["line"]["width"], key["meta"]["token"]) == ("toself", 0, "idle")
     # four hours by five minutes
     assert drawn["GPU 0, this job"] == [1.0] * 24 + [0.0] * 24
     assert drawn["GPU 1 beside it"] == [1.0] * 48

@@ -253,7 +253,22 @@ def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):
 
     page = admin.get(f"/findings/{order[1]}?range=7d").content.decode()
 
-    assert "2 of 4 undecided" in tight(page)
+    assert "2 of 4 open findings of jobs" in tight(page)
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in tight(page)
     assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in tight(page)
-    assert "undecided" not in admin.get(f"/findings/{order[1]}").content.decode()
+    assert "open findings of jobs" not in admin.get(f"/findings/{order[1]}").content.decode()
+
+
+def test_one_that_was_decided_is_not_counted_among_those_that_are_open_and_still_leads_on(
+    admin, week
+):
+    order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
+    admin.post(f"/findings/{order[1]}/accept")
+
+    third = tight(admin.get(f"/findings/{order[2]}?range=7d").content.decode())
+    accepted = tight(admin.get(f"/findings/{order[1]}?range=7d").content.decode())
+
+    assert "2 of 3 open findings of jobs" in third
+    assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in third
+    assert "findings of jobs" not in accepted
+    assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in accepted

@@ -44,7 +44,7 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
 
 
-def test_while_the_job_runs_its_owner_is_told_first_and_later_it_is_marked_fixed_first(
+def test_while_the_job_runs_its_owner_is_told_first_then_it_is_accepted_and_then_marked_fixed(
     admin, found
 ):
     def first_button():
@@ -56,6 +56,9 @@ def test_while_the_job_runs_its_owner_is_told_first_and_later_it_is_marked_fixed
     assert first_button() == "Tell the owner"
 
     Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
+    assert first_button() == "Accept"
+
+    admin.post(f"/findings/{found.pk}/accept")
     assert first_button() == "Mark fixed"
 
 
@@ -269,7 +272,7 @@ def test_an_empty_inbox_says_what_to_do(admin):
 
 
 def test_the_job_and_the_overview_name_the_cause(admin, found):
-    assert "Why: idle: still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
+    assert "<h2>Idle: still held</h2>" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
     assert "recoverable" in admin.get("/").content.decode()
 
 

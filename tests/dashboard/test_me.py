@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from html import unescape
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -109,8 +110,10 @@ def test_jobs_findings_and_dollars_of_the_own_names_are_there(client, vera, foun
     seen = page(client)
 
     assert found.its_job.key in seen
-    assert f'href="/findings/{found.pk}' in seen
     assert "1 open finding<" in seen
+    # what comes before and after it there are findings of the same owner
+    [address] = re.findall(rf'href="(/findings/{found.pk}\?[^"]*)"', seen)
+    assert parse_qs(urlsplit(unescape(address)).query)["user"] == [found.its_job.user]
     assert "formaction" in seen
 
 

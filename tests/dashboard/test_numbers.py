@@ -125,6 +125,8 @@ def test_gpu_hours_are_rounded_and_never_to_nothing(gpu_ms, text):
         (0.9968, "99.7 %"),  # what lacks is 0.3 %
         (0.99999, "99.9 %"),
         (1.0, "100 %"),
+        (Decimal("0.9999999999999999999999999999"), "100 %"),  # what a division loses of all
+        (0.9999999999999999, "100 %"),
         (1.31, "131 %"),
     ],
 )

@@ -10,7 +10,7 @@ from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures, rules_in_words
 from fleetwatch.diagnosis.findings.recurrence import ahead
 from fleetwatch.diagnosis.judgement.demand import Demand, demand
-from fleetwatch.diagnosis.judgement.marks import Mark, marks
+from fleetwatch.diagnosis.judgement.marks import Mark, marks, since
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,12 @@ def test_pauses_and_spinning_are_joined_and_what_was_not_read_is_neither():
     }
 
     assert marks(starts, 10, columns) == [Mark(0, 20, "pause"), Mark(40, 50, "spinning")]
+
+
+def test_of_what_is_drawn_only_what_was_judged_is_marked():
+    every = [Mark(0, 20, "pause"), Mark(20, 50, "pause"), Mark(60, 70, "spinning")]
+
+    assert since(every, 30) == [Mark(30, 50, "pause"), Mark(60, 70, "spinning")]
 
 
 def test_without_the_drivers_samples_the_mean_marks_a_pause():

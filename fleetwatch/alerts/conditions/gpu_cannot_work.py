@@ -18,6 +18,7 @@ from fleetwatch.alerts.measuring.gpu_words import (
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
+from fleetwatch.diagnosis.shell import word
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -48,7 +49,7 @@ class Fault:
         """What to do."""
         if self.reason.startswith("driver_"):
             return DRIVER
-        index = "INDEX" if self.gpu.index is None else str(self.gpu.index)
+        index = word(self.gpu.uuid) if self.gpu.index is None else str(self.gpu.index)
         return (
             "Fix: give its node no new jobs, reset the GPU when nothing runs on it (nvidia-smi"
             f" --gpu-reset -i {index}), or restart the node; have it replaced if this comes back."

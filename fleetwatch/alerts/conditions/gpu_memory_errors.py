@@ -14,6 +14,7 @@ from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.shell import word
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -166,7 +167,7 @@ def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tupl
 def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
     gpu = struggle.gpu
     where = place_of(gpu)
-    index = "INDEX" if gpu.index is None else str(gpu.index)
+    index = word(gpu.uuid) if gpu.index is None else str(gpu.index)
     return Breach(
         subject=episode.subject,
         kind="gpu",

@@ -65,7 +65,7 @@ LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
 MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
-KEYS = {marks.PAUSE: "pause", marks.SPINNING: "spinning at near-idle power"}
+KEYS = {marks.PAUSE: "pause, as judged", marks.SPINNING: "spinning at near-idle power, as judged"}
 UTIL = "util_mean"
 ZEROS = "util_zero_fraction"
 CURVES = {
@@ -116,7 +116,8 @@ def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> 
     series_of = _series_of(cause.code, seen, job.start_ms or 0)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
-    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    every = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    marked = marks.since(every, seen.start_ms)  # what is drawn before that was not judged
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
     rows = _panels(drawn, other, read, _keys(marked, read))
     chart = _of_panels(f"{cause.title}, as it was measured", rows, read, period)
@@ -157,7 +158,7 @@ def _band(read: StepSeries) -> tuple[Line, Line] | None:
     low, high = ([None if None in pair else pair[at] for pair in ends] for at in (0, 1))
     if not is_read(low):
         return None
-    return Line("lowest reading", low), Line("lowest to highest", high)
+    return Line("lowest reading", low), Line("lowest to highest", high, "ink-3")
 
 
 def _of_panels(title: str, rows: Sequence[Panel], read: StepSeries, period: Period) -> Chart:

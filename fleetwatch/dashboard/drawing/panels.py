@@ -122,8 +122,14 @@ def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:
     """The panel's lines, with their names where these say more than its title."""
     several = len(panel.lines) > 1 or panel.band is not None or bool(panel.keys)
     is_named = panel.is_named and several
-    lines = curves(starts, [*panel.lines, *panel.keys], y_format=panel.y_format, unit=panel.unit)
-    traces = [trace | {"showlegend": is_named} for trace in lines]
+    drawn = {"y_format": panel.y_format, "unit": panel.unit}
+    lines = curves(starts, panel.lines, **drawn)
+    # a key has no values: filled as its spans are, its name has a field of their colour
+    keys = [
+        trace | {"fill": "toself", "line": trace["line"] | {"width": 0}}
+        for trace in curves(starts, panel.keys, **drawn)
+    ]
+    traces = [trace | {"showlegend": is_named} for trace in [*lines, *keys]]
     return traces + (band(starts, *panel.band) if panel.band else [])
 
 

@@ -35,8 +35,8 @@ CAUSE = Cause(
             " that waits for its other nodes or its data."
         ),
         Step(
-            "Ask for GPUs only in the step that uses them: they are given back with it.",
-            "srun --gres=gpu:1 python train.py",
+            "Ask for GPUs only for the step that uses them, in a job of its own: they are given"
+            " back when it ends."
         ),
     ),
     effort=MINUTES,

@@ -20,7 +20,8 @@ from fleetwatch.diagnosis.judgement.rules import (
     judged,
     less_sure,
 )
-from fleetwatch.diagnosis.sizing import workers_per_gpu
+from fleetwatch.diagnosis.shell import word
+from fleetwatch.diagnosis.sizing import WORKERS_HERE, workers_per_gpu
 from fleetwatch.ledger.judgement.observations import Mask
 
 UTIL = 0.85
@@ -97,10 +98,10 @@ def loader(facts: Facts) -> tuple[Step, ...]:
         return (_more_cores(facts),)
     if "iop" in facts.met:
         why = (
-            "Processes wait for the disk: copy the data to local NVMe before the first epoch, in"
-            " shards of 100 MB and more."
+            "Processes wait for the disk: copy the data to local NVMe (rsync to $TMPDIR) before the"
+            " first epoch, in shards of 100 MB and more."
         )
-        return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/', DISK),)
+        return (Step(why, topics=DISK),)
     gpus = facts.gpus_on_node
     workers = workers_per_gpu(facts.cores, gpus)
     if workers is None:
@@ -120,12 +121,12 @@ def loader(facts: Facts) -> tuple[Step, ...]:
 
 def _more_cores(facts: Facts) -> Step:
     full = f"Its {_cores_there(facts)} are full" if facts.cores else "Its cores are full"
+    asked, there = _request(facts)
     why = (
-        f"{full}: more workers alone won't help. Ask for more cores, as far as its node has"
-        " them, prepare the data once and store it, or move decoding and augmentation to the GPU"
-        " (DALI, nvJPEG, kornia)."
+        f"{full}: more workers alone won't help. Ask for more cores{asked}, prepare the data once"
+        " and store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
     )
-    return Step(why, _request(facts), CORES_TOPIC)
+    return Step(why, there, CORES_TOPIC)
 
 
 def _cores_there(facts: Facts) -> str:
@@ -135,20 +136,20 @@ def _cores_there(facts: Facts) -> str:
     return f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{node}"
 
 
-def _request(facts: Facts) -> str:
-    """The line that asks for cores, with those that it has now, and what lists those of its node,
-    which nobody reads; "" where a scheduler is asked otherwise.
+def _request(facts: Facts) -> tuple[str, str]:
+    """By which setting it asks for cores, with those that it has now and its node's, which nobody
+    reads; and what lists these ("" = its node is not known).
     """
-    if not facts.cores:
-        return ""
-    if facts.place.scheduler == "kubernetes":
-        now = f"now {facts.cores:.0f}; kubectl describe node: Allocatable"
-        return f"resources: {{requests: {{cpu: CORES}}}}  # {now}"
-    if facts.place.scheduler == "slurm":
+    node = word(facts.place.node) if facts.place.node else ""
+    if facts.cores and facts.place.scheduler == "kubernetes":
+        asked = f" (requests.cpu, now {facts.cores:.0f}, at most its node's Allocatable)"
+        return asked, node and f"kubectl describe node {node}"
+    if facts.cores and facts.place.scheduler == "slurm":
         # by GPU: nobody read into how many tasks the job is split
-        now = f"now {facts.cores / facts.gpus_on_node:.0f}; scontrol show node: CPUTot"
-        return f"#SBATCH --cpus-per-gpu=CORES  # {now}"
-    return ""
+        now = f"{facts.cores / facts.gpus_on_node:.0f}"
+        asked = f" (--cpus-per-gpu, now {now}, at most its node's CPUTot by its GPUs)"
+        return asked, node and f"scontrol show node {node}"
+    return ", as far as its node has them", ""
 
 
 def _told_by(facts: Facts) -> str:
@@ -172,7 +173,7 @@ CAUSE = Cause(
     fixes=(
         Step(
             "While cores rest: load in parallel and ahead of time.",
-            "DataLoader(..., num_workers=CORES_PER_GPU, persistent_workers=True,"
+            f"DataLoader(..., num_workers={WORKERS_HERE}, persistent_workers=True,"
             " prefetch_factor=4, pin_memory=True)",
             WORKERS,
         ),

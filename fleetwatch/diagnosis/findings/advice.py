@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from fleetwatch.diagnosis.cause import Cause, Facts, Step
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.shell import DELETE_POD, Place
-from fleetwatch.diagnosis.sizing import workers_per_gpu
+from fleetwatch.diagnosis.sizing import WORKERS_HERE, workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
 ASK_FIRST = Step("Ask before the job is ended: not all of its GPUs are known to be idle now.")
+BY_PID = "Use py-spy with the id of its process."
 PODS = Step(
     "What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that"
     " instead."
@@ -75,7 +76,7 @@ def advise(code: str, facts: Facts) -> Advice:
         tuple(step for step in every if step not in also),
         also=also,
         command=typed,
-        tell=tuple(_aimed(step, place) for step in cause.tell),
+        tell=tuple(aimed(step, place) for step in cause.tell),
         told=cause.told_by(facts),
     )
 
@@ -101,11 +102,13 @@ def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...
     return tuple(step for step in fixes if topics.isdisjoint(step.topics))
 
 
-def _aimed(step: Step, place: Place) -> Step:
-    """At a process of the job, where one is known."""
-    if not place.pids:
+def aimed(step: Step, place: Place) -> Step:
+    """At a process of the job; where none is known there is nothing to type."""
+    if "--pid PID" not in step.code:
         return step
-    return Step(step.text, step.code.replace("--pid PID", f"--pid {place.pids[0]}"))
+    if not place.pids:
+        return replace(step, text=f"{step.text} {BY_PID}", code="")
+    return replace(step, code=step.code.replace("PID", str(place.pids[0])))
 
 
 def command(code: str, place: Place) -> str:
@@ -131,12 +134,12 @@ def _spared(cause: Cause, place: Place) -> tuple[Step, ...]:
 
 
 def _filled(typed: str, facts: Facts) -> str:
-    """The command with the GPUs that it is about and the loaders that fit, where these are
-    known.
+    """The command with the GPUs that it is about ("" where they are not known), and the loaders
+    that fit where their cores are.
     """
     workers = workers_per_gpu(facts.cores, facts.gpus_on_node)
     if workers is not None:
-        typed = typed.replace("CORES_PER_GPU", str(workers))
+        typed = typed.replace(WORKERS_HERE, str(workers))
     if facts.indexes:
         typed = typed.replace("-i INDEX", f"-i {','.join(map(str, facts.indexes))}")
-    return typed
+    return "" if "INDEX" in typed else typed

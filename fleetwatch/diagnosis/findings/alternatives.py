@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.findings.advice import aimed
+from fleetwatch.diagnosis.shell import NOWHERE
 from fleetwatch.lib.rows import fetched
 
 LEAST = 0.25  # of the finding's time in which it was possible
@@ -53,5 +55,6 @@ def in_words(codes: Collection[str], kind: str) -> list[Alternative]:
     """The causes as they are told of a job of that kind, each with its next diagnostic step."""
     causes = [of_kind(code, kind) for code in codes]
     return [
-        Alternative(cause.code, cause.title, (*cause.tell, *cause.fixes)[0]) for cause in causes
+        Alternative(cause.code, cause.title, aimed((*cause.tell, *cause.fixes)[0], NOWHERE))
+        for cause in causes
     ]

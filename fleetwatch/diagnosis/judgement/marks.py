@@ -2,8 +2,8 @@
 power. Pure.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -37,6 +37,15 @@ class Mark:
     start_ms: int
     end_ms: int
     kind: str
+
+
+def since(every: Iterable[Mark], start_ms: int) -> list[Mark]:
+    """Of these what lies from then on."""
+    return [
+        replace(mark, start_ms=max(mark.start_ms, start_ms))
+        for mark in every
+        if mark.end_ms > start_ms
+    ]
 
 
 def marks(
