@@ -18,7 +18,8 @@ from fleetwatch.telemetry.models import HealthEvent
 
 BACK = timedelta(days=7)
 HOURS = BACK // timedelta(hours=1)
-OF_THE_DRIVER = ("driver_missing", "driver_mismatch", "driver_ok", "nvml_stuck")
+NO_ANSWER = ("driver_missing", "driver_mismatch", "nvml_stuck")
+OF_THE_DRIVER = (*NO_ANSWER, "driver_ok")
 MOST = 20
 UNITS = 24  # of a bar's height
 WIDTH = 0.86  # of an hour: a gap parts it from the next
@@ -90,13 +91,27 @@ def _happenings(node: Node, since_ms: int, lost: Lost) -> list[Happening]:
     every = [
         *gaps(lost),
         *map(of_boot, boots(node.pk, since_ms)),
-        *(_of_event(event) for event in events.order_by("-at_ms")[:MOST]),
+        *(_of_event(*each) for each in with_kinds(events.order_by("-at_ms")[:MOST])),
     ]
     return sorted(every, key=lambda each: -each.start_ms)[:MOST]
 
 
-def _of_event(event: HealthEvent) -> Happening:
-    return Happening(event.kind, event.at_ms, None, text=event.text)
+def with_kinds(newest: Iterable[HealthEvent]) -> list[tuple[HealthEvent, str]]:
+    """Events of a node, the newest first, each with what it is shown as: an agent says whenever it
+    starts that the driver answers, and only after it did not is that an answer.
+    """
+    kinds = []
+    is_silent = False
+    for event in reversed(list(newest)):
+        is_opened = event.kind == "driver_ok" and not is_silent
+        kinds.append((event, "driver_opened" if is_opened else event.kind))
+        if event.kind in OF_THE_DRIVER:
+            is_silent = event.kind in NO_ANSWER
+    return kinds[::-1]
+
+
+def _of_event(event: HealthEvent, kind: str) -> Happening:
+    return Happening(kind, event.at_ms, None, text=event.text if kind == event.kind else "")
 
 
 def _observed(whole: Mapping[int, int], lost: Lost) -> float | None:

@@ -77,6 +77,13 @@ TERMS = (
         "jobs",
     ),
     Term(
+        "at-stake",
+        "At stake",
+        "What a finding of a machine or of the queue affected in the period, in dollars;"
+        " where only a part of that could have been used, a range.",
+        "findings",
+    ),
+    Term(
         "back-test",
         "Back-test",
         "A rule, or a policy, tried on recorded history: what it would have opened or"
@@ -91,12 +98,27 @@ TERMS = (
         "budgets",
     ),
     Term(
+        "burning",
+        "Burning",
+        "Dollars an hour that are being wasted right now by what an incident is about, at"
+        " current rates. It stops when the incident is over.",
+        "alerts",
+    ),
+    Term(
         "unverified",
         "Busy, unverified",
         "The part of useful time of which utilisation alone tells. Left out of every efficiency"
         " figure.",
         "costs",
         "?group_by=team&state=unverified",
+    ),
+    Term(
+        "capacity",
+        "Capacity of the savings inbox",
+        "GPU time that no job could use or got, in dollars: broken GPUs, and GPUs that"
+        " were free while jobs waited. Shown beside what jobs could save, and never added"
+        " to it.",
+        "findings",
     ),
     Term(
         "cause",
@@ -199,6 +221,12 @@ TERMS = (
         "costs",
     ),
     Term(
+        "hot",
+        "Hot batch",
+        "A batch of windows as an agent sent it, not sealed yet.",
+        "status",
+    ),
+    Term(
         "idle",
         "Idle",
         "A job held the GPU without using it for longer than the idle threshold: 15 minutes"
@@ -286,6 +314,12 @@ TERMS = (
         "?group_by=node&state=orphaned",
     ),
     Term(
+        "overdue",
+        "Overdue",
+        "An hour of a node that could be sealed and is not yet.",
+        "status",
+    ),
+    Term(
         "pattern",
         "Pattern",
         "Findings of the same cause in jobs of one name and owner, put together: wasting"
@@ -293,11 +327,25 @@ TERMS = (
         "findings",
     ),
     Term(
+        "pending",
+        "Pending",
+        "Of an incident: its condition holds, but not for as long as the rule asks;"
+        " nobody is notified. Of a job: it waits in the scheduler's queue.",
+        "alerts",
+    ),
+    Term(
         "policy",
         "Policy",
         "The thresholds by which GPU time is classified, versioned. Every figure names the"
         " policy version it was computed with.",
         "settings_policy",
+    ),
+    Term(
+        "post",
+        "Post",
+        "To judge a node's hours by the policy and write their entries in the ledger;"
+        " repeated when data comes late.",
+        "status",
     ),
     Term(
         "pue",
@@ -341,6 +389,13 @@ TERMS = (
         "Estimated savings if the open findings were fixed, as a range. Realised savings are"
         " measured.",
         "findings",
+    ),
+    Term(
+        "seal",
+        "Seal",
+        "To pack the batches of an hour that is over into columns, without loss; what is"
+        " sealed takes a fraction of the space.",
+        "status",
     ),
     Term(
         "showback",

@@ -59,9 +59,17 @@ def test_the_page_of_a_node_says_it_beside_each_gpu(admin, gpu):
     assert page.count("no fault") == 1
 
 
-def test_a_driver_that_answers_is_said_once(admin, gpu):
-    HealthEvent.objects.create(
-        node=gpu.node, at_ms=NOW_MS - 1, kind="driver_ok", text="driver answers"
-    )
+def driver_says(node, *kinds):
+    for number, kind in enumerate(kinds):
+        HealthEvent.objects.create(
+            node=node, at_ms=NOW_MS - 10 + number, kind=kind, text="driver answers"
+        )
 
-    assert admin.get("/nodes/node-1").content.decode().count("driver answers") == 1
+
+def test_a_driver_answers_again_only_after_it_did_not(admin, gpu):
+    driver_says(gpu.node, "driver_ok", "driver_missing", "driver_ok", "driver_ok")
+    page = admin.get("/nodes/node-1").content.decode()
+
+    assert page.count("driver answers again") == 1
+    assert page.count("agent began to read its GPUs") == 2
+    assert page.count("driver missing") == 1

@@ -21,7 +21,7 @@ from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, machine_commands, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
-from fleetwatch.dashboard.agent_history import BACK, of_boot
+from fleetwatch.dashboard.agent_history import BACK, of_boot, with_kinds
 from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
@@ -124,7 +124,11 @@ def _newest_events(node: Node, now: datetime) -> list[HealthEvent | HostEvent]:
     """
     events: list[HealthEvent | HostEvent] = []
     of_driver = HealthEvent.objects.filter(node=node).select_related("gpu")
-    events += of_driver.order_by("-at_ms")[:EVENTS]
+    newest = of_driver.order_by("-at_ms")[:EVENTS]
+    events += [
+        event if kind == event.kind else HostEvent(event.at_ms, kind, "")
+        for event, kind in with_kinds(newest)
+    ]
     started = map(of_boot, boots(node.pk, to_ms(now - BACK))[:EVENTS])
     events += [HostEvent(each.start_ms, each.kind, each.text) for each in started]
     for outage in source_outages(node.pk, limit=EVENTS):
