@@ -211,7 +211,7 @@ class TestMemoryErrors:
         xid(gpu, 12)
         assert states(30) == []
 
-        a_cause(gpu, a_job(key="slurm/della/2"), (3,), cause=BROKEN)
+        a_cause(gpu, a_job(key="slurm/della/next"), (3,), cause=BROKEN)
 
         assert states(36) == ["firing"]
         assert newest().lines == (("Errors", "2 times, by XID 94"),)
