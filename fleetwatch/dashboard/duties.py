@@ -13,7 +13,6 @@ from django.utils.http import urlencode
 
 from fleetwatch.accounts.models import Identity, Team, User
 from fleetwatch.accounts.permissions import Right, rights
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.incidents import incident_inbox
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import month_end, selectors
@@ -21,7 +20,6 @@ from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
-from fleetwatch.figures import boundaries
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import Scope
 from fleetwatch.finance import reconciliation
@@ -134,22 +132,21 @@ def _named(lines: Sequence[BudgetLine]) -> str:
 
 
 class _Unapproved(NamedTuple):
-    """Statements of a month that nobody approved, and from when on somebody can."""
+    """Statements of a month that nobody approved."""
 
     month: str
     lines: list[TeamLine]
-    note: str
 
 
 def _unapproved(now: datetime) -> _Unapproved | None:
-    """Of the last month that is over and computed, else of the running one so far; None where
-    neither is computed.
+    """Of the last month that is over and computed; None where none is: a month that runs cannot be
+    approved.
     """
     shown = shown_month(month_lines(now), now)
-    if shown is None or shown.fleet is None:
+    if shown is None or shown.fleet is None or shown.is_to_date:
         return None
     lines = [line for line in team_months.lines_of(shown.fleet.start) if not line.approved_by]
-    return _Unapproved(shown.name, lines, _once_over(shown.name) * shown.is_to_date)
+    return _Unapproved(shown.name, lines)
 
 
 def _statements(now: datetime) -> Duty:
@@ -158,7 +155,7 @@ def _statements(now: datetime) -> Duty:
         return Duty(0, "", "")
     label = f"Statements of {months.in_words(of_month.month)} not approved"
     address = f"{reverse('reports')}#statements"
-    return Duty(len(of_month.lines), label, address, of_month.note)
+    return Duty(len(of_month.lines), label, address)
 
 
 def _statement_of(team: Team, now: datetime) -> Duty:
@@ -168,14 +165,7 @@ def _statement_of(team: Team, now: datetime) -> Duty:
     label = f"{team.label}’s statement of {months.in_words(of_month.month)} not approved"
     address = reverse("team_statement", args=[team.slug, of_month.month])
     count = sum(line.slug == team.slug for line in of_month.lines)
-    return Duty(count, label, address, of_month.note)
-
-
-def _once_over(name: str) -> str:
-    """From when on a running month's statements can be approved for good."""
-    home = zone()
-    end = boundaries.month(months.start(name, home), home).end.astimezone(home)
-    return f"not before it is over, from {end:%-d %b %Y} on: its last version is approved then"
+    return Duty(count, label, address)
 
 
 def _invoice(now: datetime) -> Duty:

@@ -4,19 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
+from itertools import accumulate, dropwhile
 from typing import Any
 
 from django.urls import reverse
 from django.utils import timezone
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import month_end
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
-from fleetwatch.figures.totals import WHY
+from fleetwatch.figures.totals import WHY, Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import drawn, printed, selectors, team_months
@@ -24,10 +27,12 @@ from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
+from fleetwatch.reports.team_months import TeamMonth
 
 MAX_SAVINGS = 15
 LINES_ON_PAGE = 15
 RATE_PLACES = 4  # a rate with more is an average of several
+MOST_POINTS = 10  # of the curve on paper: more labels cover each other
 LINES_ON_PAPER = 50  # all of them are in the files
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
@@ -57,6 +62,33 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         "causes": _causes(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
+
+
+def trend_of(every: list[TeamMonth], month: str) -> dict[str, Any]:
+    """What the team's months up to this one came to, and their sum."""
+    trend = team_months.trend(every, month)
+    total = {name: printed.cents_of(trend, name) for name in ("cost_usd", "wasted_usd")}
+    largest_usd = max((each.cost_usd for each in trend), default=0)
+    return {"trend": trend, "trend_total": total, "largest_usd": largest_usd}
+
+
+def burn_of(team: Team, interval: Interval) -> dict[str, Any]:
+    """The team's dollars added up over some of the days, from the first that has anything
+    recorded on; empty where it spent nothing.
+    """
+    days = costs.dollars_over_time(interval, "day", scope=Scope(team=team.slug))
+    known = [*dropwhile(lambda day: not day.totals.capacity_ms, days)]
+    sums = list(accumulate(day.totals.cost_usd for day in known))
+    if not sums or not sums[-1]:
+        return {}
+    apart = -(-len(sums) // MOST_POINTS)
+    values = [
+        Value(place, float(usd), numbers.usd(usd))
+        for place, usd in enumerate([Decimal(0), *sums])
+        if place % apart == 0 or place == len(sums)
+    ]
+    since = known[0].start.astimezone(zone())
+    return {"burn": curve(values), "burn_since": since}
 
 
 def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:

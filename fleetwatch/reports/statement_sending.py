@@ -22,6 +22,7 @@ from fleetwatch.notify.transports import transport
 from fleetwatch.reports import months
 from fleetwatch.reports.models import MonthRun, Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
+from fleetwatch.reports.selectors import is_to_date
 
 LONGEST_ADDRESS = 254
 LONGEST_NOTE = 300
@@ -165,8 +166,10 @@ def _signed(amount: str) -> str:
 @transaction.atomic
 def approve(report: Report, *, now: datetime, by: str, note: str = "") -> StatementApproval:
     """That this version is right, in somebody's name. Raises RefusedFieldError for one that is
-    approved, or that is no longer the newest.
+    approved, that is no longer the newest, or whose month is not over.
     """
+    if is_to_date(report):
+        raise RefusedFieldError("The month is not over: its last version is approved.")
     check_text(note, longest=LONGEST_NOTE, field="note")
     newer = Report.objects.filter(
         kind=report.kind, subject=report.subject, start=report.start, version__gt=report.version

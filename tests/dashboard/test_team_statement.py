@@ -67,6 +67,19 @@ def test_the_printed_statement_has_hours_x_rate_beside_the_amount_of_each_model(
     assert "L4 1.00 $1.00 $1.00 = 1.0000 h × $1.00" in page
 
 
+def test_paper_has_why_it_was_wasted_what_is_done_the_months_and_the_curve(october):
+    statement = Report.objects.get(subject="nlp", start=OCTOBER)
+
+    answer = client_of("finance").get(f"/reports/{statement.pk}/print")
+
+    page = text(answer)
+    assert "Why it was wasted" in page
+    assert "What is done about it" in page
+    assert "Month by month" in page
+    assert "September 2026 $8.00" in page
+    assert answer.context["burn"].words.endswith("$9.00")
+
+
 def test_each_figure_of_a_rate_line_names_itself_where_columns_are_stacked(october):
     page = tight(client_of("finance").get("/teams/nlp/2026-10").content.decode())
 
@@ -119,6 +132,21 @@ def test_finance_and_the_teams_lead_decide_and_nobody_else(october):
     assert client_of("finance").post(f"{PAGE}/do/approve", sent).status_code == 422
     assert lead.post(f"{PAGE}/do/approve", {"version": "7"}).status_code == 422
     assert StatementApproval.objects.get().approved_by == "lead-nlp"
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_month_that_runs_says_from_when_on_it_can_be_approved():
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    Team.objects.get_or_create(slug="nlp")
+    computed("2026-11", now=factories.NOW)
+    finance = client_of("finance")
+    page = "/teams/nlp/2026-11"
+
+    assert "To be approved from 1 Dec 2026 on" in text(finance.get(page))
+    assert finance.post(f"{page}/do/approve", {"version": "1"}).status_code == 422
+    assert not StatementApproval.objects.exists()
 
 
 def test_a_list_is_kept_and_the_statement_sent_now(october):
@@ -233,7 +261,7 @@ def test_what_fixes_of_the_team_were_measured_to_save_is_on_its_statement(octobe
 
     page = client_of("finance").get(PAGE)
 
-    assert "1 regressed: better for a while, its last runs were bad again" in text(page)
+    assert "1 of them regressed: its last runs were bad again" in text(page)
     assert (page.context["fixes_count"], len(page.context["fixes"])) == (2, 2)
 
 

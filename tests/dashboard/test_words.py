@@ -32,7 +32,7 @@ def test_a_newer_agents_event_is_told_in_plain_letters():
     ("label", "text"),
     [
         ("Last 7 days", "last 7 days"),
-        ("A service that mostly waits", "a service that mostly waits"),
+        ("Mostly waits, like a service", "mostly waits, like a service"),
         ("GPU larger than the work", "GPU larger than the work"),
         ("G", "g"),
         ("", ""),

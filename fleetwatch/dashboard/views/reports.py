@@ -13,14 +13,21 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.digest_fixes import digest_fixes
 from fleetwatch.dashboard.month_rows import month_rows
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.dashboard.report_pages import LINES_ON_PAPER, report_context
+from fleetwatch.dashboard.report_pages import (
+    LINES_ON_PAPER,
+    burn_of,
+    report_context,
+    trend_of,
+)
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
+from fleetwatch.dashboard.team_waste import team_waste
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
@@ -110,7 +117,27 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     statement = existing(selectors.report(pk))
     shown = report_context(statement, size=LINES_ON_PAPER)
     paper = {"is_paper": True, "approval": selectors.approval_of(statement)}
-    return render(request, "dashboard/report_print.html", shown | paper)
+    return render(
+        request, "dashboard/report_print.html", shown | paper | _of_team_on_paper(statement)
+    )
+
+
+def _of_team_on_paper(statement: Report) -> dict[str, Any]:
+    """Of a team's statement why it was wasted, what is done about it, its months and its days added
+    up; nothing of what is no team's.
+    """
+    team = Team.objects.filter(slug=statement.subject).first()
+    if team is None:
+        return {}
+    interval = Interval(statement.start, statement.end)
+    month = statement.content["month"]
+    return {
+        "team": team,
+        "month": month,
+        **team_waste(team, interval, timezone.now(), zone()),
+        **trend_of(team_months.newest(team.slug), month),
+        **burn_of(team, interval),
+    }
 
 
 @require_GET

@@ -21,17 +21,18 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels
+from fleetwatch.budgets import selectors as budgets
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
-from fleetwatch.dashboard.report_pages import report_context
+from fleetwatch.dashboard.report_pages import report_context, trend_of
 from fleetwatch.dashboard.showing import Context, existing
 from fleetwatch.dashboard.team_waste import team_waste
+from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
-from fleetwatch.reports import months, printed, selectors, statement_sending, team_months
+from fleetwatch.reports import months, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
-from fleetwatch.reports.team_months import TeamMonth
 
 NOT_THEIRS = "a statement is approved and sent by finance and the team's leads"
 
@@ -94,7 +95,7 @@ def _month(user: User, of: Team, month: str) -> Context:
         **{"now": now, "team": of, "month": month, "line": line},
         "month_in_words": months.in_words(month),
         "months": [each.name for each in lines],
-        **_trend(every, month),
+        **trend_of(every, month),
         **_sent_to(user, of, now),
         **(_statement(shown, of, month, now) if shown else {}),
     }
@@ -111,13 +112,6 @@ def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
     }
 
 
-def _trend(every: list[TeamMonth], month: str) -> Context:
-    trend = team_months.trend(every, month)
-    total = {name: printed.cents_of(trend, name) for name in ("cost_usd", "wasted_usd")}
-    largest_usd = max((each.cost_usd for each in trend), default=0)
-    return {"trend": trend, "trend_total": total, "largest_usd": largest_usd}
-
-
 def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     """What the month's newest version says, by whom it was approved; its burn while it runs."""
     context = report_context(report)
@@ -126,10 +120,33 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     return context | {
         **team_waste(of, interval, now, zone()),
         "approval": StatementApproval.objects.filter(report=report).first(),
+        "approved_from": _month_end(month),
+        **_budget_now(context, of, month, now),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
         if month == months.name_at(now, zone())
         else "",
     }
+
+
+def _month_end(month: str) -> datetime:
+    """When the month is over, in the organisation's zone."""
+    return boundaries.month(months.start(month, zone()), zone()).end.astimezone(zone())
+
+
+def _budget_now(context: Context, of: Team, month: str, now: datetime) -> Context:
+    """While the month runs, what is expected of it as every other page has it now: the version says
+    what was known when it was computed.
+    """
+    if not context["budget"] or month != months.name_at(now, zone()):
+        return {}
+    line = budgets.line(of, now)
+    end = line.end.end if line.end else None
+    expected = {
+        name: None if end is None else getattr(end, name)
+        for name in ("expected_usd", "low_usd", "high_usd")
+    }
+    live = {"risk": line.risk, "note": line.reason, **expected}
+    return {"budget": context["budget"] | live, "expected_at": now}
 
 
 def _sent_to(user: User, of: Team, now: datetime) -> Context:

@@ -77,8 +77,8 @@ def _spare(f: Features) -> tuple[Floats, Floats]:
 
 CAUSE = Cause(
     code="bursty_service",
-    title="A service that mostly waits",
-    sentence="A service waits for requests most of the time while its model holds a whole GPU.",
+    title="Mostly waits, like a service",
+    sentence="What works like a service waits most of the time while its model holds a whole GPU.",
     looks="Long, irregular pauses between bursts of work, with a model in memory.",
     sensors="utilisation samples; a server's name makes it surer",
     fixes=(
@@ -91,7 +91,10 @@ CAUSE = Cause(
     ),
     effort=DAYS,
     range_words="only when replicas or GPUs are really given back",
-    alike="An interactive session or a pipeline with an irregular source pauses like this too.",
+    alike=(
+        "An interactive session or a pipeline with an irregular source pauses like this too. The"
+        " pauses of a known service are potential, and no waste; those of other jobs are wasted."
+    ),
     tell=(Step("Compare with the service's own request rate."),),
     detectors=(Detector(find, holds_of_shared=True),),
     steps=smaller_gpu,
