@@ -5,6 +5,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from fleetwatch.dashboard.parameters import NO_JOB
+from fleetwatch.figures.totals import UNALLOCATED
+
 # by what a line's own costs are shown; a job has a page of its own
 OPENED_BY = {
     "team": "user",
@@ -15,6 +18,8 @@ OPENED_BY = {
     "gpu_model": "team",
     "state": "team",
 }
+# lines of which what no job held is one: it is opened by state
+OWNERS = ("team", "project", "cost_centre", "user")
 
 
 def opened_by(
@@ -27,4 +32,11 @@ def opened_by(
         return {}
     kept = {**filters, "group_by": OPENED_BY[group_by]}
     start = reverse("costs")
-    return {key: f"{start}?{urlencode(kept | {group_by: key})}" for key in keys if key}
+    addresses = {}
+    for key in keys:
+        if key != UNALLOCATED:
+            addresses[key] = f"{start}?{urlencode(kept | {group_by: key})}"
+        elif group_by in OWNERS:
+            unheld = {**filters, "group_by": "state", group_by: NO_JOB}
+            addresses[key] = f"{start}?{urlencode(unheld)}"
+    return addresses

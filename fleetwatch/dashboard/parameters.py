@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from fleetwatch.dashboard.choices import chosen, chosen_several
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib import timeframes
@@ -26,6 +26,7 @@ View = Callable[..., HttpResponseBase]
 PERIOD = (*timeframes.NAMES, timeframes.ZONE)
 # what figures are narrowed to, as the API's filters; a state is of the time, the last three are of
 # the job
+NO_JOB = "(unallocated)"  # as an address says it: an empty parameter narrows nothing
 SUBJECTS = (
     *("team", "user", "project", "cost_centre", "node", "gpu_model"),
     *("state", "kind", "cluster", "label"),
@@ -102,8 +103,14 @@ def filters_of(request: HttpRequest) -> dict[str, str]:
 
 
 def scope_of(filters: Mapping[str, str]) -> Scope:
-    """The figures that these filters ask for."""
-    named = {name: value for name, value in filters.items() if name != "state"}
+    """The figures that these filters ask for; NO_JOB of a team or another owner: of what no job
+    held.
+    """
+    named = {
+        name: UNALLOCATED if value == NO_JOB else value
+        for name, value in filters.items()
+        if name != "state"
+    }
     scope = Scope(**named)  # type: ignore[arg-type]
     return in_states(scope, filters["state"].split(",")) if filters.get("state") else scope
 

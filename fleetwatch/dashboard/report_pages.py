@@ -77,8 +77,8 @@ def burn_of(team: Team, interval: Interval) -> dict[str, Any]:
     recorded on; empty where it spent nothing.
     """
     days = costs.dollars_over_time(interval, "day", scope=Scope(team=team.slug))
-    known = [*dropwhile(lambda day: not day.totals.capacity_ms, days)]
-    sums = list(accumulate(day.totals.cost_usd for day in known))
+    recorded = [*dropwhile(lambda day: not day.totals.capacity_ms, days)]
+    sums = list(accumulate(day.totals.cost_usd for day in recorded))
     if not sums or not sums[-1]:
         return {}
     apart = -(-len(sums) // MOST_POINTS)
@@ -87,7 +87,7 @@ def burn_of(team: Team, interval: Interval) -> dict[str, Any]:
         for place, usd in enumerate([Decimal(0), *sums])
         if place % apart == 0 or place == len(sums)
     ]
-    since = known[0].start.astimezone(zone())
+    since = recorded[0].start.astimezone(zone())
     return {"burn": curve(values), "burn_since": since}
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import Organisation
 from fleetwatch.figures.comparison import Compared
 from fleetwatch.figures.totals import nothing
 from fleetwatch.inventory.models import GPU
@@ -97,6 +98,34 @@ def test_a_line_leads_to_what_it_is_made_of(explorer):
         in page
     )
     assert "group_by=job&amp;user=%3D1%2B1" in by_user
+
+
+def test_what_no_job_held_is_opened_by_its_states(explorer):
+    """Of the last two hours one was ann's and one was free, $2 each."""
+    page = page_of(explorer, f"/costs?{TWO_HOURS}")
+    [address] = re.findall(r'href="(/costs[?]group_by=state&amp;team=[^"]*)"', page)
+
+    opened = explorer.get(address.replace("&amp;", "&"))
+
+    assert [(line.key, line.totals.cost_usd) for line in opened.context["lines"]] == [("free", 2)]
+
+
+def test_who_sees_own_teams_alone_sees_nothing_of_what_no_job_held(explorer, client):
+    organisation = Organisation.objects.first() or Organisation()
+    organisation.others_shown = "teams"
+    organisation.save()
+    client.force_login(factories.user(role="engineer", username="stranger"))
+
+    answer = client.get(f"/costs?{TWO_HOURS}&group_by=state&team=(unallocated)")
+
+    assert answer.context["lines"] == []
+
+
+def test_a_month_before_the_first_gpu_is_not_known_and_no_dollars(explorer):
+    page = page_of(explorer, "/costs?from=now-1M/M&to=now/M")
+
+    assert "nothing is recorded before" in page
+    assert "$0.00" not in page.partition("<main")[2]
 
 
 def test_a_period_is_compared_with_nothing_where_nobody_wants_it(explorer):

@@ -92,6 +92,7 @@ def _steps(request: HttpRequest, period: Period) -> Context:
         "step": step,
         "partial_steps": partial_steps(period, step, since),
         "recorded_since": since if since > period.interval.start else None,
+        "is_recorded": since < period.so_far.end,
     }
 
 
