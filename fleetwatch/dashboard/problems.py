@@ -1,4 +1,6 @@
-"""What is wrong with a node or a GPU: incidents that fire and findings, a line each."""
+"""What is wrong with a node or a GPU: incidents that fire, its findings, and those of jobs that
+wasted there, a line each.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +15,20 @@ from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.showing import Context
+from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.findings import inbox, machine_findings
+from fleetwatch.diagnosis.findings.patterns import FRESH_MS
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.seen_on import Seen, seen_on
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import to_ms
+
+MAX_OF_JOBS = 3  # findings of jobs; the savings inbox has them all
 
 Link = tuple[str, str]  # what it is called, and its address
 
@@ -38,20 +49,56 @@ class Problem:
     usd: Decimal | None
     usd_per_hour: Decimal | None = None
     saving: Saving | None = None
+    worth: str = ""  # what its dollars are, where they are none that it cost
 
 
-def of_node(node: Node, period: Period) -> list[Problem]:
-    """The node's own, its GPUs' and those of jobs on them; incidents first."""
+def of_node(node: Node, period: Period) -> Context:
+    """The node's own and its GPUs', incidents first; then those of jobs that wasted there."""
     lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
-    findings = [_of_finding(row(line)) for line in lines]
-    return [*of_incidents(machine_incidents.of_node(node.name), period.now), *findings]
+    own = [
+        *of_incidents(machine_incidents.of_node(node.name), period.now),
+        *(_of_finding(row(line)) for line in lines),
+    ]
+    return _with_jobs(own, _Place(node, Scope(node=node.name), Q(node=node)), period)
 
 
-def of_gpu(gpu: GPU, period: Period) -> list[Problem]:
-    """The GPU's own, and of its node's findings what each took of this GPU."""
+def of_gpu(gpu: GPU, period: Period) -> Context:
+    """The GPU's own, and of its node's findings what each took of this GPU; then those of jobs that
+    wasted on it.
+    """
     lines = machine_findings.findings(period.interval, now=period.now, node=gpu.node.name)
-    findings = [each for line in lines for each in _of_one_gpu(line, gpu, period)]
-    return [*of_incidents(machine_incidents.of_gpu(gpu.uuid), period.now), *findings]
+    own = [
+        *of_incidents(machine_incidents.of_gpu(gpu.uuid), period.now),
+        *(each for line in lines for each in _of_one_gpu(line, gpu, period)),
+    ]
+    which = Q(gpu__uuid=gpu.uuid) | Q(gpu__parent__uuid=gpu.uuid)
+    return _with_jobs(own, _Place(gpu.node, Scope(gpu=gpu.uuid), which), period)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where jobs wasted: how figures are narrowed to it, and `which` rows of causes are of it."""
+
+    node: Node
+    scope: Scope
+    which: Q
+
+
+def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context:
+    """With the open findings of jobs that could have saved most there, and how many more are."""
+    every = selectors.findings(period.interval, now=period.now, scope=place.scope)
+    waiting = inbox.as_they_stand(every, period.now).of_status(Finding.Status.OPEN)
+    lines = selectors.with_jobs(waiting[:MAX_OF_JOBS], before=period.interval.end)
+    seen = seen_on([(line.job.pk, line.finding.cause) for line in lines], place.which)
+    of_jobs = [
+        _of_job(line, seen[line.job.pk, line.finding.cause], place.node)
+        for line in lines
+        if (line.job.pk, line.finding.cause) in seen
+    ]
+    return {
+        "problems": [*own, *of_jobs],
+        "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
+    }
 
 
 def of_incidents(which: Q, now: datetime) -> list[Problem]:
@@ -106,6 +153,25 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 until_ms=machine_findings.over_on_gpu_ms(line.finding, each.gpu),
                 usd=None if place.cause.machine.worth else each.lost_usd,
             )
+
+
+def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
+    """Of the place alone: since when it was seen there, and what could have been saved of that."""
+    job = line.job
+    since_ms, last_ms = seen
+    goes_on = job.end_ms is None and (node.last_ms or 0) < last_ms + FRESH_MS
+    return Problem(
+        kind="finding",
+        title=of_kind(line.finding.cause, job.kind).title,
+        about=f"{job.name or job.key} · {job.user or 'no owner'}",
+        address=_address("finding", line.finding.pk),
+        links=(),
+        since_ms=since_ms,
+        until_ms=None if goes_on else last_ms,
+        usd=None,
+        saving=line.caused.saving,
+        worth="recoverable",
+    )
 
 
 def _kind(place: PlaceRow) -> str:
