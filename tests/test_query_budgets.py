@@ -30,8 +30,8 @@ PAGES = {
     "/changes": 7,  # until when nodes are posted
     "/fleet": 7,
     "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
-    "/nodes/node-001": 28,  # rates in force, silences, incidents, starts, what is broken; its version
-    "/gpus/GPU-node-001-0": 20,  # findings of its node, incidents; its version
+    "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version
+    "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 11,
     "/jobs/slurm/della/1000": 25,  # its links, what fires, the policy; one more where it ran before
     "/capacity": 14,

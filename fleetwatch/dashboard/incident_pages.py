@@ -100,6 +100,12 @@ def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], l
     return first, [action for action in actions if not action.startswith(FIX)]
 
 
+def next_step(breach: Breach, now: datetime) -> Step | None:
+    """What its page says to do first; None where it says nothing."""
+    first, _ = steps(breach, likely(breach, now))
+    return first[0] if first else None
+
+
 def _told_steps(actions: Sequence[str], breach: Breach) -> list[Step]:
     """Those that the breach's message named."""
     fixes = [action.removeprefix(FIX) for action in actions if action.startswith(FIX)]

@@ -3,7 +3,7 @@ wasted there, a line each.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -12,11 +12,14 @@ from django.urls import reverse
 from django.utils.text import capfirst
 
 from fleetwatch.alerts.incidents import machine_incidents
+from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
+from fleetwatch.dashboard.incident_pages import next_step
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import inbox, machine_findings
@@ -50,13 +53,15 @@ class Problem:
     usd_per_hour: Decimal | None = None
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
+    step: Step | None = None  # to do first
+    again_after_ms: int | None = None  # it began again then or later: one before it was over
 
 
 def of_node(node: Node, period: Period) -> Context:
     """The node's own and its GPUs', incidents first; then those of jobs that wasted there."""
     lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
     own = [
-        *of_incidents(machine_incidents.of_node(node.name), period.now),
+        *_of_machine(machine_incidents.of_node(node.name), period.now),
         *(_of_finding(row(line)) for line in lines),
     ]
     return _with_jobs(own, _Place(node, Scope(node=node.name), Q(node=node)), period)
@@ -68,7 +73,7 @@ def of_gpu(gpu: GPU, period: Period) -> Context:
     """
     lines = machine_findings.findings(period.interval, now=period.now, node=gpu.node.name)
     own = [
-        *of_incidents(machine_incidents.of_gpu(gpu.uuid), period.now),
+        *_of_machine(machine_incidents.of_gpu(gpu.uuid), period.now),
         *(each for line in lines for each in _of_one_gpu(line, gpu, period)),
     ]
     which = Q(gpu__uuid=gpu.uuid) | Q(gpu__parent__uuid=gpu.uuid)
@@ -99,6 +104,24 @@ def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context
         "problems": [*own, *of_jobs],
         "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
     }
+
+
+def _of_machine(which: Q, now: datetime) -> list[Problem]:
+    """Incidents with what to do first (of several at once each one's page says it), and after which
+    before it one began again.
+    """
+    rows = incident_rows(machine_incidents.going_on(which, now))
+    again = again_after([each.first.incident for each in rows if not each.is_group])
+    return [
+        _of_incident(each)
+        if each.is_group
+        else replace(
+            _of_incident(each),
+            step=next_step(each.first.breach, now),
+            again_after_ms=again.get(each.first.incident.pk),
+        )
+        for each in rows
+    ]
 
 
 def of_incidents(which: Q, now: datetime) -> list[Problem]:

@@ -5,14 +5,17 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.alerts.models import Rule
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import to_ms
+from tests.alerts.factories import an_incident
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
+UUID = "GPU-n1-1"
 
 
 def wasted(key: str, *, on: int = 1, low: float = 1.0, **facts) -> int:
@@ -97,3 +100,41 @@ def test_it_goes_on_while_the_job_runs_and_was_seen_so_lately_here(admin, start,
     assert f"Fri 20 Nov, {start:%H:%M}" in section
     assert ("over here since" in section) == is_over
     assert ("goes on" in section) == (not is_over)
+
+
+def fires(subject: str = "slurm/della/7", *, since=NOW - HOUR, **fields):
+    """An incident of an idle job on GPU 1 of n1."""
+    labels = {"labels": {"node": ["n1"], "job": [subject]}, "facts": {"gpus": [{"uuid": UUID}]}}
+    command = {"command": "scancel 7", "actions": ["Fix: scancel 7, or give the GPUs back."]}
+    rule = Rule.objects.get(condition="job_idle")
+    return an_incident(rule, subject, opened_at=since, facts=labels | command, **fields)
+
+
+@pytest.mark.parametrize("address", [f"/gpus/{UUID}", "/nodes/n1"])
+def test_an_incident_says_what_to_do_first_as_its_own_page_does(admin, address):
+    gpu(1)
+    own = fires()
+
+    section = problems_of(admin, address)
+    page = tight(admin.get(f"/incidents/{own.pk}").content.decode())
+
+    for text in ("End the job, or give the GPUs back.", ">scancel 7</code>"):
+        assert text in section
+        assert text in page
+
+
+@pytest.mark.parametrize(("ended_ago", "is_again"), [(2 * HOUR, True), (25.5 * HOUR, False)])
+def test_an_incident_that_began_again_says_when_the_one_before_ended(admin, ended_ago, is_again):
+    """Since 11:00; the one before was over at 10:00, or more than a day before it."""
+    gpu(1)
+    fires(since=NOW - 30 * HOUR, resolved_at=NOW - ended_ago)
+    fires("slurm/della/8", since=NOW - 30 * HOUR, resolved_at=NOW - 2 * HOUR)
+    own = fires()
+
+    section = in_text(problems_of(admin, f"/gpus/{UUID}"))
+    page = in_text(tight(admin.get(f"/incidents/{own.pk}").content.decode()))
+
+    assert "Fri 20 Nov, 11:00" in section
+    for text in (section, page):
+        assert ("again: the one before ended Fri 20 Nov, 10:00" in text) == is_again
+        assert ("again:" in text) == is_again

@@ -1,6 +1,6 @@
 """One incident's past: who was told of it and why, and the times before."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,12 +13,14 @@ from fleetwatch.alerts.selectors import (
     views_of,
     visible_incidents,
 )
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.notify.selectors import is_kept
 
 MAX_SENDS = 100
 MAX_BEFORE = 10
 LOOKS_BACK = timedelta(days=30)
+AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,27 @@ def before(incident: Incident, now: datetime) -> Before:
     recent = [line for line in lines if line.incident.opened_at >= now - LOOKS_BACK]
     costs = [line.breach.cost_usd for line in recent if line.breach.cost_usd is not None]
     return Before(lines, len(recent), sum(costs, Decimal(0)) if costs else None)
+
+
+def again_after(incidents: Collection[Incident]) -> dict[int, int]:
+    """By id of those that began again, less than AGAIN_MS after another of the same rule and
+    subject, when that one was over.
+    """
+    earlier = visible_incidents().filter(
+        rule__in={incident.rule_id for incident in incidents},
+        subject__in={incident.subject for incident in incidents},
+        fired_ms__isnull=False,
+        ended_ms__gt=min((incident.since_ms for incident in incidents), default=0) - AGAIN_MS,
+    )
+    rows = earlier.order_by("ended_ms").values_list("rule_id", "subject", "ended_ms")
+    return {
+        incident.pk: ended_ms
+        for rule_id, subject, ended_ms in rows
+        for incident in incidents
+        if ended_ms is not None
+        and (rule_id, subject) == (incident.rule_id, incident.subject)
+        and incident.since_ms - AGAIN_MS < ended_ms <= incident.since_ms
+    }
 
 
 def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notification]) -> list[Send]:

@@ -31,7 +31,7 @@ from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_actions
 from fleetwatch.alerts.incidents.incident_actions import Action
-from fleetwatch.alerts.incidents.incident_history import before, sends
+from fleetwatch.alerts.incidents.incident_history import again_after, before, sends
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
@@ -197,6 +197,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "is_seen_late": _is_seen_late(incident),
         "sends": sends(incident),
         "before": before(incident, period.now),
+        "again_after_ms": again_after([incident]).get(incident.pk),
         **_rights(user, incident, period.now),
         **_of_actions(user, incident, period.now),
         "action": "",
