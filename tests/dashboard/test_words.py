@@ -68,6 +68,23 @@ def test_what_was_seen_ends_now_at_the_latest(ends_min, shown):
     assert seen_until({"now": now}, now + timedelta(minutes=ends_min), "minute") == shown
 
 
+@pytest.mark.parametrize(
+    ("template", "slug"),
+    [
+        ("alerts", "burning"),
+        ("incident", "burning"),
+        ("_places", "at-stake"),
+        ("status", "seal"),
+        ("status", "hot"),
+    ],
+)
+def test_a_hard_word_leads_to_what_it_means(template, slug):
+    text = (PRODUCT.parent / "templates" / "dashboard" / f"{template}.html").read_text()
+
+    assert f"{{% url 'glossary' %}}#{slug}\"" in text
+    assert slug in {term.slug for term in TERMS}
+
+
 def test_what_no_job_held_has_one_word_and_what_is_no_teams_another():
     """Free GPUs were "unallocated", "no team" and "no job", from page to page."""
     templates = PRODUCT.parent / "templates" / "dashboard"
