@@ -16,6 +16,7 @@ from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets.budgets import WHOLE_FLEET
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 
 # what reaches the rule's share of the budget, by the rule's condition
 REACHED: Mapping[str, str] = {
@@ -26,12 +27,14 @@ REACHED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BudgetAlert:
-    """A rule that watches the budget; no `channels`: nobody is told. `incident`: the one that goes
-    on, as far as the reader sees it.
+    """A rule that watches the budget; no `channels`: nobody is told, as by those that are only
+    `kept`: what they take is kept here and sent nowhere. `incident`: the one that goes on, as far
+    as the reader sees it.
     """
 
     rule: Rule
     channels: list[str]
+    kept: list[str]
     incident: Incident | None
 
     @property
@@ -62,7 +65,7 @@ def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     book = read_address_book([])
     open_by_rule = _open_incidents(watching, team)
     return [
-        BudgetAlert(rule, _first(rule, team, book), open_by_rule.get(rule.pk)) for rule in watching
+        BudgetAlert(rule, *_first(rule, team, book), open_by_rule.get(rule.pk)) for rule in watching
     ]
 
 
@@ -73,8 +76,8 @@ def _open_incidents(rules: Collection[Rule], team: Team | None) -> dict[int, Inc
     return {each.rule_id: each for each in going_on.exclude(fired_ms=None)}
 
 
-def _first(rule: Rule, team: Team | None, book: AddressBook) -> list[str]:
-    """The names of the channels that are told first."""
+def _first(rule: Rule, team: Team | None, book: AddressBook) -> tuple[list[str], list[str]]:
+    """The names of the channels that are told first, and of those that only keep it."""
     matter = Matter(
         rule.name,
         tuple(channel.pk for channel in rule.channels.all()),
@@ -83,4 +86,8 @@ def _first(rule: Rule, team: Team | None, book: AddressBook) -> list[str]:
     )
     ladder = rungs(matter, book.routes)
     first = ladder[0].destinations if ladder else ()
-    return [book.channels[each.channel_id].name for each in first]
+    channels = [book.channels[each.channel_id] for each in first]
+    return (
+        [channel.name for channel in channels if channel.kind != DELIVERY_LOG.kind],
+        [channel.name for channel in channels if channel.kind == DELIVERY_LOG.kind],
+    )

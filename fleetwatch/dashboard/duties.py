@@ -23,6 +23,7 @@ from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import Scope
 from fleetwatch.finance import reconciliation
+from fleetwatch.finance.reconciling import COMMITTED
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
@@ -169,12 +170,15 @@ def _statement_of(team: Team, now: datetime) -> Duty:
 
 
 def _invoice(now: datetime) -> Duty:
-    """Lines of the newest month with an invoice whose difference from the ledger nobody booked."""
+    """Lines of the newest month with an invoice whose difference from the ledger nobody booked, and
+    that no report has: what commitments paid for GPUs that were not there is in one already.
+    """
     month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
     if month is None:
         return Duty(0, "", "")
     lines = reconciliation.reconciliation(month, now=now).lines
-    unexplained = [line.open.open_usd for line in lines if numbers.has_cents(line.open.open_usd)]
+    open_usd = [line.open.open_usd for line in lines if line.kind != COMMITTED]
+    unexplained = [usd for usd in open_usd if numbers.has_cents(usd)]
     return Duty(
         len(unexplained),
         f"Invoice lines of {months.in_words(month)} that differ from the ledger, not booked",

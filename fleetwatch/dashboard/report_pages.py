@@ -13,6 +13,8 @@ from django.utils import timezone
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import month_end
+from fleetwatch.budgets import selectors as budgets
+from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.drawing.curve_svg import Value, curve
@@ -25,7 +27,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import drawn, printed, selectors, team_months
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import in_words
+from fleetwatch.reports.months import in_words, name_at
 from fleetwatch.reports.statement import Shape
 from fleetwatch.reports.team_months import TeamMonth
 
@@ -51,10 +53,10 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         "month_in_words": in_words(content["month"]),
         "is_to_date": selectors.is_to_date(report),
         **_periods(report, content),
+        **_versions(report, content),
         # older reports have neither
         "energy": drawn.read(content["energy"]) if "energy" in content else None,
         "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
-        "versions": selectors.versions(report),
         "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, size),
@@ -92,26 +94,60 @@ def burn_of(team: Team, interval: Interval) -> dict[str, Any]:
 
 
 def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The report's days and those it is compared with in words, its period for links, since when
-    there are figures, where that is later, and its budget.
+    """The report's days and those it is compared with in words, its period for links, and since
+    when there are figures, where that is later.
     """
-    since = _recorded_since(report, content)
-    budget = content.get("budget")
     return {
         "days": timeframes.in_words(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
-        "recorded_since": since,
-        "budget": budget and _budget(budget, since),
+        "recorded_since": _recorded_since(report, content),
     }
 
 
-def _budget(budget: Shape, recorded_since: datetime | None) -> Shape:
-    """The budget as the report has it: older ones called a month within it that was recorded in
-    part.
+def _versions(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
+    """All versions of the report, the newest first, and this one's budget."""
+    versions = selectors.versions(report)
+    return {"versions": versions, **_budget(report, content, versions[0])}
+
+
+def _budget(report: Report, content: Mapping[str, Any], newest: Report) -> dict[str, Any]:
+    """The budget as the report has it, and at which moment its month's end was expected. Of the
+    newest version of a month that runs that is now, as every other page has it.
     """
+    budget = content.get("budget")
+    if not budget:
+        return {"budget": None}
+    now = timezone.now()
+    line = _line_now(report, content, now) if report.pk == newest.pk else None
+    if line is None:
+        shown = _once_within(budget, _recorded_since(report, content))
+        return {"budget": shown, "expected_at": report.computed_at}
+    return {"budget": budget | _expected(line), "expected_at": now}
+
+
+def _once_within(budget: Shape, recorded_since: datetime | None) -> Shape:
+    """Older reports called a month within its budget that was recorded in part."""
     is_partial = recorded_since is not None and budget["risk"] == month_end.WITHIN
     return budget | {"risk": month_end.PARTIAL} if is_partial else budget
+
+
+def _line_now(report: Report, content: Mapping[str, Any], now: datetime) -> BudgetLine | None:
+    """The running month of the report's team, or of the fleet; None of another month, and of a team
+    that is gone.
+    """
+    if content["month"] != name_at(now, zone()):
+        return None
+    team = Team.objects.filter(slug=report.subject).first()
+    return budgets.line(team, now) if team or not report.subject else None
+
+
+def _expected(line: BudgetLine) -> Shape:
+    """How the month stands to its budget, and what is expected at its end."""
+    end = line.end.end if line.end else None
+    names = ("expected_usd", "low_usd", "high_usd")
+    expected = {name: None if end is None else getattr(end, name) for name in names}
+    return {"risk": line.risk, "note": line.reason, **expected}
 
 
 def _recorded_since(report: Report, content: Mapping[str, Any]) -> datetime | None:

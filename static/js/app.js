@@ -108,10 +108,7 @@ document.addEventListener("change", (event) => {
   if (!places.length) return;
   const ticked = [...event.target.form.elements].filter((each) => each.checked && each.dataset.usd);
   const micro = ticked.reduce((sum, each) => sum + Math.round(each.dataset.usd * 1e6), 0);
-  for (const place of places) {
-    // of a whole, what is left of it
-    place.textContent = inDollars(place.dataset.of ? Math.round(place.dataset.of * 1e6) - micro : micro);
-  }
+  for (const place of places) place.textContent = inDollars(micro);
 });
 
 function inDollars(micro) {

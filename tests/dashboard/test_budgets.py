@@ -298,6 +298,19 @@ def test_a_budgets_page_says_at_what_share_who_is_alerted(viewer, team):
     assert "100 % expected by the forecast" in page
 
 
+def test_a_channel_that_only_keeps_messages_alerts_nobody(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(2000), repeats=True, now=NOW, by="ann")
+    log = Channel.objects.create(name="Platform on call", kind="log", created_at=NOW)
+    Rule.objects.get(condition="budget_spent").channels.add(log)
+
+    page = shown(viewer.get("/budgets/teams/nlp"))
+
+    assert (
+        "80 % spent: an incident opens, and its message is kept here, sent nowhere"
+        " (Platform on call) · rule Budget spent" in page
+    )
+
+
 def test_a_share_that_was_reached_says_when_and_leads_to_its_incident(viewer, team):
     set_budget(team, NOW.date().replace(day=1), Decimal(1000), repeats=True, now=NOW, by="ann")
     since_ms = to_ms(NOW - timedelta(days=2))

@@ -89,6 +89,20 @@ def test_without_a_period_before_nothing_is_said_of_a_change(explorer):
     assert "sort=change" not in page
 
 
+def test_a_period_before_that_is_recorded_in_part_says_from_when_on(explorer):
+    """NOW is 12:00 and the first of four hours began at 08:00."""
+    page = page_of(explorer, "/costs?from=now-3h&to=now")
+
+    assert "of the period before only from Fri 20 Nov, 08:00 on recorded" in page
+    assert "no data for the period before" not in page
+
+
+def test_the_cost_of_a_period_that_is_recorded_in_part_says_from_when_on(explorer):
+    page = page_of(explorer, "/costs?from=now-6h&to=now")
+
+    assert "all GPUs, used or not; only from Fri 20 Nov, 08:00 on recorded" in page
+
+
 def test_a_line_leads_to_what_it_is_made_of(explorer):
     page = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=team&node=node-001")
     by_user = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=user&team=nlp")

@@ -8,7 +8,10 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.accounts.models import Membership, Team, User
+from fleetwatch.costs.models import Commitment
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.finance.committing import commit
+from fleetwatch.inventory.models import GPU
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement_sending import approve
 from tests.alerts.factories import a_rule, an_incident
@@ -109,6 +112,24 @@ def test_lines_of_an_invoice_that_differ_and_are_not_booked_wait_for_finance(
     [line] = [each for each in waiting(client) if each[0].startswith("Invoice lines")]
 
     # $3.00 that the ledger has not, and $2.00 of the ledger that is not on the invoice
+    assert line[1:] == (2, "$1.00 together, some more and some less")
+
+
+def test_what_the_fleets_report_has_already_waits_for_nobody(client, fiona, held_hour):
+    """A commitment of $1.50 an hour paid for a GPU that was not there."""
+    terms = Commitment(
+        name="2026-17",
+        gpu_model=GPU.objects.get().model,
+        gpus=1,
+        valid_from=NOW.replace(day=1, hour=0),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(terms, now=NOW)
+    file = SimpleUploadedFile("a.csv", b"sku,amount\nstorage,3\n")
+    client.post("/reports/2026-11/invoice/import", {"file": file})
+
+    [line] = [each for each in waiting(client) if each[0].startswith("Invoice lines")]
+
     assert line[1:] == (2, "$1.00 together, some more and some less")
 
 

@@ -1,6 +1,7 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
 import re
+from datetime import date
 from decimal import Decimal
 from html import unescape
 
@@ -24,6 +25,7 @@ from tests.diagnosis import told
 from tests.markup import tight
 from tests.notify.factories import email_channel
 from tests.reports.factories import OCTOBER, a_fleet, computed
+from tests.reports.test_budgeted import a_budget, an_outlook
 
 pytestmark = pytest.mark.django_db
 
@@ -272,3 +274,39 @@ def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(oc
     [costs] = re.findall(r'href="(/costs[?][^"]+)"', page)
     assert "team=nlp" in costs
     assert client_of("lead", team="nlp").get(unescape(costs)).status_code == 200
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_page_and_paper_of_a_month_that_runs_expect_the_same_as_of_the_same_moment():
+    """$2 spent, and from Fri 20 Nov, 12:00 on 252 h at $1 to come: forecast after the version."""
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    a_budget(240, month=date(2026, 11, 1))
+    computed("2026-11", now=factories.NOW)
+    an_outlook("nlp", 1.0)
+    finance = client_of("finance")
+    pk = Report.objects.get(subject="nlp").pk
+
+    pages = [text(finance.get(place)) for place in ("/teams/nlp/2026-11", f"/reports/{pk}/print")]
+
+    for page in (*pages, text(finance.get(f"/reports/{pk}"))):
+        assert "expected as of Fri 20 Nov, 12:00 will pass it" in page
+        assert "$254 $229 to $279" in page
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_an_older_version_of_a_month_that_runs_expects_what_it_did():
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    a_budget(240, month=date(2026, 11, 1))
+    computed("2026-11", now=factories.NOW)
+    an_outlook("nlp", 1.0)
+    computed("2026-11", now=factories.NOW)
+    older, _ = Report.objects.filter(subject="nlp").order_by("version")
+
+    page = text(client_of("finance").get(f"/reports/{older.pk}/print"))
+
+    assert "will pass it" not in page
+    assert "$254" not in page

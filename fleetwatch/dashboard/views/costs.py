@@ -1,6 +1,7 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,9 +23,11 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused,
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
+from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.figures.totals import HEADLINE_STATES
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import SHOWN_STATES
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError, in_words
 from fleetwatch.reports.explored import Explored, explored, table, workbook
 from fleetwatch.reports.exports.files import to_csv
@@ -60,7 +63,7 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
     before = period_before(request, period)
     seen = explored(period.so_far, before, group_by, scope=scope, size=MAX_LINES)
     return {
-        **_steps(request, period),
+        **_steps(request, period, before),
         **compared_with(request),
         "groups": GROUPS.items(),
         "group_label": GROUPS[group_by],
@@ -82,8 +85,19 @@ def _elsewhere(period: Period) -> Context:
     }
 
 
-def _steps(request: HttpRequest, period: Period) -> Context:
-    """In which steps the chart can be drawn, and which is asked for."""
+def _before_since(before: Interval | None) -> datetime | None:
+    """Since when the period before is recorded, where that is within it: it is not compared with;
+    None where nothing or all of it is.
+    """
+    began = ledger_began()
+    is_part = before is not None and began is not None and before.start < began < before.end
+    return began if is_part else None
+
+
+def _steps(request: HttpRequest, period: Period, before: Interval | None) -> Context:
+    """In which steps the chart can be drawn, which is asked for, and since when this period and the
+    one before are recorded.
+    """
     steps = steps_of(period)
     step = chosen(request, "step", steps, default=steps[0])
     since = recorded_since(period)
@@ -93,6 +107,7 @@ def _steps(request: HttpRequest, period: Period) -> Context:
         "partial_steps": partial_steps(period, step, since),
         "recorded_since": since if since > period.interval.start else None,
         "is_recorded": since < period.so_far.end,
+        "before_since": _before_since(before),
     }
 
 

@@ -70,7 +70,8 @@ WHY_NOT = {
     ),
     "committed": (
         "in the report already",
-        "the fleet’s report counts it by itself; tick it to take it out",
+        "the fleet’s report counts it by itself; tick it to take it out, where an unmatched line"
+        " bills it",
     ),
     "booked": ("its line is gone", "tick it to take the booking back"),
 }
@@ -262,7 +263,6 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         "hours": _hours(reconciled.lines),
         "above_contract_usd": _above_contract(reconciled.lines),
         **shown,
-        "rest_usd": sums["open_usd"] - shown["book_usd"],
     }
 
 
@@ -304,16 +304,19 @@ def _above_contract(lines: Sequence[Line]) -> Decimal:
 
 def _sums(lines: Sequence[PrintedLine]) -> Context:
     """In cents the ledger's dollars and the reasons, which sum to the invoice's, and what of the
-    difference is in no report yet: the sums of what the lines print. What neither book has explains
-    none of it, and is only taken off what is still to book.
+    difference is in no report yet: the sums of what the lines print. What neither book has is none
+    of it, and in the fleet's report already.
     """
     compared = [line for line in lines if not line.is_beside_both]
     reasons = {name: exact_sum(line.reasons[name] for line in compared) for name in REASONS}
     columns = ("ledger_usd", "billed_usd", "difference_usd", "booked_usd", "open_usd")
     return {
         "reasons": [(*REASONS[name], usd) for name, usd in reasons.items() if usd],
-        "committed_usd": exact_sum(line.reasons["committed_usd"] for line in lines),
-        **{name: exact_sum(getattr(line, name) for line in lines) for name in columns},
+        "committed_usd": reasons["committed_usd"],
+        "beside_usd": exact_sum(
+            line.reasons["committed_usd"] for line in lines if line.is_beside_both
+        ),
+        **{name: exact_sum(getattr(line, name) for line in compared) for name in columns},
     }
 
 

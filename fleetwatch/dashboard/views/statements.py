@@ -21,7 +21,6 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels
-from fleetwatch.budgets import selectors as budgets
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import report_context, trend_of
@@ -121,7 +120,6 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
         **team_waste(of, interval, now, zone()),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "approved_from": _month_end(month),
-        **_budget_now(context, of, month, now),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
         if month == months.name_at(now, zone())
         else "",
@@ -131,22 +129,6 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
 def _month_end(month: str) -> datetime:
     """When the month is over, in the organisation's zone."""
     return boundaries.month(months.start(month, zone()), zone()).end.astimezone(zone())
-
-
-def _budget_now(context: Context, of: Team, month: str, now: datetime) -> Context:
-    """While the month runs, what is expected of it as every other page has it now: the version says
-    what was known when it was computed.
-    """
-    if not context["budget"] or month != months.name_at(now, zone()):
-        return {}
-    line = budgets.line(of, now)
-    end = line.end.end if line.end else None
-    expected = {
-        name: None if end is None else getattr(end, name)
-        for name in ("expected_usd", "low_usd", "high_usd")
-    }
-    live = {"risk": line.risk, "note": line.reason, **expected}
-    return {"budget": context["budget"] | live, "expected_at": now}
 
 
 def _sent_to(user: User, of: Team, now: datetime) -> Context:
