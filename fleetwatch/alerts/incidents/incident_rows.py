@@ -47,6 +47,12 @@ class IncidentRow:
         return "" if self.is_group or is_repeated(breach.what, breach.title) else breach.what
 
     @property
+    def rule(self) -> str:
+        """The rule's name; "" where the title says it already."""
+        name = self.first.incident.rule.name
+        return "" if is_repeated(name, self.title) else name
+
+    @property
     def since_ms(self) -> int:
         """When the first of them began."""
         return min(line.breach.since_ms for line in self.lines)
