@@ -148,14 +148,15 @@ def _of_incident(several: IncidentRow) -> Problem:
 def _of_finding(place: PlaceRow) -> Problem:
     finding = place.finding
     gpus = place.line.gpus
+    until_ms = machine_findings.over_since_ms(finding)
     return Problem(
         kind=_kind(place),
-        title=place.cause.title,
+        title=_title(place, until_ms),
         about=f"{gpus} GPU{'s'[: gpus - 1]} · {_worth(place)}",
         address=_address("finding", finding.pk),
         links=(),
         since_ms=finding.first_ms,
-        until_ms=machine_findings.over_since_ms(finding),
+        until_ms=until_ms,
         usd=place.line.caused.held_usd,
         saving=place.line.caused.saving if place.is_range else None,
     )
@@ -166,14 +167,15 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
     place = row(line)
     for each in machine_findings.affected(line.finding, period.interval):
         if each.gpu.pk in (gpu.pk, gpu.parent_id):
+            until_ms = machine_findings.over_on_gpu_ms(line.finding, each.gpu)
             yield Problem(
                 kind=_kind(place),
-                title=place.cause.title,
+                title=_title(place, until_ms),
                 about=_worth(place),
                 address=_address("finding", line.finding.pk),
                 links=(),
                 since_ms=to_ms(each.first),
-                until_ms=machine_findings.over_on_gpu_ms(line.finding, each.gpu),
+                until_ms=until_ms,
                 usd=None if place.cause.machine.worth else each.lost_usd,
             )
 
@@ -201,6 +203,11 @@ def _kind(place: PlaceRow) -> str:
     """What it is called: a finding that was decided says how."""
     status = place.line.status
     return "finding" if status == "open" else f"finding, {status}"
+
+
+def _title(place: PlaceRow, until_ms: int | None) -> str:
+    """Its cause; in the past once it is over."""
+    return (until_ms is not None and place.cause.machine.past) or place.cause.title
 
 
 def _worth(place: PlaceRow) -> str:

@@ -53,6 +53,39 @@ def test_it_is_over_once_the_driver_says_that_the_gpu_is_back(admin):
     assert "Was broken: n1 GPU 3" in admin.get(f"/findings/{broken.pk}").content.decode()
 
 
+@pytest.mark.parametrize(
+    ("events", "over"),
+    [
+        ({90: ("xid", 79)}, None),
+        ({90: ("xid", 79), 20: ("gpu_ok", None)}, "11:40"),
+        ({90: ("xid", 79), 20: ("gpu_ok", None), 10: ("xid", 63)}, "11:40"),
+        ({90: ("xid", 79), 20: ("recovery_action", 0), 10: ("xid", 94)}, "11:40"),
+        ({90: ("xid", 79), 10: ("xid", 63)}, None),
+        ({90: ("gpu_lost", None), 20: ("gpu_ok", None), 10: ("xid", 79)}, None),
+        ({90: ("gpu_lost", None), 20: ("gpu_ok", None), 10: ("recovery_action", 1)}, None),
+        ({10: ("xid", 63)}, None),
+    ],
+)
+def test_the_last_word_on_whether_a_gpu_works_says_whether_its_fault_goes_on(admin, events, over):
+    """Events by how many minutes before noon; the fault's last hour began at 11:00."""
+    capacity("gpu_fault", on=gpu(3), start=NOW - HOUR)
+    node = gpu(3).node
+    Node.objects.update(last_ms=to_ms(NOW))
+    place("gpu_fault", node=node)
+    for minutes, (kind, code) in events.items():
+        at_ms = to_ms(NOW - timedelta(minutes=minutes))
+        HealthEvent.objects.create(node=node, gpu=gpu(3), kind=kind, code=code, at_ms=at_ms)
+
+    pages = {"/nodes/n1": "over since", f"/gpus/{gpu(3).uuid}": "over here since"}
+    for page, since in pages.items():
+        told = problems_of(admin, page)
+
+        assert ("Was broken" in told) == (over is not None)
+        assert ("GPU can't work" in told.replace("&#x27;", "'")) == (over is None)
+        assert ("goes on" in told) == (over is None)
+        assert over is None or f"{since} Fri 20 Nov, {over}" in told
+
+
 def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_dollars(admin):
     rate("2.00")
     of = job(start_ms=to_ms(NOW - 3 * HOUR))

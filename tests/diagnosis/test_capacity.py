@@ -213,19 +213,17 @@ DAY = timedelta(days=1)
 DISMISSED_AT = hour(2)
 
 
-def a_dismissed(cause: str, *hours_before: int, high: float = 1) -> Finding:
+def a_dismissed(cause: str, *hours_before: int) -> Finding:
     """The node's finding of the first GPU's hours, dismissed at DISMISSED_AT."""
     for hours in hours_before:
-        factories.capacity(cause, start=DISMISSED_AT - timedelta(hours=hours), high=high, low=high)
+        factories.capacity(cause, start=DISMISSED_AT - timedelta(hours=hours))
     node = factories.gpu(0).node
     return factories.place(cause, node=node, status="dismissed", decided_at=DISMISSED_AT)
 
 
-def status_after(
-    finding: Finding, cause: str, *, on: int = 0, after: timedelta, high: float = 1
-) -> str:
+def status_after(finding: Finding, cause: str, *, on: int = 0, after: timedelta) -> str:
     """Of the finding, once that GPU had an hour of the cause so long after the decision."""
-    factories.capacity(cause, on=factories.gpu(on), start=DISMISSED_AT + after, high=high, low=high)
+    factories.capacity(cause, on=factories.gpu(on), start=DISMISSED_AT + after)
     capacity.replace([(finding.node_id, T0)], throttled=(), now=NOW + 30 * DAY)
     finding.refresh_from_db()
     return finding.status
@@ -255,13 +253,6 @@ def test_the_fault_of_another_gpu_is_not_the_one_that_was_dismissed():
         status_after(a_dismissed("gpu_fault", 1), "gpu_fault", on=1, after=timedelta(hours=1))
         == "open"
     )
-
-
-def test_a_gpu_that_was_let_count_errors_is_told_of_when_it_can_not_work():
-    finding = a_dismissed("gpu_fault", 2, 1, high=0)
-
-    assert status_after(finding, "gpu_fault", after=timedelta(hours=0), high=0) == "dismissed"
-    assert status_after(finding, "gpu_fault", after=timedelta(hours=1)) == "open"
 
 
 def test_how_a_machine_is_stays_dismissed():
@@ -298,16 +289,35 @@ def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_noth
     assert [one.job.key for one in machine_findings.hurt(line.finding, ALL)] == ["slurm/della/7"]
 
 
-def test_new_memory_errors_under_a_job_are_a_finding_of_the_node_without_anything_to_win():
+def test_memory_errors_under_a_job_that_works_on_are_its_cause_and_no_fault_of_the_node():
     errors = [BUSY | {"ecc_uncorrected": 0}] * 30 + [BUSY | {"ecc_uncorrected": 1}] * 30
     diagnosed(Sender().batch(T0, *errors, jobs=[a_job()], allocations=[held()]))
 
-    assert sums() == {"gpu_fault": (5, 0, 0)}
-    assert list(Finding.objects.filter(cause="gpu_fault").values_list("node__name", "job")) == [
-        ("n1", None)
+    assert list(CauseEntry.objects.filter(cause="gpu_fault").values_list("held_ms")) == [
+        (5 * MINUTE,)
     ]
-    [line] = machine_findings.findings(ALL, now=NOW)
-    assert [one.job.key for one in machine_findings.hurt(line.finding, ALL)] == ["slurm/della/7"]
+    assert sums() == {}
+    assert not Finding.objects.filter(cause="gpu_fault").exists()
+
+
+def test_a_fault_ends_with_its_last_hour_however_many_memory_errors_follow():
+    """Lost from 06:30 to 06:45; a job counts an error at 08:30."""
+    sender, jobs = Sender(), {"jobs": [a_job()], "allocations": [held(end=T0 + 3 * HOUR_MS)]}
+    events = [
+        {"gpu": 0, "at_ms": T0 + minute * MINUTE, "kind": kind, "code": None, "text": ""}
+        for minute, kind in ((30, "gpu_lost"), (45, "gpu_ok"))
+    ]
+    well, lost = (says | {"ecc_uncorrected": 0} for says in (BUSY, EMPTY))
+    says = [well] * 30 + [lost] * 15 + [well] * 105
+    diagnosed(sender.batch(T0, *says, events=events, **jobs))
+    remapped = {"gpu": 0, "at_ms": T0 + 150 * MINUTE, "kind": "xid", "code": 63, "text": ""}
+    worse = [BUSY | {"ecc_uncorrected": 1}] * 30
+    diagnosed(sender.batch(T0 + 150 * MINUTE, *worse, events=[remapped], **jobs))
+
+    finding = Finding.objects.get(cause="gpu_fault")
+    assert (finding.first_ms, finding.last_ms) == (T0, T0 + HOUR_MS)
+    assert sums() == {"gpu_fault": (15, 15, 15)}
+    assert machine_findings.over_since_ms(finding) == T0 + 45 * MINUTE
 
 
 def test_a_drained_node_is_no_fault():

@@ -11,28 +11,12 @@ from fleetwatch.ledger.judgement.observations import Mask
 
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
-# A drained node is no fault. A GPU on which a job worked while memory errors were counted is broken
-# too, with nothing to win: none of its time was blocked.
+# A drained node is no fault, and a GPU that works while memory errors are counted can work.
 ENTRIES = """
 SELECT node_id, gpu_id, '', start, 'gpu_fault', sum(gpu_ms), sum(gpu_ms), sum(gpu_ms)
 FROM spent
 WHERE state = 'unavailable' AND reason <> 'drained'
 GROUP BY node_id, gpu_id, start
-UNION ALL
-SELECT cause.node_id, cause.gpu_id, '', cause.start, 'gpu_fault', sum(cause.held_ms), 0, 0
-FROM hour
-JOIN diagnosis_causeentry AS cause
-    ON  cause.node_id = hour.node_id
-    AND cause.start >= hour.start
-    AND cause.start < hour.start + interval '1 hour'
-    AND cause.cause = 'gpu_fault'
-WHERE NOT EXISTS (
-    SELECT FROM spent
-    WHERE spent.gpu_id = cause.gpu_id
-      AND spent.start = cause.start
-      AND spent.state = 'unavailable'
-)
-GROUP BY cause.node_id, cause.gpu_id, cause.start
 """
 
 

@@ -34,6 +34,7 @@ from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.judgement import outages
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
@@ -46,9 +47,10 @@ _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, was
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
-BACK = "gpu_ok"  # the kind of event by which the driver says that a GPU works again
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
+# Events that say whether a GPU works.
+_OF_WORK = Q(kind__in=outages.OF_WORK) | Q(kind="xid", code__in=outages.RESET_XIDS)
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
 # before.
 _HOLDERS = (
@@ -232,15 +234,15 @@ def _over_ms(finding: Finding, last_ms: int, which: Q) -> int | None:
 
 
 def _back_since_ms(finding: Finding, which: Q) -> int | None:
-    """Since when the driver says of each GPU with an event that it is back; None where it does not
-    of one, or of none at all.
+    """Since when the driver says of each GPU that it spoke of that it is back; None where it does
+    not of one, or spoke of none at all. What says nothing of that, as a remapped row, is passed by.
     """
     events = HealthEvent.objects.filter(
-        which, node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS
+        which, _OF_WORK, node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS
     ).order_by("gpu", "-at_ms", "-pk")
-    last = list(events.distinct("gpu").values_list("kind", "at_ms"))
-    are_back = bool(last) and all(kind == BACK for kind, _ in last)
-    return max(at_ms for _, at_ms in last) if are_back else None
+    last = list(events.distinct("gpu"))
+    are_back = bool(last) and all(outages.says_it_works(event) for event in last)
+    return max(event.at_ms for event in last) if are_back else None
 
 
 def hours(finding: Finding, interval: Interval) -> list[Hour]:

@@ -5,8 +5,8 @@
 -- Reads the first and the last hour of each subject and cause alone, by index: how long a node is known makes no difference.
 -- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
 --        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
---        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, of a GPU that
---        was well for a day, or of one that had errors only and now can't work (or the other way round).
+--        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, or of a GPU that
+--        was well for a day.
 WITH span AS (
     SELECT node_id, '' AS cluster, cause, first_start, last_start, 1 AS first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
@@ -83,7 +83,6 @@ broke_out AS (
                   AND before.start >= entry.start - interval '1 day'
                   AND before.start < entry.start
                   AND before.gpu_id = entry.gpu_id
-                  AND (before.high_ms > 0) = (entry.high_ms > 0)
             )
       )
 ),

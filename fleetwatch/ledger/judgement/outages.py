@@ -29,6 +29,10 @@ BEGINNINGS = {
     "drained": DRAIN,
 }
 ENDS = {"gpu_ok": DEVICE, "driver_ok": DRIVER, "resumed": DRAIN}
+# Kinds that always say whether a GPU works; of XIDs only RESET_XIDS do.
+OF_WORK = frozenset(
+    kind for kind, of in (BEGINNINGS | ENDS).items() if of == DEVICE and kind != "xid"
+)
 ACTIVITY_COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "gr_engine_active", "sm_active", "sm_active_max",
     "process_sm_ratio", "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w",
@@ -103,6 +107,11 @@ def _meaning(event: Event) -> tuple[str, str] | None:
         is_reset = event.code in RESET_XIDS and event.gpu_id is not None
         return (DEVICE, f"xid_{event.code}") if is_reset else None
     return (BEGINNINGS[event.kind], event.kind) if event.kind in BEGINNINGS else None
+
+
+def says_it_works(event: Event) -> bool:
+    """Whether the event says that its GPU works again."""
+    return _meaning(event) == (DEVICE, "")
 
 
 def ended_by_activity(outage: Outage, *, gpu: Capacity, windows: Windows, policy: Policy) -> Outage:
