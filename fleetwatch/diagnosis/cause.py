@@ -55,12 +55,24 @@ class Step:
     `topics` are what it is about: a fix is left out where an earlier step is about the same.
     `sign` is the feature that it is for: where that was read and is not met, it is looked at beside
     the others, not done.
+    `fitted` is the step with the job's own numbers; None there = it would not help this job.
     """
 
     text: str
     code: str = ""
     topics: tuple[str, ...] = ()
     sign: str = ""
+    fitted: "Callable[[Facts], Step | None] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long each time was in which all of a job's GPUs were idle, and from what length on the
+    policy calls a session idle; seconds.
+    """
+
+    lengths_s: tuple[float, ...]
+    idle_after_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,7 @@ class Facts:
     kind: str = ""  # of the job: batch, interactive or service
     met: frozenset[str] = frozenset()  # features whose signs are met
     indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
+    pauses: Pauses | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ holds them.
 from dataclasses import replace
 
 from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, PY_SPY, WITH_MEMORY, Cause, Facts, Step
+from fleetwatch.diagnosis.culling import culling
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
@@ -64,11 +65,7 @@ OF_JOBS = Cause(
         Step(
             "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
         ),
-        Step(
-            "Let idle notebooks end by themselves.",
-            "c.MappingKernelManager.cull_idle_timeout ="
-            " 3600\nc.MappingKernelManager.cull_interval = 300",
-        ),
+        Step("Let idle notebooks end by themselves.", fitted=culling),
         Step(
             "Work that only needs a GPU now and then fits a MIG slice or a CPU; emptying the"
             " cache frees memory, not the GPU."
@@ -89,6 +86,7 @@ OF_JOBS = Cause(
     ),
     idle=HELD,
     steps=session,
+    needs_numbers=True,
     command=ending,
     is_ended=True,
     curves=WITH_MEMORY,

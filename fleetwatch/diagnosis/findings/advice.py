@@ -93,7 +93,8 @@ def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
     first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
     every = (*first, *_not_said(_fixes(cause, place), first), *last)
-    return tuple(replace(step, code=_filled(step.code, facts)) for step in every)
+    fitted = (step.fitted(facts) if step.fitted else step for step in every)
+    return tuple(replace(step, code=_filled(step.code, facts)) for step in fitted if step)
 
 
 def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...]:

@@ -11,9 +11,10 @@ import numpy as np
 from django.db.models import F
 
 from fleetwatch.diagnosis import lane_rows
-from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.cause import Facts, Pauses
+from fleetwatch.diagnosis.causes import BY_CODE, of_kind
 from fleetwatch.diagnosis.findings import measures
+from fleetwatch.diagnosis.findings.idle_pauses import pauses_of
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.features import LONG, Features
 from fleetwatch.diagnosis.judgement.lanes import Lanes
@@ -254,7 +255,7 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
         end_ms=end_ms,
         signs=read,
         confidence=CONFIDENCES[entry.confidence],
-        facts=_facts(job, entry, gpu, place, read),
+        facts=replace(_facts(job, entry, gpu, place, read), pauses=_pauses(job, entry)),
         is_shared=bool(place.at(place.features.is_shared)),
         beside=beside,
     )
@@ -304,6 +305,13 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         indexes=() if gpu.index is None else (gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
+
+
+def _pauses(job: Job, entry: CauseEntry) -> Pauses | None:
+    """Of a job for which some fix asks how long they were."""
+    if not any(step.fitted for step in of_kind(entry.cause, job.kind).fixes):
+        return None
+    return pauses_of(job, until_ms=to_ms(entry.start) + HOUR_MS)
 
 
 def _affected(entry: CauseEntry) -> int:

@@ -3,6 +3,7 @@
 import pytest
 
 from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.cause import Pauses
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.jobs.models import Job
 from tests.ledger.fleet import BUSY, EMPTY, NOW, QUIET, T0, Sender, a_job, held, post
@@ -67,3 +68,19 @@ def test_what_was_measured_ends_with_the_newest_window_and_not_with_its_cell():
     found = evidence(Job.objects.get(), "idle_held")
     assert (found.start_ms - T0) // 60_000 % 5 == 0
     assert found.end_ms == T0 + 58 * 60_000
+
+
+def test_pauses_are_the_times_in_which_all_gpus_of_the_job_were_idle():
+    """One GPU is idle for 100 minutes of two hours, the other for the last 60 and the first 40."""
+    whole = 120
+    first = [QUIET] * 100 + [BUSY] * 20
+    second = [QUIET] * 40 + [BUSY] * 20 + [QUIET] * 60
+    job = a_job(kind="interactive")
+    for node, says in (("n0", first), ("n1", second)):
+        end = T0 + whole * 60_000
+        post(Sender(node).batch(T0, *says, jobs=[job], allocations=[held(end=end)]))
+    services.diagnose(NOW, 1000)
+
+    facts = evidence(Job.objects.get(), "idle_held").facts
+
+    assert facts.pauses == Pauses((40 * 60.0, 40 * 60.0), 1800.0)

@@ -1,0 +1,37 @@
+"""After how long a Jupyter server should end an idle kernel, by the pauses of a job. Pure."""
+
+from fleetwatch.diagnosis.cause import Facts, Pauses, Step
+
+HOUR_S = 3600
+ROUND_S = (900, 1200, 1800, 2700, 3600)  # an hour at most: longer frees little
+CHECK_S = 300  # the server looks for idle kernels so often
+
+
+def culling(facts: Facts) -> Step | None:
+    """The setting that would have ended the job's longest pauses, and how much of them; None where
+    none would have, or they are not known.
+    """
+    timeout_s = timeout(facts.pauses) if facts.pauses else None
+    if facts.pauses is None or timeout_s is None:
+        return None
+    lengths_s = facts.pauses.lengths_s
+    saved_s = sum(max(length_s - timeout_s - CHECK_S, 0) for length_s in lengths_s)
+    return Step(
+        f"Let idle notebooks end by themselves after {timeout_s // 60} minutes: of this job's"
+        f" {sum(lengths_s) / HOUR_S:.1f} idle hours that would have saved up to"
+        f" {saved_s / HOUR_S:.1f}.",
+        f"c.MappingKernelManager.cull_idle_timeout = {timeout_s}\n"
+        f"c.MappingKernelManager.cull_interval = {CHECK_S}\n"
+        "c.MappingKernelManager.cull_connected = True  # in an open tab too",
+    )
+
+
+def timeout(pauses: Pauses) -> int | None:
+    """Half the longest pause, as a round number of seconds, but no less than a session may rest;
+    None where no pause would have ended by it.
+    """
+    longest_s = max(pauses.lengths_s, default=0)
+    shortest_s = pauses.idle_after_s
+    may_be = [length for length in ROUND_S if shortest_s <= length < longest_s - CHECK_S]
+    halves = [length for length in may_be if 2 * length <= longest_s]
+    return max(halves or may_be[:1], default=None)

@@ -1,0 +1,65 @@
+"""After how long an idle notebook should end: below the pauses that were seen, by hand."""
+
+import pytest
+
+from fleetwatch.diagnosis.cause import Facts, Pauses
+from fleetwatch.diagnosis.culling import culling, timeout
+from fleetwatch.diagnosis.findings import advice
+
+MINUTE = 60.0
+GRACE_S = 30 * MINUTE  # how long the shipped policy lets a session rest
+SETTING = "cull_idle_timeout"
+
+
+def pauses(*minutes: float, grace_s: float = GRACE_S) -> Pauses:
+    return Pauses(tuple(length * MINUTE for length in minutes), grace_s)
+
+
+@pytest.mark.parametrize(
+    ("longest", "minutes"),
+    [
+        (34.9, None),  # a server that looks each five minutes might miss it
+        (35, None),
+        (35.1, 30),
+        (40, 30),  # an hour would never have ended it
+        (89.9, 30),
+        (90, 45),  # half of it
+        (119.9, 45),
+        (120, 60),
+        (6000, 60),
+    ],
+)
+def test_a_notebook_ends_after_half_its_longest_pause(longest, minutes):
+    ended_s = timeout(pauses(3, longest, 12))
+
+    assert ended_s == (None if minutes is None else minutes * 60)
+
+
+def test_a_notebook_may_rest_as_long_as_the_policy_lets_it():
+    assert timeout(pauses(70, grace_s=40 * MINUTE)) == 45 * 60
+    assert timeout(pauses(600, grace_s=90 * MINUTE)) is None
+
+
+def test_a_job_without_pauses_gets_no_such_setting():
+    assert timeout(pauses()) is None
+    assert culling(Facts(kind="interactive")) is None
+
+
+def test_the_advice_says_what_it_would_have_saved():
+    """Of pauses of 40, 33 and 95 minutes the ends after 45 + 5: 45 minutes of 168."""
+    step = culling(Facts(kind="interactive", pauses=pauses(40, 33, 95)))
+
+    assert step is not None
+    assert step.text == (
+        "Let idle notebooks end by themselves after 45 minutes: of this job's 2.8 idle hours that"
+        " would have saved up to 0.8."
+    )
+    assert "c.MappingKernelManager.cull_idle_timeout = 2700\n" in step.code
+
+
+@pytest.mark.parametrize(("longest", "settings"), [(35, 0), (40, 1)])
+def test_where_no_setting_helps_the_step_is_left_out(longest, settings):
+    steps = advice.advise("idle_held", Facts(kind="interactive", pauses=pauses(longest))).steps
+
+    assert len([step for step in steps if SETTING in step.code]) == settings
+    assert len([step for step in steps if "by themselves" in step.text]) == settings
