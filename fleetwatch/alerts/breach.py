@@ -30,11 +30,13 @@ class Breach:
     known of it ends.
 
     `kind` and `subject` are its page: of a job, its key. Told to people are `word` ("idle"), `tag`
-    ("idle"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what they
-    `had` been when it is over, and the rule's `limit`; all of it on one line, for names come from
-    hosts. `lines` are what was measured, `actions` what to do, `command` what people can copy of
-    that ("": nothing). Dollars are None where a GPU has no rate; `counted_until_ms` is until when
-    they are counted, of what costs as much each hour while it goes on (None: it does not).
+    ("idle"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what it `does`
+    while it goes on ("": as `what` says), what they `had` been when it is over, and the rule's
+    `limit`; all of it on one line, for names come from hosts. `lines` are what was measured,
+    `actions` what to do, `command` what people can copy of that ("": nothing), `codes` commands
+    that several of them end with. Dollars are None where a GPU has no rate; `counted_until_ms` is
+    until when they are counted, of what costs as much each hour while it goes on (None: it does
+    not).
     `labels` are what scopes, silences and routes match (MATCHED). `facts` are the condition's own,
     told by the API.
     """
@@ -50,6 +52,7 @@ class Breach:
     what: str
     had: str
     limit: str
+    does: str = ""
     name: str = ""
     address: str = ""  # of its page, where kind and subject do not say it
     owner: str = ""  # "" = nobody known
@@ -62,6 +65,7 @@ class Breach:
     lines: tuple[Line, ...] = ()
     actions: tuple[str, ...] = ()
     command: str = ""
+    codes: tuple[str, ...] = ()
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -30,6 +30,12 @@ class IncidentView:
     now_ms: int | None = None
 
     @property
+    def what(self) -> str:
+        """What is wrong while it goes on; what was, once it is over."""
+        is_over = self.incident.ended_ms is not None
+        return self.breach.what if is_over else self.breach.does or self.breach.what
+
+    @property
     def lasted_ms(self) -> int:
         """For how long it was seen to be so; to now of what goes on."""
         until_ms = self.breach.until_ms if self.now_ms is None else self.now_ms

@@ -117,8 +117,9 @@ def _step(text: str, breach: Breach) -> Step:
     if breach.command and text.startswith(breach.command):
         return Step(f"End the job{text.removeprefix(breach.command)}", breach.command)
     cause = BY_CODE.get(breach.label("cause"))
-    codes = [step.code for step in cause.fixes if step.code] if cause else []
-    code = next((code for code in (breach.command, *codes) if code and text.endswith(code)), "")
+    of_cause = [step.code for step in cause.fixes if step.code] if cause else []
+    codes = (breach.command, *breach.codes, *of_cause)
+    code = next((code for code in codes if code and text.endswith(code)), "")
     sentence = text.removesuffix(code).strip() if code else text
     return Step(f"{sentence[:1].upper()}{sentence[1:]}" or TYPE, code)
 

@@ -119,8 +119,9 @@ def test_it_says_what_is_wrong_what_it_costs_and_what_to_do(rule, reason, wrong,
 
     breach = newest()
     assert dict(breach.lines) == {"What is wrong": wrong}
-    assert breach.what == f"gpu-01 GPU 3 can't work ({wrong})"
-    assert fix in breach.actions[0]
+    assert breach.does == f"gpu-01 GPU 3 can't work ({wrong})"
+    assert breach.what == f"gpu-01 GPU 3 could not work ({wrong})"
+    assert fix in " ".join(breach.actions)
     assert breach.cost_usd == Decimal(2)
     assert breach.labels == {"node": ("gpu-01",), "model": ("H100 SXM",)}
 

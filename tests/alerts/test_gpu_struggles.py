@@ -7,14 +7,18 @@ import pytest
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.conditions.gpu_memory_errors import Struggle, Trouble
 from fleetwatch.alerts.conditions.gpu_slowed import slowed_since
+from fleetwatch.alerts.measuring.reset_steps import Reset
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
+from fleetwatch.dashboard.incident_pages import steps
 from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BLIND, CATALOGUE, FAILURES, SLOWED, UNDETERMINED
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import SourceReport
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry.models import HealthEvent
@@ -214,7 +218,9 @@ class TestMemoryErrors:
         a_cause(gpu, a_job(key="slurm/della/next"), (3,), cause=BROKEN)
 
         assert states(36) == ["firing"]
-        assert newest().lines == (("Errors", "2 times, by XID 94"),)
+        assert newest().lines == (
+            ("Errors", "2 times in 24 h: 1 by XID 94, 1 by its driver's counter alone"),
+        )
 
     @pytest.mark.parametrize(
         ("outage", "told"), [((10, None), []), ((10, 20), []), ((20, 25), ["firing"])]
@@ -264,11 +270,62 @@ class TestMemoryErrors:
         states(30)
 
         breach = newest()
-        assert breach.what == (
-            "gpu-01 GPU 3 works with errors of its memory (2 times, by XID 63, XID 94)"
-        )
-        assert "nvidia-smi --gpu-reset -i 3" in breach.actions[0]
+        errors_of_it = "errors of its memory (2 times in 24 h: 1 by XID 63, 1 by XID 94)"
+        assert breach.does == f"gpu-01 GPU 3 works with {errors_of_it}"
+        assert breach.what == f"gpu-01 GPU 3 worked with {errors_of_it}"
         assert breach.facts == {"times": 2, "xids": [63, 94]}
+
+
+@pytest.mark.parametrize(
+    ("signs", "words"),
+    [
+        ([(0, 63)], "1 time in 24 h, by XID 63"),
+        ([(0, None)], "1 time in 24 h, by its driver's counter alone"),
+        ([(0, 63), (0, None)], "1 time in 24 h, by XID 63"),
+        (
+            [(0, 63), (5, None)],
+            "2 times in 24 h: 1 by XID 63, 1 by its driver's counter alone",
+        ),
+        (
+            [(0, 94), (0, 63), (5, 94), (10, 94), (DAY - 5, None)],
+            "4 times in 24 h: 1 by XID 63 and XID 94, 2 by XID 94, 1 by its driver's counter alone",
+        ),
+        ([(0, 63), (DAY, 63)], "2 times in 2 days, by XID 63"),
+    ],
+)
+def test_each_five_minutes_with_errors_count_once_by_what_told_them(signs, words):
+    troubles = tuple(Trouble(ms(minute), xid) for minute, xid in signs)
+
+    assert Struggle(GPU(), troubles, (), Reset((), ())).errors == words
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "drain"),
+    [
+        ("slurm", ": scontrol update nodename=gpu-01 state=drain reason='GPU memory errors'"),
+        ("kubernetes", ": kubectl cordon -- gpu-01"),
+        ("docker", "."),  # takes no node out of service
+    ],
+)
+def test_the_node_is_drained_first_by_its_scheduler_and_then_the_gpu_is_reset(scheduler, drain):
+    errors()
+    gpu = a_gpu(index=3)
+    answered = [(ms(0), ms(30))]
+    SourceReport.objects.create(node=gpu.node, kind=scheduler, ok=True, asserted=answered)
+    xid(gpu, 10)
+
+    states(30)
+
+    breach = newest()
+    assert breach.actions == (
+        f"Fix: take node gpu-01 out of service, so that no new job starts there{drain}",
+        "Fix: once nothing runs on the GPU, reset it on gpu-01: nvidia-smi --gpu-reset -i 3",
+        "Have the GPU replaced if this comes back.",
+    )
+    assert [step.code for step in steps(breach)[0]] == [
+        drain.removeprefix(": ").removesuffix("."),
+        "nvidia-smi --gpu-reset -i 3",
+    ]
 
 
 def test_what_was_evaluated_as_it_came_is_what_the_back_test_says():

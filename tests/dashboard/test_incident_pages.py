@@ -104,6 +104,7 @@ def test_what_goes_on_costs_and_lasts_to_now_wherever_it_is_told(admin):
     views = [view_of(each).at(NOW) for each in (running, over, silent, uneven)]
     page = admin.get(reverse("incident", args=[running.pk])).context
     inbox = admin.get("/alerts").context
+    uneven_page = admin.get(reverse("incident", args=[uneven.pk])).context
 
     assert [(view.breach.cost_usd, view.lasted_ms // 60_000) for view in views] == [
         (Decimal("2.0"), 60),
@@ -116,7 +117,34 @@ def test_what_goes_on_costs_and_lasts_to_now_wherever_it_is_told(admin):
         3_600_000,
         to_ms(NOW),
     )
+    assert uneven_page["lasted_ms"] == 3_600_000
     assert inbox["sums"].cost_usd == sum(row.cost_usd for row in inbox["rows"]) == Decimal("5.6")
+
+
+def test_a_page_says_what_is_wrong_while_it_goes_on_and_what_was_once_it_is_over(admin):
+    words = {"what": "GPU 3 worked with errors", "does": "GPU 3 works with errors"}
+    running = incident(facts=words)
+    over = incident("slurm/della/8", facts=words, resolved_at=NOW, ended_ms=to_ms(NOW))
+
+    assert "<h2>GPU 3 works with errors</h2>" in text(admin, f"/incidents/{running.pk}")
+    assert "<h2>GPU 3 worked with errors</h2>" in text(admin, f"/incidents/{over.pk}")
+    assert "GPU 3 works with errors" in text(admin, "/alerts")
+    assert "GPU 3 worked with errors" in text(admin, "/alerts?state=resolved")
+
+
+def test_each_command_of_the_first_steps_is_to_be_copied(admin):
+    drain, reset = "kubectl cordon -- h100-01", "nvidia-smi --gpu-reset -i 3"
+    facts = {
+        "kind": "gpu",
+        "actions": (f"Fix: drain it: {drain}", f"Fix: reset it: {reset}", "Have it replaced."),
+        "codes": (drain, reset),
+        "command": "",
+    }
+
+    page = text(admin, f"/incidents/{incident(facts=facts).pk}")
+
+    for place, code in enumerate((drain, reset)):
+        assert f'<code id="step-{place}">{code}</code>' in page
 
 
 class TestInbox:

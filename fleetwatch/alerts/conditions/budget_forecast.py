@@ -122,6 +122,7 @@ def _breach(
         title=f"budget · {label} is expected to spend {amount} of {whole}",
         where=f"budget of {label}",
         what=f"The forecast for {label} was above its budget",
+        does=f"The forecast for {label} is above its budget",
         had="The forecast had been above the budget",
         limit=f"forecast ≥ {watch.settings.threshold:g} %",
         name=label,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import Breach, Condition, Line, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.budget_months import (
     BudgetMonth,
@@ -78,6 +78,7 @@ def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> B
     limit = f"{watch.settings.threshold:g} %"
     spent_usd = usd_of(month.spending.by(episode.until_ms))
     amounts = _amounts(month, spent_usd)
+    where = f"budget of {label}"
     return Breach(
         subject=month.subject,
         kind="budget",
@@ -86,19 +87,25 @@ def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> B
         word=f"over {limit}",
         tag="budget",
         title=f"budget · {label} spent {amounts}",
-        where=f"budget of {label}",
-        what=f"The budget of {label} was over {limit}",
+        where=where,
+        what=f"The {where} was over {limit}",
+        does=f"The {where} is over {limit}",
         had="It had been over it",
         limit=f"spent ≥ {limit}",
         name=label,
         has_cost=False,  # what is spent is no waste: beside idle GPUs it would be summed as such
-        lines=(
-            ("Spent", f"{wording.usd(spent_usd)}, {amounts}"),
-            ("Spending", f"{wording.usd(month.spending.usd_per_hour(episode.until_ms))}/h"),
-        ),
+        lines=_lines(month, episode.until_ms),
         actions=(ACTION,),
         labels=month.labels,
         facts={"spent_usd": str(spent_usd), "budget_usd": str(usd_of(month.usd))},
+    )
+
+
+def _lines(month: BudgetMonth, at_ms: int) -> tuple[Line, ...]:
+    spent_usd = usd_of(month.spending.by(at_ms))
+    return (
+        ("Spent", f"{wording.usd(spent_usd)}, {_amounts(month, spent_usd)}"),
+        ("Spending", f"{wording.usd(month.spending.usd_per_hour(at_ms))}/h"),
     )
 
 

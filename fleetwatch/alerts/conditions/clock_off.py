@@ -73,6 +73,7 @@ def _breach(episode: Episode, node: Node, watch: Watch) -> Breach:
         title=f"clock off · {name} {off}",
         where=name,
         what=f"The clock of node {name} was {off} of the hub's",
+        does=f"The clock of node {name} is {off} of the hub's",
         had="It had been off",
         limit=f"off ≥ {watch.settings.threshold:g} s",
         has_cost=False,

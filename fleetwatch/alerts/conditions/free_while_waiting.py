@@ -125,6 +125,7 @@ def _breach(
         title=f"free while jobs wait · {standing.gpus} of {name}",
         where=name,
         what=f"At least {standing.gpus} of cluster {name} stood free that jobs waited for",
+        does=f"At least {standing.gpus} of cluster {name} stand free that jobs wait for",
         had="GPUs had stood free",
         limit=f"≥ {watch.settings.threshold:g} for {watch.settings.minutes:g} min",
         address=address,

@@ -17,8 +17,8 @@ from fleetwatch.alerts.measuring.gpu_words import (
 )
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
+from fleetwatch.alerts.measuring.reset_steps import Reset, reset_of, schedulers_of
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
-from fleetwatch.diagnosis.shell import word
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -27,17 +27,19 @@ from fleetwatch.ledger.judgement_inputs import posted_outages
 from fleetwatch.ledger.models import Posted
 
 WORKS_AGAIN = "it works again"
+REASON = "GPU fault"
 DRIVER = "Fix: load the driver that matches the installed libraries, or restart the node."
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A GPU, why it can't work, and what that costs."""
+    """A GPU, why it can't work, what that costs, and how to reset it."""
 
     gpu: GPU
     reason: str
     cost: Cost
     clusters: tuple[str, ...]
+    reset: Reset
 
     @property
     def wrong(self) -> str:
@@ -45,15 +47,9 @@ class Fault:
         return fault_in_words(self.reason)
 
     @property
-    def fix(self) -> str:
+    def fixes(self) -> Reset:
         """What to do."""
-        if self.reason.startswith("driver_"):
-            return DRIVER
-        index = word(self.gpu.uuid) if self.gpu.index is None else str(self.gpu.index)
-        return (
-            "Fix: give its node no new jobs, reset the GPU when nothing runs on it (nvidia-smi"
-            f" --gpu-reset -i {index}), or restart the node; have it replaced if this comes back."
-        )
+        return Reset((DRIVER,), ()) if self.reason.startswith("driver_") else self.reset
 
 
 def measure(watch: Watch) -> Measured:
@@ -100,28 +96,35 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     gpus = inventory.newest_rows({each.subject for each in episodes})
     faults = {row.gpu.uuid: _faults(row) for row in _posted(gpus)}
     rates = RatesInForce(gpu.pk for gpu in gpus.values())
-    clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
+    nodes = {gpu.node_id for gpu in gpus.values()}
+    books = _Books(faults, rates, clusters_of(nodes), schedulers_of(nodes))
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
-        None if gpu is None else _breach(each, _fault(each, gpu, faults, rates, clusters), watch)
+        None if gpu is None else _breach(each, _fault(each, gpu, books), watch)
         for each, gpu in there
     ]
 
 
-def _fault(
-    episode: Episode,
-    gpu: GPU,
-    faults: Mapping[str, Sequence[Outage]],
-    rates: RatesInForce,
-    clusters: Mapping[int, set[str]],
-) -> Fault:
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """What is known of several GPUs (by UUID) and of their nodes (by id)."""
+
+    faults: Mapping[str, Sequence[Outage]]
+    rates: RatesInForce
+    clusters: Mapping[int, set[str]]
+    schedulers: Mapping[int, str]
+
+
+def _fault(episode: Episode, gpu: GPU, books: _Books) -> Fault:
     during = [
         outage.reason
-        for outage in faults.get(gpu.uuid, ())
+        for outage in books.faults.get(gpu.uuid, ())
         if outage.start_ms < episode.until_ms and outage.end_ms > episode.since_ms
     ]
-    cost = cost_of([gpu.pk], rates, episode.since_ms, episode.until_ms)
-    return Fault(gpu, during[-1] if during else "", cost, tuple(clusters.get(gpu.node_id, ())))
+    cost = cost_of([gpu.pk], books.rates, episode.since_ms, episode.until_ms)
+    reset = reset_of(gpu, books.schedulers.get(gpu.node_id, ""), reason=REASON)
+    clusters = tuple(books.clusters.get(gpu.node_id, ()))
+    return Fault(gpu, during[-1] if during else "", cost, clusters, reset)
 
 
 def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
@@ -135,7 +138,8 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         tag="GPU fault",
         title=f"GPU fault · {with_model(fault.gpu)}",
         where=where,
-        what=f"{where} can't work ({fault.wrong})",
+        what=f"{where} could not work ({fault.wrong})",
+        does=f"{where} can't work ({fault.wrong})",
         had="It could not work",
         limit=f"can't work ≥ {watch.settings.minutes:g} min",
         name=where,
@@ -144,7 +148,8 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         counted_until_ms=episode.until_ms,
         has_example_rates=fault.cost.has_example_rates,
         lines=(("What is wrong", fault.wrong),),
-        actions=(fault.fix,),
+        actions=fault.fixes.actions,
+        codes=fault.fixes.codes,
         labels=gpu_labels([fault.gpu], fault.clusters),
         facts={"reason": fault.reason},
     )

@@ -2,7 +2,7 @@
 the XIDs and the counter of its driver.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_mod
 from fleetwatch.alerts.measuring.job_causes import starts
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
+from fleetwatch.alerts.measuring.reset_steps import Reset, reset_of, schedulers_of
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import CauseEntry
-from fleetwatch.diagnosis.shell import word
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -27,10 +27,8 @@ from fleetwatch.lib.intervals import DAY_MS, floor_hour_ms, from_ms, to_ms
 # be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
 MEMORY_XIDS = (63, 92, 94)
 CLEARED = "its memory had no further errors for a day"
-FIX = (
-    "Fix: reset the GPU when nothing runs on it (nvidia-smi --gpu-reset -i {index}); have it"
-    " replaced if this comes back."
-)
+COUNTER = "its driver's counter alone"
+REASON = "GPU memory errors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,12 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Struggle:
-    """A GPU, its errors, and the clusters of the jobs it was given to."""
+    """A GPU, its errors, the clusters of the jobs it was given to, and how to reset it."""
 
     gpu: GPU
     troubles: tuple[Trouble, ...]
     clusters: tuple[str, ...]
+    reset: Reset
 
     @property
     def times(self) -> int:
@@ -61,9 +60,34 @@ class Struggle:
 
     @property
     def errors(self) -> str:
-        """How often and by what, in words."""
-        by = [f"XID {xid}" for xid in self.xids] or ["its driver's counter"]
-        return f"{self.times} time{'s' * (self.times != 1)}, by {', '.join(by)}"
+        """How often and by what, in words: each five minutes by its XIDs, else by the counter."""
+        often = f"{self.times} time{'s' * (self.times != 1)} in {self._within}"
+        signs = sorted(self._signs.items(), key=lambda each: _place(each[0]))
+        if len(signs) == 1:
+            return f"{often}, by {signs[0][0]}"
+        return f"{often}: {', '.join(f'{times} by {by}' for by, times in signs)}"
+
+    @property
+    def _within(self) -> str:
+        moments = [each.start_ms for each in self.troubles]
+        days = (max(moments) - min(moments)) // DAY_MS + 1
+        return "24 h" if days == 1 else f"{days} days"
+
+    @property
+    def _signs(self) -> Counter[str]:
+        """By sign of how many five minutes it is all that told."""
+        xids: dict[int, set[int]] = defaultdict(set)
+        for each in self.troubles:
+            xids[each.start_ms] |= set() if each.xid is None else {each.xid}
+        return Counter(
+            " and ".join(f"XID {xid}" for xid in sorted(codes)) or COUNTER
+            for codes in xids.values()
+        )
+
+
+def _place(sign: str) -> tuple[bool, str]:
+    """What signs are told by: XIDs first."""
+    return sign == COUNTER, sign
 
 
 def measure(watch: Watch) -> Measured:
@@ -142,14 +166,21 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     if not episodes:
         return []
     gpus = inventory.newest_rows({each.subject for each in episodes})
-    clusters = clusters_of({gpu.node_id for gpu in gpus.values()})
+    nodes = {gpu.node_id for gpu in gpus.values()}
+    clusters = clusters_of(nodes)
+    schedulers = schedulers_of(nodes)
     troubles = _troubles(min(each.since_ms for each in episodes) - DAY_MS, watch.end_ms)
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
         None
         if gpu is None
         else _breach(
-            Struggle(gpu, _during(each, troubles), tuple(clusters.get(gpu.node_id, ()))),
+            Struggle(
+                gpu,
+                _during(each, troubles),
+                tuple(clusters.get(gpu.node_id, ())),
+                reset_of(gpu, schedulers.get(gpu.node_id, ""), reason=REASON),
+            ),
             each,
             watch,
         )
@@ -167,7 +198,6 @@ def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tupl
 def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
     gpu = struggle.gpu
     where = place_of(gpu)
-    index = word(gpu.uuid) if gpu.index is None else str(gpu.index)
     return Breach(
         subject=episode.subject,
         kind="gpu",
@@ -177,13 +207,15 @@ def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
         tag="memory errors",
         title=f"memory errors · {with_model(gpu)}",
         where=where,
-        what=f"{where} works with errors of its memory ({struggle.errors})",
+        what=f"{where} worked with errors of its memory ({struggle.errors})",
+        does=f"{where} works with errors of its memory ({struggle.errors})",
         had="It had errors of its memory",
         limit=f"≥ {watch.settings.threshold:g} in 24 h",
         name=where,
         has_cost=False,
         lines=(("Errors", struggle.errors),),
-        actions=(FIX.format(index=index),),
+        actions=struggle.reset.actions,
+        codes=struggle.reset.codes,
         labels=gpu_labels([gpu], struggle.clusters),
         facts={"times": struggle.times, "xids": struggle.xids},
     )

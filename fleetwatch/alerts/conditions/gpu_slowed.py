@@ -99,6 +99,7 @@ def _breach(
         title=f"slowed by heat or power · {with_model(gpu)}",
         where=where,
         what=f"{where} was slowed by heat or power",
+        does=f"{where} is slowed by heat or power",
         had="It had been slowed",
         limit=f"slowed ≥ {watch.settings.minutes:g} min",
         name=where,

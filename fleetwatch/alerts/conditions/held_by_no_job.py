@@ -148,6 +148,7 @@ def _breach(episode: Episode, orphan: Orphan, watch: Watch) -> Breach:
         title=f"held by no job · {with_model(orphan.gpu)}",
         where=where,
         what=f"{where}, which no job was given, was held by {_holders(orphan)}",
+        does=f"{where}, which no job was given, is held by {_holders(orphan)}",
         had="It had been held by no job",
         limit=f"held by no job ≥ {watch.settings.minutes:g} min",
         name=where,

@@ -382,7 +382,6 @@ def _usd(gpu_id: int, time: IdleTime, rates: RatesInForce) -> Decimal | None:
 def breach(facts: Facts) -> Breach:
     """What is told of the idle job."""
     where = places(facts.gpus)
-    how_many = _how_many(facts)
     actions, command = _advice(facts)
     return Breach(
         subject=facts.job_key,
@@ -393,8 +392,9 @@ def breach(facts: Facts) -> Breach:
         tag="idle",
         title=f"idle · {where}{models(facts.gpus)}",
         where=where,
-        what=f"{how_many} of job {named(facts.job_key, facts.job_name)} did nothing",
-        had=f"{how_many} had been idle",
+        what=f"{_of_job(facts)} did nothing",
+        does=_does(facts),
+        had=f"{_how_many(facts)} had been idle",
         limit=f"idle ≥ {facts.minutes:g} min",
         name=facts.job_name,
         owner=facts.owner,
@@ -409,6 +409,14 @@ def breach(facts: Facts) -> Breach:
         labels=facts.labels,
         facts=to_builtins(facts),
     )
+
+
+def _of_job(facts: Facts) -> str:
+    return f"{_how_many(facts)} of job {named(facts.job_key, facts.job_name)}"
+
+
+def _does(facts: Facts) -> str:
+    return f"{_of_job(facts)} {'does' if len(facts.gpus) == 1 else 'do'} nothing"
 
 
 def _how_many(facts: Facts) -> str:

@@ -164,6 +164,7 @@ def _breach(episode: Episode, node: SilentNode, rates: RatesInForce, watch: Watc
         title=f"silent · {name} ({node.held})",
         where=name,
         what=f"Node {name} with {node.held} sent nothing",
+        does=f"Node {name} with {node.held} sends nothing",
         had="It had been silent",
         limit=f"silent ≥ {watch.settings.minutes:g} min",
         usd_per_hour=cost.usd_per_hour,

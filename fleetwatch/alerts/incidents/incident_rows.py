@@ -43,8 +43,8 @@ class IncidentRow:
     @property
     def what(self) -> str:
         """What happened; "" where the title says it already."""
-        breach = self.first.breach
-        return "" if self.is_group or is_repeated(breach.what, breach.title) else breach.what
+        what = self.first.what
+        return "" if self.is_group or is_repeated(what, self.first.breach.title) else what
 
     @property
     def rule(self) -> str:

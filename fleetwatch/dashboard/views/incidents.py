@@ -234,7 +234,8 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     line = incident_pages.finding_line(breach, period.now)
     return {
         "breach": breach,
-        "lasted_ms": _lasted_ms(view),
+        "what": view.what,
+        "lasted_ms": view.lasted_ms,
         "counted_until_ms": view.counted_until_ms,
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
@@ -249,12 +250,6 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "usd_per_month": _month(breach),
         "labels": _labels(breach),
     }
-
-
-def _lasted_ms(view: IncidentView) -> int:
-    """For how long, to the moment to which its dollars are counted, where it has any."""
-    breach = view.breach
-    return view.counted_until_ms - breach.since_ms if breach.has_cost else view.lasted_ms
 
 
 def _advice(breach: Breach, now: datetime, *, is_over: bool) -> Context:
