@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import Q
 from django.urls import reverse
@@ -20,9 +21,10 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Step
-from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.cause_totals import Caused, Saving
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import inbox, machine_findings
+from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.seen_on import Seen, seen_on
@@ -55,6 +57,7 @@ class Problem:
     worth: str = ""  # what its dollars are, where they are none that it cost
     step: Step | None = None  # to do first
     again_after_ms: int | None = None  # it began again then or later: one before it was over
+    episodes: Episodes | None = None  # where it began more than once
 
 
 def of_node(node: Node, period: Period) -> Context:
@@ -157,8 +160,8 @@ def _of_finding(place: PlaceRow) -> Problem:
         links=(),
         since_ms=finding.first_ms,
         until_ms=until_ms,
-        usd=place.line.caused.held_usd,
-        saving=place.line.caused.saving if place.is_range else None,
+        **_dollars(place, place.line.caused),
+        episodes=_several(episodes(finding)),
     )
 
 
@@ -176,7 +179,8 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 links=(),
                 since_ms=to_ms(each.first),
                 until_ms=until_ms,
-                usd=None if place.cause.machine.worth else each.lost_usd,
+                **_dollars(place, each.caused),
+                episodes=_several(episodes(line.finding, each.gpu)),
             )
 
 
@@ -197,6 +201,17 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
         saving=line.caused.saving,
         worth="recoverable",
     )
+
+
+def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:
+    """Of the finding, or of one GPU's part of it: what could be saved where that is a range, else
+    what its time cost.
+    """
+    return {"usd": caused.held_usd, "saving": caused.saving if place.is_range else None}
+
+
+def _several(began: Episodes | None) -> Episodes | None:
+    return began if began is not None and began.count > 1 else None
 
 
 def _kind(place: PlaceRow) -> str:

@@ -2,8 +2,10 @@
 events.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,25 @@ EVENTS = {
 }
 
 
+class Happened(Protocol):
+    """Something that happened on a node. telemetry.models.HealthEvent is one."""
+
+    kind: str
+    text: str
+
+
 def event(kind: str) -> str:
     """What an event is; of an agent that is newer than the hub, its own name in plain letters."""
     return EVENTS.get(kind, kind.replace("_", " "))
+
+
+def event_text(happened: Happened) -> str:
+    """What its source said; "" where that is no more than what it is."""
+    return "" if happened.text == event(happened.kind) else happened.text
+
+
+def have_texts(events: Iterable[Happened]) -> bool:
+    return any(map(event_text, events))
 
 
 # the entries of the rail, as it calls them

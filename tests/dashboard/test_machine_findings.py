@@ -138,10 +138,11 @@ def test_a_node_and_its_gpus_say_what_is_wrong_with_each(admin):
     of_node, slow, well = (tight(admin.get(page).content.decode()) for page in pages)
 
     for page in (of_node, slow):
+        # a quarter of the hour could be saved
+        assert "$0.50" in page[page.index("Problems") : page.index("States and readings")]
         assert f'href="/findings/{finding.pk}"' in page
         assert f'href="/incidents/{fires.pk}"' in page
         assert page.index("Problems") < page.index("States and readings")
-    assert "$2.00" in slow[slow.index("Problems") : slow.index("States and readings")]
     assert "Problems" not in well
 
 
@@ -183,6 +184,52 @@ def test_a_gpu_that_failed_before_another_of_its_node_is_over_by_its_own_last_ho
 
     assert "over here since Fri 20 Nov, 07:00" in over
     assert "goes on" in still
+
+
+def test_a_fault_costs_the_same_on_its_nodes_page_and_its_gpus(admin):
+    """GPU 1 for an hour of $2 at 10:00."""
+    rate("2.00")
+    capacity("gpu_fault", on=gpu(1), start=NOW - 2 * HOUR)
+    Node.objects.update(last_ms=to_ms(NOW))
+    place("gpu_fault", node=gpu(1).node, first_ms=to_ms(NOW - 2 * HOUR), last_ms=to_ms(NOW - HOUR))
+
+    for page in ("/nodes/n1", f"/gpus/{gpu(1).uuid}"):
+        assert "$2.00" in problems_of(admin, page)
+
+
+def test_short_faults_are_told_as_several_and_not_as_one_since_the_first(admin):
+    """GPU 1 at 07:00, from 10:05 and at 11:00; GPU 2 at 10:00 alone; both work at noon."""
+    for hours in (5, 2, 1):
+        capacity("gpu_fault", on=gpu(1), start=NOW - hours * HOUR)
+    capacity("gpu_fault", on=gpu(2), start=NOW - 2 * HOUR)
+    begun_ms = to_ms(NOW) - 115 * 60_000
+    lost = {"condition": "unavailable", "state_ms": {}}
+    a_run(gpu(1), start_ms=begun_ms, end_ms=to_ms(NOW - HOUR), **lost)
+    Node.objects.update(last_ms=to_ms(NOW + 2 * HOUR))
+    place("gpu_fault", node=gpu(1).node, first_ms=to_ms(NOW - 5 * HOUR), last_ms=to_ms(NOW))
+
+    several, alone = (problems_of(admin, f"/gpus/{gpu(number).uuid}") for number in (1, 2))
+    of_node = problems_of(admin, "/nodes/n1")
+
+    for told in (several, of_node):
+        assert "2 times, last Fri 20 Nov, 10:05 first Fri 20 Nov, 07:00; over" in told
+    assert "times" not in alone
+    assert "Fri 20 Nov, 10:00 over here since Fri 20 Nov, 11:00" in alone
+
+
+def test_events_have_a_column_of_texts_where_one_has_a_text(admin):
+    node = gpu(3).node
+    event = {"node": node, "gpu": gpu(3), "kind": "gpu_ok", "at_ms": to_ms(NOW)}
+    HealthEvent.objects.create(text="GPU is back", **event)
+    heading = '<th scope="col">Text</th>'
+    assert heading not in admin.get(f"/gpus/{gpu(3).uuid}").content.decode()
+    of_node = tight(admin.get("/nodes/n1").content.decode())
+    assert heading not in of_node
+    assert '<td data-label="GPU">3</td>' in of_node
+
+    HealthEvent.objects.create(**event | {"kind": "xid", "at_ms": 1, "text": "fell off the bus"})
+
+    assert heading in admin.get(f"/gpus/{gpu(3).uuid}").content.decode()
 
 
 def test_a_gpu_leads_to_the_explanation_of_all_its_hours(admin):

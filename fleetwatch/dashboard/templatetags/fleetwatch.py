@@ -84,6 +84,8 @@ for text_of in (
     numbers.watts,
     numbers.kilowatt_hours,
     words.event,
+    words.event_text,
+    words.have_texts,
     words.incident_event,
     words.place_name,
     words.task_name,

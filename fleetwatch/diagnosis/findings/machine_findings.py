@@ -62,12 +62,20 @@ _HOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A GPU with the time that the finding took of it, what of that it wasted, and since when."""
+    """A GPU with what the finding took of it, and since when."""
 
     gpu: GPU
-    gpu_ms: int
-    lost_usd: Decimal
+    caused: Caused
     first: datetime
+
+    @property
+    def gpu_ms(self) -> int:
+        return self.caused.held_ms
+
+    @property
+    def lost_usd(self) -> Decimal:
+        """What of its time was wasted."""
+        return self.caused.wasted_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +177,7 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
     by_gpu = cause_columns.Lines(spans, gpu_ids, np.zeros_like(gpu_ids), gpu)
     gpus = GPU.objects.select_related("node", "model").in_bulk(gpu_ids.tolist())
     lines = [
-        Affected(
-            gpus[gpu_id],
-            caused.held_ms,
-            caused.wasted_usd,
-            max(firsts[gpu_id], from_ms(finding.first_ms)),
-        )
+        Affected(gpus[gpu_id], caused, max(firsts[gpu_id], from_ms(finding.first_ms)))
         for gpu_id, caused in zip(gpu_ids.tolist(), by_gpu.caused(), strict=True)
     ]
     lines.sort(key=_order)
@@ -203,7 +206,9 @@ def over_on_gpu_ms(finding: Finding, gpu: GPU) -> int | None:
     """When what the node's finding is about was over on this GPU, though it may go on on others of
     the node; None as over_since_ms() has it.
     """
-    entries = _kept(finding).filter(gpu=gpu, start__gte=floor_hour(from_ms(finding.first_ms)))
+    entries = kept_entries(finding).filter(
+        gpu=gpu, start__gte=floor_hour(from_ms(finding.first_ms))
+    )
     last_start = entries.aggregate(last=Max("start"))["last"]
     if last_start is None:
         return over_since_ms(finding)
@@ -269,10 +274,10 @@ def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
     whole = boundaries.outward(interval, zone())
-    return _kept(finding).filter(start__gte=whole.start, start__lt=whole.end)
+    return kept_entries(finding).filter(start__gte=whole.start, start__lt=whole.end)
 
 
-def _kept(finding: Finding) -> QuerySet[Any]:
+def kept_entries(finding: Finding) -> QuerySet[Any]:
     """Its hours, by GPU: bound them by `start`."""
     rows: QuerySet[Any] = CauseEntry.objects.all()
     if finding.cause != SLOWED:
