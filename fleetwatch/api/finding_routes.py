@@ -43,7 +43,7 @@ from fleetwatch.api.schemas import (
     WasteTier,
 )
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
-from fleetwatch.diagnosis import cause, selectors
+from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY
 from fleetwatch.diagnosis.causes import title as title_of
 from fleetwatch.diagnosis.findings import (
@@ -81,8 +81,14 @@ class Savings(Schema):
     high_usd: Usd
 
 
-class Step(fields_of(cause.Step)):  # type: ignore[misc]
-    pass
+class Step(Schema):
+    """What to do, and what to type ("" = nothing); `detail` goes on where there is room."""
+
+    text: str
+    code: str
+    detail: str
+    topics: tuple[str, ...]
+    sign: str
 
 
 class Alternative(fields_of(alternatives.Alternative)):  # type: ignore[misc]

@@ -56,6 +56,7 @@ class Step:
     `sign` is the feature that it is for: where that was read and is not met, it is looked at beside
     the others, not done.
     `fitted` is the step with the job's own numbers; None there = it would not help this job.
+    `detail` is left out where a list says the step in a line.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Step:
     topics: tuple[str, ...] = ()
     sign: str = ""
     fitted: "Callable[[Facts], Step | None] | None" = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,7 +250,7 @@ def test_a_job_that_wastes_hardly_anything_for_no_known_reason_has_nothing_to_ch
 
     admin = log_in(client)
     page, listed = (
-        admin.get(address).content.decode()
+        tight(admin.get(address).content.decode())
         for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
     )
 
@@ -268,7 +268,7 @@ def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemet
 
     admin = log_in(client)
     page, listed = (
-        admin.get(address).content.decode()
+        tight(admin.get(address).content.decode())
         for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
     )
 
@@ -319,3 +319,32 @@ def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):
 
     assert "The job&#x27;s CPU cores are full, and the GPU is not" in page
     assert "in bursts" not in page
+
+
+@pytest.mark.parametrize(("stalled_of_four", "is_said"), [(1, False), (2, False), (3, True)])
+def test_of_an_idle_job_whose_waste_is_mostly_short_pauses_the_head_says_so(
+    client, stalled_of_four, is_said
+):
+    of = told.job(kind="interactive")
+    an_entry(told.gpu(), "idle", job=of, start=NOW - timedelta(hours=2), tier="certain")
+    for number in range(4):
+        waste = "stalled_probable_ms" if number < stalled_of_four else "idle_certain_ms"
+        told.cause(of=of, start=NOW - timedelta(hours=2 + number), waste=waste)
+
+    page = tight(log_in(client).get(f"/jobs/{of.key}?range=7d").content.decode())
+
+    more = ", mostly in pauses of less than 30 min" if is_said else ""
+    assert f"<h2>Idle: still held{more}</h2>" in page
+
+
+def test_wasted_gpu_hours_stand_beside_those_that_were_held(client):
+    of = told.job()
+    for hours_ago, state in ((4, "useful"), (3, "idle"), (2, "idle"), (1, "idle")):
+        start = NOW - timedelta(hours=hours_ago)
+        tier = "certain" if state == "idle" else ""
+        an_entry(told.gpu(), state, job=of, start=start, tier=tier)
+
+    page = tight(log_in(client).get(f"/jobs/{of.key}?range=7d").content.decode())
+
+    assert "75 % of its observed GPU time was wasted</h2>" in page
+    assert "3.00 of its 4.00 GPU-hours" in " ".join(re.sub("<[^>]*>", " ", page).split())

@@ -10,7 +10,7 @@ from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures, rules_in_words
 from fleetwatch.diagnosis.findings.recurrence import ahead
 from fleetwatch.diagnosis.judgement.demand import Demand, demand
-from fleetwatch.diagnosis.judgement.marks import Mark, marks, since
+from fleetwatch.diagnosis.judgement.marks import Mark, marks
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,11 @@ def test_pauses_and_spinning_are_joined_and_what_was_not_read_is_neither():
     starts = [0, 10, 20, 30, 40, 50]
     columns = {
         "util_mean": [0.05, 0.0, 0.9, None, 1.0, 1.0],
-        "util_low_fraction": [0.5, 1.0, 0.1, None, 0.0, 0.49],
+        "util_low_fraction": [0.9, 1.0, 0.89, None, 0.0, 0.49],
         "spin_fraction": [0.0, None, 0.0, None, 0.5, 0.0],
     }
 
     assert marks(starts, 10, columns) == [Mark(0, 20, "pause"), Mark(40, 50, "spinning")]
-
-
-def test_of_what_is_drawn_only_what_was_judged_is_marked():
-    every = [Mark(0, 20, "pause"), Mark(20, 50, "pause"), Mark(60, 70, "spinning")]
-
-    assert since(every, 30) == [Mark(30, 50, "pause"), Mark(60, 70, "spinning")]
 
 
 def test_without_the_drivers_samples_the_mean_marks_a_pause():

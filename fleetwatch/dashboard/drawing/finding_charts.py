@@ -64,8 +64,14 @@ FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
-MARKED = {marks.PAUSE: "stalled", marks.SPINNING: "idle"}  # the token of each kind
-KEYS = {marks.PAUSE: "pause, as judged", marks.SPINNING: "spinning at near-idle power, as judged"}
+JUDGED = "judged"
+# the token and the name of each kind
+SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.SPINNING: "idle"}
+KEYS = {
+    JUDGED: "judged period",
+    marks.PAUSE: "pause",
+    marks.SPINNING: "spinning at near-idle power",
+}
 UTIL = "util_mean"
 ZEROS = "util_zero_fraction"
 CURVES = {
@@ -116,12 +122,12 @@ def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> 
     series_of = _series_of(cause.code, seen, job.start_ms or 0)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
-    every = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
-    marked = marks.since(every, seen.start_ms)  # what is drawn before that was not judged
+    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    shades = [*_judged(seen, read), *marked]
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
-    rows = _panels(drawn, other, read, _keys(marked, read))
+    rows = _panels(drawn, other, read, _keys(shades, read))
     chart = _of_panels(f"{cause.title}, as it was measured", rows, read, period)
-    return _with_kinds(replace(chart, figure=_shaded(chart.figure, marked, period)), read, marked)
+    return _with_kinds(replace(chart, figure=_shaded(chart.figure, shades, period)), read, marked)
 
 
 def _panels(drawn: Lines, other: Lines, read: StepSeries, keys: Sequence[Line]) -> list[Panel]:
@@ -139,11 +145,18 @@ def _panels(drawn: Lines, other: Lines, read: StepSeries, keys: Sequence[Line]) 
     ]
 
 
-def _keys(marked: Sequence[marks.Mark], read: StepSeries) -> list[Line]:
-    """The names of the kinds that are shaded, in their colours."""
-    kinds = {mark.kind for mark in marked}
+def _judged(seen: evidence.Evidence, read: StepSeries) -> list[marks.Mark]:
+    """The window that was judged, where more is drawn than that."""
+    if read.start_ms[0] >= seen.start_ms:
+        return []
+    return [marks.Mark(seen.start_ms, seen.end_ms, JUDGED)]
+
+
+def _keys(shades: Sequence[marks.Mark], read: StepSeries) -> list[Line]:
+    """The names of what is shaded, in their colours."""
+    kinds = {mark.kind for mark in shades}
     nothing = [None] * len(read.start_ms)
-    return [Line(KEYS[kind], nothing, MARKED[kind]) for kind in MARKED if kind in kinds]
+    return [Line(KEYS[kind], nothing, SHADED[kind]) for kind in SHADED if kind in kinds]
 
 
 def _lines(columns: Iterable[str], *several: Lines) -> list[Line]:
@@ -199,7 +212,7 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
         (
             period.local(from_ms(mark.start_ms)),
             period.local(from_ms(mark.end_ms)),
-            MARKED[mark.kind],
+            SHADED[mark.kind],
         )
         for mark in marked
     ]

@@ -40,6 +40,7 @@ from fleetwatch.dashboard.showing import Context, existing, file, live, page, sh
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
+from fleetwatch.diagnosis.cause_totals import Caused
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_job, of_kind, title
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
@@ -308,9 +309,16 @@ def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) ->
     return {
         "cause": of_job(code, job.kind, totals.coverage) if is_known else None,
         "is_well": is_well,
+        "is_in_pauses": is_known and _is_in_pauses(code, several),
         "slowed": slowed,
         "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
     }
+
+
+def _is_in_pauses(code: str, several: Sequence[Caused]) -> bool:
+    """Whether what an idle job wasted is mostly stalled: its pauses were too short to be idle."""
+    states = next(each.totals.states for each in several if each.cause == code)
+    return bool(BY_CODE[code].idle) and states["stalled"] > states["idle"]
 
 
 def _gpu_lines(job: Job, groups: Sequence[Group], interval: Interval) -> list[GPULine]:

@@ -121,12 +121,12 @@ def loader(facts: Facts) -> tuple[Step, ...]:
 
 def _more_cores(facts: Facts) -> Step:
     full = f"Its {_cores_there(facts)} are full" if facts.cores else "Its cores are full"
-    asked, there = _request(facts)
+    asked, there, detail = _request(facts)
     why = (
         f"{full}: more workers alone won't help. Ask for more cores{asked}, prepare the data once"
         " and store it, or move decoding and augmentation to the GPU (DALI, nvJPEG, kornia)."
     )
-    return Step(why, there, CORES_TOPIC)
+    return Step(why, there, CORES_TOPIC, detail=detail)
 
 
 def _cores_there(facts: Facts) -> str:
@@ -136,20 +136,25 @@ def _cores_there(facts: Facts) -> str:
     return f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{node}"
 
 
-def _request(facts: Facts) -> tuple[str, str]:
-    """By which setting it asks for cores, with those that it has now and its node's, which nobody
-    reads; and what lists these ("" = its node is not known).
+def _request(facts: Facts) -> tuple[str, str, str]:
+    """By which setting it asks for cores, with those that it has now; what lists its node's, which
+    nobody reads ("" = its node is not known); and how many these allow.
     """
     node = word(facts.place.node) if facts.place.node else ""
     if facts.cores and facts.place.scheduler == "kubernetes":
-        asked = f" (requests.cpu, now {facts.cores:.0f}, at most its node's Allocatable)"
-        return asked, node and f"kubectl describe node {node}"
+        asked = f" (requests.cpu, now {facts.cores:.0f})"
+        listing = node and f"kubectl describe node {node}"
+        return asked, listing, "At most what its node says is Allocatable."
     if facts.cores and facts.place.scheduler == "slurm":
         # by GPU: nobody read into how many tasks the job is split
         now = f"{facts.cores / facts.gpus_on_node:.0f}"
-        asked = f" (--cpus-per-gpu, now {now}, at most its node's CPUTot by its GPUs)"
-        return asked, node and f"scontrol show node {node}"
-    return ", as far as its node has them", ""
+        listing = node and f"scontrol show node {node}"
+        return (
+            f" (--cpus-per-gpu, now {now})",
+            listing,
+            "At most the node's CPUTot divided by its GPUs.",
+        )
+    return ", as far as its node has them", "", ""
 
 
 def _told_by(facts: Facts) -> str:

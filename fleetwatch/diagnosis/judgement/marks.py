@@ -2,8 +2,8 @@
 power. Pure.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
@@ -14,6 +14,7 @@ from fleetwatch.ledger.policy import Policy
 
 LOW = 0.10  # utilisation, as in `util_low_fraction`
 MOST = 0.5  # of a step
+WHOLE = 0.9  # of a step that is one pause: of a sawtooth most is below LOW, and nothing of it rests
 COLUMNS = (
     "util_mean",
     "util_low_fraction",
@@ -39,15 +40,6 @@ class Mark:
     kind: str
 
 
-def since(every: Iterable[Mark], start_ms: int) -> list[Mark]:
-    """Of these what lies from then on."""
-    return [
-        replace(mark, start_ms=max(mark.start_ms, start_ms))
-        for mark in every
-        if mark.end_ms > start_ms
-    ]
-
-
 def marks(
     starts_ms: Sequence[int],
     step_ms: int,
@@ -55,8 +47,8 @@ def marks(
     *,
     waiting_w: float | None = None,
 ) -> list[Mark]:
-    """Steps of which most is a pause, or most spinning, joined; the longest MAX_MARKS in order of
-    time.
+    """Steps that are a pause from end to end, or mostly spinning, joined; the longest MAX_MARKS in
+    order of time.
 
     Where nobody told how much of a step spins, one that is full and takes `waiting_w` at most does,
     as the ledger has it.
@@ -75,7 +67,7 @@ def marks(
 
 
 def _kinds(columns: Floats, waiting_w: float | None) -> list[str]:
-    """What most of each step is, by the values of COLUMNS (NaN = not read: it is nothing); "" =
+    """What each step is, by the values of COLUMNS (NaN = not read: it is nothing); "" =
     neither.
     """
     util, low, spin, power_w, tensor, dram = columns
@@ -84,6 +76,6 @@ def _kinds(columns: Floats, waiting_w: float | None) -> list[str]:
         works = (tensor >= POLICY.spin_tensor_max) | (dram >= POLICY.spin_dram_max)
         is_waiting = (util >= POLICY.spin_util_min) & (power_w <= waiting_w) & ~works
         spins |= np.isnan(spin) & is_waiting
-    pauses = np.where(np.isnan(low), util < LOW, low >= MOST)
+    pauses = np.where(np.isnan(low), util < LOW, low >= WHOLE)
     kinds: list[str] = np.select([spins, pauses], [SPINNING, PAUSE], "").tolist()
     return kinds

@@ -56,7 +56,8 @@ def test_full_cores_want_more_cores_and_not_more_workers():
 
     first = advice.advise("data_starved", facts).steps[0]
 
-    assert "(--cpus-per-gpu, now 8, at most its node's CPUTot by its GPUs)" in first.text
+    assert "(--cpus-per-gpu, now 8)" in first.text
+    assert first.detail == "At most the node's CPUTot divided by its GPUs."
     assert first.code == "scontrol show node 'n 1'"
 
 
@@ -299,7 +300,7 @@ def test_cores_and_gpus_are_those_of_one_node():
         == "With 64 cores for 8 GPUs of a node, 8 workers per GPU."
     )
     more = advice.advise("data_starved", replace(facts, met=frozenset({"cpu"}))).steps[0]
-    assert "--cpus-per-gpu, now 8," in more.text
+    assert "(--cpus-per-gpu, now 8)," in more.text
     assert more.text.startswith("Its 64 cores for 8 GPUs of a node are full")
 
 
@@ -308,7 +309,8 @@ def test_a_pod_asks_for_as_many_cores_as_its_node_has():
 
     more = advice.advise("data_starved", facts).steps[0]
 
-    assert "(requests.cpu, now 8, at most its node's Allocatable)" in more.text
+    assert "(requests.cpu, now 8)" in more.text
+    assert more.detail == "At most what its node says is Allocatable."
     assert more.code == "kubectl describe node n-1"
 
 
