@@ -90,6 +90,25 @@ class Breach:
         return over if over > 0 else None
 
     @property
+    def is_expected(self) -> bool:
+        """Whether it is a forecast that is beyond the budget."""
+        return "expected_usd" in self.facts
+
+    @property
+    def left_usd(self) -> Decimal | None:
+        """What is left of the budget, 0 where it is spent; None where it says nothing of that."""
+        spent = self.facts.get("spent_usd")
+        if spent is None or self.budget_usd is None:
+            return None
+        return max(self.budget_usd - Decimal(spent), Decimal(0))
+
+    @property
+    def budget_usd(self) -> Decimal | None:
+        """The budget; None where it is none of a budget."""
+        budget = self.facts.get("budget_usd")
+        return None if budget is None else Decimal(budget)
+
+    @property
     def path(self) -> str:
         """The address of its page."""
         return self.address or f"/{self.kind}s/{quote(self.subject)}"

@@ -88,12 +88,51 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
     assert incident.since_ms == to_ms(day(2))
     breach = newest()
     assert breach.title == "budget · NLP spent 80 % of $600"
-    # over the day before, half of which nothing is known to have been spent in
-    assert breach.lines == (("Spent", "$480, 80 % of $600"), ("Spending", "$5.00/h"))
+    # 480 of 600 at $10 an hour of the last known day: 12 hours, of a month of 720
+    assert breach.lines == (
+        ("Spent", "$480, 80 % of $600"),
+        ("Left", "$120 of $600"),
+        ("Spending", "$10.00/h"),
+        (
+            "At this pace",
+            "all of it spent on 2026-11-03, ≈ $7,200 by the month's end, $6,600 over the budget",
+        ),
+    )
     assert (breach.has_cost, breach.cost_usd, breach.usd_per_hour) == (False, None, None)
     assert breach.path == "/budgets/teams/nlp"
     assert breach.labels == {"team": ("nlp",)}
     assert incident.team.slug == "nlp"
+
+
+@pytest.mark.parametrize(
+    ("usd_per_hour", "pace"),
+    [
+        # 240 of 250, and nothing more
+        ((10, 0), "≈ $240 by the month's end: it lasts"),
+        # 264 of 265, and $1 in each of the 672 hours that are left
+        ((10, 1), "all of it spent on 2026-11-03, ≈ $936 by the month's end, $671 over the"),
+    ],
+)
+def test_the_pace_is_that_of_the_last_known_day_alone(rule, usd_per_hour, pace):
+    a_budget("265" if usd_per_hour[1] else "250")
+    for number, usd in enumerate(usd_per_hour):
+        spent(usd, number)
+
+    states(2.1)
+
+    assert dict(newest().lines)["At this pace"].startswith(pace)
+
+
+def test_a_budget_that_is_passed_has_nothing_left(rule):
+    a_budget("200")
+    spent(10, 0)
+
+    states(1.5)
+
+    lines = dict(newest().lines)
+    assert lines["Left"] == "nothing of $200"
+    assert lines["At this pace"] == "≈ $7,200 by the month's end, $7,000 over the budget"
+    assert (newest().left_usd, newest().budget_usd) == (0, 200)
 
 
 def test_the_fleets_budget_has_its_own_page(rule):

@@ -248,6 +248,24 @@ class TestInbox:
         assert shown.count("over budget") == 1
         assert tight(shown).count('$100</span></b><span class="sub">over the budget') == 1
 
+    def test_a_budget_says_what_is_left_of_it(self, admin):
+        within = {"spent_usd": "840.00", "budget_usd": "1000.00"}
+        incident(facts={"kind": "budget", "cost_usd": None, "has_cost": False, "facts": within})
+
+        row = tight(text(admin, "/alerts"))
+
+        assert '$160</span></b><span class="sub">left of' in row
+        assert "no GPU time is lost by it" not in row
+
+    def test_what_is_only_expected_over_a_budget_is_not_over_it(self, admin):
+        expected = {"expected_usd": "1100.00", "budget_usd": "1000.00"}
+        incident(facts={"kind": "budget", "cost_usd": None, "has_cost": False, "facts": expected})
+
+        row = tight(text(admin, "/alerts"))
+
+        assert '$100</span></b><span class="sub">expected over the budget' in row
+        assert "over budget</span>" not in row
+
     def test_the_newest_are_those_that_fired_last_whenever_they_were_noticed(self, admin):
         for key, minutes, hourly in (("1", 5, "1.5"), ("2", 65, "7"), ("3", 30, None)):
             usd = None if hourly is None else Decimal(hourly)

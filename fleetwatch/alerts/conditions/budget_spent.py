@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach, Condition, Line, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.budget_months import (
@@ -13,6 +14,7 @@ from fleetwatch.alerts.measuring.budget_months import (
     slug_of,
     usd_of,
 )
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
@@ -103,10 +105,39 @@ def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> B
 
 def _lines(month: BudgetMonth, at_ms: int) -> tuple[Line, ...]:
     spent_usd = usd_of(month.spending.by(at_ms))
+    left_usd = usd_of(month.usd) - spent_usd
+    left = wording.usd(left_usd) if left_usd > 0 else "nothing"
     return (
         ("Spent", f"{wording.usd(spent_usd)}, {_amounts(month, spent_usd)}"),
-        ("Spending", f"{wording.usd(month.spending.usd_per_hour(at_ms))}/h"),
+        ("Left", f"{left} of {wording.usd(usd_of(month.usd))}"),
+        *_pace(month, spent_usd, at_ms),
     )
+
+
+def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:
+    """What is spent an hour, and when or whether that spends the budget; () where nobody knows."""
+    usd_per_hour = month.spending.usd_per_hour(at_ms)
+    known_ms = month.spending.known_ms(at_ms)
+    if usd_per_hour is None or known_ms is None:
+        return ()
+    rest = Decimal(month.interval.end_ms - known_ms) / HOUR_MS
+    end_usd = spent_usd + usd_per_hour * rest
+    over_usd = end_usd - usd_of(month.usd)
+    by_end = f"≈ {wording.about(end_usd)} by the month's end"
+    if over_usd <= 0:
+        words = f"{by_end}: it lasts"
+    else:
+        words = f"{_spent_up(month, spent_usd, usd_per_hour, known_ms)}{by_end}"
+        words = f"{words}, {wording.about(over_usd)} over the budget"
+    return ("Spending", f"{wording.usd(usd_per_hour)}/h"), ("At this pace", words)
+
+
+def _spent_up(month: BudgetMonth, spent_usd: Decimal, usd_per_hour: Decimal, known_ms: int) -> str:
+    left_usd = usd_of(month.usd) - spent_usd
+    if left_usd <= 0:
+        return ""
+    at = from_ms(known_ms + int(left_usd / usd_per_hour * HOUR_MS)).astimezone(zone())
+    return f"all of it spent on {at:%Y-%m-%d}, "
 
 
 def _amounts(month: BudgetMonth, spent_usd: Decimal) -> str:

@@ -40,9 +40,18 @@ class Spending:
         place = int(np.searchsorted(self.usd, usd))
         return int(self.ends_ms[place]) if place < len(self.usd) else None
 
-    def usd_per_hour(self, moment_ms: int) -> Decimal:
-        """Over the day before."""
-        return usd_of((self.by(moment_ms) - self.by(moment_ms - DAY_MS)) / 24)
+    def known_ms(self, moment_ms: int) -> int | None:
+        """The end of the last hour up to then whose dollars are known; None: of none."""
+        place = int(np.searchsorted(self.ends_ms, moment_ms, side="right"))
+        return int(self.ends_ms[place - 1]) if place else None
+
+    def usd_per_hour(self, moment_ms: int) -> Decimal | None:
+        """Over the last day that is known, by its known hours; None: there are none."""
+        end_ms = self.known_ms(moment_ms)
+        if end_ms is None:
+            return None
+        first, last = np.searchsorted(self.ends_ms, (end_ms - DAY_MS, end_ms), side="right")
+        return usd_of((self.by(end_ms) - self.by(end_ms - DAY_MS)) / int(last - first))
 
 
 @dataclass(frozen=True, slots=True)

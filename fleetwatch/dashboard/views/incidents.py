@@ -37,6 +37,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import incident_pages
+from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.incident_places import places
@@ -235,6 +236,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     return {
         "breach": breach,
         "what": view.what,
+        "drivers": drivers_of(breach, period.now, is_over=view.incident.ended_ms is not None),
         "lasted_ms": view.lasted_ms,
         "counted_until_ms": view.counted_until_ms,
         "who": breach.label("user") or breach.label("team"),

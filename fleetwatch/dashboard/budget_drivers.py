@@ -1,0 +1,135 @@
+"""Where the dollars of a budget's month went: the largest teams or people, jobs and causes."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.measuring.budget_months import slug_of
+from fleetwatch.budgets import calendar
+from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.figures import ranking
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+
+MAX_OF_A_KIND = 3
+NO_NAMES = (UNALLOCATED, NOBODY, UNMAPPED)  # nobody can be asked
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One that took `usd`, a `share` (0 to 1) of what the budget's month cost; of a cause what it
+    wasted. `key` is a job's, where its name is another.
+    """
+
+    name: str
+    key: str
+    address: str
+    kind: str
+    usd: Decimal
+    share: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """The largest of each kind in the part of the month that is looked at, and all its dollars."""
+
+    interval: Interval
+    usd: Decimal
+    lines: list[Driver]
+
+
+def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | None:
+    """Of the budget's month, to now while it goes on; None of what is no budget's, and where the
+    reader sees no dollars of it.
+    """
+    interval = _month(breach, now, is_over=is_over) if breach.kind == "budget" else None
+    return None if interval is None else _in(interval, slug_of(breach.subject))
+
+
+def _in(interval: Interval, slug: str) -> Drivers | None:
+    scope = Scope(team=slug) if slug else Scope()
+    by = "user" if slug else "team"
+    seen = costs.look(interval, by, "job", scope=scope)
+    usd = seen.totals().cost_usd
+    if not usd:
+        return None
+    held = seen.held()
+    telling = _Telling(interval, slug, usd)
+    spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
+    jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
+    causes = diagnosis.waste_by_cause(interval, scope=scope).lines
+    lines = [*telling.by(by, spenders), *telling.jobs(jobs), *telling.causes(causes)]
+    return Drivers(interval, usd, lines)
+
+
+def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:
+    """The part of its month that was over; None: nothing was."""
+    last_ms = breach.until_ms if is_over else to_ms(now)
+    month = calendar.month(calendar.month_of(from_ms(last_ms - 1), zone()), zone())
+    return Interval(month.start, from_ms(last_ms)) if month.start_ms < last_ms else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    interval: Interval
+    slug: str
+    usd: Decimal
+
+    def by(self, name: str, groups: Iterable[Group]) -> list[Driver]:
+        """Of teams, or people of a team, with what each spent."""
+        kind, then = ("person", "job") if name == "user" else ("team", "user")
+
+        def address(group: Group) -> str:
+            return self._page("costs", group_by=then, **{name: group.key})
+
+        return self._drivers(kind, groups, address)
+
+    def jobs(self, groups: Iterable[Group]) -> list[Driver]:
+        """Of jobs, with their pages."""
+        return self._drivers("job", groups, lambda group: self._page("job", group.key))
+
+    def causes(self, groups: Iterable[Group]) -> list[Driver]:
+        """Of causes what each wasted, with their findings."""
+
+        def address(group: Group) -> str:
+            return self._page("findings", cause=group.key, status="all")
+
+        return self._drivers("cause of waste", groups, address, of=_wasted_usd)
+
+    def _drivers(
+        self,
+        kind: str,
+        groups: Iterable[Group],
+        address: Callable[[Group], str],
+        of: Callable[[Group], Decimal] = lambda group: group.totals.cost_usd,
+    ) -> list[Driver]:
+        named = [group for group in groups if group.key not in NO_NAMES and of(group) > 0]
+        return [
+            Driver(
+                group.label,
+                group.key if kind == "job" and group.key != group.label else "",
+                address(group),
+                kind,
+                of(group),
+                of(group) / self.usd,
+            )
+            for group in named[:MAX_OF_A_KIND]
+        ]
+
+    def _page(self, page: str, *args: str, **narrowed: str) -> str:
+        """Its address over the same time; of a list narrowed to the team."""
+        team = {"team": self.slug} if self.slug and not args else {}
+        meanwhile = {"from": self.interval.start_ms, "to": self.interval.end_ms}
+        return f"{reverse(page, args=args)}?{urlencode(team | narrowed | meanwhile)}"
+
+
+def _wasted_usd(group: Group) -> Decimal:
+    return group.totals.wasted_usd
