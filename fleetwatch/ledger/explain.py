@@ -3,7 +3,7 @@ the judgement itself.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import isnan
@@ -25,7 +25,7 @@ from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.months import policy_plan
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.selectors import posted_until_ms
+from fleetwatch.ledger.selectors import RunSpan, posted_until_ms, runs
 from fleetwatch.lib.intervals import (
     HOUR_MS,
     Interval,
@@ -159,7 +159,39 @@ def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:
         judged = judged_places(question)
         if judged is not None:
             within = (max(low, piece.start_ms), min(high, piece.end_ms))
-            yield from _stretches(judged, within, row.version)
+            yield from _stretches(_with_whole_runs(judged, family, within), within, row.version)
+
+
+def _with_whole_runs(judged: Judged, gpu_ids: list[int], within: Span) -> Judged:
+    """With its quiet runs as long as the ledger has them: what is judged of a few hours knows only
+    what of a run lies near them.
+    """
+    low, high = within
+    posted = runs(gpu_ids, start_ms=low, end_ms=high, conditions=("quiet",))
+    stretches = judged.stretches
+    spans = np.stack((stretches.run_start_ms, stretches.run_end_ms))
+    for first in np.unique(stretches.run, return_index=True)[1].tolist():
+        of_run = stretches.run == stretches.run[first]
+        owner = judged.timelines.owners[stretches.timeline[first]]
+        spans[:, of_run] = np.reshape(_whole_run(owner, spans[:, first], posted), (2, 1))
+    whole = replace(stretches, run_start_ms=spans[0], run_end_ms=spans[1])
+    return replace(judged, stretches=whole)
+
+
+def _whole_run(owner: Owner, run: Ints, posted: Iterable[RunSpan]) -> Span:
+    """From where to where the owner's run is, with the posted ones that it is a part of."""
+    start_ms, end_ms = run.tolist()
+    parts = [
+        each
+        for each in posted
+        if (each.gpu_id, each.job_id) == (owner.member.gpu_id, owner.job_id)
+        and each.start_ms < end_ms
+        and each.end_ms > start_ms
+    ]
+    return (
+        min([start_ms, *(each.start_ms for each in parts)]),
+        max([end_ms, *(each.end_ms for each in parts)]),
+    )
 
 
 def _family(gpu: GPU) -> list[int]:

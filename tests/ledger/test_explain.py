@@ -196,6 +196,24 @@ def test_short_runs_gaps_and_free_time_are_told_too():
     ]
 
 
+@pytest.mark.parametrize(("hour", "day"), [(-8, "19 Nov "), (0, "")])
+def test_a_quiet_run_began_when_it_began_whatever_hours_are_looked_at(hour, day):
+    """Quiet for five hours, busy before and after, from 22:00 the day before or from 06:00."""
+    start_ms = T0 + hour * HOUR_MS
+    says = [*[BUSY] * 30, *[QUIET] * 300, *[BUSY] * 30]
+    job = {"jobs": [a_job()], "allocations": [held(start=start_ms, end=start_ms + 6 * HOUR_MS)]}
+    post(Sender().batch(start_ms, *says, **job))
+
+    for first, last in ((0, 6), (0, 1), (2, 3), (5, 6), (4, 6)):
+        seen = Interval(from_ms(start_ms + first * HOUR_MS), from_ms(start_ms + last * HOUR_MS))
+        quiet = {rule.partition(" | ")[2] for rule in rules(told(seen)) if "quiet run" in rule}
+
+        assert quiet == {
+            f"in a quiet run since {day}{from_ms(start_ms):%H}:30:00 UTC of 5 h, at least the"
+            " 15 min after which a batch job is idle: idle from its start"
+        }
+
+
 def test_an_outage_and_shared_time_are_told():
     lost = {"events": [{"gpu": 0, "at_ms": T0 + 5 * MINUTE, "kind": "gpu_lost"}]}
     shared = [held(share=0.5), held(job=1, share=0.5)]

@@ -2,6 +2,8 @@
 can do it again. Pure.
 """
 
+from datetime import datetime
+
 from fleetwatch.ledger.judgement.activity import CONTRADICTIONS, UNITS
 from fleetwatch.ledger.judgement.column_words import label
 from fleetwatch.ledger.judgement.columns import (
@@ -222,8 +224,9 @@ def _rate(bytes_s: float) -> str:
 def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str:
     """In words, what the quiet run of a stretch is, and the limits that say so."""
     start_ms = int(stretches.run_start_ms[stretch])
-    length = durations.exact(int(stretches.run_end_ms[stretch]) - start_ms)
-    run = f"in a quiet run since {from_ms(start_ms):%H:%M:%S} UTC"
+    end_ms = int(stretches.run_end_ms[stretch])
+    length = durations.exact(end_ms - start_ms)
+    run = f"in a quiet run since {_begun(from_ms(start_ms), from_ms(end_ms))}"
     if stretches.verdict[stretch] == IDLE_RUN:
         return f"{run} of {length}, at least {_limit(kind, policy)}: idle from its start"
     if stretches.verdict[stretch] == STARTING_RUN:
@@ -233,6 +236,12 @@ def of_run(stretches: Stretches, stretch: int, kind: str, policy: Policy) -> str
             " stalled"
         )
     return f"{run} of {length}, less than {_limit(kind, policy)}: stalled"
+
+
+def _begun(start: datetime, end: datetime) -> str:
+    """When it began; with the day where it ended on another one."""
+    day = "" if start.date() == end.date() else f"{start:%-d %b} "
+    return f"{day}{start:%H:%M:%S} UTC"
 
 
 def _limit(kind: str, policy: Policy) -> str:
