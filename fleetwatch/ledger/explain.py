@@ -84,17 +84,27 @@ def rows(
     """The entries and adjustments of the GPU and its instances in the cuts that the interval
     touches, by time and state.
     """
-    start = from_ms(hour_cuts.cut_of(interval.start_ms, zone()))
+    within = _in_cuts(interval)
     rows = [
         row
         for model in (Entry, Adjustment)
-        for row in _of(model, gpu, (start, interval.end), job_id, states).select_related(
-            "gpu", "job", "policy"
-        )
+        for row in _of(model, gpu, within, job_id, states).select_related("gpu", "job", "policy")
     ]
     return sorted(
         rows, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms)
     )
+
+
+def count_rows(
+    gpu: GPU, interval: Interval, *, job_id: int | None = None, states: States = None
+) -> int:
+    """How many rows() gives back."""
+    within = _in_cuts(interval)
+    return sum(_of(model, gpu, within, job_id, states).count() for model in (Entry, Adjustment))
+
+
+def _in_cuts(interval: Interval) -> tuple[datetime, datetime]:
+    return from_ms(hour_cuts.cut_of(interval.start_ms, zone())), interval.end
 
 
 def _of(

@@ -282,6 +282,39 @@ def test_the_entries_of_a_gpu_are_a_file(reader, gpu):
     assert [row["state"] for row in only] == ["idle"]
 
 
+def test_a_file_has_all_entries_of_the_period_and_names_it_with_its_gpu(reader, gpu):
+    """The hour from 06:00, of which the page shows no more, and an hour nine days before it."""
+    an_entry(gpu, start=from_ms(T0 - 9 * 24 * HOUR_MS))
+    period = "from=2026-11-08T00:00Z&to=2026-11-22T00:00Z"
+
+    answer = reader.get(f"/explain.csv?gpu={gpu.uuid}&{period}")
+
+    assert [row["hour_utc"] for row in rows_of(answer)] == [
+        "2026-11-11T06:00:00Z",
+        *["2026-11-20T06:00:00Z"] * 2,
+    ]
+    name = "fleetwatch-entries-n1-gpu0-2026-11-08-to-2026-11-20.csv"
+    assert answer["Content-Disposition"] == f'attachment; filename="{name}"'
+    page = words_of(reader.get(f"/explain?gpu={gpu.uuid}&{period}").content.decode())
+    assert "All entries of the period as CSV" in page
+
+
+@pytest.mark.parametrize(("limit", "status"), [(2, 200), (1, 422)])
+def test_a_file_of_too_many_entries_is_refused_and_says_what_to_do(
+    reader, gpu, monkeypatch, limit, status
+):
+    monkeypatch.setattr(explain, "MAX_ENTRIES", limit)
+
+    answer = reader.get(f"/explain.csv?gpu={gpu.uuid}&{PERIOD}")
+
+    assert answer.status_code == status
+    refusal = (
+        "This period has 2 ledger entries of the GPU, and a file holds 1:"
+        " choose a shorter period, or one state.\n"
+    )
+    assert (answer.content.decode() == refusal) == (status == 422)
+
+
 def test_a_file_is_refused_as_its_page_is(reader, gpu, client):
     assert reader.get("/explain.csv?gpu=GPU-none").status_code == 404
     assert reader.get(f"/explain.csv?gpu={gpu.uuid}&job=slurm/x/1").status_code == 404

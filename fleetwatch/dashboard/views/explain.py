@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -10,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.utils.text import slugify
 from django.views.decorators.http import require_GET
 
 from fleetwatch.accounts.visibility import sight
@@ -44,7 +46,8 @@ from fleetwatch.reports.waste import to_csv as parts_csv
 
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 50
-MAX_ROWS = 5000  # of a file
+MAX_ROWS = 5000  # of a file of parts
+MAX_ENTRIES = 20_000  # of a file of entries: a GPU has some thousands a month
 # what narrows a figure, and what it is called
 SUBJECTS = {
     "team": "team",
@@ -91,15 +94,29 @@ def _parts_file(request: HttpRequest) -> HttpResponse:
 
 @takes_only("gpu", "job", "state", *PERIOD)
 def _entries_file(request: HttpRequest) -> HttpResponse:
-    """Of the hours that the page shows."""
+    """Of all the period, or none: a part of it would pass for the whole."""
     gpu = existing(inventory.gpu(request.GET["gpu"]))
     states = _states(request)
     _, holder = _holder(request.GET.get("job"))
     period = read_period(request, is_page=False, default="1h")
     which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
-    interval = explain.newest(gpu, period.so_far, **which)
-    lines = priced(_entries(gpu, interval, which, states))
-    return file(request, entries_csv(lines), "fleetwatch-entries.csv", of=interval)
+    count = explain.count_rows(gpu, period.so_far, **which)
+    if count > MAX_ENTRIES:
+        return refused(
+            f"This period has {count:,} ledger entries of the GPU, and a file holds"
+            f" {MAX_ENTRIES:,}: choose a shorter period, or one state."
+        )
+    lines = priced(_entries(gpu, period.so_far, which, states))
+    return file(request, entries_csv(lines), _entries_name(gpu, period), of=period.so_far)
+
+
+def _entries_name(gpu: GPU, period: Period) -> str:
+    """The file's name: of which GPU, and of which days of the reader's zone."""
+    so_far = period.so_far
+    last = so_far.end - timedelta(milliseconds=1)
+    days = dict.fromkeys(f"{period.local(moment):%Y-%m-%d}" for moment in (so_far.start, last))
+    which = gpu.uuid if gpu.index is None else f"{gpu.node.name}-gpu{gpu.index}"
+    return f"fleetwatch-entries-{slugify(which)}-{'-to-'.join(days)}.csv"
 
 
 def _named(request: HttpRequest) -> dict[str, Any]:
