@@ -18,6 +18,7 @@ from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.drawing.curve_svg import Value, curve
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
@@ -36,6 +37,7 @@ LINES_ON_PAGE = 15
 RATE_PLACES = 4  # a rate with more is an average of several
 MOST_POINTS = 10  # of the curve on paper: more labels cover each other
 LINES_ON_PAPER = 50  # all of them are in the files
+DECIDED = (Finding.Status.ACCEPTED, Finding.Status.DISMISSED, Finding.Status.FIXED)
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
 
@@ -61,7 +63,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, size),
         "rate_lines": _rate_lines(content),
-        "causes": _causes(report, content),
+        **_why(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
 
@@ -287,6 +289,12 @@ def _there(commitment: Shape) -> Shape:
     }
 
 
+def _why(report: Report, content: Shape) -> dict[str, Any]:
+    """Why the first of the savings list wasted, and what was decided about it."""
+    causes = _causes(report, content)
+    return {"causes": causes, "decided": _decided(causes) if causes else {}}
+
+
 def _causes(report: Report, content: Shape) -> dict[str, Advised]:
     """Why the first of the savings list wasted, by the job's key: as the report has it, else as
     diagnosis has it now.
@@ -296,6 +304,13 @@ def _causes(report: Report, content: Shape) -> dict[str, Advised]:
     unknown = [line["job"] for line in savings if line["job"] not in kept]
     of = Interval(report.start, report.end)
     return (advised(unknown, of) if unknown else {}) | kept
+
+
+def _decided(causes: Mapping[str, Advised]) -> dict[str, str]:
+    """How the finding of that cause stands that somebody decided about, by the job's key."""
+    findings = Finding.objects.filter(job__key__in=list(causes), status__in=DECIDED)
+    rows = findings.values_list("job__key", "cause", "status")
+    return {key: status for key, cause, status in rows if causes[key].code == cause}
 
 
 def _listed(content: Shape, size: int) -> dict[str, Any]:

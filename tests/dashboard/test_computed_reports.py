@@ -96,6 +96,29 @@ def test_the_savings_list_says_why_and_what_to_do_first(viewer):
         assert f"{cause.title} {of_kind('idle_held', job.kind).fixes[0].text}" in page
 
 
+@pytest.mark.parametrize(
+    ("cause", "status", "tag"),
+    [
+        ("idle_held", "dismissed", "dismissed"),
+        ("idle_held", "accepted", "accepted"),
+        ("idle_held", "open", ""),
+        ("hung", "dismissed", ""),  # of another cause
+    ],
+)
+def test_the_savings_list_says_how_the_finding_stands_that_somebody_decided_about(
+    viewer, cause, status, tag
+):
+    """What a job wasted is the ledger's word: a dismissed finding stays in the list, marked."""
+    job = Job.objects.get(key="slurm/della/1")
+    told.cause("idle_held", of=job, on=GPU.objects.first(), start=OCTOBER + HOUR)
+    told.finding(job, cause, status=status)
+
+    page = text(viewer.get(f"/reports/{newest().pk}"))
+
+    first_step = of_kind("idle_held", job.kind).fixes[0].text
+    assert f"{BY_CODE['idle_held'].title}{f' {tag}' if tag else ''} {first_step}" in page
+
+
 def test_each_report_has_one_menu_of_its_files_and_names_to_whom_it_goes(viewer):
     team = Team.objects.get(slug="nlp")
     mail = email_channel(25, name="Finance mail")

@@ -143,6 +143,9 @@ def test_the_costs_of_all_rows_sum_to_what_was_paid_and_prices_multiply_to_list_
         assert abs(Decimal(row["ListCost"]) - Decimal(row["BilledCost"])) < Decimal("0.00001")
 
 
+COSTS = ("List", "Contracted", "Effective", "Billed")
+
+
 def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
     """Two H100 at $4, of which a job holds one for 2 h and the other stands free for 2 h; three are
     committed to at $2.50 for these 2 h.
@@ -168,7 +171,7 @@ def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
     columns = [f"CommitmentDiscount{name}" for name in names]
     said = [[row[name] for name in columns] for row in exported(newest())]
     money = [
-        (row["ListCost"], row["ContractedCost"], row["BilledCost"], row["PricingCategory"])
+        (*(row[f"{name}Cost"] for name in COSTS), row["PricingCategory"])
         for row in exported(newest())
     ]
 
@@ -178,7 +181,12 @@ def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
         ["Unused", "2.000000000", *rest],  # there, and no job held it: in the ledger, at its rate
         ["Unused", "2.000000000", *rest],  # not there
     ]
-    assert [tuple(map(Decimal, costs)) for *costs, _ in money] == [(8, 5, 8), (8, 5, 8), (5, 5, 5)]
+    # 2 h at $4 by the rate and at $2.50 by contract: of $15 that it costs $6 less than at the rate
+    assert [tuple(map(Decimal, costs)) for *costs, _ in money] == [
+        (8, 5, 5, 8),
+        (8, 5, 5, 8),
+        (5, 5, 5, 5),
+    ]
     assert {category for *_, category in money} == {"Committed"}
     assert {row["CommitmentDiscountId"] for row in exported(newest())} == {
         f"commitment/{commitment.pk}"
@@ -186,6 +194,14 @@ def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
     # a statement alone knows no commitment: they are the fleet's
     [row] = exported(newest("nlp"))
     assert (row["CommitmentDiscountId"], row["PricingCategory"]) == (None, "Standard")
+
+
+def test_where_an_invoice_of_the_month_was_booked_no_contract_is_counted_twice():
+    rows = a_fleets_rows()
+
+    used = [row for row in rows if row["CommitmentDiscountStatus"] == "Used"]
+    assert used
+    assert [row["EffectiveCost"] for row in used] == [row["BilledCost"] for row in used]
 
 
 def test_a_commitment_that_covers_a_part_splits_lines_by_their_hours_and_sums():
@@ -211,6 +227,9 @@ def test_a_commitment_that_covers_a_part_splits_lines_by_their_hours_and_sums():
         assert sum(Decimal(row["BilledCost"]) for row in rows) == Decimal(
             newest().content["paid_usd"]
         )
+        # 2 h at $1 by contract, and the other halves of $0.999999 and $0.333333, each rounded
+        rest = Decimal("0.499999") + Decimal("0.166666")
+        assert sum(Decimal(row["EffectiveCost"]) for row in rows) == 2 + rest
 
 
 def test_by_day_each_days_usage_has_its_own_rate_and_sums_to_the_months_row():

@@ -4,10 +4,12 @@ https://focus.finops.org
 One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the
 month, or of each of its days; and one line of what is paid beside it: corrections of closed months,
 commitments for GPUs that were not there, booked differences to invoices. We are provider, publisher
-and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and
-EffectiveCost are the statement's micro-dollars and sum to what the fleet paid; ListCost and
-ContractedCost are price times quantity, as the specification demands: they differ from them by what
-rounding moved, ContractedCost of what a commitment pays for by its contract's price. Time without a
+and invoice issuer to our own teams, so the four costs are the showback's. BilledCost is the
+statement's micro-dollars and sums to what the fleet paid at the rates; so does EffectiveCost, but
+that of what a commitment pays for, used or unused, is at its contract's price. ListCost and
+ContractedCost are price times quantity, as the specification demands: they differ from BilledCost
+by what rounding moved, ContractedCost too by the contract's price. Where an invoice of the month
+was booked, its row says what the contract saves, and EffectiveCost is BilledCost. Time without a
 rate is no charge and has no row.
 """
 
@@ -30,6 +32,7 @@ NINE_PLACES = Decimal("0.000000001")
 UNIT = "GPU-Hours"
 USED = "Used"
 UNUSED = "Unused"
+EFFECTIVE = ("EffectiveCost", "PricingCurrencyEffectiveCost")
 CONTRACTED = ("ContractedUnitPrice", "PricingCurrencyContractedUnitPrice", "ContractedCost")
 
 # the order of the file
@@ -60,7 +63,11 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
     order of COLUMNS; with `by_day` usage has a row per day, and the sums are the same.
     """
     shown = list(contents)
-    commitments = [each for content in shown for each in content.get("commitments", [])]
+    commitments = [
+        each | {"is_invoiced": _is_invoiced(content)}
+        for content in shown
+        for each in content.get("commitments", [])
+    ]
     usage = [_usage(content, by_day) for content in shown]
     parts = iter(committed.parts([line for lines in usage for line in lines], commitments))
     charges = (
@@ -69,6 +76,12 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
         for charge in _charges(content, [part for _ in lines for part in next(parts)])
     )
     return [[charge.get(name) for name in COLUMNS] for charge in charges]
+
+
+def _is_invoiced(content: Shape) -> bool:
+    """Whether an invoice of the month was booked: its difference holds what a contract saves."""
+    booked = content.get("invoice_lines", [])
+    return any(line["invoice_of"] == content["month"] for line in booked)
 
 
 def _charges(content: Shape, usage: Iterable[Shape]) -> list[Charge]:
@@ -126,7 +139,7 @@ def _by_day(line: Shape, days: Sequence[Interval]) -> Iterator[Shape]:
 
 def _used(content: Shape, line: Shape) -> Charge:
     """GPU time that was there, at the price that an hour of the line cost on average: its rate,
-    where it had one. What a commitment pays for is at the ledger's rate too, beside the contract's.
+    where it had one. What a commitment pays for is billed at the ledger's rate too.
     """
     prices = _prices(
         line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"]
@@ -188,7 +201,8 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
     )
     contract = _committed(line, prices["PricingQuantity"], UNUSED)
     # at one price: what rounding to its months leaves is no other one
-    return charge | prices | contract | {name: prices[name] for name in CONTRACTED}
+    own = {name: prices[name] for name in (*CONTRACTED, *EFFECTIVE)}
+    return charge | prices | contract | own
 
 
 def _booked(content: Shape, line: Shape) -> Charge:
@@ -297,6 +311,7 @@ def _committed(commitment: Shape, quantity: Cell, status: str) -> Charge:
     name = commitment["name"] or commitment["gpu_model"]
     price = committed.contract_price(commitment)
     cost = pricing.EXACT.multiply(price, Decimal(str(quantity)))
+    effective = {} if commitment.get("is_invoiced") else dict.fromkeys(EFFECTIVE, cost)
     charge: Charge = {
         "CommitmentDiscountCategory": "Usage",
         # older versions have no id
@@ -308,6 +323,7 @@ def _committed(commitment: Shape, quantity: Cell, status: str) -> Charge:
         "CommitmentDiscountUnit": UNIT,
         "PricingCategory": "Committed",
         **dict(zip(CONTRACTED, (price, price, cost), strict=True)),
+        **effective,
     }
     return charge if status == USED else charge | dict.fromkeys(_consumed(None))
 
