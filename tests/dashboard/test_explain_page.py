@@ -78,6 +78,55 @@ def test_a_long_period_says_what_it_comes_to_above_its_newest_hours(reader, gpu)
     assert "$3.60 for 1.00 GPU-hours of it" in below.partition("the hours before")[0]
 
 
+def test_a_long_period_has_its_days_each_with_its_dollars_and_the_way_to_its_hours(reader, gpu):
+    """At $3.60: an hour nine days ago, and today half an hour useful and half an hour idle."""
+    an_entry(gpu, start=from_ms(T0 - 9 * 24 * HOUR_MS))
+    address = f"/explain?gpu={gpu.uuid}&from=2026-11-08T00:00Z&to=2026-11-22T00:00Z"
+    page = tight(reader.get(address).content.decode())
+
+    text = words_of(page).partition("By day")[2]
+    assert "20 Nov 2026" in text
+    assert "below Busy, unverified 50 % Idle 50 % 1.00 $3.60 11 Nov 2026" in text
+    [day] = re.findall(r'href="(/explain\?[^"]*)">11 Nov 2026</a>', page)
+    of_day = reader.get(html.unescape(day))
+    assert of_day.context["asked"].start.isoformat() == "2026-11-11T00:00:00+00:00"
+    assert of_day.context["asked"].end.isoformat() == "2026-11-12T00:00:00+00:00"
+    assert "By hour" in of_day.content.decode()
+    [(step, _, gpu_hours, usd)] = of_day.context["steps"]
+    assert (f"{step.interval.start:%H:%M}", step.is_shown) == ("06:00", True)
+    assert (gpu_hours, usd) == (Decimal("1.00"), Decimal("3.60"))
+
+
+def test_six_hours_or_less_have_no_steps(reader, gpu):
+    page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
+
+    assert "By hour" not in page
+    assert "By day" not in page
+
+
+def test_the_hours_after_are_one_step_away_until_now(reader, gpu):
+    """Now is 18:00."""
+    of = f"/explain?gpu={gpu.uuid}&state=idle"
+    page = tight(reader.get(f"{of}&from=2026-11-20T07:00Z&to=2026-11-20T08:00Z").content.decode())
+
+    for step, hour in (("before", "06"), ("after", "08")):
+        [way] = re.findall(rf'href="(/explain\?[^"]*)">the hours {step}', page)
+        asked = reader.get(html.unescape(way)).context["asked"]
+        assert f"{asked.start:%H:%M}" == f"{hour}:00"
+        assert asked.duration_ms == HOUR_MS
+        assert "state=idle" in way
+    last = reader.get(f"{of}&from=2026-11-20T17:00Z&to=2026-11-20T18:00Z").content.decode()
+    assert "the hours after" not in last
+
+
+def test_the_policy_that_judged_all_is_said_once_above_them(reader, gpu):
+    page = tight(reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode())
+
+    assert "judged by policy 1 " in words_of(page)
+    assert re.search(r'href="/settings/policy"\s*>\s*policy', page)
+    assert ">Policy</th>" not in page
+
+
 def test_windows_have_a_total_of_the_time_that_was_asked_for(reader, gpu):
     """From 06:25 to 06:40 five minutes were useful and ten idle; entries are of the whole hour."""
     asked = "from=2026-11-20T06:25Z&to=2026-11-20T06:40Z"

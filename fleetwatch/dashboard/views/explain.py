@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.priced import priced
-from fleetwatch.dashboard import pages
+from fleetwatch.dashboard import explained_steps, pages
 from fleetwatch.dashboard.choices import chosen_several
 from fleetwatch.dashboard.decided import Decisions, by_rule
 from fleetwatch.dashboard.entries_csv import to_csv as entries_csv
@@ -46,6 +46,7 @@ from fleetwatch.reports.waste import to_csv as parts_csv
 
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 50
+MAX_STEPS = 62  # days of a period: two months
 MAX_ROWS = 5000  # of a file of parts
 MAX_ENTRIES = 20_000  # of a file of entries: a GPU has some thousands a month
 # what narrows a figure, and what it is called
@@ -249,17 +250,38 @@ def _shown(
     hours = shown.outward_to_hours()
     is_cut = shown != period.so_far
     totals = _totals(request, shown, states)
+    sums = _by_state(_totals(request, period.so_far, states) if is_cut else totals)
     return {
         "interval": shown,
         "totals": totals,
         "asked": period.so_far,
-        **_by_state(_totals(request, period.so_far, states) if is_cut else totals),
+        **sums,
         "hours": Interval(hours.start, max(shown.end, min(hours.end, period.minute))),
         "is_of_whole_hours": shown == hours,
         "is_cut": is_cut,
         "is_final": explain.is_final(shown, period.now),
-        "earlier": _earlier(request, period.interval, shown),
+        **_ways(request, period, shown),
+        **(_steps(request, period, shown, sums["total"]) if is_cut else {}),
     }
+
+
+def _steps(
+    request: HttpRequest, period: Period, shown: Interval, total: dict[str, Decimal]
+) -> Context:
+    """Days of the period, or of a day its hours, newest first: each with the query of its own
+    explanation and its hundredths of GPU-hours and cents, which sum to the period's.
+    """
+    size = explained_steps.size(period.so_far)
+    buckets = costs.dollars_over_time(period.so_far, size, scope=_scope(request, _states(request)))
+    steps = explained_steps.steps(buckets, period.so_far, shown)
+    columns = _apportioned(
+        [each.totals.capacity_ms for each in steps], [each.totals.cost_usd for each in steps], total
+    )
+    rows = [
+        (each, _query(request, each.interval), *amounts)
+        for each, *amounts in zip(steps, *columns, strict=True)
+    ]
+    return {"size": size, "steps": rows[:MAX_STEPS], "steps_left_off": len(rows[MAX_STEPS:])}
 
 
 def _by_state(totals: Totals) -> Context:
@@ -281,12 +303,20 @@ def _by_state(totals: Totals) -> Context:
     }
 
 
-def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
-    """The query of what the period has before the hours that are shown; "" where it has none."""
-    if shown.start <= period.start:
-        return ""
-    kept = {name: request.GET[name] for name in ("gpu", "job", "state") if name in request.GET}
-    return urlencode(kept | {"from": period.start.isoformat(), "to": shown.start.isoformat()})
+def _ways(request: HttpRequest, period: Period, shown: Interval) -> Context:
+    """The queries of what lies before the hours that are shown, and after them ("": nothing)."""
+    before, after = explained_steps.beside(shown, period.interval, period.minute)
+    return {
+        "earlier": _query(request, before),
+        "later": _query(request, after) if after else "",
+    }
+
+
+def _query(request: HttpRequest, interval: Interval) -> str:
+    """Of the same explanation for that time."""
+    named = ("gpu", "job", "state", "tz")
+    kept = {name: request.GET[name] for name in named if name in request.GET}
+    return urlencode(kept | {"from": interval.start.isoformat(), "to": interval.end.isoformat()})
 
 
 @takes("gpu", "job", "state", *PERIOD)
@@ -315,8 +345,11 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
 
 def _totals(request: HttpRequest, interval: Interval, states: tuple[str, ...]) -> Totals:
     """Of the interval itself, where entries are of whole hours."""
-    scope = Scope(gpu=request.GET["gpu"], job=request.GET.get("job"))
-    return costs.look(interval, scope=in_states(scope, states)).totals()
+    return costs.look(interval, scope=_scope(request, states)).totals()
+
+
+def _scope(request: HttpRequest, states: tuple[str, ...]) -> Scope:
+    return in_states(Scope(gpu=request.GET["gpu"], job=request.GET.get("job")), states)
 
 
 def _holder(key: str | None) -> tuple[Job | None, int | None]:
@@ -378,6 +411,7 @@ def _priced(entries: Sequence[Entry | Adjustment]) -> Context:
         "lines": list(zip(lines, pricing.lines(usd, pricing.CENT), strict=True)),
         "total_usd": pricing.exact_sum(usd),
         "total_ms": sum(line.row.gpu_ms for line in lines),
+        "policies": sorted({line.row.policy.version for line in lines}),
         "unpriced": any(line.usd is None for line in lines),
         "list_prices": _how_many([line.rate.is_example for line in lines if line.rate]),
     }
