@@ -318,7 +318,9 @@ def test_of_more_ended_jobs_than_are_shown_it_says_how_many_there_are(client, ve
     seen = " ".join(page(client).split())
 
     assert "most wasted first: 19 of 21" in seen
-    assert "by the middle of each range" in seen
+    assert ", most to save first" in seen
+    assert "<h2>Running now</h2>" in seen
+    assert "no running jobs" not in seen
 
 
 def test_a_job_that_runs_is_shown_however_many_wasted_more(client, vera):
