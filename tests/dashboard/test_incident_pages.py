@@ -248,6 +248,30 @@ class TestInbox:
         assert shown.count("over budget") == 1
         assert tight(shown).count('$100</span></b><span class="sub">over the budget') == 1
 
+    def test_of_what_is_over_nothing_burns_and_nothing_is_to_be_ticked(self, admin):
+        incident("slurm/della/1", facts={"cost_usd": Decimal(9)}, resolved_at=NOW)
+        incident("slurm/della/2", facts={"cost_usd": Decimal(10)}, resolved_at=NOW)
+
+        page = text(admin, "/alerts?state=resolved&sort=dearest")
+        options = page.split('name="sort"')[1].split("</select>")[0]
+
+        assert keys(admin, "/alerts?state=resolved") == ["2", "1"]
+        assert "burning" not in tight(options).replace('value="burning"', "")
+        assert "Sort: dollars" in options
+        assert 'class="tick"' not in page
+        assert "incidents bare" in page
+        assert 'class="tick"' not in text(admin, "/alerts")
+
+    def test_a_list_says_how_many_incidents_its_rows_are(self, admin):
+        for number in range(3):
+            slowed(number, minutes=0)
+        incident()
+
+        shown = tight(text(admin, "/alerts"))
+
+        assert ">Firing 4</a>" in shown
+        assert "4 incidents in 2 rows: GPUs of a node that fired at once are one." in shown
+
     def test_a_budget_says_what_is_left_of_it(self, admin):
         within = {"spent_usd": "840.00", "budget_usd": "1000.00"}
         incident(facts={"kind": "budget", "cost_usd": None, "has_cost": False, "facts": within})

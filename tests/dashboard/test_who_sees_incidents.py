@@ -47,6 +47,16 @@ class TestWhoSees:
     def test_sums_are_of_what_is_listed(self, viewer):
         assert viewer.get("/alerts").context["sums"].count == 2
 
+    def test_of_a_fleet_that_is_not_seen_nothing_is_said(self, viewer):
+        for each in (self.own, self.given):
+            each.delete()
+
+        page = viewer.get("/alerts").content.decode()
+
+        assert "Nothing of yours or your teams' fires." in page
+        assert "rule is breached" not in page
+        assert 'class="tick"' not in page
+
     def test_its_gpus_are_named_and_explained_where_all_of_the_jobs_time_is_seen(self, viewer):
         gpu = factories.gpu(factories.node(), index=0)
         facts = {"facts": {"gpus": [{"uuid": gpu.uuid}]}}

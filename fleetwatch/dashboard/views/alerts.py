@@ -37,6 +37,8 @@ SORTS = {
     "newest": "newest",
     "hourly": "$ per hour",
 }
+# of what is over nothing burns any more: the same order is by dollars
+OVER_SORTS = {"burning": "dollars", "newest": "newest", "hourly": "$ per hour while open"}
 PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
 
 
@@ -54,12 +56,17 @@ def alerts(request: HttpRequest, period: Period) -> Context:
         **_sums(rows, period.now),
         "asked": asked,
         "is_narrowed": any(asked.values()),
-        "sort": sort,
-        "sorts": SORTS.items(),
+        **_order(state, sort),
         **choices,
         "state": state,
         **_lines(request, rows, period, state, sort),
     }
+
+
+def _order(state: str, sort: str) -> Context:
+    """What the list can be sorted by, and what it is."""
+    sorts = OVER_SORTS if state == "resolved" else SORTS
+    return {"sort": sort if sort in sorts else "burning", "sorts": sorts.items()}
 
 
 def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
