@@ -35,6 +35,30 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """Something that a mail names, with its page (`url`): what it is worth, whose it is, why it is
+    named (`cause`, with its page), what to do and what to type; "" = nothing.
+    """
+
+    title: str
+    url: str = ""
+    value: str = ""
+    about: str = ""
+    cause: str = ""
+    cause_url: str = ""
+    text: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Items of a kind under a heading."""
+
+    title: str
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message; every transport renders the same object.
 
@@ -47,6 +71,8 @@ class Message:
     status: of the incident that it is about; "" = it is about none (a report, a test). labels: what
     programs route an incident by, by name. since_ms: when it began; None = of no incident.
     unsubscribe_url: where the person who gets it can stop such; "" = it is for no person.
+    settings_url: where it is said who gets such, "" = that is said nowhere. lists: what a mail has
+    in place of rows, and of the field of the same name; `notes` stand below them in place of text.
     """
 
     title: str
@@ -64,6 +90,9 @@ class Message:
     labels: tuple[tuple[str, str], ...] = ()
     since_ms: int | None = None
     unsubscribe_url: str = ""
+    settings_url: str = ""
+    lists: tuple[Listing, ...] = ()
+    notes: str = ""
 
     def __post_init__(self) -> None:
         _of("severity", self.severity, SEVERITIES)
@@ -76,6 +105,12 @@ class Message:
         """What leads to a page, of each action the first, at last the message's own page."""
         every = [*self.buttons, Button("Open in FleetWatch", "open", self.url)]
         return list({link.action: link for link in reversed(every) if link.url}.values())[::-1]
+
+    @property
+    def unlisted_fields(self) -> list[tuple[str, str]]:
+        """The fields that no list tells in full."""
+        titles = {each.title for each in self.lists}
+        return [field for field in self.fields if field[0] not in titles]
 
     @property
     def has_spark(self) -> bool:

@@ -1,25 +1,37 @@
 """A message as text: the part of a mail without HTML, and what pages show of what was sent."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 from django.template.loader import render_to_string
 
-from fleetwatch.notify.message import Message
+from fleetwatch.notify.message import Item, Listing, Message, one_line
+
+WIDTH = 76  # RFC 5322 2.1.1 wants lines below 79
+INDENT = "  "
+CODE = " " * 6  # before what is to be typed: it stays on its line
 
 
 def plain_text(message: Message, *, chart: object = None, links: Sequence[object] = ()) -> str:
-    """The message as a mail's text; `chart` has what its curve shows in words (`alt`)."""
+    """The message as a mail's text; `chart` has what its curve shows in words (`alt`). Of one with
+    lists no line is wider than a mail's, but for addresses and what is to be typed.
+    """
     shown = {
         "message": message,
         "chart": chart,
         "links": links,
         "head": message.rows[:1],
         "rows": message.rows[1:],
+        "settings": f"Change or stop it: {message.settings_url}"
+        if message.settings_url
+        else "Channels and rules: settings.",
+        "lists": "\n\n".join(map(_listed, message.lists)),
     }
-    return render_to_string("notify/message.txt", shown)
+    text = render_to_string("notify/message.txt", shown)
+    return "\n".join(map(_wrapped, text.split("\n"))) if message.lists else text
 
 
 def preview(stored: Mapping[str, Any]) -> str:
@@ -32,3 +44,35 @@ def preview(stored: Mapping[str, Any]) -> str:
         return ""
     text = plain_text(replace(message, buttons=(), url="", unsubscribe_url=""))
     return text.strip()  # str, no SafeString any more: a page has to escape it
+
+
+def _listed(listing: Listing) -> str:
+    items = ["\n".join(_item_lines(item)) for item in listing.items]
+    is_long = any(item.text or item.cause for item in listing.items)
+    heading = f"{listing.title}\n{'-' * len(listing.title)}"
+    return "\n".join([heading, ("\n\n" if is_long else "\n").join(items)])
+
+
+def _item_lines(item: Item) -> Iterator[str]:
+    yield "  ".join(filter(None, (item.value, one_line(item.title))))
+    for line in (item.about, item.cause, item.text):
+        if line:
+            yield f"{INDENT}{line}"
+    if item.code:
+        yield from ("", f"{CODE}{one_line(item.code, 1000)}", "")
+    for address in (item.cause_url, item.url):
+        if address:
+            yield f"{INDENT}{address}"
+
+
+def _wrapped(line: str) -> str:
+    if len(line) <= WIDTH or line.startswith(CODE):
+        return line
+    indent = line[: len(line) - len(line.lstrip())] or INDENT
+    return textwrap.fill(
+        line,
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -14,8 +14,9 @@ from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
-from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.message import Listing, Message, one_line
 from fleetwatch.reports import months
+from fleetwatch.reports.digest_lists import could_save, lists
 from fleetwatch.reports.statement import Shape
 
 FLEET = "weekly_digest"  # the kinds of their Reports
@@ -28,6 +29,8 @@ TOP_TEAMS = 5  # named in a message
 TEAMS = "Teams"  # the field that names them
 NEWS = 0.01  # of the week before: what changed by no more is no news
 FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
+# where it is said who gets one
+SETTINGS = {FLEET: "/settings/channels", TEAM: "/alerts/routes", PERSON: "/me#notifications"}
 HEAD = ("Could save", "Cause", "Job or node", "Owner")
 RISKS = {
     month_end.OVER: "it is passed",
@@ -125,21 +128,29 @@ def week_name(week: Interval, zone: ZoneInfo) -> str:
     return f"{week.start.astimezone(zone):%G-W%V}"
 
 
-def message(digest: Digest, *, url: str) -> Message:
+def _lists(digest: Digest, url: str, base: str) -> tuple[Listing, ...]:
+    is_own = digest.kind == PERSON
+    return tuple(lists(digest.causes, digest.teams, is_own=is_own, url=url, base=base))
+
+
+def message(digest: Digest, *, url: str, base: str = "") -> Message:
     """The digest for people: what it cost, what was wasted and why, what to do first, and how much
-    of it was seen.
+    of it was seen. `url` is its page, `base` where our pages are.
     """
     this = digest.this
     return Message(
         title=f"{_whose(digest)} {digest.week}: {_headline(this)}",
         summary=(
-            f"{wording.share(this.wasted_share_of_observed)} of the observed GPU time was wasted"
-            " (certain and probable)."
+            f"{could_save(digest.causes)}{wording.share(this.wasted_share_of_observed)} of the"
+            " observed GPU time was wasted (certain and probable)."
         ),
         fields=_fields(digest),
         rows=_table(digest),
         url=url,
-        text="\n".join(_notes(digest)),
+        text="\n".join(filter(None, [*_suggestions(digest.causes), *_notes(digest)])),
+        settings_url=f"{base}{SETTINGS[digest.kind]}",
+        lists=_lists(digest, url, base),
+        notes="\n".join(_notes(digest)),
     )
 
 
@@ -254,8 +265,15 @@ def _teams(teams: Sequence[Shape]) -> Fields:
         f"{one_line(team['name'], 40)} {wording.usd(team['cost_usd'])}"
         for team in teams[:TOP_TEAMS]
     ]
-    left = len(teams) - len(named)
-    return ((TEAMS, ", ".join(named) + (f" and {left} more" if left else "")),)
+    return ((TEAMS, ", ".join(named) + _more(teams[TOP_TEAMS:])),)
+
+
+def _more(teams: Sequence[Shape]) -> str:
+    """How many more there are, and what they spent."""
+    if not teams:
+        return ""
+    usd = pricing.exact_sum(Decimal(team["cost_usd"]) for team in teams)
+    return f" and {len(teams)} more, {wording.usd(usd)}"
 
 
 def _efficiency(this: Totals, before: Totals, *, is_alone: bool) -> str:
@@ -335,7 +353,6 @@ def _row(cause: Shape) -> tuple[str, ...]:
 def _notes(digest: Digest) -> list[str]:
     this = digest.this
     notes = [
-        *_suggestions(digest.causes),
         f"{_compared_with(digest)}Weeks begin on Monday, {digest.zone}.",
         *_before_in_part(digest),
     ]

@@ -73,6 +73,7 @@ def _teams(week: Interval) -> list[Shape]:
     rows = [
         {
             "slug": group.key,
+            "is_team": group.key not in NO_TEAM,
             "name": NO_TEAM.get(group.key, group.label),
             "cost_usd": cost_usd,
             "wasted_usd": pricing.usd(group.totals.wasted_usd),
@@ -116,7 +117,8 @@ def _of_job(line: Line) -> Shape:
     advice = measured_advice_of(line)
     name = job.name or job.key
     return _shape(line.caused, name, _owner(job), advice.cause.title, advice.first) | {
-        "job": job.key
+        "job": job.key,
+        "finding": line.finding.pk,
     }
 
 
@@ -126,7 +128,10 @@ def _of_place(line: Line, week: Interval, now: datetime) -> Shape:
     steps = (*advised.steps, Step(""))
     name = finding.node.name if finding.node else finding.cluster
     step = Step(steps[0].text, advised.command)
-    return _shape(line.caused, name, OPERATORS, advised.cause.title, step)
+    return _shape(line.caused, name, OPERATORS, advised.cause.title, step) | {
+        "node": finding.node.name if finding.node else "",
+        "finding": finding.pk,
+    }
 
 
 def _shape(caused: Caused, name: str, owner: str, title: str, step: Step) -> Shape:

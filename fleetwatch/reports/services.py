@@ -101,7 +101,8 @@ def _send(audience: Audience, made: Digest, report: Report, now: datetime) -> in
     """How many deliveries were queued; the Report says that, whether these are the delivery log's
     alone, and the message.
     """
-    message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/{report.pk}")
+    url = f"{settings.PUBLIC_URL}/reports/{report.pk}"
+    message = digest.message(made, url=url, base=settings.PUBLIC_URL)
     key = f"digest/{made.week}/{audience.kind}/{audience.subject}"
     recipients = audience.recipients if made.has_news else ()
     sent = replace(message, unsubscribe_url=audience.unsubscribe_url)

@@ -1,0 +1,80 @@
+"""What a digest's mail names, each with its page: what could save most, and every team. Pure."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from urllib.parse import quote
+
+from fleetwatch.figures import pricing
+from fleetwatch.notify import wording
+from fleetwatch.notify.message import Item, Listing, one_line
+from fleetwatch.reports.statement import Shape
+
+CAUSES = "What could save most"
+TEAMS = "Teams"
+MAX_TEAMS = 25  # in a mail; its page has all
+WEEKS_PER_MONTH = Decimal(730) / 168
+
+
+def could_save(causes: Sequence[Shape]) -> str:
+    """What they could save in a month that is as the week, as a sentence before another; "" where
+    they could save nothing.
+    """
+    low_usd, high_usd = (
+        pricing.exact_sum(Decimal(each[end]) for each in causes) * WEEKS_PER_MONTH
+        for end in ("low_usd", "high_usd")
+    )
+    if not high_usd:
+        return ""
+    by = "the fix" if len(causes) == 1 else f"the {len(causes)} fixes"
+    return f"Could save {wording.between(low_usd, high_usd)}/month by {by} below. "
+
+
+def lists(
+    causes: Sequence[Shape], teams: Sequence[Shape], *, is_own: bool, url: str, base: str
+) -> Iterator[Listing]:
+    """Those of a digest whose page is at `url`, and other pages below `base`; `is_own`: all of it
+    is its reader's, and no owner is told.
+    """
+    if causes:
+        yield Listing(CAUSES, tuple(_of_cause(each, base, is_own=is_own) for each in causes))
+    if teams:
+        yield Listing(TEAMS, tuple(_of_teams(teams, url, base)))
+
+
+def _of_cause(cause: Shape, base: str, *, is_own: bool) -> Item:
+    name = one_line(cause["name"], 60)
+    key = one_line(cause.get("job", ""), 100)
+    owner = "" if is_own else one_line(cause["owner"], 60)
+    finding = cause.get("finding")
+    return Item(
+        title=name,
+        url=_page_of(cause, base),
+        value=wording.between(cause["low_usd"], cause["high_usd"]),
+        about=", ".join(filter(None, (key if key != name else "", owner))),
+        cause=cause["title"],
+        cause_url=f"{base}/findings/{finding}" if finding else "",
+        text=one_line(cause["step"], 300),
+        code=one_line(cause["command"], 500),
+    )
+
+
+def _page_of(cause: Shape, base: str) -> str:
+    """Of the job, or the node; "" of what has none."""
+    if cause.get("job"):
+        return f"{base}/jobs/{quote(cause['job'])}"
+    return f"{base}/nodes/{quote(cause['node'], safe='')}" if cause.get("node") else ""
+
+
+def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
+    """The dearest first, then what the others spent together."""
+    for team in teams[:MAX_TEAMS]:
+        has_page = team.get("is_team", False)
+        page = f"{base}/teams/{quote(team['slug'])}" if has_page else ""
+        wasted = f"{wording.usd(Decimal(team['wasted_usd']))} wasted"
+        yield Item(
+            one_line(team["name"], 60), page, wording.usd(Decimal(team["cost_usd"])), about=wasted
+        )
+    left = teams[MAX_TEAMS:]
+    if left:
+        usd = pricing.exact_sum(Decimal(team["cost_usd"]) for team in left)
+        yield Item(f"and {len(left)} more", url, wording.usd(usd))
