@@ -68,12 +68,14 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
 def _replace_nodes(hours: NodeHours) -> None:
     node_ids = [node_id for node_id, _ in hours]
     starts = [from_ms(hour) for _, hour in hours]
+    ends = [from_ms(hour + HOUR_MS) for _, hour in hours]
     execute(
         "DELETE FROM diagnosis_capacityentry AS kept"
-        " USING unnest(%s::bigint[], %s::timestamptz[]) AS hour (node_id, start)"
+        " USING unnest(%s::bigint[], %s::timestamptz[], %s::timestamptz[])"
+        ' AS hour (node_id, start, "end")'
         " WHERE kept.node_id = hour.node_id AND kept.cluster = ''"
-        " AND kept.start >= hour.start AND kept.start < hour.start + interval '1 hour'",
-        [node_ids, starts],
+        ' AND kept.start >= hour.start AND kept.start < hour."end"',
+        [node_ids, starts, ends],
     )
     execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
 

@@ -226,6 +226,7 @@ def _last_quiet_parts(since_ms: int) -> QuerySet[Run]:
     # something else of its holder or of nobody ends a run
     followers = Run.objects.filter(
         Q(job=OuterRef("job")) | Q(job=None),
+        node=OuterRef("node"),
         gpu=OuterRef("gpu"),
         cut_ms__gte=OuterRef("cut_ms"),
         start_ms__gte=OuterRef("end_ms"),

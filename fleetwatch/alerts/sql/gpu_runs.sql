@@ -13,6 +13,7 @@ WITH subject AS MATERIALIZED (
 trouble AS MATERIALIZED (
     SELECT
         gpu.uuid,
+        part.node_id,
         part.gpu_id,
         part.condition,
         part.start_ms,
@@ -30,7 +31,7 @@ trouble AS MATERIALIZED (
       AND part.gpu_id NOT IN (SELECT subject.id FROM subject)
 ),
 candidate AS MATERIALIZED (
-    SELECT DISTINCT trouble.uuid, trouble.gpu_id
+    SELECT DISTINCT trouble.uuid, trouble.node_id, trouble.gpu_id
     FROM trouble
 )
 SELECT run.gpu_id, array_position(%(conditions)s::text[], run.condition::text) - 1, run.start_ms, run.end_ms
@@ -38,36 +39,25 @@ FROM (
     SELECT trouble.gpu_id, trouble.condition, trouble.start_ms, trouble.end_ms
     FROM trouble
     UNION ALL
-    SELECT seen.gpu_id, seen.condition, seen.start_ms, seen.end_ms
+    SELECT candidate.gpu_id, seen.condition, seen.start_ms, seen.end_ms
     FROM trouble
     -- one GPU may be several rows, one for each node that it was in
     JOIN candidate ON candidate.uuid = trouble.uuid
-    CROSS JOIN LATERAL (
-        SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
-        FROM ledger_run AS part
-        WHERE part.gpu_id = candidate.gpu_id
-          AND part.cut_ms > trouble.end_ms - 3600000
-          AND part.cut_ms < trouble.next_ms
-          AND part.start_ms >= trouble.end_ms
-          AND part.start_ms < trouble.next_ms
-          AND part.condition <> %(wanted)s
-          AND part.condition <> ALL(%(unseen)s)
-        -- cut by cut, by the index hour_runs_by_gpu
-        ORDER BY part.cut_ms, part.start_ms
-        LIMIT %(following)s
+    CROSS JOIN LATERAL alerts_runs_after(
+        candidate.node_id, candidate.gpu_id, trouble.end_ms, trouble.next_ms, array_append(%(unseen)s::text[], %(wanted)s),
+        %(following)s::bigint
     ) AS seen
     UNION ALL
     SELECT told.gpu_id, told.condition, told.start_ms, told.end_ms
     FROM subject
     CROSS JOIN LATERAL (
-        SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms
+        -- the fence: GPU by GPU through its runs, never the whole table
+        SELECT part.gpu_id, part.condition, part.start_ms, part.end_ms, generate_series(1, 1) AS fence
         FROM ledger_run AS part
         WHERE part.gpu_id = subject.id
           AND part.cut_ms > %(start_ms)s - 3600000
           AND part.cut_ms < %(end_ms)s
           AND part.end_ms > %(start_ms)s
           AND part.start_ms < %(end_ms)s
-        -- a fence: GPU by GPU through its runs, never the whole table
-        OFFSET 0
     ) AS told
 ) AS run

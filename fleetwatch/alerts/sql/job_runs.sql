@@ -34,13 +34,13 @@ CROSS JOIN LATERAL (
         part.condition,
         part.start_ms,
         part.end_ms,
-        part.state_ms
+        part.state_ms,
+        -- job by job through hour_runs_by_job, never the whole table
+        generate_series(1, 1) AS fence
     FROM ledger_run AS part
     WHERE part.job_id = candidate.job_id
       AND part.cut_ms > %(start_ms)s - 3600000
       AND part.cut_ms < %(end_ms)s
       AND part.end_ms > %(start_ms)s
       AND part.start_ms < %(end_ms)s
-    -- a fence: job by job through hour_runs_by_job, never the whole table
-    OFFSET 0
 ) AS run

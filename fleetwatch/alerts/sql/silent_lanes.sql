@@ -10,14 +10,17 @@ CROSS JOIN LATERAL (
     SELECT
         run.job_id,
         run.gpu_id,
-        run.end_ms
+        max(run.end_ms) AS end_ms
     FROM ledger_run AS run
     WHERE run.node_id = node.id
       AND run.cut_ms > %(since_ms)s - 3600000
       AND run.end_ms > %(since_ms)s
       AND run.job_id = ANY(%(job_ids)s)
-    -- a fence: node by node through hour_runs_by_node, never the whole table
-    OFFSET 0
+    -- summed within: node by node through hour_runs_by_node, never the whole table
+    GROUP BY
+        run.node_id,
+        run.job_id,
+        run.gpu_id
 ) AS held
 WHERE node.last_ms > %(since_ms)s
   AND node.last_ms <= %(unheard_ms)s

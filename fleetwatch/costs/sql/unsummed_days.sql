@@ -16,8 +16,17 @@ LEFT JOIN costs_current_sum AS current_sum
         WHERE kept.node_id = node.id AND kept.start = day.start AND kept.total_spans IS NOT NULL
     )
 WHERE current_sum.node_id IS NULL
+  -- of hours in which something was posted; a cut may begin within its hour
   AND EXISTS (
-      SELECT FROM ledger_entry AS entry WHERE entry.node_id = node.id AND entry.start >= day.start AND entry.start < day.until
+      SELECT
+      FROM ledger_nodeday AS posted
+      CROSS JOIN LATERAL unnest(posted.versions) WITH ORDINALITY AS hour (version, number)
+      WHERE posted.node_id = node.id
+        AND posted.day >= (day.start AT TIME ZONE 'UTC')::date
+        AND posted.day <= (day.until AT TIME ZONE 'UTC')::date
+        AND hour.version > 0
+        AND posted.day::timestamp AT TIME ZONE 'UTC' + hour.number * interval '1 hour' > day.start
+        AND posted.day::timestamp AT TIME ZONE 'UTC' + (hour.number - 1) * interval '1 hour' < day.until
   )
 ORDER BY day.start DESC, node.id
 LIMIT %(limit)s

@@ -21,7 +21,7 @@ WITH possible AS (
         max(sum(entry.held_ms)) FILTER (WHERE possible.other = '')
             OVER (PARTITION BY entry.job_id, entry.cause) AS whole_ms
     FROM diagnosis_causeentry AS entry
-    CROSS JOIN LATERAL (SELECT '' AS other UNION ALL SELECT unnest(entry.also)) AS possible
+    CROSS JOIN LATERAL unnest(array_prepend('', entry.also)) AS possible (other)
     WHERE entry.job_id = ANY(%s) AND entry.cause = ANY(%s) AND entry.high_ms > 0
     GROUP BY 1, 2, 3
 )

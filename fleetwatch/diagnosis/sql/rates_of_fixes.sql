@@ -7,13 +7,12 @@ SELECT
     sum(day_sum.held_ms) AS held_ms
 FROM diagnosis_fix AS fix
 JOIN jobs_job AS job ON job."user" = fix."user" AND job.name = fix.job_name
--- OFFSET 0: each job by itself, by the index on jobs; its days, for a rate is looked up of each
+-- summed within: each job by itself, by the index on jobs; its days, for a rate is looked up of each
 CROSS JOIN LATERAL (
     SELECT gpu_id, date_trunc('day', start, 'UTC') AS start, sum(held_ms) AS held_ms
     FROM diagnosis_causeentry
     WHERE job_id = job.id
-    GROUP BY 1, 2
-    OFFSET 0
+    GROUP BY node_id, 1, 2
 ) AS day_sum
 JOIN costs_gpurate AS rate
     ON  rate.gpu_id = day_sum.gpu_id

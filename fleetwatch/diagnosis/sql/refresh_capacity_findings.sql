@@ -2,7 +2,6 @@
 --      slowed, their first cell.
 -- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), outbreaks (of these, what
 --      happens to a GPU, each time anew), slowed (the cause of nodes that is told of jobs), queue (the cause of clusters), now_ms (no finding ends later).
--- Reads the first and the last hour of each subject and cause alone, by index: how long a node is known makes no difference.
 -- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
 --        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
 --        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, or of a GPU that
@@ -11,31 +10,15 @@ WITH span AS (
     SELECT node_id, '' AS cluster, cause, first_start, last_start, 1 AS first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
     CROSS JOIN unnest(%(of_nodes)s::text[]) AS of_node (cause)
-    CROSS JOIN LATERAL (
-        SELECT min(start) AS first_start, max(start) AS last_start
-        FROM diagnosis_capacityentry AS entry
-        WHERE entry.node_id = node.node_id AND entry.cause = of_node.cause AND entry.cluster = ''
-    ) AS hours
+    CROSS JOIN LATERAL diagnosis_capacity_hours(node.node_id, '', of_node.cause) AS hours
     UNION ALL
     SELECT node_id, '', %(slowed)s, first_start, last_start, first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
-    CROSS JOIN LATERAL (
-        SELECT min(start) AS first_start, max(start) AS last_start
-        FROM diagnosis_causeentry AS entry
-        WHERE entry.node_id = node.node_id AND entry.cause = %(slowed)s AND entry.high_ms > 0
-    ) AS hours
-    CROSS JOIN LATERAL (
-        SELECT bit_or(cells) AS first_cells FROM diagnosis_causeentry AS entry
-        WHERE entry.node_id = node.node_id AND entry.cause = %(slowed)s AND entry.high_ms > 0 AND entry.start = hours.first_start
-    ) AS first
+    CROSS JOIN LATERAL diagnosis_slowed_hours(node.node_id) AS hours
     UNION ALL
     SELECT NULL, cluster, %(queue)s, first_start, last_start, 1
     FROM unnest(%(clusters)s::text[]) AS waiting (cluster)
-    CROSS JOIN LATERAL (
-        SELECT min(start) AS first_start, max(start) AS last_start
-        FROM diagnosis_capacityentry AS entry
-        WHERE entry.cluster = waiting.cluster AND entry.cause = %(queue)s AND entry.cluster <> '' AND entry.high_ms > 0
-    ) AS hours
+    CROSS JOIN LATERAL diagnosis_capacity_hours(NULL, waiting.cluster, %(queue)s) AS hours
 ),
 told AS (
     SELECT
@@ -64,26 +47,24 @@ gone AS (
       AND NOT EXISTS (SELECT FROM diagnosis_said AS said WHERE said.finding_id = finding.id)
 ),
 broke_out AS (
-    SELECT finding.id
+    SELECT DISTINCT finding.id
     FROM diagnosis_finding AS finding
+    JOIN diagnosis_capacityentry AS entry
+        ON  entry.node_id = finding.node_id
+        AND entry.cause = finding.cause
+        AND entry.cluster = ''
+        AND entry.start >= finding.decided_at
     WHERE finding.status = 'dismissed'
       AND finding.node_id = ANY(%(node_ids)s::bigint[])
       AND finding.cause = ANY(%(outbreaks)s::text[])
-      AND EXISTS (
-          SELECT FROM diagnosis_capacityentry AS entry
-          WHERE entry.node_id = finding.node_id
-            AND entry.cause = finding.cause
-            AND entry.cluster = ''
-            AND entry.start >= finding.decided_at
-            AND NOT EXISTS (
-                SELECT FROM diagnosis_capacityentry AS before
-                WHERE before.node_id = entry.node_id
-                  AND before.cause = entry.cause
-                  AND before.cluster = ''
-                  AND before.start >= entry.start - interval '1 day'
-                  AND before.start < entry.start
-                  AND before.gpu_id = entry.gpu_id
-            )
+      AND NOT EXISTS (
+          SELECT FROM diagnosis_capacityentry AS before
+          WHERE before.node_id = entry.node_id
+            AND before.cause = entry.cause
+            AND before.cluster = ''
+            AND before.start >= entry.start - interval '1 day'
+            AND before.start < entry.start
+            AND before.gpu_id = entry.gpu_id
       )
 ),
 known AS (

@@ -19,13 +19,12 @@ last_cell AS (
         entry.confidence,
         entry.start > newest.start - interval '1 hour' AS is_recent
     FROM newest
-    -- OFFSET 0: each job by the index on (job, start), never the whole table
+    -- the fence: each job by the index on (job, start), never the whole table
     CROSS JOIN LATERAL (
-        SELECT *
+        SELECT *, generate_series(1, 1) AS fence
         FROM diagnosis_causeentry
         WHERE job_id = newest.job_id
           AND start > newest.start - interval '1 day'
-        OFFSET 0
     ) AS entry
     -- a bit for each of the hour's twelve cells, the highest is the last
     ORDER BY entry.job_id, entry.gpu_id, date_trunc('hour', entry.start, 'UTC') DESC, entry.cells DESC

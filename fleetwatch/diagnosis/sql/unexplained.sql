@@ -74,6 +74,20 @@ by_capacity AS (
     WHERE won.high_ms > 0
     GROUP BY 1, 2, 3
 ),
+there AS (
+    SELECT
+        won.node_id, won.hour, won.gpu_id,
+        sum(entry.gpu_ms) FILTER (WHERE entry.state = 'free') AS free_ms,
+        sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unavailable') AS unavailable_ms,
+        sum(entry.gpu_ms) FILTER (WHERE entry.state = 'orphaned') AS orphaned_ms
+    FROM by_capacity AS won
+    JOIN ledger_entry AS entry
+        ON  entry.node_id = won.node_id
+        AND entry.gpu_id = won.gpu_id
+        AND entry.start >= won.hour
+        AND entry.start < won.hour + interval '1 hour'
+    GROUP BY 1, 2, 3
+),
 fault AS (
     SELECT
         COALESCE(by_cause.node_id, by_entry.node_id) AS node_id,
@@ -101,17 +115,7 @@ fault AS (
             + greatest(COALESCE(won.unavailable_ms, 0) - COALESCE(there.unavailable_ms, 0), 0)
             + greatest(COALESCE(won.orphaned_ms, 0) - COALESCE(there.orphaned_ms, 0), 0)
     FROM by_capacity AS won
-    CROSS JOIN LATERAL (
-        SELECT
-            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'free') AS free_ms,
-            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unavailable') AS unavailable_ms,
-            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'orphaned') AS orphaned_ms
-        FROM ledger_entry AS entry
-        WHERE entry.node_id = won.node_id
-          AND entry.gpu_id = won.gpu_id
-          AND entry.start >= won.hour
-          AND entry.start < won.hour + interval '1 hour'
-    ) AS there
+    LEFT JOIN there ON there.node_id = won.node_id AND there.hour = won.hour AND there.gpu_id = won.gpu_id
 )
 SELECT node.name, fault.hour, fault.rule, sum(fault.off_ms)::bigint AS off_ms
 FROM fault

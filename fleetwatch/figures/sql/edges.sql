@@ -15,9 +15,10 @@ FROM unnest(
 ) WITH ORDINALITY AS edge (cut, start_ms, end_ms, number)
 CROSS JOIN inventory_node AS node
 CROSS JOIN LATERAL (
-    SELECT string_agg(costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
+    SELECT node_id, string_agg(costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
     FROM (
         SELECT
+            node_id,
             gpu_id,
             job_id,
             costs_kind(state, tier, efficiency_source) AS kind,
@@ -28,10 +29,11 @@ CROSS JOIN LATERAL (
         WHERE node_id = node.id
           AND start = edge.cut
         -- hashed, as in spans.sql: sorted they take longer
-        GROUP BY 1, 2, 3, '0'::xid
+        GROUP BY 1, 2, 3, 4, '0'::xid
     ) AS part
+    GROUP BY node_id
 ) AS entries
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT
         string_agg(
             int8send(gpu_id) || int8send(COALESCE(job_id, 0)) || int8send(cut_ms) || int4send(cardinality(ends)),
@@ -41,9 +43,9 @@ CROSS JOIN LATERAL (
         string_agg(substr(array_send(ends), 21), ''::bytea) AS ends,
         string_agg(substr(array_send(state_ms), 21), ''::bytea) AS states
     FROM ledger_hourruns
-    WHERE node_id = node.id
+    WHERE node_id = entries.node_id
       AND cut_ms >= edge.start_ms
       AND cut_ms < edge.end_ms
-) AS runs
-WHERE entries.spans IS NOT NULL
-  AND (%(node_ids)s::bigint[] IS NULL OR node.id = ANY(%(node_ids)s::bigint[]))
+    GROUP BY node_id
+) AS runs ON TRUE
+WHERE (%(node_ids)s::bigint[] IS NULL OR node.id = ANY(%(node_ids)s::bigint[]))

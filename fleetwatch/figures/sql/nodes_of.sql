@@ -7,7 +7,7 @@ WHERE job_id = ANY(%(job_ids)s::bigint[])
   AND start >= %(start)s::timestamptz
   AND start < %(end)s::timestamptz
 UNION
--- OFFSET 0: each GPU by the index on (gpu, start)
+-- each GPU by the index on (gpu, start): what is DISTINCT is not joined freely
 SELECT there.node_id
 FROM unnest(%(gpu_ids)s::bigint[]) AS gpu (id)
 CROSS JOIN LATERAL (
@@ -16,5 +16,4 @@ CROSS JOIN LATERAL (
     WHERE gpu_id = gpu.id
       AND start >= %(start)s::timestamptz
       AND start < %(end)s::timestamptz
-    OFFSET 0
 ) AS there

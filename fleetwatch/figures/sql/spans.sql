@@ -75,8 +75,8 @@ CROSS JOIN LATERAL (
       AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
       AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
       AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
-    -- mostly both are the same for all
-    GROUP BY 1, 2
+    -- mostly all of them are the same for all
+    GROUP BY entry.node_id, 1, 2
 ) AS told
 UNION ALL
 SELECT

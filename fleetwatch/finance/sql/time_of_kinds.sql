@@ -34,22 +34,26 @@ part AS (
     SELECT
         entry.start,
         wanted_gpu.stands_for_id AS gpu_id,
-        entry.gpu_ms AS capacity_ms,
-        -- the time of a job that was deleted was held all the same
-        CASE
-            WHEN entry.job_id IS NOT NULL OR entry.state IN ('useful', 'underused', 'stalled', 'idle', 'starting') THEN entry.gpu_ms
-            ELSE 0
-        END AS held_ms,
-        CASE WHEN entry.state = 'unobserved' THEN entry.gpu_ms ELSE 0 END AS unobserved_ms
+        entry.capacity_ms,
+        entry.held_ms,
+        entry.unobserved_ms
     FROM open_part
-    -- OFFSET 0: each part by the index on (node, start)
+    -- summed within: each part by the index on (node, start)
     CROSS JOIN LATERAL (
-        SELECT *
+        SELECT
+            gpu_id,
+            start,
+            sum(gpu_ms)::bigint AS capacity_ms,
+            -- the time of a job that was deleted was held all the same
+            COALESCE(sum(gpu_ms) FILTER (
+                WHERE job_id IS NOT NULL OR state IN ('useful', 'underused', 'stalled', 'idle', 'starting')
+            ), 0)::bigint AS held_ms,
+            COALESCE(sum(gpu_ms) FILTER (WHERE state = 'unobserved'), 0)::bigint AS unobserved_ms
         FROM ledger_entry
         WHERE node_id = open_part.node_id
           AND start >= open_part.start
           AND start < open_part."end"
-        OFFSET 0
+        GROUP BY node_id, gpu_id, start
     ) AS entry
     JOIN wanted_gpu ON wanted_gpu.gpu_id = entry.gpu_id
     UNION ALL

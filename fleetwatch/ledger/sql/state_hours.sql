@@ -20,14 +20,14 @@ FROM (
         END::text) AS state,
         sum(entry.gpu_ms)::bigint AS gpu_ms
     FROM unnest(%(node_ids)s::bigint[], %(starts)s::timestamptz[]) AS day (node_id, start)
-    -- OFFSET 0: each day by the index on (node, start); joined freely, few days may cost a scan of the table
+    -- the fence: each day by the index on (node, start); joined freely, few days may cost a scan of the table
     CROSS JOIN LATERAL (
-        SELECT gpu_id, date_trunc('hour', start, 'UTC') AS start, state, tier, efficiency_source, gpu_ms
+        SELECT gpu_id, date_trunc('hour', start, 'UTC') AS start, state, tier, efficiency_source, gpu_ms,
+            generate_series(1, 1) AS fence
         FROM ledger_entry
         WHERE node_id = day.node_id
           AND start >= day.start
           AND start < day.start + INTERVAL '24 hours'
-        OFFSET 0
     ) AS entry
     JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
     GROUP BY 1, 2, 3, 4, 5
