@@ -9,11 +9,11 @@ FROM pg_inherits
 WHERE inhparent = 'telemetry_batch'::regclass
   AND NOT inhdetachpending
 UNION ALL
-SELECT 'columns', pg_total_relation_size('telemetry_chunk'), (SELECT min(start) FROM telemetry_chunk)
+SELECT 'columns', telemetry_stored_bytes('telemetry_chunk'), (SELECT min(start) FROM telemetry_chunk)
 UNION ALL
-SELECT 'curves', pg_total_relation_size('telemetry_daymatrix'), (SELECT min(day)::timestamptz FROM telemetry_daymatrix)
+SELECT 'curves', telemetry_stored_bytes('telemetry_daymatrix'), (SELECT min(day)::timestamptz FROM telemetry_daymatrix)
 UNION ALL
 SELECT
     'ledger',
-    pg_total_relation_size('ledger_entry') + pg_total_relation_size('ledger_hourruns'),
+    telemetry_stored_bytes('ledger_entry') + telemetry_stored_bytes('ledger_hourruns'),
     (SELECT min(start) FROM ledger_entry);

@@ -47,6 +47,6 @@ SELECT
     overdue.batches,
     touched.total,
     chunks.total,
-    pg_total_relation_size('telemetry_chunk'),
+    telemetry_stored_bytes('telemetry_chunk'),
     chunks.windows
 FROM batches, partitions, marks, overdue, touched, chunks
