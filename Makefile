@@ -3,9 +3,11 @@ PORT ?= 8000
 HOST ?= 127.0.0.1
 PYTHON ?= python3
 RUN = .venv/bin/python
+# what else of the suite test-citus runs
+CITUS ?= tests/telemetry/test_seal.py tests/ledger/test_post.py tests/ledger/test_check_ledger.py tests/figures
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test test-slurm test-identity test-channels test-day test-scale test-pages screenshots lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm test-identity test-channels test-day test-scale test-citus test-pages screenshots lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,11 @@ test-scale: ## a hub over several hosts on one machine, each of whose servers is
 	@$(PYTHON) -m tests.scale.prepare
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m pytest -s tests/scale
+
+test-citus: ## the core on a Citus of three database nodes, and that their cents are those of one (builds it with Debian's gcc; needs root; says why where it can't)
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(PYTHON) -m tests.citus.prepare
+	@$(RUN) -m pytest -p tests.citus.plugin tests/citus $(CITUS)
 
 test-pages: ## every page in both themes and widths: no error, nothing cut off, nothing that axe finds
 	@$(PYTHON) deploy/bootstrap.py browser

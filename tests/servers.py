@@ -90,7 +90,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     # some sixty Python processes are started: compiled once, whatever the shell says
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if not _hands_tests_out(early_config):
+    if not hands_tests_out(early_config):
         gc.disable()  # until all is collected: what ten thousand tests are made of stays
         servers = Servers()
         early_config.add_cleanup(servers.stop)
@@ -105,7 +105,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-def _hands_tests_out(config: pytest.Config) -> bool:
+def hands_tests_out(config: pytest.Config) -> bool:
     """Under xdist, of the first process: it runs no test, and each worker has its own servers."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     return bool(config.known_args_namespace.numprocesses) and not is_worker
