@@ -7,7 +7,7 @@ take is cut, or left out as not read, whoever said it: drivers, exporters, sched
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from agent import wire
+from agent import packed, wire
 from agent.readings import (
     NO_WORKLOAD,
     Allocation,
@@ -86,7 +86,7 @@ def build(
 
 def entry(content: wire.Batch, sequence: int) -> Entry:
     """The batch as the spool keeps it and the hub gets it, under this sequence."""
-    body = wire.compress(wire.encode(replace(content, sequence=sequence)))
+    body = packed.pack(replace(content, sequence=sequence))
     return Entry(sequence, len(content.windows["start_ms"]), body)
 
 

@@ -1,7 +1,5 @@
 """A hub that takes every batch, over TLS, and counts what went over the wire."""
 
-import gzip
-import json
 import socket
 import ssl
 import struct
@@ -16,6 +14,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from agent.sending.payloads import batch_of
+from fleetwatch.ingest.answers import FORMS
 
 # offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows
 BYTES_ACKED = 120
@@ -74,7 +75,8 @@ class AcceptingHub:
                 hub.take(body)
                 answer = b'{"stored": 1, "duplicate": 0, "next_flush_s": 30, "actions": []}'
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(answer)))
+                for name, text in {"Content-Length": str(len(answer)), **FORMS}.items():
+                    self.send_header(name, text)
                 self.end_headers()
                 self.wfile.write(answer)
                 hub.carried(self)
@@ -99,7 +101,7 @@ class AcceptingHub:
         """One more batch."""
         self.batches += 1
         self.last_bytes = len(body)
-        self.last_windows = len(json.loads(gzip.decompress(body))["windows"]["gpu"])
+        self.last_windows = len(batch_of(body).windows["gpu"])
 
     def carried(self, handler: BaseHTTPRequestHandler) -> None:
         """Notes how far this connection has come."""

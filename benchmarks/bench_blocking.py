@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-from agent import wire
+from agent import packed, wire
 from benchmarks.client import Reader, post_all
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import BenchError, Goal, Size, Table
@@ -93,18 +93,17 @@ class Sender:
             {"uuid": f"GPU-{self.node}-{index}", "index": index, "memory_total_bytes": 80 * 2**30}
             for index in range(GPUS)
         ]
-        body = wire.compress(
-            wire.encode(
-                wire.Batch(self.node, "bench", self.boot_ms, self.sequence, 10, gpus, windows)
-            )
+        body = packed.pack(
+            wire.Batch(self.node, "bench", self.boot_ms, self.sequence, 10, gpus, windows)
         )
         self.sequence += 1
         head = (
             "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
-            f" {self.token}\r\nContent-Type: application/json\r\n"
+            f" {self.token}\r\nContent-Type: {packed.CONTENT_TYPE}\r\n"
         )
         return (
-            f"{head}Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            f"{head}Content-Encoding: deflate\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
         )
 
 

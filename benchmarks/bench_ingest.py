@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent import wire
+from agent import packed, wire
 from benchmarks import fleet, remote_write
 from benchmarks.apart import apart, say
 from benchmarks.client import post_all
@@ -236,11 +236,11 @@ def _batch(
         sources=batch.sources if kind.with_jobs else [],
         events=[],
     )
-    body = wire.compress(wire.encode(made))
+    body = packed.pack(made)
     head = (
         "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer"
-        f" {token}\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length:"
-        f" {len(body)}\r\n\r\n"
+        f" {token}\r\nContent-Type: {packed.CONTENT_TYPE}\r\nContent-Encoding: deflate\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

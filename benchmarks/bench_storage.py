@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from agent import wire
+from agent import packed, wire
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Size, Table
 
@@ -87,7 +87,7 @@ def packed_sizes(name: str, nodes: list["Stored"]) -> list[list[Cell]]:
     packed = [bytes(payload) for payload in chunks.values_list("payload", flat=True)]
     return [
         [
-            f"{name}, hot (gzip)",
+            f"{name}, hot (as sent)",
             None,
             None,
             f"{sum(node.payload_bytes for node in nodes) / count:.2f}",
@@ -143,7 +143,7 @@ def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool
                     for gpu in batch.gpus
                 ]
             )
-        payload = wire.compress(wire.encode(batch))
+        payload = packed.pack(batch)
         services.append_batch(
             node, batch, payload, offset_ms=0, received_at=from_ms(start_ms), quarantined=False
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agent import wire
+from agent import packed, wire
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec, services
@@ -47,7 +47,7 @@ def come_in(hour: dict[int, Table], start_ms: int, end_ms: int) -> None:
             told = started_in(table, minute_ms, minute_ms + MINUTE_MS)
             if len(told["start_ms"]):
                 batch = _batch(nodes[node_id].name, told, uuids)
-                payload = wire.compress(wire.encode(batch))
+                payload = packed.pack(batch)
                 services.append_batch(
                     nodes[node_id],
                     batch,

@@ -18,11 +18,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "accounts": {"operations"},
     "inventory": {"accounts", "operations", "agent.wire"},
     "jobs": {"accounts", "inventory", "operations", "agent.wire"},
-    "telemetry": {"accounts", "inventory", "operations", "agent.wire"},
+    "telemetry": {"accounts", "inventory", "operations", "agent.wire", "agent.packed"},
     "notify": {"accounts", "operations"},
     "ingest": {
         *("accounts", "inventory", "jobs", "telemetry", "operations"),
-        *("agent.wire", "agent.actions.orders"),
+        *("agent.wire", "agent.packed", "agent.actions.orders"),
     },
     "ledger": {"accounts", "inventory", "jobs", "telemetry", "operations"},
     "figures": {"accounts", "inventory", "jobs", "ledger"},

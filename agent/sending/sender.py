@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from email.message import Message
 from typing import IO, Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-from agent import __version__
+from agent import __version__, packed
 from agent.clock import HubClock, date_s
 from agent.json_parts import Object, object_of, parts
 from agent.lines import printable
+from agent.sending.payloads import PACKED, body_for
 from agent.sending.split import split
 from agent.sending.spool import Spool
 from agent.sending.store import Entry
@@ -47,6 +48,7 @@ MAX_FLUSH_S = 300
 FAILURES_OF_ONE = 5
 RETURN_EVERY_S = 3600.0  # and is tried again so often
 HUB_IS_AWAY = frozenset((502, 503, 504))  # says nothing of the batch
+JSON = {"Content-Type": "application/json"}
 AGENT = {"User-Agent": "fleetwatch-agent/" + __version__}
 NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 REMIND_EVERY = 20  # the same trouble is logged again after this many attempts
@@ -126,22 +128,27 @@ class Sender:
         self._server = server.rstrip("/")
         self._hub_clock = HubClock()
         self._has_asked = False
+        self._takes_packed = False
         self._token = token
         self._timeout_s = timeout_s
         tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
         self._opener = urllib.request.build_opener(tls, _NoRedirect)
 
     def send(self, payload: bytes) -> Outcome:
-        """What the hub said to this gzip body; trouble on the way is a RETRY, never an
-        exception.
-        """
+        """What the hub said to this batch; trouble on the way is a RETRY, never an exception."""
         try:
             if not self._has_asked:
                 # without the hub's clock a first batch that is slow on its way would pass for one
                 # of a clock that is behind
-                self.ask("HEAD", ALIVE_PATH)
+                self._note_forms(self.ask("HEAD", ALIVE_PATH))
                 self._has_asked = True
-            return _judge(self.ask("POST", PATH, payload, self._headers("gzip")))
+            body = body_for(payload, takes_packed=self._takes_packed)
+            answer = self.ask("POST", PATH, body.payload, {**self._headers(), **body.headers})
+            self._note_forms(answer)
+            if body.headers is PACKED and _refuses_form(answer):
+                self._takes_packed = False  # an earlier version took the hub's place
+                return self.send(payload)
+            return _judge(answer)
         except NO_ANSWER as error:
             return Outcome(
                 Verdict.RETRY, "the hub at %s%s %s" % (self._server, PATH, _trouble(error))
@@ -153,7 +160,7 @@ class Sender:
         """
         body = json.dumps({"node": node}).encode("utf-8")
         try:
-            answer = self.ask("POST", ENROLL_PATH, body, self._headers("identity"))
+            answer = self.ask("POST", ENROLL_PATH, body, {**self._headers(), **JSON})
         except NO_ANSWER:
             return None
         if answer.status == 409:
@@ -201,13 +208,17 @@ class Sender:
             return b""
         return b"".join(pieces)
 
-    def _headers(self, encoding: str) -> Mapping[str, str]:
+    def _note_forms(self, answer: Answer) -> None:
+        """The hub says in which forms it takes batches: https://www.w3.org/TR/ldp/#header-accept-post."""
+        forms = answer.headers.get("Accept-Post")
+        if forms is not None:
+            self._takes_packed = packed.CONTENT_TYPE in forms
+
+    def _headers(self) -> Mapping[str, str]:
         hub_ms = self._hub_clock.earliest_ms()
         return {
             **({} if hub_ms is None else {"X-FleetWatch-Hub-Ms": str(hub_ms)}),
             "Authorization": "Bearer " + self._token,
-            "Content-Type": "application/json",
-            "Content-Encoding": encoding,
             "X-FleetWatch-Sent-Ms": str(int(time.time() * 1000)),
         }
 
@@ -228,6 +239,10 @@ def _trouble(error: Exception) -> str:
 def clean(text: str) -> str:
     """What somebody else said, fit for a line of the log."""
     return printable(text[:MAX_SAID], "?")
+
+
+def _refuses_form(answer: Answer) -> bool:
+    return answer.status == 422 and object_of(answer.body).get("field") == "Content-Type"
 
 
 def _judge(answer: Answer) -> Outcome:

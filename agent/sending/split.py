@@ -1,12 +1,12 @@
 """A batch that the hub finds too large, as two halves whose names can't be anything else's."""
 
-import gzip
 import zlib
 from dataclasses import replace
 from typing import Optional, Sequence, Tuple
 
 from agent import wire
 from agent.batch import entry
+from agent.sending.payloads import batch_of
 from agent.sending.store import Entry
 
 # A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the
@@ -21,7 +21,7 @@ def split(whole: Entry) -> Optional[Tuple[Entry, Entry]]:
     is nothing to halve, and for a damaged one.
     """
     try:
-        batch = wire.decode(gzip.decompress(whole.payload))
+        batch = batch_of(whole.payload)
     except (ValueError, OSError, EOFError, zlib.error):
         return None
     place = max(1, whole.sequence >> PLACE_SHIFT)

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import IO, Callable, List, Optional, Sequence, Set, Tuple
 
 from agent.errors import AgentError
+from agent.sending.payloads import as_gzip_json
 from agent.sending.store import (
     DISK_TROUBLE,
     Entry,
@@ -219,7 +220,9 @@ class Spool:
             _, frames = self._oldest(sequence)
             if not frames:
                 return None
-            kept = self._keep_aside("%d-%s.json.gz" % (sequence, reason), frames[0].payload)
+            kept = self._keep_aside(
+                "%d-%s.json.gz" % (sequence, reason), as_gzip_json(frames[0].payload)
+            )
             self._count_dropped(frames[0].windows)
             self._remove_first(sequence)
             return kept

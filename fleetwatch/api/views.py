@@ -22,6 +22,7 @@ from fleetwatch.api.example_values import example_values
 from fleetwatch.api.known_parameters import refusal
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.v1 import api
+from fleetwatch.ingest.answers import FORMS
 from fleetwatch.operations import disk
 
 DESCRIPTION = "openapi.json"  # the end of its address
@@ -99,8 +100,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> HttpResponse:
-    """This process answers."""
-    return JsonResponse({"ok": True})
+    """This process answers; an agent asks it before its first batch in which form it may be."""
+    return JsonResponse({"ok": True}, headers=FORMS)
 
 
 @require_safe

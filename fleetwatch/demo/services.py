@@ -3,10 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
-from gzip import compress
 from itertools import groupby
-
-import msgspec
 
 from agent import wire
 from fleetwatch.demo import demo_reports, scenario
@@ -18,8 +15,6 @@ from fleetwatch.inventory.services import node_by_name
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry.models import ReceivedSequence
 
-# Level 1: a third of the time of level 6, and the rows live only until they are sealed.
-GZIP_LEVEL = 1
 # what a hub is loaded with by its button: small enough for any machine, and all there in minutes
 LOADED_GPUS = 32
 LOADED_DAYS = 3
@@ -91,8 +86,7 @@ def _store(chapter: Chapter, *, received_at: datetime) -> int:
     """How many windows were new."""
     batch = scenario.batch(chapter.member, chapter.block)
     as_json = {item.name: getattr(batch, item.name) for item in fields(batch)}
-    payload = compress(msgspec.json.encode(as_json), GZIP_LEVEL, mtime=0)
     # parsed like any other batch: what the door would refuse must not come in by the back
     return store_batch(
-        node_by_name(chapter.member.name), wire.parse(as_json), payload, received_at=received_at
+        node_by_name(chapter.member.name), wire.parse(as_json), received_at=received_at
     ).stored

@@ -29,8 +29,8 @@ from fleetwatch.front.protocol import end_overdue_for_ever
 from fleetwatch.front.thread_lanes import BusyError, Lane, Sender
 from fleetwatch.front.watch import Watch
 from fleetwatch.front.wsgi import Answer, FileAnswer
+from fleetwatch.ingest import answers, requests, tokens
 from fleetwatch.ingest import door as ingest
-from fleetwatch.ingest import requests, tokens
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.door import Door
 from fleetwatch.ingest.groups import Groups
@@ -43,6 +43,10 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 ENROLL = "/api/v1/enroll"
 HEALTH = "/healthz"
+ACCEPTED = [
+    (b"content-type", b"application/json"),
+    *((name.lower().encode(), text.encode()) for name, text in answers.FORMS.items()),
+]
 # Of one transaction: it holds its nodes' rows for some milliseconds.
 MAX_GROUP = 64
 # Batches that wait for their group; who comes then is told to come again. Two groups and a half:
@@ -331,7 +335,7 @@ class Front:
         windows = await self._groups.store(offered) if offered else None
         if offered and windows:
             body = self._door.accepted(offered, windows)
-            return Answer(200, [(b"content-type", b"application/json")], body)
+            return Answer(200, ACCEPTED, body)
         answer = await self._long_way.run(
             (node_id,), partial(wsgi.answer, self._door.long_way, environ)
         )

@@ -16,6 +16,7 @@ import msgspec
 from django.db import Error, connection
 from django.utils import timezone
 
+from agent import packed
 from agent.wire import WireError
 from fleetwatch.ingest import answers, fast_decode, learning
 from fleetwatch.ingest.body import TooLargeError, expand
@@ -27,6 +28,7 @@ from fleetwatch.ingest.continued import (
     arrived,
     store_together,
 )
+from fleetwatch.ingest.fast_decode import Repeat
 from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.received_log import received
@@ -39,6 +41,7 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 PATH = "/api/v1/batches"
+ENCODING = "deflate"
 # Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage)
 # keeps no group waiting.
 MAX_PACKED = 262_144
@@ -77,14 +80,14 @@ class Door:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
         sender = self._heard(_key(environ))
-        packed = environ["wsgi.input"].getvalue()
-        if sender is None or len(packed) > MAX_PACKED or not _is_usual(environ, now):
+        body = environ["wsgi.input"].getvalue()
+        if sender is None or len(body) > MAX_PACKED or not _is_usual(environ, now):
             return None
-        if not self._is_within_hour(sender.node_id, len(packed), now):
+        if not self._is_within_hour(sender.node_id, len(body), now):
             return None
         noted = self._noted.get(sender.token_id)
         return Offered(
-            sender, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
+            sender, body, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
         )
 
     def _heard(self, key: bytes) -> Sender | None:
@@ -139,10 +142,10 @@ def _key(headers: Mapping[str, Any]) -> bytes:
 
 
 def _is_usual(environ: Environ, now: datetime) -> bool:
-    """Gzip JSON in one piece, by a clock that is right."""
+    """In packed form, by a clock that is right."""
     if (environ.get("CONTENT_TYPE"), environ.get("HTTP_CONTENT_ENCODING")) != (
-        "application/json",
-        "gzip",
+        packed.CONTENT_TYPE,
+        ENCODING,
     ):
         return False
     sent = environ.get("HTTP_X_FLEETWATCH_SENT_MS", "")
@@ -161,7 +164,7 @@ def store_group(group: Sequence[Offered]) -> list[int]:
     from each other.
     """
     received = Moment.of(group[-1].received_at)
-    batches = [_arrived(offer, received) for offer in group]
+    batches = _arrived(group, received)
     done = iter(_stored([batch for batch in batches if batch is not None]))
     return [
         len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0
@@ -169,15 +172,25 @@ def store_group(group: Sequence[Offered]) -> list[int]:
     ]
 
 
-def _arrived(offered: Offered, received: Moment) -> Arrived | None:
-    """The batch, when it is valid and only continues."""
+def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]:
+    """Each batch that is valid and only continues."""
+    contents = [_expanded(offered.packed) for offered in group]
+    repeats = [
+        Repeat(content, offered.sender.facts, offered.sender.memory)
+        for offered, content in zip(group, contents, strict=True)
+    ]
+    return [
+        None if batch is None else arrived(offered, batch, received)
+        for offered, batch in zip(group, fast_decode.decode_repeats(repeats), strict=True)
+    ]
+
+
+def _expanded(body: bytes) -> bytes:
+    """What it inflates to; nothing where it does not."""
     try:
-        batch = fast_decode.decode_repeat(
-            expand(offered.packed, "gzip"), offered.sender.facts, offered.sender.memory
-        )
+        return expand(body, ENCODING)
     except (TooLargeError, WireError):
-        return None
-    return None if batch is None else arrived(offered, batch, received)
+        return b""
 
 
 def _stored(group: Sequence[Arrived]) -> list[bool]:

@@ -1,23 +1,28 @@
-"""The short way of reading a batch: for one that says of its node what was said before. Pure.
+"""The short way of reading batches: in packed form, for those that say of their nodes what was said
+before. Pure.
 
-What is valid is defined in one place, agent.wire.parse. This reader accepts nothing
-that `parse` refuses, and knows nothing of how to refuse: for whatever it does not
-recognise it answers None, and the batch goes the long way. Windows and host samples,
-nearly all of a batch, are checked while they are decoded, within limits taken from
-the wire; facts that are byte for byte the known ones were checked when they were
-learned, jobs and who holds which GPU when the sender last said the same; the rest is
-given to `parse_rest`.
+What is valid is defined in one place, agent.wire.parse (of a packed batch on what agent.packed
+unpacks). This reader accepts nothing that `parse` refuses, and knows nothing of how to refuse: for
+whatever it does not recognise it answers None, and the batch goes the long way. Windows and host
+samples, nearly all of a batch, are checked as arrays, of a whole group at once, within limits taken
+from the wire; facts that are byte for byte the known ones were checked when they were learned, jobs
+and who holds which GPU when the sender last said the same; the rest is given to `parse_rest`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+import numpy as np
+from msgspec import Raw
 
-from agent import wire
+from agent import packed, wire
 from agent.wire import Batch, Work
+from fleetwatch.lib.array_types import Floats, Mask
+from fleetwatch.telemetry import packed_columns
+from fleetwatch.telemetry.packed_columns import PackedTable, Run
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -64,39 +69,80 @@ class Memory:
         return self._work
 
 
-def facts(body: bytes) -> BatchFacts | None:
-    """The facts in the JSON of a batch that was accepted; None when batches like it can't be read
-    the short way.
+class Repeat(NamedTuple):
+    """One batch to read: what it inflates to, and what its sender said before."""
+
+    content: bytes
+    facts: BatchFacts
+    memory: Memory  # of batches with these facts
+
+
+class Opened(NamedTuple):
+    """A batch that repeats the known facts; its tables are not looked at yet."""
+
+    given: Any
+    windows: PackedTable
+    host: PackedTable
+
+
+def facts(content: bytes) -> BatchFacts | None:
+    """The facts in a packed batch that was accepted; None when batches like it can't be read the
+    short way.
     """
-    given = _decoded(body)
+    given = _decoded(content)
     if given is None:
         return None
-    uuids = tuple(wire.canonical_uuid(gpu["uuid"]) for gpu in msgspec.json.decode(given.gpus))
+    rest, _ = given
+    uuids = tuple(wire.canonical_uuid(gpu["uuid"]) for gpu in msgspec.json.decode(rest.gpus))
     return BatchFacts(
-        given.node,
-        given.boot_id,
-        given.window_s,
-        bytes(given.gpus),
-        bytes(given.node_labels),
+        rest.node,
+        rest.boot_id,
+        rest.window_s,
+        bytes(rest.gpus),
+        bytes(rest.node_labels),
         uuids,
     )
 
 
-def decode_repeat(body: bytes, facts: BatchFacts, memory: Memory) -> Batch | None:
-    """The batch, when it repeats the known facts and is valid; None when it has to go the long way.
+def decode_repeats(repeats: Sequence[Repeat]) -> list[Batch | None]:
+    """Each batch, where it repeats the known facts and is valid; None where it has to go the long
+    way.
 
-    `memory` is of batches with these facts; what comes of it is shared and stays as it is. Of
-    `gpus` it holds the UUIDs, of `windows` the whole numbers and process_count; there are no labels
-    in it.
+    What comes of their memory is shared and stays as it is. Of `gpus` a batch holds the UUIDs, of
+    `windows` the whole numbers and whether process_count is there; there are no labels in it.
     """
-    given = _decoded(body)
-    if given is None or not _repeats(given, facts) or not _are_windows(given, len(facts.uuids)):
+    opened = [_opened(repeat) for repeat in repeats]
+    batches: list[Batch | None] = [None] * len(repeats)
+    places = [place for place, each in enumerate(opened) if each is not None]
+    repeated = [each for each in opened if each is not None]
+    hosts = _hosts([each.host for each in repeated])
+    windows = _windows([each.windows for each in repeated])
+    for place, each, columns, host in zip(places, repeated, windows, hosts, strict=True):
+        repeat = repeats[place]
+        if columns is not None and host is not None and _fit(columns, host, repeat.facts):
+            batches[place] = _batch(each.given, repeat, columns, host)
+    return batches
+
+
+def _opened(repeat: Repeat) -> Opened | None:
+    read = _decoded(repeat.content)
+    if read is None or not _repeats(read[0], repeat.facts):
         return None
-    gpus = [{"uuid": uuid} for uuid in facts.uuids]
-    windows = _whole_numbers(given.windows)
-    host = _host_starts(given.host)
+    given, place = read
     try:
-        work = memory.work(given, len(gpus))
+        windows, host = packed_columns.tables(repeat.content, place)
+    except wire.WireError:
+        return None
+    ends = place + windows.size + host.size
+    return Opened(given, windows, host) if ends == len(repeat.content) else None
+
+
+def _batch(
+    given: Any, repeat: Repeat, windows: dict[str, list[Any]], host: dict[str, list[Any]]
+) -> Batch | None:
+    gpus = [{"uuid": uuid} for uuid in repeat.facts.uuids]
+    try:
+        work = repeat.memory.work(given, len(gpus))
         return wire.parse_rest(
             msgspec.structs.asdict(given),
             gpus=gpus,
@@ -109,10 +155,12 @@ def decode_repeat(body: bytes, facts: BatchFacts, memory: Memory) -> Batch | Non
         return None
 
 
-def _decoded(body: bytes) -> Any:
+def _decoded(content: bytes) -> tuple[Any, int] | None:
+    """The JSON of it, and where its tables begin."""
     try:
-        return _DECODER.decode(body)
-    except _UNREADABLE:
+        rest, place = packed.rest_of(content)
+        return _DECODER.decode(rest), place
+    except (wire.WireError, *_UNREADABLE):
         return None
 
 
@@ -127,87 +175,112 @@ def _repeats(given: Any, facts: BatchFacts) -> bool:
     )
 
 
-def _are_windows(given: Any, gpu_count: int) -> bool:
-    """Whether the columns fit together, their values having been checked."""
-    windows = given.windows
-    host = given.host
-    length_ms = given.window_s * 1000
+def _fit(windows: dict[str, list[Any]], host: dict[str, list[Any]], facts: BatchFacts) -> bool:
+    """Whether columns that are within the wire's limits are within those of this batch."""
+    length_ms = facts.window_s * 1000
     return (
-        _fit(windows, length_ms)
-        and max(windows.gpu) < gpu_count
-        and max(windows.observed_ms) <= length_ms
-        and (host is None or _is_empty(host) or _fit(host, 1000))
+        max(windows["gpu"]) < len(facts.uuids)
+        and max(windows["observed_ms"]) <= length_ms
+        and _is_short(windows["start_ms"], length_ms)
+        and (not host or _is_short(host["start_ms"], 1000))
     )
 
 
-def _fit(columns: Any, length_ms: int) -> bool:
-    """Whether they have rows, all equally many, and not of too long a time."""
-    lengths = {
-        len(column)
-        for column in msgspec.structs.astuple(columns)
-        if column is not None and column is not UNSET
-    }
-    starts = columns.start_ms
-    return (
-        bool(starts)
-        and len(lengths) == 1
-        and max(starts) + length_ms - min(starts) <= wire.MAX_SPAN_MS
+def _is_short(starts: list[int], length_ms: int) -> bool:
+    return max(starts) + length_ms - min(starts) <= wire.MAX_SPAN_MS
+
+
+class _Limits(NamedTuple):
+    """Of a table's columns, by position."""
+
+    low: Floats
+    high: Floats
+    is_whole: Mask
+
+
+_MOST = {
+    "gpu": wire.MAX_LIST,
+    "start_ms": wire.MAX_TIME_MS,
+    "observed_ms": wire.MAX_WINDOW_S * 1000,
+}
+_OF_WINDOWS = ("gpu", "start_ms", "observed_ms")
+_OF_HOST = ("start_ms",)
+
+
+@lru_cache(maxsize=256)
+def _limits(
+    names: tuple[str, ...], required: tuple[str, ...], others: tuple[str, ...]
+) -> _Limits | None:
+    """None for columns that are not those of such a table."""
+    if not set(required) <= set(names) <= {*required, *others} or len(set(names)) < len(names):
+        return None
+    limits = [(0, _MOST[name]) if name in required else wire.LIMITS[name] for name in names]
+    low, high = np.array(limits, dtype=np.float64).T
+    return _Limits(low, high, np.isin(names, required))
+
+
+def _windows(parts: Sequence[PackedTable]) -> list[dict[str, list[Any]] | None]:
+    """Of each batch the whole numbers of its windows; None where they are not valid, or none."""
+    read: list[dict[str, list[Any]] | None] = [None] * len(parts)
+    for places, run in _alike(parts):
+        limits = _limits(run.names, _OF_WINDOWS, wire.WINDOW_COLUMNS)
+        columns = _whole_numbers(run, limits, _OF_WINDOWS)
+        rest: dict[str, list[Any]] = {"process_count": []} if "process_count" in run.names else {}
+        for place, of_batch in zip(places, columns, strict=True):
+            read[place] = None if of_batch is None else of_batch | rest
+    return read
+
+
+def _hosts(parts: Sequence[PackedTable]) -> list[dict[str, list[Any]] | None]:
+    """Of each batch when its host samples start, nothing where it has no column; None where they
+    are not valid.
+    """
+    read: list[dict[str, list[Any]] | None] = [None if part.columns else {} for part in parts]
+    for places, run in _alike(parts):
+        limits = _limits(run.names, _OF_HOST, wire.HOST_COLUMNS)
+        for place, of_batch in zip(places, _whole_numbers(run, limits, _OF_HOST), strict=True):
+            read[place] = of_batch
+    return read
+
+
+def _alike(parts: Sequence[PackedTable]) -> Iterator[tuple[list[int], Run]]:
+    """The tables that have rows, those alike together, each with its place."""
+    order = sorted(
+        (place for place, part in enumerate(parts) if part.rows),
+        key=lambda place: packed_columns.shape(parts[place]),
     )
+    start = 0
+    for run in packed_columns.runs([parts[place] for place in order]):
+        end = start + len(run.numbers)
+        yield order[start:end], run
+        start = end
 
 
-def _is_empty(host: msgspec.Struct) -> bool:
-    return all(column is UNSET for column in msgspec.structs.astuple(host))
+def _whole_numbers(
+    run: Run, limits: _Limits | None, names: Sequence[str]
+) -> list[dict[str, list[Any]] | None]:
+    """Of each table the columns of whole numbers, each of which was read; None where they, or any
+    other column, are not within their limits.
+    """
+    if limits is None:
+        return [None] * len(run.numbers)
+    is_read = (run.numbers[:, limits.is_whole] != 0).all(axis=(1, 2))
+    is_whole = (run.heads["decimals"][:, limits.is_whole] == 0).all(axis=1)
+    is_valid = is_read & is_whole & packed_columns.are_within(run, limits.low, limits.high)
+    columns = [run.whole_numbers(name).tolist() for name in names]
+    return [
+        dict(zip(names, of_table, strict=True)) if is_valid[at] else None
+        for at, of_table in enumerate(zip(*columns, strict=True))
+    ]
 
 
-def _whole_numbers(windows: Any) -> dict[str, list[Any]]:
-    columns = {"gpu": windows.gpu, "start_ms": windows.start_ms, "observed_ms": windows.observed_ms}
-    if windows.process_count:
-        columns["process_count"] = windows.process_count
-    return columns
-
-
-def _host_starts(host: Any) -> dict[str, list[Any]]:
-    return {"start_ms": host.start_ms} if host is not None and host.start_ms else {}
-
-
-def _whole(high: int) -> Any:
-    return list[Annotated[int, Meta(ge=0, le=high)]]
-
-
-def _number(low: float, high: float) -> Any:
-    return list[Annotated[float, Meta(ge=low, le=high)] | None] | None | UnsetType
-
-
-def _columns(
-    name: str, whole: Sequence[tuple[Any, ...]], names: Sequence[str]
-) -> type[msgspec.Struct]:
-    return msgspec.defstruct(
-        name,
-        [*whole, *((column, _number(*wire.LIMITS[column]), UNSET) for column in names)],
-        forbid_unknown_fields=True,
-    )
-
-
-_STARTS = _whole(wire.MAX_TIME_MS)
-_WINDOWS = _columns(
-    "Windows",
-    [
-        ("gpu", _whole(wire.MAX_LIST)),
-        ("start_ms", _STARTS),
-        ("observed_ms", _whole(wire.MAX_WINDOW_S * 1000)),
-    ],
-    wire.WINDOW_COLUMNS,
-)
-_HOST = _columns("Host", [("start_ms", _STARTS | UnsetType, UNSET)], wire.HOST_COLUMNS)
 # what this decoder does not know goes the long way: nothing in a batch is stepped over unread
 _DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
     msgspec.defstruct(
         "Given",
         [
             ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int),
-            ("sequence", int), ("window_s", int),
-            ("gpus", Raw), ("windows", _WINDOWS), ("node_labels", Raw, Raw(b"")),
-            ("host", _HOST | None, None),
+            ("sequence", int), ("window_s", int), ("gpus", Raw), ("node_labels", Raw, Raw(b"")),
             *((name, Any, None) for name in ("agent", "sources", "processes", "events")),
             *((name, Raw, Raw(b"null")) for name in ("jobs", "allocations")),
         ],

@@ -20,7 +20,7 @@ LESSON = "fleetwatch.lesson"
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A batch that was stored for the first time, with the token it came with and its JSON."""
+    """A packed batch that was stored for the first time: inflated, and the token it came with."""
 
     token: AgentToken
     batch: Batch

@@ -1,11 +1,13 @@
 """What a sender's request says, read defensively."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from django.http import HttpRequest
 
+from agent import packed
 from agent.wire import MAX_BYTES, MAX_TIME_MS, WireError
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError
@@ -13,6 +15,8 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry.services import ClockBounds
 
 MAX_BATCH_BYTES = MAX_BYTES
+JSON = "application/json"
+OF_BATCHES = (JSON, packed.CONTENT_TYPE)
 MAX_ENROLL_BYTES = 65_536
 
 _decoder = msgspec.json.Decoder()
@@ -36,15 +40,27 @@ def encoding(request: HttpRequest) -> str:
     return request.headers.get("Content-Encoding", "").strip().lower()
 
 
-def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
+def is_packed(request: HttpRequest) -> bool:
+    """Whether its body is a batch in packed form."""
+    return request.content_type == packed.CONTENT_TYPE
+
+
+def is_as_kept(request: HttpRequest) -> bool:
+    """Whether its body has the form in which batches are stored."""
+    return is_packed(request) and encoding(request) == "deflate"
+
+
+def read_body(
+    request: HttpRequest, *, limit: int = MAX_BYTES, types: Sequence[str] = (JSON,)
+) -> bytes:
     """The body as sent: the front gave it a length, however it came.
 
-    Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type than JSON.
+    Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type.
     """
     given = request.content_type or ""
-    if given != "application/json":
+    if given not in types:
         raise WireError(
-            "Content-Type", f"Content-Type is {given[:80]!r}, expected application/json"
+            "Content-Type", f"Content-Type is {given[:80]!r}, expected {' or '.join(types)}"
         )
     body = request.read(limit + 1)
     if len(body) > limit:

@@ -9,6 +9,7 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
+from agent import packed
 from agent.wire import Batch, WireError
 from fleetwatch.accounts.audit import record
 from fleetwatch.ingest.models import Rights
@@ -65,8 +66,8 @@ class Stored:
 def store_promptly(
     node: Node,
     batch: Batch,
-    payload: bytes,
     *,
+    payload: bytes | None,
     clock: ClockBounds | None,
     received_at: datetime,
     rights: Rights,
@@ -75,32 +76,34 @@ def store_promptly(
     or a statement takes ten.
     """
     limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    return store_batch(node, batch, payload, clock=clock, received_at=received_at, rights=rights)
+    return store_batch(
+        node, batch, payload=payload, clock=clock, received_at=received_at, rights=rights
+    )
 
 
 @transaction.atomic(savepoint=False)
 def store_batch(
     node: Node,
     batch: Batch,
-    payload: bytes,
     *,
+    payload: bytes | None = None,
     clock: ClockBounds | None = None,
     received_at: datetime,
     rights: Rights = NO_RIGHTS,
 ) -> Stored:
-    """What was stored of the batch; `payload` is its JSON as gzip, `clock` how much the agent's is
-    off (None = not sent).
+    """What was stored of the batch; `payload` is it in packed form (None: it is packed here),
+    `clock` how much the agent's is off (None = not sent).
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
-    Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import
-    check_import.
+    Raises WireError, packed.TooManyError among them, TooMuchNewError. The caller has asked
+    check_node, and of an import check_import.
     """
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, clock)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
-    brought = Brought(events=len(batch.events), batch_bytes=len(payload))
-    intake.count({node.pk: brought}, received_at)
+    payload = payload or packed.pack(batch)
+    intake.count({node.pk: _brought(batch, payload)}, received_at)
     refused: Mapping[int, Refused] = {}
     quarantined = is_quarantined(node, batch, offset_ms=offset_ms, received_at=received_at)
     if not quarantined:
@@ -109,6 +112,10 @@ def store_batch(
         node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined
     )
     return _stored(batch, refused, offset_ms=offset_ms)
+
+
+def _brought(batch: Batch, payload: bytes) -> Brought:
+    return Brought(events=len(batch.events), batch_bytes=len(payload))
 
 
 def _stored(batch: Batch, refused: Mapping[int, Refused], *, offset_ms: int) -> Stored:

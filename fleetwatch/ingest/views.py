@@ -1,6 +1,7 @@
 """The door: POST /api/v1/batches and /api/v1/enroll."""
 
 from datetime import datetime
+from typing import Any
 
 import structlog
 from django.http import HttpRequest, JsonResponse
@@ -8,7 +9,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from agent import wire
+from agent import packed, wire
 from agent.wire import Batch
 from fleetwatch.accounts.clients import client_of
 from fleetwatch.ingest import answers, body, requests, services, tokens
@@ -35,19 +36,24 @@ def batches(request: HttpRequest) -> JsonResponse:
     received_at = timezone.now()
     token = tokens.agent_token(requests.bearer(request), received_at)
     _look(received_at)
-    encoding = requests.encoding(request)
     clock = requests.clock_bounds(request, received_at)
-    packed = requests.read_body(request)
-    expanded = body.expand(packed, encoding)
-    batch = _read(expanded, token, received_at)
+    sent = requests.read_body(request, types=requests.OF_BATCHES)
+    expanded = body.expand(sent, requests.encoding(request))
+    batch = _read(request, expanded, token, received_at)
     reached = within_reach(batch, token, clock=clock, received_at=received_at)
     if reached.is_void:
         return _accepted(NOTHING_STORED, reached, token)
-    payload = _payload(reached, packed, encoding)
+    payload = sent if requests.is_as_kept(request) and not reached.refused else None
     stored = _stored(token, reached.batch, payload, clock=clock, received_at=received_at)
     if not stored.duplicate:
-        request.META[LESSON] = Lesson(token, batch, expanded, received_at)
+        _teach(request, Lesson(token, batch, expanded, received_at))
     return _accepted(stored, reached, token)
+
+
+def _teach(request: HttpRequest, lesson: Lesson) -> None:
+    """Leaves for the door what it may learn from."""
+    if requests.is_packed(request):
+        request.META[LESSON] = lesson
 
 
 def _look(now: datetime) -> None:
@@ -64,14 +70,15 @@ def _accepted(stored: Stored, reached: Reached, token: AgentToken) -> JsonRespon
             duplicate=stored.duplicate,
             orders=open_orders.of(token.pk),
             refused={**stored.refused, **reached.refused},
-        )
+        ),
+        headers=answers.FORMS,
     )
 
 
 def _stored(
     token: AgentToken,
     batch: Batch,
-    payload: bytes,
+    payload: bytes | None,
     *,
     clock: ClockBounds | None,
     received_at: datetime,
@@ -79,7 +86,7 @@ def _stored(
     stored = services.store_promptly(
         token.node,
         batch,
-        payload,
+        payload=payload,
         clock=clock,
         received_at=received_at,
         rights=token.rights,
@@ -88,19 +95,20 @@ def _stored(
     return stored
 
 
-def _read(expanded: bytes, token: AgentToken, received_at: datetime) -> Batch:
-    """The batch, if the token may send it. Raises WireError."""
-    batch = wire.parse(requests.decode_json(expanded))
+def _read(request: HttpRequest, expanded: bytes, token: AgentToken, received_at: datetime) -> Batch:
+    """The batch, if the token may send it. Raises WireError, TooLargeError."""
+    is_packed = requests.is_packed(request)
+    batch = wire.parse(_unpacked(expanded) if is_packed else requests.decode_json(expanded))
     services.check_node(batch, token.node)
     services.check_import(batch, token.rights, received_at)
     return batch
 
 
-def _payload(reached: Reached, packed: bytes, encoding: str) -> bytes:
-    """What is kept of the batch, as gzip: as it came, where nothing of it is refused."""
-    if reached.refused:
-        return wire.compress(wire.encode(reached.batch))
-    return body.as_gzip(packed, encoding)
+def _unpacked(content: bytes) -> Any:
+    try:
+        return packed.unpack(content)
+    except packed.TooManyError as error:
+        raise body.TooLargeError(str(error)) from error
 
 
 @csrf_exempt
@@ -111,9 +119,9 @@ def enroll(request: HttpRequest) -> JsonResponse:
     now = timezone.now()
     token = requests.bearer(request)
     tokens.check_enrollment_token(token, now)
-    packed = requests.read_body(request, limit=requests.MAX_ENROLL_BYTES)
+    sent = requests.read_body(request, limit=requests.MAX_ENROLL_BYTES)
     given = requests.decode_json(
-        body.expand(packed, requests.encoding(request), limit=requests.MAX_ENROLL_BYTES)
+        body.expand(sent, requests.encoding(request), limit=requests.MAX_ENROLL_BYTES)
     )
     name = given.get("node") if isinstance(given, dict) else None
     if not isinstance(name, str):

@@ -56,7 +56,7 @@ class Continued(NamedTuple):
     hours_ms: list[int]  # in which these start
     received_at: datetime
     agent: str  # JSON
-    payload: bytes  # its JSON as gzip
+    payload: bytes  # as packed
 
 
 class Lived(NamedTuple):

@@ -1,29 +1,25 @@
-"""Batches' JSON to numpy columns, many batches at once. Pure.
+"""Batches as stored to numpy columns, many batches at once. Pure."""
 
-What a batch says in a column is taken as text first. The texts of all batches are
-then decoded together, of neighbours that say the same only the first: a GPU that does
-nothing says the same for hours.
-"""
-
-import operator
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Raw
 
-from agent import wire
-from fleetwatch.lib.array_types import Array, Floats, Ints, Mask
+from agent import packed, wire
+from fleetwatch.lib.array_types import Floats, Ints
+from fleetwatch.telemetry import packed_columns
+from fleetwatch.telemetry.packed_columns import PackedTable, Run
 from fleetwatch.telemetry.window_tables import DEAD_PROCESSES, Table
 
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
 DEAD_STATES = frozenset("ZXD")
-_NULL = Raw(b"null")
+_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -44,10 +40,12 @@ class BatchRow:
 
 
 class Body(NamedTuple):
-    """A batch whose columns are still texts."""
+    """A batch whose JSON is read as far as its columns need it."""
 
     row: BatchRow
-    texts: Any  # _BODY
+    rest: Any  # _REST
+    windows: PackedTable
+    host: PackedTable
 
 
 class _GPU(msgspec.Struct):
@@ -59,35 +57,32 @@ class _Process(msgspec.Struct):
     state: str | None = None
 
 
-def _texts(name: str, columns: Iterable[str]) -> type[msgspec.Struct]:
-    return msgspec.defstruct(name, [(column, Raw, _NULL) for column in columns], gc=False)
-
-
-_HOST = _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS))
-_NO_HOST = _HOST()
-_BODY = msgspec.defstruct(
-    "_BODY",
-    [
-        ("window_s", int),
-        ("gpus", Raw),
-        ("windows", _texts("_WINDOWS", ("gpu", "start_ms", "observed_ms", *wire.WINDOW_COLUMNS))),
-        ("host", _HOST | None, None),
-        ("processes", Raw, _NULL),
-    ],
+_REST = msgspec.defstruct(
+    "_REST",
+    [("window_s", int), ("gpus", Raw), ("processes", Raw, Raw(b"null"))],
     # in no circle, and thousands at once: they would set the collector going over all that is
     # loaded
     gc=False,
 )
-_BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
-_INTEGERS = msgspec.json.Decoder(list[int])
-_NUMBERS = msgspec.json.Decoder(list[float | None])
+_RESTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_REST)
 _GPUS = msgspec.json.Decoder(list[_GPU])
 _PROCESSES = msgspec.json.Decoder(list[_Process] | None)
 
 
 def opened(row: BatchRow) -> Body:
-    """The batch, unzipped. Raises zlib.error or msgspec.MsgspecError for what is no batch."""
-    return Body(row, _BODIES.decode(zlib.decompress(row.payload, _GZIP)))
+    """The batch, inflated. Raises zlib.error, WireError or msgspec.MsgspecError for what is no
+    batch.
+    """
+    content = zlib.decompress(_as_packed(row.payload))
+    rest, place = packed.rest_of(content)
+    return Body(row, _RESTS.decode(rest), *packed_columns.tables(content, place))
+
+
+def _as_packed(payload: bytes) -> bytes:
+    """The payload; packed anew where a hub of before the packed form stored it, as JSON."""
+    if payload[:2] != _GZIP_MAGIC:
+        return payload
+    return packed.pack(wire.decode(zlib.decompress(payload, _GZIP)))
 
 
 def uuids(bodies: Iterable[Body]) -> dict[Naming, list[str]]:
@@ -101,7 +96,7 @@ def uuids(bodies: Iterable[Body]) -> dict[Naming, list[str]]:
 
 
 def _naming(body: Body) -> Naming:
-    return body.row.node_id, bytes(body.texts.gpus)
+    return body.row.node_id, bytes(body.rest.gpus)
 
 
 def windows(
@@ -110,48 +105,43 @@ def windows(
     """The GPU windows in the order given, times corrected, with those of the named columns that any
     batch has; and how many each batch has.
     """
-    parts = [body.texts.windows for body in bodies]
-    counts = _counts(parts)
-    positions = _whole_numbers(parts, "gpu", counts)
+    counts = _counts(body.windows for body in bodies)
+    read = packed_columns.runs(body.windows for body in bodies)
+    positions = packed_columns.whole_numbers(read, "gpu")
     table = {
         "gpu_id": _gpu_ids(bodies, positions, counts, gpu_ids),
-        **_times(bodies, parts, counts),
-        "observed_ms": _whole_numbers(parts, "observed_ms", counts),
+        **_times(bodies, read, counts),
+        "observed_ms": packed_columns.whole_numbers(read, "observed_ms"),
         DEAD_PROCESSES: _dead_processes(bodies, positions, counts),
     }
-    return table | _floats(parts, names, counts), counts
+    return table | _floats(read, names), counts
 
 
 def host(bodies: Sequence[Body], names: Iterable[str]) -> tuple[Table, Ints]:
     """The host samples in the order given, times corrected, with those of the named columns that
     any batch has; and how many each batch has.
     """
-    parts = [body.texts.host or _NO_HOST for body in bodies]
-    counts = _counts(parts)
-    return _times(bodies, parts, counts) | _floats(parts, names, counts), counts
+    counts = _counts(body.host for body in bodies)
+    read = packed_columns.runs(body.host for body in bodies)
+    return _times(bodies, read, counts) | _floats(read, names), counts
 
 
-def _counts(parts: Iterable[Any]) -> Ints:
-    return np.array([_length(part.start_ms) for part in parts], dtype=np.int64)
+def _counts(parts: Iterable[PackedTable]) -> Ints:
+    return np.array([part.rows for part in parts], dtype=np.int64)
 
 
-def _length(text: Raw) -> int:
-    raw = bytes(text)
-    return raw.count(b",") + 1 if raw != b"null" and raw[1:-1].strip() else 0
-
-
-def _times(bodies: Sequence[Body], parts: Sequence[Any], counts: Ints) -> Table:
+def _times(bodies: Sequence[Body], read: Sequence[Run], counts: Ints) -> Table:
     """start_ms, boot_start_ms, sequence and window_ms of every row."""
 
     def each(values: Iterable[int]) -> Ints:
         return np.repeat(np.array(list(values), dtype=np.int64), counts)
 
     return {
-        "start_ms": _whole_numbers(parts, "start_ms", counts)
+        "start_ms": packed_columns.whole_numbers(read, "start_ms")
         + each(body.row.offset_ms for body in bodies),
         "boot_start_ms": each(body.row.boot_start_ms for body in bodies),
         "sequence": each(body.row.sequence for body in bodies),
-        "window_ms": each(body.texts.window_s * 1000 for body in bodies),
+        "window_ms": each(body.rest.window_s * 1000 for body in bodies),
     }
 
 
@@ -171,7 +161,7 @@ def _dead_processes(bodies: Sequence[Body], positions: Ints, counts: Ints) -> Fl
     """For each window: how many processes its batch lists on its GPU that are not alive."""
     by_window = np.zeros(len(positions))
     for body, end, count in zip(bodies, np.cumsum(counts).tolist(), counts.tolist(), strict=True):
-        text = bytes(body.texts.processes)
+        text = bytes(body.rest.processes)
         if b'"state"' in text:
             dead = _dead_by_gpu(text)
             of_batch = slice(end - count, end)
@@ -187,53 +177,11 @@ def _dead_by_gpu(text: bytes) -> Counter[int]:
     )
 
 
-def _floats(parts: Sequence[Any], names: Iterable[str], counts: Ints) -> Table:
-    """The named columns that any batch has; null is NaN.
-
-    Ratios are clamped as the wire clamps them.
+def _floats(read: Sequence[Run], names: Iterable[str]) -> Table:
+    """The named columns that any batch has, NaN where not read; ratios are clamped as the wire
+    clamps them.
     """
-    columns: Table = {}
-    for name in names:
-        texts = list(map(operator.attrgetter(name), parts))
-        if texts.count(_NULL) < len(texts):
-            values = _joined(texts, counts, _NUMBERS, np.float64)
-            columns[name] = np.clip(values, 0.0, 1.0) if name in wire.RATIOS else values
+    columns = packed_columns.floats(read, names)
+    for name in columns.keys() & wire.RATIOS:
+        np.clip(columns[name], 0.0, 1.0, out=columns[name])
     return columns
-
-
-def _whole_numbers(parts: Sequence[Any], name: str, counts: Ints) -> Ints:
-    return _joined([getattr(part, name) for part in parts], counts, _INTEGERS, np.int64)
-
-
-def _joined(
-    texts: Sequence[Raw], counts: Ints, decoder: "msgspec.json.Decoder[Any]", dtype: Any
-) -> Array:
-    """What the texts say, one after the other; of an absent one nothing is known.
-
-    Raises ValueError for another length.
-    """
-    texts = _without_gaps(texts, counts) if _NULL in texts else texts
-    is_new = np.array([True, *map(operator.ne, texts[1:], texts)])[: len(texts)] & (counts > 0)
-    # one list instead of many
-    values = decoder.decode(b",".join(compress(texts, is_new)).replace(b"],[", b",") or b"[]")
-    total = int(counts[is_new].sum())
-    if len(values) != total:
-        raise ValueError(f"a column has {len(values)} values for {total} windows")
-    numbers = np.fromiter(values, dtype=dtype, count=total)  # makes None NaN
-    return numbers if is_new.all() else numbers[_places(is_new, counts)]
-
-
-def _without_gaps(texts: Sequence[Raw], counts: Ints) -> Sequence[Raw]:
-    """The texts, with as many nulls as there are rows for one that is absent."""
-    return [
-        Raw(b"[%b]" % b",".join([b"null"] * count)) if text == _NULL else text
-        for text, count in zip(texts, counts.tolist(), strict=True)
-    ]
-
-
-def _places(is_new: Mask, lengths: Ints) -> Ints:
-    """Where each row's value stands among the values of the texts that are not the same as the one
-    before.
-    """
-    ends = np.cumsum(np.where(is_new, lengths, 0))
-    return np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())

@@ -48,7 +48,7 @@ class Batch(models.Model):
     quarantined = models.BooleanField(
         default=False, help_text="more than 5 minutes in the future: kept, not used"
     )
-    payload = models.BinaryField(help_text="gzip of the JSON")
+    payload = models.BinaryField(help_text="as packed (agent/packed.py)")
 
     class Meta:
         db_table = "telemetry_batch"

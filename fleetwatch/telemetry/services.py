@@ -118,7 +118,7 @@ def append_batch(
     received_at: datetime,
     quarantined: bool,
 ) -> Batch:
-    """The stored row. `payload` is the batch's JSON as gzip; `offset_ms` is what its times are
+    """The stored row. `payload` is the batch as packed; `offset_ms` is what its times are
     corrected by.
 
     A quarantined batch is kept but marks nothing. Final hours (retention.horizon)

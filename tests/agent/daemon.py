@@ -2,9 +2,7 @@
 it.
 """
 
-import gzip
-
-from agent import batch, wire
+from agent import batch
 from agent.clock import Clock
 from agent.host import HostReader
 from agent.loop import Loop
@@ -18,6 +16,7 @@ from agent.readings import (
     Workload,
 )
 from agent.sampler import Recorder, Sampler
+from agent.sending.payloads import batch_of
 from agent.sending.sender import Outcome, Pump, Verdict
 from agent.sending.spool import Identity, Spool
 from tests.agent.factories import START, gpu
@@ -142,7 +141,7 @@ class Daemon:
     def batches(self):
         found = []
         while (entry := self.spool.peek()) is not None:
-            found.append(wire.decode(gzip.decompress(entry.payload)))
+            found.append(batch_of(entry.payload))
             self.spool.ack(entry.sequence)
         return found
 

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from agent import wire
+from agent.sending.payloads import batch_of
 from agent.sending.sender import TIMEOUT_S, Outcome, Pump, Sender, Verdict
 from agent.sending.spool import Identity, Spool
 from agent.sending.store import Entry
@@ -28,7 +29,7 @@ def test_a_hub_that_is_down_for_a_day_costs_nothing_and_is_asked_with_patience(t
         if now[0] < 86_400:
             asked.append(now[0])
             return Outcome(Verdict.RETRY, "the hub can't be reached")
-        arrived.append(wire.decode(gzip.decompress(payload)))
+        arrived.append(batch_of(payload))
         return ACCEPTED
 
     with_day = Daemon(tmp_path, send=send, flush_s=300)

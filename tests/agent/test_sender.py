@@ -3,14 +3,16 @@ import json
 import logging
 import threading
 import time
+import zlib
 from email.utils import formatdate
 from functools import partial
 
 import pytest
 
-from agent import wire
+from agent import packed, wire
 from agent.batch import entry as entry_of
 from agent.sending import sender
+from agent.sending.payloads import batch_of
 from agent.sending.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
 from agent.sending.split import split
 from agent.sending.spool import Identity, Spool
@@ -63,6 +65,51 @@ def test_a_batch_is_sent_as_the_contract_says(hub, spool):
     assert abs(int(headers["X-FleetWatch-Sent-Ms"]) - time.time() * 1000) < 60_000
     assert json.loads(gzip.decompress(body))["node"] == "gpu-07"
     assert spool.waiting == 0
+
+
+TAKES_PACKED = {"Accept-Post": "application/json, " + packed.CONTENT_TYPE}
+
+
+def forms(hub):
+    return [headers["Content-Type"] for _, headers, _ in hub.requests]
+
+
+def test_a_hub_that_says_it_takes_packed_batches_gets_them(hub, spool):
+    hub.answers = [(200, TAKES_PACKED, ACCEPTED[2])] * 2
+    put(spool, mapping())
+    put(spool, mapping())
+
+    empty(pump_to(hub, spool))
+
+    assert forms(hub) == ["application/json", packed.CONTENT_TYPE]
+    _, headers, body = hub.requests[1]
+    assert headers["Content-Encoding"] == "deflate"
+    assert packed.unpack(zlib.decompress(body))["sequence"] == 1
+
+
+def test_an_earlier_hub_in_its_place_gets_json_and_nothing_is_set_aside(hub, spool, tmp_path):
+    refusal = {"error": "Content-Type is ..., expected application/json", "field": "Content-Type"}
+    hub.answers = [(200, TAKES_PACKED, ACCEPTED[2]), (422, {}, refusal)]
+    put(spool, mapping())
+    put(spool, mapping())
+
+    empty(pump_to(hub, spool))
+
+    assert forms(hub) == ["application/json", packed.CONTENT_TYPE, "application/json"]
+    assert [batch["sequence"] for batch in hub.batches] == [1]
+    assert not (tmp_path / "spool" / "set-aside").exists()
+
+
+def test_a_batch_that_an_earlier_agent_left_in_the_spool_is_sent_as_it_is(hub, spool):
+    hub.answers = [(200, TAKES_PACKED, ACCEPTED[2])] * 2
+    put(spool, mapping())
+    left = wire.compress(json.dumps(mapping()).encode())
+    spool.append(lambda sequence: Entry(sequence, 1, left))
+
+    empty(pump_to(hub, spool))
+
+    assert hub.requests[1][2] == left
+    assert forms(hub)[1] == "application/json"
 
 
 def hub_ms(headers):
@@ -220,7 +267,7 @@ def entry(batch, sequence=5):
 
 
 def parts(found):
-    return [wire.decode(gzip.decompress(part.payload)) for part in found]
+    return [batch_of(part.payload) for part in found]
 
 
 def test_a_split_by_time_shares_out_windows_host_and_events():

@@ -3,7 +3,6 @@ order afterwards.
 """
 
 import errno
-import gzip
 import logging
 import os
 from functools import partial
@@ -13,6 +12,7 @@ import pytest
 from agent import wire
 from agent.batch import entry as entry_of
 from agent.sending import split, store
+from agent.sending.payloads import batch_of
 from agent.sending.spool import JUMP, SpoolError
 from agent.sending.store import Entry
 from tests.agent.factories import START, mapping
@@ -178,7 +178,7 @@ def test_a_batch_is_split_though_the_disk_takes_nothing(tmp_path, disk):
 
     sent = []
     while (entry := spool.peek()) is not None:
-        sent.append(wire.decode(gzip.decompress(entry.payload)).windows["start_ms"])
+        sent.append(batch_of(entry.payload).windows["start_ms"])
         spool.ack(entry.sequence)
     assert sent == [[START], [START + 10_000]]
 

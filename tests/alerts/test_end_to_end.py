@@ -15,7 +15,7 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify import delivering
 from tests.alerts.factories import NINE, a_rule, at, ms, open_incidents
 from tests.costs.factories import a_rate
-from tests.ingest.factories import gpu, job, pack, payload
+from tests.ingest.factories import gpu, job, payload
 from tests.notify.factories import email_channel, slack_channel
 
 GPUS = ("GPU-a", "GPU-b")
@@ -53,7 +53,7 @@ def send(
         "memory_used_bytes": [40_000_000_000 if is_held else 0] * len(busy),
         "process_count": [1 if is_held else 0] * len(busy),
     }
-    store_batch(node_by_name("gpu-07"), wire.parse(mapping), pack(mapping), received_at=at(end))
+    store_batch(node_by_name("gpu-07"), wire.parse(mapping), received_at=at(end))
     ledger.post(at(end), 1000)
 
 

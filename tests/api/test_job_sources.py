@@ -30,8 +30,8 @@ def report(minute, *, node="n1", kind="slurm", ok=True, why=None, received_at=NO
         "gpus": [gpu(f"GPU-{node}")],
         "sources": sources,
     }
-    parsed, packed = batch(node=node, **{"boot_start_ms": T0 - 1} | said | keys)
-    store_batch(node_by_name(node), parsed, packed, received_at=received_at)
+    parsed = batch(node=node, **{"boot_start_ms": T0 - 1} | said | keys)
+    store_batch(node_by_name(node), parsed, received_at=received_at)
 
 
 def of_node(api, name="n1"):

@@ -39,8 +39,8 @@ def _contradicted_job() -> None:
         ("evil", T0 + 30_000, "mallory-with-a-long-name"),
     ):
         told = holding(job(user=user, state="RUNNING", end_ms=T0 + 60_000, labels=labels))
-        parsed, packed = batch(node=node, start_ms=start_ms, gpus=[gpu(f"GPU-{node}")], **told)
-        store_batch(node_by_name(node), parsed, packed, received_at=NOW)
+        parsed = batch(node=node, start_ms=start_ms, gpus=[gpu(f"GPU-{node}")], **told)
+        store_batch(node_by_name(node), parsed, received_at=NOW)
 
 
 def _disputed_gpu(now: datetime) -> None:

@@ -2,8 +2,6 @@
 random.
 """
 
-import gzip
-import json
 import math
 from datetime import datetime, timedelta
 
@@ -155,8 +153,7 @@ def _telemetry(node: Node, now: datetime) -> None:
         "gpus": [{"uuid": gpu.uuid, "index": 0}],
         "windows": windows,
     }  # fmt: skip
-    payload = json.dumps(batch).encode()
-    store_batch(node, wire.parse(batch), gzip.compress(payload), received_at=now)
+    store_batch(node, wire.parse(batch), received_at=now)
 
 
 def _incident(now: datetime) -> None:

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.django_db
 def stolen():
     """A job of node good, which node evil claims for itself under a hostile name."""
     for node, start_ms, user in (("good", T0, "ann"), ("evil", T0 + 30_000, "<b>victim</b>")):
-        parsed, packed = batch(
+        parsed = batch(
             node=node,
             start_ms=start_ms,
             gpus=[gpu(f"GPU-{node}")],
             **holding(job(user=user, state="RUNNING", end_ms=T0 + 60_000)),
         )
-        store_batch(node_by_name(node), parsed, packed, received_at=NOW)
+        store_batch(node_by_name(node), parsed, received_at=NOW)
 
 
 @pytest.mark.usefixtures("stolen")
@@ -61,8 +61,8 @@ def test_a_number_that_no_job_has_is_404(admin):
 
 
 def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
-    parsed, packed = batch(**holding(job()))
-    store_batch(node_by_name("n1"), parsed, packed, received_at=NOW)
+    parsed = batch(**holding(job()))
+    store_batch(node_by_name("n1"), parsed, received_at=NOW)
 
     page = admin.get("/jobs/slurm/della/1").content.decode()
 

@@ -28,8 +28,8 @@ def report(minute, *, node="n1", ok=True, why=None, **keys):
         "gpus": [gpu(f"GPU-{node}")],
         "sources": sources,
     }
-    parsed, packed = batch(node=node, **said | keys)
-    store_batch(node_by_name(node), parsed, packed, received_at=factories.NOW)
+    parsed = batch(node=node, **said | keys)
+    store_batch(node_by_name(node), parsed, received_at=factories.NOW)
 
 
 def page(client, address):

@@ -9,15 +9,14 @@ import csv
 import os
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from gzip import decompress
 from pathlib import Path
 
-import msgspec
 import pytest
 from django.db.models import F, Sum
 
-from agent import config, wire
+from agent import config
 from agent.replay import replay
+from agent.sending.payloads import batch_of
 from agent.sending.sender import Outcome, Verdict
 from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import Settings
@@ -73,8 +72,8 @@ def as_nvidia_smi(path: Path, rows: list[tuple[float, float, float]]) -> Path:
 
 
 def to_the_hub(payload: bytes) -> Outcome:
-    batch = msgspec.json.decode(decompress(payload))
-    store_batch(node_by_name(batch["node"]), wire.parse(batch), payload, received_at=NOW)
+    batch = batch_of(payload)
+    store_batch(node_by_name(batch.node), batch, received_at=NOW)
     return Outcome(Verdict.ACCEPTED)
 
 

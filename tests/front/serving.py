@@ -1,7 +1,6 @@
 """The web server in a thread of the test, and peers with plain sockets."""
 
 import contextlib
-import gzip
 import json
 import socket
 import threading
@@ -11,12 +10,13 @@ import uvicorn
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 
+from agent import packed
 from fleetwatch.front.application import Front, application_of
 from fleetwatch.front.connections import NEXT_S, Connections
 from fleetwatch.front.database import Probe, conninfo
 from fleetwatch.front.protocol import protocol_of
 from fleetwatch.ingest.door import Door
-from tests.ingest.factories import gpu, payload
+from tests.ingest.factories import gpu, pack, payload
 
 DEADLINE_S = 10
 
@@ -85,7 +85,7 @@ class Server:
 
     def post_batch(self, mapping, *, bearer):
         """The answer to a batch, sent as agents send it."""
-        body = gzip.compress(json.dumps(mapping).encode())
+        body = pack(mapping)
         with self.connect() as peer:
             peer.sendall(batch_head(bearer=bearer, length=len(body)) + body)
             return Answer.of(peer)
@@ -105,8 +105,8 @@ def batch_head(*, bearer, length):
         "POST",
         "/api/v1/batches",
         authorization=f"Bearer {bearer}",
-        content_type="application/json",
-        content_encoding="gzip",
+        content_type=packed.CONTENT_TYPE,
+        content_encoding="deflate",
         content_length=str(length),
     )
 

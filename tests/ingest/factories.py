@@ -3,14 +3,17 @@
 import gzip
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
-from agent import wire
+from agent import packed, wire
+from agent.sending.payloads import GZIP_JSON, PACKED
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.lib.intervals import to_ms
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_MS = to_ms(NOW)
 T0 = NOW_MS - 600_000  # 11:50
+ZLIB_MAGIC = b"x"
 
 
 def gpu(uuid="GPU-1", **facts):
@@ -74,12 +77,21 @@ def payload(*, node="n1", start_ms=T0, count=3, gpus=None, **keys):
 
 
 def batch(**keys):
-    """(parsed batch, its gzip)."""
-    mapping = payload(**keys)
-    return wire.parse(mapping), pack(mapping)
+    """The parsed batch."""
+    return wire.parse(payload(**keys))
 
 
 def pack(mapping):
+    """The body in which an agent sends it; as JSON what can't be packed."""
+    tables = {name: mapping.get(name) or {} for name in packed.TABLES}
+    try:
+        return packed.pack(SimpleNamespace(**mapping | tables))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return as_json(mapping)
+
+
+def as_json(mapping):
+    """The body in which earlier agents send it."""
     return gzip.compress(json.dumps(mapping).encode(), mtime=0)
 
 
@@ -90,12 +102,13 @@ def token(node="n1"):
 def post(client, mapping, *, bearer, **headers):
     """The answer to the batch, sent as agents send it."""
     body = mapping if isinstance(mapping, bytes) else pack(mapping)
-    given = {"authorization": f"Bearer {bearer}", "content-encoding": "gzip"} | {
-        key.replace("_", "-"): value for key, value in headers.items()
-    }
+    form = PACKED if body[:1] == ZLIB_MAGIC else GZIP_JSON
+    given = {
+        name.lower(): value for name, value in {"authorization": f"Bearer {bearer}", **form}.items()
+    } | {name.replace("_", "-"): value for name, value in headers.items()}
     return client.post(
         "/api/v1/batches",
         body,
-        content_type=given.pop("content-type", "application/json"),
+        content_type=given.pop("content-type"),
         headers={k: v for k, v in given.items() if v is not None},
     )

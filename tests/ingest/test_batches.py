@@ -10,12 +10,14 @@ from django.apps import apps
 from django.db import OperationalError, connection
 from psycopg import errors
 
+from agent import packed
+from agent.sending.payloads import batch_of
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.operations import disk
 from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark, TouchedHour
-from tests.ingest.factories import NOW, NOW_MS, T0, gpu, pack, payload, post, token
+from tests.ingest.factories import NOW, NOW_MS, T0, as_json, batch, gpu, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
 MINUTE = 60_000
@@ -57,20 +59,39 @@ def test_a_batch_is_stored_once_and_answered_as_agreed(client):
 
 
 def test_the_payload_is_kept_as_it_came(client):
-    packed = pack(payload())
+    body = pack(payload())
 
-    post(client, packed, bearer=token())
+    post(client, body, bearer=token())
 
-    assert bytes(Batch.objects.get().payload) == packed
+    assert bytes(Batch.objects.get().payload) == body
 
 
-def test_an_identity_body_is_accepted_and_kept_as_gzip(client):
-    plain = json.dumps(payload()).encode()
-
-    answer = post(client, plain, bearer=token(), content_encoding=None)
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (as_json(payload()), {}),
+        (json.dumps(payload()).encode(), {"content_encoding": None}),
+        (
+            zlib.decompress(pack(payload())),
+            {"content_type": packed.CONTENT_TYPE, "content_encoding": "identity"},
+        ),
+    ],
+    ids=["gzip JSON", "plain JSON", "packed, not deflated"],
+)
+def test_whatever_form_a_batch_has_it_is_kept_packed(client, body, headers):
+    answer = post(client, body, bearer=token(), **headers)
 
     assert answer.status_code == 200
-    assert gzip.decompress(Batch.objects.get().payload) == plain
+    assert batch_of(bytes(Batch.objects.get().payload)) == batch()
+
+
+def test_the_answer_says_which_forms_are_taken(client):
+    answer = post(client, payload(), bearer=token())
+
+    assert answer.headers["Accept-Post"] == f"application/json, {packed.CONTENT_TYPE}"
+
+
+TOO_MANY = packed.HEAD.pack(packed.MAGIC, 2) + b"{}" + packed.TABLE.pack(1, 2**21 + 1, 1)
 
 
 def refused_cases():
@@ -90,8 +111,14 @@ def refused_cases():
         ),
         "a gzip bomb": (413, bomb, {}),
         "no gzip": (422, b"{}", {}),
-        "a gzip cut off": (422, pack(good)[:-5], {}),
-        "something after the gzip": (422, pack(good) + b"x", {}),
+        "a gzip cut off": (422, as_json(good)[:-5], {}),
+        "something after the gzip": (422, as_json(good) + b"x", {}),
+        "a deflate cut off": (422, pack(good)[:-5], {}),
+        "a deflate bomb": (413, zlib.compress(b" " * 20_000_000), {}),
+        "no packed batch": (422, zlib.compress(b"{}"), {}),
+        "a packed batch cut off": (422, zlib.compress(zlib.decompress(pack(good))[:-9]), {}),
+        "too many values in a table": (413, zlib.compress(TOO_MANY), {}),
+        "a packed batch as JSON": (422, pack(good), {"content_type": "application/json"}),
         "an unknown encoding": (422, good, {"content_encoding": "br"}),
         "no JSON": (422, gzip.compress(b"{"), {}),
         "nothing": (422, gzip.compress(b""), {}),

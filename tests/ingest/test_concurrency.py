@@ -47,8 +47,8 @@ def together(*calls):
 
 def storing(node="n1", **keys):
     row = node_by_name(node)
-    parsed, packed = batch(node=node, **keys)
-    return lambda: store_batch(row, parsed, packed, received_at=NOW)
+    parsed = batch(node=node, **keys)
+    return lambda: store_batch(row, parsed, received_at=NOW)
 
 
 def test_of_the_same_batch_at_once_one_is_stored():

@@ -8,6 +8,7 @@ from django.core import signals
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import close_old_connections
 
+from fleetwatch.ingest.answers import FORMS
 from fleetwatch.ingest.door import PATH, Door, store_group
 
 
@@ -88,7 +89,7 @@ class DoorClient:
         windows = store_group([offered])[0] if offered else 0
         if not windows:
             return self.door.long_way(environ, start_response)
-        start_response("200 OK", [("Content-Type", "application/json")])
+        start_response("200 OK", [("Content-Type", "application/json"), *FORMS.items()])
         return [self.door.accepted(offered, windows)]
 
 

@@ -22,7 +22,7 @@ LONG_AGO = NOW_MS - 120 * MINUTE
 
 
 def register(*, node="n1", at=NOW, **keys):
-    given = batch(node=node, **keys)[0]
+    given = batch(node=node, **keys)
     locked = lock_node(node_by_name(node).pk, given, received_at=at)
     return register_batch(locked, given, offset_ms=0, received_at=at)
 

@@ -16,7 +16,7 @@ DAY = 86_400_000
 
 def register(*, node="n1", **keys):
     return register_batch(
-        node_by_name(node), batch(node=node, **keys)[0], offset_ms=0, received_at=NOW
+        node_by_name(node), batch(node=node, **keys), offset_ms=0, received_at=NOW
     )
 
 

@@ -22,9 +22,9 @@ STOLEN = {
 
 
 def store(*, node="good", rights=NO_RIGHTS, received_at=NOW, **keys):
-    parsed, packed = batch(node=node, **{"gpus": [gpu(f"GPU-{node}")], **keys})
+    parsed = batch(node=node, **{"gpus": [gpu(f"GPU-{node}")], **keys})
     check_import(parsed, rights, received_at)
-    return store_batch(node_by_name(node), parsed, packed, received_at=received_at, rights=rights)
+    return store_batch(node_by_name(node), parsed, received_at=received_at, rights=rights)
 
 
 def accounting(*, node="books", rights=IMPORTER, boot_id="history-1", **facts):

@@ -1,13 +1,13 @@
 """What an import of accounting says of jobs: a batch without windows, for no GPU."""
 
-import gzip
 import itertools
 from datetime import timedelta
 
 import pytest
 
-from agent import config, wire
+from agent import config
 from agent.history import import_file
+from agent.sending.payloads import batch_of
 from agent.sending.sender import Outcome, Verdict
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
@@ -32,8 +32,8 @@ ENDED = {
 
 
 def store(*, received_at=NOW, **keys):
-    parsed, packed = batch(**keys)
-    return store_batch(node_by_name("n1"), parsed, packed, received_at=received_at)
+    parsed = batch(**keys)
+    return store_batch(node_by_name("n1"), parsed, received_at=received_at)
 
 
 def agent(*, start_ms=T0, sequence=1, received_at=NOW, **facts):
@@ -171,11 +171,9 @@ def test_a_job_without_an_end_is_told_by_whoever_sees_it_later():
 
 
 def test_a_clock_that_is_wrong_on_the_importing_node_moves_no_job():
-    parsed, packed = batch(
-        gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**ENDED)]
-    )
+    parsed = batch(gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**ENDED)])
     wrong = ClockBounds(to_ms(NOW), to_ms(NOW))
-    store_batch(node_by_name("n1"), parsed, packed, clock=wrong, received_at=NOW)
+    store_batch(node_by_name("n1"), parsed, clock=wrong, received_at=NOW)
 
     assert the_job().end_ms == END
 
@@ -208,9 +206,7 @@ def test_from_a_file_of_sacct_to_the_api(tmp_path, client, django_user_model):
     ]
 
     def deliver(payload):
-        stored = store_batch(
-            node_by_name("n1"), wire.decode(gzip.decompress(payload)), payload, received_at=NOW
-        )
+        stored = store_batch(node_by_name("n1"), batch_of(payload), received_at=NOW)
         return Outcome(Verdict.ACCEPTED, text=str(stored), status=200)
 
     chosen = config.parse(arguments, {"HOME": str(tmp_path)})

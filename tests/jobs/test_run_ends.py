@@ -26,8 +26,8 @@ IMPORT = {"gpus": [], "windows": {"gpu": [], "start_ms": [], "observed_ms": []},
 
 
 def store(*, node="n1", rights=NO_RIGHTS, **keys):
-    parsed, packed = batch(node=node, **keys)
-    return store_batch(node_by_name(node), parsed, packed, received_at=NOW, rights=rights)
+    parsed = batch(node=node, **keys)
+    return store_batch(node_by_name(node), parsed, received_at=NOW, rights=rights)
 
 
 def names(

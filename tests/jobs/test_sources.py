@@ -31,8 +31,8 @@ def report(minute, *sources, node="n1", minutes=1):
         "sequence": minute,
         "gpus": [gpu(f"GPU-{node}")],
     }
-    parsed, packed = batch(node=node, sources=list(sources), **keys)
-    store_batch(node_by_name(node), parsed, packed, received_at=NOW)
+    parsed = batch(node=node, sources=list(sources), **keys)
+    store_batch(node_by_name(node), parsed, received_at=NOW)
 
 
 def says(ok, why=None, kind="slurm"):

@@ -45,8 +45,8 @@ def test_where_there_is_room_nothing_is_done_before_its_time(old_run):
 def test_where_room_is_short_retention_runs_and_unsealed_batches_stay(short):
     at = timezone.now() - timedelta(days=8)
     JobRun.objects.create(name="old", started_at=at, finished_at=at, ok=True)
-    parsed, packed = batch(start_ms=int(at.timestamp()) // 10 * 10_000)
-    store_batch(node_by_name("n1"), parsed, packed, received_at=at)
+    parsed = batch(start_ms=int(at.timestamp()) // 10 * 10_000)
+    store_batch(node_by_name("n1"), parsed, received_at=at)
 
     make_room_task()
 
