@@ -53,7 +53,10 @@ def try_policy(
     tried: Trial,
     group_by: TrialGrouping = "state",
 ) -> Answer:
-    """At most 2,000 GPU-hours of telemetry that is still kept, judged by both policies."""
+    """At most 2,000 GPU-hours of telemetry that is still kept, judged by both policies; operators
+    and finance ask for it.
+    """
+    policy_trial.check_may_try(getattr(request, "auth"))  # noqa: B009 - Ninja's name for who asks
     wanted = asked(request)
     in_force = current_policy()[1]
     try:

@@ -5,11 +5,8 @@ from dataclasses import Field, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
-from fleetwatch.accounts.models import User
-from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.dashboard import threshold_words, trial_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.policy_versions import policy_versions
@@ -97,7 +94,7 @@ def content(request: HttpRequest, now: datetime) -> Context:
     version, in_force = current_policy()
     asked = thresholds_of(request.POST or request.GET)
     hours = chosen(request, "hours", HOURS, default=_default_hours())
-    may_try = is_trier(request.user)
+    may_try = policy_trial.may_try(request.user)
     context: Context = {
         "version": version,
         "hours": hours,
@@ -113,11 +110,6 @@ def content(request: HttpRequest, now: datetime) -> Context:
         "trials": trial_runs.newest() if may_try else (),
         "versions": policy_versions(),
     }
-
-
-def is_trier(user: User | AnonymousUser) -> bool:
-    """Whether who asks may try other policies."""
-    return may(user, Right.FLEET) or may(user, Right.MONEY)
 
 
 def thresholds_of(sent: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,11 @@
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.finance.trial_sums import GROUPS, Line, TrialSums
 from fleetwatch.ledger import trial
 from fleetwatch.ledger.policy import Policy
@@ -12,6 +17,18 @@ from fleetwatch.lib.intervals import Interval
 # of one request: some seconds of a worker; what is more is asked of the background (trial_runs)
 MAX_GPU_HOURS = 2_000
 MAX_S = 20
+NOT_THEIRS = "policies are tried by operators and finance"
+
+
+def may_try(user: User | AnonymousUser) -> bool:
+    """Whether the user may try other policies."""
+    return may(user, Right.FLEET) or may(user, Right.MONEY)
+
+
+def check_may_try(user: User | AnonymousUser) -> None:
+    """Raises PermissionDenied, in words, for whose it is not."""
+    if not may_try(user):
+        raise PermissionDenied(NOT_THEIRS)
 
 
 def compare(

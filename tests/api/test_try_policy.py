@@ -10,6 +10,8 @@ import time_machine
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.services import create_api_token
 from fleetwatch.finance import policy_trial
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
@@ -19,6 +21,13 @@ from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held
 from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def user(db):
+    """Whose token `api` sends: who may try policies."""
+    return User.objects.create(username="olga", role=User.Role.OPERATOR)
+
 
 ADDRESS = "/api/v1/ledger/try-policy?from=2026-11-20T06:00Z&to=2026-11-20T07:00Z"
 STRICT = {"thresholds": {"idle_batch_s": 300}}
@@ -102,6 +111,29 @@ def test_too_many_gpu_hours_are_refused_before_any_is_judged(api, monkeypatch):
     monkeypatch.setattr(policy_trial, "MAX_GPU_HOURS", 0.99)
 
     assert "1 GPU-hours are more than 1 at once" in ask(api, STRICT).json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("role", "token_role", "status"),
+    [
+        ("engineer", "", 403),
+        ("lead", "", 403),
+        ("admin", "engineer", 403),  # a token for less than its user may
+        ("operator", "", 200),
+        ("finance", "", 200),
+        ("admin", "", 200),
+    ],
+)
+def test_it_is_asked_by_operators_and_finance_alone_also_with_a_read_token(
+    role, token_role, status
+):
+    user = User.objects.create(username=f"of-{role}", role=role)
+    token = create_api_token(user, scope="read", now=NOW, role=token_role)
+
+    answer = ask(Client(headers={"Authorization": f"Bearer {token}"}), STRICT)
+
+    assert answer.status_code == status
+    assert ("rows" in answer.json()) == (status == 200)
 
 
 def test_a_stranger_gets_401():

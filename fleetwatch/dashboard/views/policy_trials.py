@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -18,7 +17,7 @@ from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.settings_pages import PAGES, shared
 from fleetwatch.dashboard.showing import Context, existing, page
-from fleetwatch.finance import trial_runs
+from fleetwatch.finance import policy_trial, trial_runs
 from fleetwatch.finance.models import PolicyTrial
 from fleetwatch.finance.trial_sums import GROUPS, TrialSums
 from fleetwatch.ledger.policy import Policy
@@ -27,7 +26,6 @@ from fleetwatch.ledger.trial import TrialError, bounds
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 
-NOT_THEIRS = "policies are tried by operators and finance"
 RUNNING = PolicyTrial.State.RUNNING
 
 
@@ -35,7 +33,7 @@ RUNNING = PolicyTrial.State.RUNNING
 @login_required
 def ask(request: HttpRequest) -> HttpResponse:
     """Asks for a trial on as many hours as a page offers, and leads to it."""
-    _check(request)
+    policy_trial.check_may_try(request.user)
     hours = request.POST.get("hours", "")
     now = timezone.now()
     try:
@@ -57,7 +55,7 @@ def ask(request: HttpRequest) -> HttpResponse:
 @takes()
 def trial(request: HttpRequest, pk: int) -> HttpResponse:
     """How far it is, or what came of it."""
-    _check(request)
+    policy_trial.check_may_try(request.user)
     shown = existing(PolicyTrial.objects.select_related("policy").filter(pk=pk).first())
     response = render(request, "dashboard/policy_trial.html", _context(request, shown))
     if shown.state != RUNNING:
@@ -68,7 +66,7 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def stop(request: HttpRequest, pk: int) -> HttpResponse:
-    _check(request)
+    policy_trial.check_may_try(request.user)
     shown = existing(PolicyTrial.objects.select_related("policy").filter(pk=pk).first())
     if not trial_runs.stop(pk, now=timezone.now()):
         return render(request, "dashboard/policy_trial.html", _context(request, shown), status=409)
@@ -80,11 +78,6 @@ def _refused(request: HttpRequest, now: datetime, why: str) -> HttpResponse:
     context = {**shared(now), **policy_pages.content(request, now)}
     context["errors"] = context["errors"] or {"": why}
     return page(request, read_period(request), PAGES["policy"].template, "settings", context)
-
-
-def _check(request: HttpRequest) -> None:
-    if not policy_pages.is_trier(request.user):
-        raise PermissionDenied(NOT_THEIRS)
 
 
 def _context(request: HttpRequest, shown: PolicyTrial) -> Context:
