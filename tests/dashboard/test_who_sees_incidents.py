@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import OthersShown, Team
 from fleetwatch.accounts.visibility import set_others_shown
+from fleetwatch.alerts.models import Rule
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.test_incident_pages import incident, keys
@@ -73,6 +74,20 @@ class TestWhoSees:
             assert "node-001 GPU 0" in " ".join(page.split())
             assert "/gpus/" not in page
             assert "/nodes/" not in page
+
+    def test_only_the_rules_of_what_is_seen_are_offered_and_asked_for(self, viewer):
+        hidden = Rule.objects.get(condition="job_hung")
+        Rule.objects.filter(pk=hidden.pk).update(name="Secret project hangs")
+        incident("slurm/della/7", team=self.others.team, rule=hidden)
+
+        page = viewer.get("/alerts")
+
+        assert page.context["rules"] == [self.own.rule]
+        assert "Secret project" not in page.content.decode()
+        assert viewer.get(f"/alerts?rule={hidden.pk}").context["asked"]["rule"] == ""
+
+    def test_who_sees_everything_is_offered_every_rule(self, admin):
+        assert admin.get("/alerts").context["rules"] == list(Rule.objects.order_by("name"))
 
     def test_the_owner_of_a_given_one_is_neither_offered_nor_asked_for(self, viewer):
         vision = Team.objects.get(slug="vision")

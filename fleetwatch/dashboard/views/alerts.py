@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from fleetwatch.accounts.models import Team, User
-from fleetwatch.accounts.visibility import visible_teams
+from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.incident_actions import actable
 from fleetwatch.alerts.incidents.incident_rows import incident_rows
@@ -78,16 +78,25 @@ def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
 
 def _choices(request: HttpRequest, state: str, now: datetime) -> Context:
     """What the list can be narrowed to: people are the owners of what is in that state, and whom
-    the address names, who may own nothing in it.
+    the address names, who may own nothing in it; rules, to who does not see everything, are those
+    of the incidents that he sees.
     """
     owners = inbox.owners(visible_incidents().filter(inbox.in_state(state, now)))
     asked = request.GET.get("person", "")[:MAX_NAME]
     return {
         "teams": list(visible_teams())[:MAX_CHOICES],
         "people": sorted({*owners[:MAX_CHOICES], asked} - {""}),
-        "rules": list(Rule.objects.order_by("name")[:MAX_CHOICES]),
+        "rules": list(_visible_rules()[:MAX_CHOICES]),
         "severities": Severity.choices,
     }
+
+
+def _visible_rules() -> QuerySet[Rule]:
+    """By name."""
+    rules = Rule.objects.order_by("name")
+    if sight() is None:
+        return rules
+    return rules.filter(pk__in=visible_incidents().values("rule_id"))
 
 
 def _asked(request: HttpRequest, choices: Context) -> dict[str, str]:
