@@ -12,7 +12,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from fleetwatch.accounts.models import ApiToken, User
-from fleetwatch.accounts.permissions import Right
+from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
 from fleetwatch.costs.rates import book, rate_card
@@ -88,20 +88,28 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
     }
 
 
-def _agents(_: HttpRequest, now: datetime) -> Context:
-    """How nodes come in, and which may leave."""
+def _agents(request: HttpRequest, now: datetime) -> Context:
+    """How nodes come in, whose tokens are shown to operators alone, and which may leave."""
+    return {
+        "elastic_rules": silence.elastic_rules(),
+        "elastic_kinds": [(kind, kind) for kind in silence.RULE_KINDS],
+        **(_agent_tokens(now) if may(request.user, Right.FLEET) else {}),
+    }
+
+
+def _agent_tokens(now: datetime) -> Context:
     agent_tokens = ingest.agent_tokens()
     return {
         "agent_tokens": agent_tokens,
-        "elastic_rules": silence.elastic_rules(),
-        "elastic_kinds": [(kind, kind) for kind in silence.RULE_KINDS],
         "enrollment_tokens": ingest.enrollment_tokens(now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
     }
 
 
 def _channels(request: HttpRequest, _: datetime) -> Context:
-    """The channels, and the open form of one: the fields of its kind, their values but secrets."""
+    """The channels, and the open form of one: the fields of its kind, their values but secrets;
+    what was sent, which may be one person's, to operators alone.
+    """
     channels = notify.channels()
     edited = request.POST.get("id", "") or chosen(
         request, "edit", [str(each.channel.pk) for each in channels]
@@ -110,18 +118,18 @@ def _channels(request: HttpRequest, _: datetime) -> Context:
     return {
         "transports": notify.transports(),
         "channels": channels,
-        "deliveries": notify.deliveries(MAX_DELIVERIES),
+        "deliveries": notify.deliveries(MAX_DELIVERIES) if may(request.user, Right.FLEET) else (),
         "edited": edits[0] if edits else None,
     }
 
 
 def _tokens(request: HttpRequest, _: datetime) -> Context:
-    """How programs come in."""
+    """How programs come in: by the reader's own tokens, for an admin by everybody's."""
     tokens = ApiToken.objects.select_related("user").filter(revoked_at=None)
-    return {
-        "api_tokens": tokens.order_by("-created_at"),
-        **api_tokens.choices(cast("User", request.user)),
-    }
+    user = cast("User", request.user)
+    if not may(user, Right.PEOPLE):
+        tokens = tokens.filter(user=user)
+    return {"api_tokens": tokens.order_by("-created_at"), **api_tokens.choices(user)}
 
 
 def _months(_: HttpRequest, now: datetime) -> Context:

@@ -3,8 +3,9 @@
 import pytest
 
 from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import Recipient
 from tests.dashboard import factories
-from tests.notify.factories import queue, slack_channel
+from tests.notify.factories import email_channel, queue, slack_channel
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +27,26 @@ def test_a_message_that_was_sent_is_read_by_operators_without_its_readers_own_li
     assert "GPU | util" in page
     assert "fleet.example" not in page
     assert "scancel" not in others
+
+
+def test_what_was_sent_and_to_whom_is_not_shown_to_who_edits_no_channel(viewer):
+    channel = email_channel(2525, name="mail to people")
+    queue(Recipient(channel, "nora@example.com"), title="Nora's week: 41 idle GPU-hours")
+    Delivery.objects.update(attempts=1, state="failed", last_answer="550 no nora@example.com")
+
+    shown = [viewer.get(page).content.decode() for page in ("/settings/channels", "/status")]
+
+    for page in shown:
+        assert "mail to people" in page
+        for secret in ("Latest messages", "Nora", "example.com", "127.0.0.1", "2525"):
+            assert secret not in page
+
+
+def test_an_operator_reads_where_a_channel_goes(client, viewer):
+    email_channel(2525, name="mail to people")
+    client.force_login(factories.user(role="operator", username="olga"))
+
+    assert "ana@example.com" in client.get("/settings/channels").content.decode()
 
 
 def test_a_message_in_a_form_that_is_no_longer_read_does_not_break_the_page(admin):

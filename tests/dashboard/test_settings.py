@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from fleetwatch.accounts.models import ApiToken, AuditEntry, Organisation
-from fleetwatch.accounts.services import authenticate_api_token
+from fleetwatch.accounts.services import authenticate_api_token, create_api_token
 from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.dashboard.forms import changes
 from fleetwatch.ingest import tokens
@@ -512,13 +512,37 @@ def test_a_cluster_with_a_slash_is_refused_at_its_field(admin):
     assert AgentToken.objects.get().speaks_for == ""
 
 
-def test_a_viewer_sees_rights_and_no_form(viewer):
-    tokens.create_agent_token("gpu-07", factories.NOW)
+def test_a_viewer_sees_no_token_of_a_node(viewer):
+    secret = tokens.create_enrollment_token(factories.NOW, uses=3, ttl=timedelta(days=1))
+    tokens.enroll(secret, "gpu-07", factories.NOW, address="10.1.2.3")
+    hints = [each.objects.get().hint for each in (AgentToken, EnrollmentToken)]
 
-    page = text_of(viewer.get("/settings/agents"))
+    for address in ("/settings/agents", "/agents/gpu-07"):
+        page = text_of(viewer.get(address))
+        assert "gpu-07" in page or address == "/settings/agents"
+        for hidden in (*hints, "10.1.2.3", "Last used", "agent-token-rights"):
+            assert hidden not in page
 
-    assert page.count("reports for its own node only unless it says more") == 1
-    assert "agent-token-rights" not in page
+
+def test_who_manages_no_tokens_sees_the_own_alone(client, viewer):
+    vera, nora = (
+        factories.User.objects.get(username="vera"),
+        factories.user(role="operator", username="nora"),
+    )
+    for user in (vera, nora):
+        create_api_token(user, scope="read", now=factories.NOW, name=f"script of {user.username}")
+
+    seen = {}
+    for user in (vera, nora, factories.user(username="chief")):
+        client.force_login(user)
+        shown = client.get("/settings/tokens").context["api_tokens"]
+        seen[user.username] = {token.name for token in shown}
+
+    assert seen == {
+        "vera": {"script of vera"},
+        "nora": {"script of nora"},
+        "chief": {"script of vera", "script of nora"},
+    }
 
 
 @pytest.mark.parametrize(
