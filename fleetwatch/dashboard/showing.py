@@ -134,7 +134,7 @@ def file(
         end=of.end.isoformat(),
         bytes=len(answer.content),
     )
-    return answer
+    return freshness.private(answer)
 
 
 def page(

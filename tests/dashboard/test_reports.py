@@ -55,6 +55,16 @@ def test_what_is_only_utilisation_or_waits_stands_apart_from_its_state_on_both_r
     assert "busy_unverified_ms" not in newest("vision").content["total"]
 
 
+def test_a_report_is_kept_by_nobody_but_its_reader(viewer):
+    a_fleet()
+    computed()
+    of_nlp = newest("nlp").pk
+
+    for ending in ("", "/print", "/csv"):
+        kept = viewer.get(f"/reports/{of_nlp}{ending}")["Cache-Control"]
+        assert set(kept.split(", ")) == {"private", "no-cache"}, ending
+
+
 def test_lines_of_jobs_that_name_nobody_stand_together_and_tables_sum_to_the_total(viewer):
     big, _ = a_fleet()
     counted(big, job=a_job(key="docker/x/5", user=""), start=OCTOBER + 5 * HOUR)

@@ -10,7 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
+from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team
@@ -36,6 +36,8 @@ from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, name_at
 from fleetwatch.reports.selectors import MonthLine, figures
 
+# kept by the reader's browser alone, which asks before it shows it again
+OWN = cache_control(private=True, no_cache=True)
 MAX_DIGESTS = 12
 MAX_STATEMENTS = 200
 # name in the address -> how its content is made, and what it is
@@ -96,6 +98,7 @@ def stop(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@OWN
 @takes()
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     """A team's statement, the fleet's report, or a weekly digest."""
@@ -111,6 +114,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @login_required
+@OWN
 @takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The same on white paper, A4."""
