@@ -24,7 +24,7 @@ from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
 from fleetwatch.alerts.incidents.muting import Mute
-from fleetwatch.alerts.matchers import Labels, matched, stored
+from fleetwatch.alerts.matchers import Labels, stored
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.alerts.weekly_hours import Hours
@@ -197,7 +197,7 @@ def _began_ms(trial: Trial, past: Past, limits: Limits) -> int:
     when that is over, the first wait later at the earliest.
     """
     labels = with_rule(trial.breach.labels, past.rule, trial.episode.subject)
-    mutes = [mute for mute in _within(trial.episode, past) if matched(mute.matchers, labels)]
+    mutes = [mute for mute in _within(trial.episode, past) if mute.is_for(labels)]
     began_ms = rests_ms = trial.episode.fired_or_since_ms
     if not mutes and past.schedule is None:
         return began_ms

@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes
 from fleetwatch.alerts.incidents.muting import Mute
-from fleetwatch.alerts.matchers import Labels, matched
+from fleetwatch.alerts.matchers import Labels
 from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
 from fleetwatch.alerts.models import Silence
@@ -53,7 +53,7 @@ def _holds(mute: Mute, now: datetime) -> bool:
 
 
 def _longest(mutes: Iterable[Mute], labels: Labels) -> Mute | None:
-    holding = [mute for mute in mutes if matched(mute.matchers, labels)]
+    holding = [mute for mute in mutes if mute.is_for(labels)]
     return max(holding, key=lambda mute: mute.ends_at, default=None)
 
 

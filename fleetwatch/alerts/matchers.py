@@ -48,12 +48,14 @@ class Matcher:
 
     def matches(self, labels: Labels) -> bool:
         """Whether it holds."""
-        is_one = any(
-            fnmatchcase(value, pattern)
-            for value in labels.get(self.label, ())
-            for pattern in self.values
-        )
-        return is_one != self.is_not
+        return any(map(self._names, labels.get(self.label, ()))) != self.is_not
+
+    def covers(self, labels: Labels) -> bool:
+        """Whether every value of the label is one of these; of none that is so."""
+        return all(map(self._names, labels.get(self.label, ())))
+
+    def _names(self, value: str) -> bool:
+        return any(fnmatchcase(value, pattern) for pattern in self.values)
 
     @property
     def text(self) -> str:

@@ -272,6 +272,9 @@ class Silence(models.Model):
 
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.SILENCE)
     matchers = models.JSONField(help_text="matchers.py: all of them hold")
+    is_of_teams_alone = models.BooleanField(
+        default=False, help_text="a lead's: not of what another team than the named has a part in"
+    )
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     weekly = models.JSONField(

@@ -62,6 +62,7 @@ def add_silence(terms: SilenceTerms, *, by: User, now: datetime) -> Silence:
         by=by,
         approved_by=_approver(terms, by),
         created_at=now,
+        is_of_teams_alone=not may(by, Right.FLEET),
     )
     record(
         "silence.add",
@@ -158,7 +159,9 @@ def _may_set(user: User, kind: str, meant: Collection[Matcher], now: datetime) -
 
 
 def _is_of_teams(matcher: Matcher, slugs: Collection[str]) -> bool:
-    """Whether it matches nothing but these teams': a pattern could match others."""
+    """Whether it names nothing but these teams: a pattern could name others. What another team has
+    a part in too is not muted by it (Silence.is_of_teams_alone).
+    """
     is_plain = all(value in slugs and escape(value) == value for value in matcher.values)
     return matcher.label == "team" and not matcher.is_not and is_plain
 

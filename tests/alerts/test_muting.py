@@ -32,6 +32,34 @@ def test_nothing_mutes_what_nothing_was_set_for():
     assert reason() == ""
 
 
+NLP = Matcher("team", ("nlp",))
+HUGO = Matcher("user", ("hugo",))
+
+
+@pytest.mark.parametrize(
+    ("matchers", "teams", "is_muted"),
+    [
+        ((NLP, HUGO), ("nlp",), True),
+        ((NLP, HUGO), ("nlp", "vision"), False),
+        ((Matcher("team", ("nlp", "vision")), HUGO), ("nlp", "vision"), True),
+        ((NLP, HUGO), (), False),
+    ],
+)
+def test_a_silence_of_teams_alone_mutes_nothing_that_another_team_has_a_part_in(
+    matchers, teams, is_muted
+):
+    of_hugo = Subject(rule_id=1, labels={"team": teams, "user": ("hugo",)})
+    of_a_lead = a_mute(matchers=matchers, of_teams_alone=True)
+
+    assert bool(reason(of_hugo, of_a_lead)) is is_muted
+
+
+def test_an_operators_silence_mutes_what_the_team_has_any_part_in():
+    of_two = Subject(rule_id=1, labels={"team": ("nlp", "vision")})
+
+    assert reason(of_two, a_mute(matchers=(NLP,)))
+
+
 @pytest.mark.parametrize(("minutes", "is_muted"), [(-60.01, False), (-60, True), (59.99, True)])
 def test_a_silence_holds_from_its_start_until_before_its_end(minutes, is_muted):
     assert bool(reason(SUBJECT, a_mute(), now=at(minutes))) is is_muted

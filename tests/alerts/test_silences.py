@@ -99,6 +99,20 @@ def test_a_lead_silences_what_is_his_teams_alone(lena, meant, is_allowed):
         added(lena, matchers=meant)
 
 
+def test_what_a_lead_silences_is_his_teams_alone_and_what_an_operator_does_is_not(lena, olga):
+    of_both = {"team": ("nlp", "vision"), "user": ("hugo",)}
+    meant = (*OF_NLP, Matcher("user", ("hugo",)))
+
+    added(lena, matchers=meant)
+    [of_lead] = read_mutes(at(0), at(0))
+    added(olga, matchers=meant)
+    [_, of_operator] = read_mutes(at(0), at(0))
+
+    assert not of_lead.holds(of_both, at(0))
+    assert of_lead.holds(of_both | {"team": ("nlp",)}, at(0))
+    assert of_operator.holds(of_both, at(0))
+
+
 def test_an_exemption_is_the_operators_and_has_an_approver(olga, lena):
     with pytest.raises(PermissionDenied):
         added(lena, kind="exemption", matchers=OF_NLP)

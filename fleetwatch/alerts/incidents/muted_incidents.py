@@ -74,6 +74,7 @@ def _mute_of(silence: Silence) -> Mute:
         ends_at=silence.ends_at,
         hours=weekly_hours.stored(silence.weekly),
         reason=silence.reason,
+        of_teams_alone=silence.is_of_teams_alone,
     )
 
 

@@ -28,7 +28,8 @@ LONGEST = 200
 @dataclass(frozen=True, slots=True)
 class Mute:
     """One that was set: for what matches, over [starts_at, ends_at), in these hours of the week
-    alone (None: always).
+    alone (None: always). One `of_teams_alone` is for nothing in which a team has a part that its
+    matchers don't name.
     """
 
     kind: str
@@ -37,13 +38,24 @@ class Mute:
     ends_at: datetime
     hours: Hours | None = None
     reason: str = ""
+    of_teams_alone: bool = False
+
+    def is_for(self, labels: Labels) -> bool:
+        """Whether it is meant, at whatever time."""
+        return matched(self.matchers, labels) and not (
+            self.of_teams_alone and self._has_others(labels)
+        )
+
+    def _has_others(self, labels: Labels) -> bool:
+        of_teams = (each for each in self.matchers if each.label == "team" and not each.is_not)
+        return not all(each.covers(labels) for each in of_teams)
 
     def holds(self, labels: Labels, now: datetime) -> bool:
         """Whether it is meant and it is its time."""
         is_time = self.starts_at <= now < self.ends_at and (
             self.hours is None or self.hours.hold(now)
         )
-        return is_time and matched(self.matchers, labels)
+        return is_time and self.is_for(labels)
 
     def until(self, now: datetime) -> datetime:
         """When what holds now ends: with its hours of the week, where it has some."""
