@@ -7,7 +7,7 @@ import threading
 
 from agent import batch, memory
 from agent.actions.order_taking import OrderTaker, Refuser
-from agent.assembly import identity, source_of, workloads
+from agent.assembly import identity_of, source_of, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
 from agent.host import HostReader
@@ -38,7 +38,7 @@ def run(chosen: Config) -> int:
     # what is wrong with these, time does not mend
     if chosen.source.startswith(("simulated:", "replay:")):
         source_of(chosen, clock.now_ms()).close()
-    spool = Spool(chosen.spool, identity=identity, max_bytes=chosen.spool_bytes)
+    spool = Spool(chosen.spool, identity=identity_of(chosen), max_bytes=chosen.spool_bytes)
     try:
         loop = _loop(chosen, spool, sampler, clock)
         _listen(loop)

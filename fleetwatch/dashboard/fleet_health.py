@@ -14,7 +14,7 @@ from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
 from fleetwatch.lib.intervals import floor_hour, from_ms
-from fleetwatch.notify.selectors import failing_channels
+from fleetwatch.notify.selectors import channels
 
 FIRST = from_ms(0)
 FIRING = "Firing incidents"
@@ -31,10 +31,11 @@ class HealthCard:
     if_none: str
     address: str
     level: str = "bad"
+    none_level: str = "good"  # of none
 
     @property
     def colour(self) -> str:
-        return self.level if self.count else "good"
+        return self.level if self.count else self.none_level
 
 
 def fleet_health(now: datetime) -> list[HealthCard]:
@@ -42,16 +43,30 @@ def fleet_health(now: datetime) -> list[HealthCard]:
     status = reverse("status")
     firing = incident_inbox.counts(visible_incidents(), now)["firing"]
     broken = len(broken_gpus())
-    failing = len(failing_channels())
     return [
         HealthCard(
             "Silent agents", silent_agents(now), "all report", f"{reverse('agents')}?health=silent"
         ),
         HealthCard("Broken GPUs", broken, "all work", f"{status}#broken" if broken else ""),
         HealthCard(FIRING, firing, "none", f"{reverse('alerts')}?state=firing", "warn"),
-        HealthCard("Failing channels", failing, "none", f"{status}#channels" if failing else ""),
+        _channels_card(status),
         HealthCard("Overdue hours", overdue_hours(now), "none", f"{status}#waiting", "warn"),
     ]
+
+
+def _channels_card(status: str) -> HealthCard:
+    """Of the channels by which nobody is reached; where none sends anything, the way to set one
+    up.
+    """
+    every = channels()
+    failing = sum(each.is_failing for each in every)
+    if failing:
+        return HealthCard("Failing channels", failing, "", f"{status}#channels")
+    if any(each.sends for each in every):
+        return HealthCard("Failing channels", 0, "none", "")
+    return HealthCard(
+        "Failing channels", 0, "no channel set up", reverse("settings_channels"), none_level="warn"
+    )
 
 
 def overdue_hours(now: datetime) -> int:

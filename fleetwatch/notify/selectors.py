@@ -43,6 +43,11 @@ class ChannelStatus:
         return self.way is DELIVERY_LOG
 
     @property
+    def sends(self) -> bool:
+        """Whether it is on, and somebody may be reached by it."""
+        return self.channel.is_enabled and not self.reaches_nobody
+
+    @property
     def is_failing(self) -> bool:
         """Whether nobody is reached by it: it was switched off for an error, or its newest message
         did not arrive. One that people switched off is none.

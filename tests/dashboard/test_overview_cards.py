@@ -7,10 +7,14 @@ import pytest
 
 from fleetwatch.accounts.models import OthersShown
 from fleetwatch.accounts.visibility import set_others_shown
+from fleetwatch.alerts.models import Rule
+from fleetwatch.dashboard.fleet_health import HealthCard
 from fleetwatch.inventory.models import GPU, Departure, Node
 from fleetwatch.ledger.models import Entry, Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify import services
 from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.telemetry.models import TouchedHour
 from tests import stored_runs
 from tests.alerts.factories import a_rule, an_incident
@@ -35,7 +39,8 @@ COUNTED_BY = {
 
 @pytest.fixture
 def fleet(admin):
-    """Four nodes of one GPU at $2 that worked an hour and idled one."""
+    """Four nodes of one GPU at $2 that worked an hour and idled one, and a channel that works."""
+    slack_channel("https://slack.example")
     factories.rate("2.00")
     nodes = [factories.node(f"node-{number}") for number in range(1, 5)]
     gpus = [factories.gpu(node) for node in nodes]
@@ -138,6 +143,19 @@ def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(fleet):
     assert ">3 more</a" in shown
 
 
+def test_what_is_critical_comes_before_what_burns_more(fleet):
+    usual = {"threshold": 0, "minutes": 30, "created_at": NOW, "evaluated_ms": 0}
+    for severity, usd in (("warning", "9"), ("critical", "1"), ("critical", "2"), ("info", None)):
+        name = f"{severity} {usd}"
+        rule = Rule.objects.create(name=name, condition="job_idle", severity=severity, **usual)
+        facts = {"usd_per_hour": usd}
+        an_incident(rule, f"job/{usd}", opened_at=NOW - timedelta(hours=1), facts=facts)
+
+    rows = fleet.get("/").context["incidents"]
+
+    assert [row.first.breach.subject for row in rows] == ["job/2", "job/1", "job/9", "job/None"]
+
+
 def test_failing_channels_are_those_that_reach_nobody(fleet):
     channels = [slack_channel("https://slack.example", name=name) for name in "abcd"]
     switched_off_for_an_error, by_somebody, unanswered, _ = channels
@@ -152,6 +170,21 @@ def test_failing_channels_are_those_that_reach_nobody(fleet):
     assert "502 &lt;b&gt;" in fleet.get("/status").content.decode()
     unanswered.deliveries.update(state="sent")
     assert counts(fleet)["Failing channels"] == 1
+
+
+def test_a_fleet_without_a_channel_that_sends_leads_in_amber_to_where_one_is_set_up(fleet):
+    """One is off, another keeps what it takes; one that sends makes the card green."""
+    Channel.objects.update(is_enabled=False)
+    services.create_channel(DELIVERY_LOG.kind, "kept", {}, now=NOW)
+
+    def card() -> HealthCard:
+        cards = fleet.get("/").context["health"]
+        return next(each for each in cards if each.label == "Failing channels")
+
+    assert (card().count, card().if_none, card().colour) == (0, "no channel set up", "warn")
+    assert fleet.get(card().address).status_code == 200
+    slack_channel("https://slack.example", name="sends")
+    assert (card().if_none, card().colour) == ("none", "good")
 
 
 def test_hours_are_overdue_once_they_are_over_for_ten_minutes(fleet):
@@ -234,6 +267,8 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     assert overview.context["month"].share == month.share == Decimal("0.01")
     card = tight(overview.content.decode()).partition(">Month to date<")[2].partition("</div>")[0]
     assert "1 % of the budget of" in card
+    # the month's first hours were before the first GPU
+    assert "used since 20 Nov 2026; what was spent before is not recorded" in card
     assert "$1,600" in card
 
 

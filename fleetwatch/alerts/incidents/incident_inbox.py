@@ -26,7 +26,7 @@ from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import STALE_MS
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
@@ -208,10 +208,20 @@ def _burning() -> Case:
     )
 
 
+def _critical() -> Case:
+    """What is critical, before all else; each by dollars per hour."""
+    hourly = _micro(F("hourly"))
+    is_critical = Q(rule__severity=Severity.CRITICAL)
+    return Case(
+        When(is_critical, then=hourly + BURNING), default=hourly, output_field=BigIntegerField()
+    )
+
+
 # by what a list is in order, the largest first; what is pending has not fired yet
 PLACES: dict[str, Callable[[], Coalesce | Case]] = {
     "burning": _burning,
     "newest": lambda: Coalesce("fired_ms", "since_ms"),
     "dearest": lambda: _micro(_dollars()),
     "hourly": lambda: _micro(F("hourly")),
+    "critical": _critical,
 }

@@ -126,12 +126,12 @@ def _of_the_fleet(period: Period, totals: Totals, of_month: Totals | None) -> Co
 
 
 def _needs_somebody(now: datetime) -> Context:
-    """What is broken, silent or behind, and the incidents that fire, those that burn most an hour
-    first; how many of them there are, and are not shown.
+    """What is broken, silent or behind, and the incidents that fire, critical ones first, each by
+    what they burn an hour; how many of them there are, and are not shown.
     """
     firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
     dearest = incident_inbox.page_of_incidents(
-        firing, sort="hourly", after="", size=MAX_FIRING, now=now
+        firing, sort="critical", after="", size=MAX_FIRING, now=now
     )
     rows = incident_rows(dearest.lines)[:TOP]
     health = fleet_health(now)
