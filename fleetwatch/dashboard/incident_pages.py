@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
+from django.db.models import Q
+
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
+from fleetwatch.dashboard.selectors import Holder
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_kind
@@ -27,6 +32,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 MAX_HOLDERS = 3
+MAX_OTHERS = 5
 FROM_JOB = "; from when the job began"
 UNIT = "share of the time in which a kernel ran"
 
@@ -124,7 +130,15 @@ def _step(text: str, breach: Breach) -> Step:
     return Step(f"{sentence[:1].upper()}{sentence[1:]}" or TYPE, code)
 
 
-def holders(breach: Breach) -> list[Job]:
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job that held the GPU, and until when: None = it may hold it still."""
+
+    job: Job
+    until_ms: int | None
+
+
+def holders(breach: Breach) -> list[Held]:
     """Of a GPU the jobs that held it meanwhile, the latest first, as far as the reader sees them by
     name; none of what is of no GPU.
     """
@@ -132,11 +146,31 @@ def holders(breach: Breach) -> list[Job]:
     if gpu is None:
         return []
     held = selectors.holders(gpu, _meanwhile(breach))
-    jobs = list(dict.fromkeys(holder.allocation.job for holder in held))[:MAX_HOLDERS]
-    if sight() is None:
-        return jobs
-    seen = set(visible(Job.objects.filter(pk__in=[job.pk for job in jobs])))
-    return [job for job in jobs if job in seen]
+    latest = {each.allocation.job_id: each for each in reversed(held)}
+    jobs = list(dict.fromkeys(each.allocation.job for each in held))[:MAX_HOLDERS]
+    if sight() is not None:
+        seen = set(visible(Job.objects.filter(pk__in=[job.pk for job in jobs])))
+        jobs = [job for job in jobs if job in seen]
+    return [Held(job, _held_until_ms(job, latest[job.pk])) for job in jobs]
+
+
+def _held_until_ms(job: Job, hold: Holder) -> int | None:
+    """A GPU that is lost is not heard after its job's end: the job's own end says more."""
+    if job.end_ms is not None:
+        return min(job.end_ms, hold.end_ms) if hold.end_ms else job.end_ms
+    return None if hold.is_open else hold.end_ms
+
+
+def of_same_gpu(incident: Incident, breach: Breach) -> list[IncidentView]:
+    """The other incidents of the GPU that went on meanwhile, or go on now, the oldest first."""
+    if breach.kind != "gpu":
+        return []
+    others = visible_incidents().filter(subject=breach.subject).exclude(pk=incident.pk)
+    is_over = Q(ended_ms__lte=incident.since_ms)
+    meanwhile = others.exclude(is_over).exclude(fired_ms=None)
+    if incident.ended_ms is not None:
+        meanwhile = meanwhile.filter(since_ms__lt=incident.ended_ms)
+    return views_of(meanwhile.order_by("since_ms", "pk")[:MAX_OTHERS])
 
 
 def finding_line(breach: Breach, now: datetime) -> Line | None:

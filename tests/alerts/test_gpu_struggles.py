@@ -219,7 +219,7 @@ class TestMemoryErrors:
 
         assert states(36) == ["firing"]
         assert newest().lines == (
-            ("Errors", "2 times in 24 h: 1 by XID 94, 1 by its driver's counter alone"),
+            ("Errors", "2 times in 24 h: 1 by XID 94, 1 counted by the driver without an XID"),
         )
 
     @pytest.mark.parametrize(
@@ -275,20 +275,46 @@ class TestMemoryErrors:
         assert breach.what == f"gpu-01 GPU 3 worked with {errors_of_it}"
         assert breach.facts == {"times": 2, "xids": [63, 94]}
 
+    @pytest.mark.parametrize(
+        ("outage", "words"),
+        [
+            ((20, None, "gpu_lost"), "had memory errors ({}), then was lost 09:20 UTC"),
+            ((20, None, "xid_79"), "had memory errors ({}), then was lost 09:20 UTC"),
+            (
+                (20, None, "needs_reset"),
+                "had memory errors ({}), then could not work from 09:20 UTC on",
+            ),
+            ((20, 25, "gpu_lost"), "works with errors of its memory ({})"),
+            ((20, None, "drained"), "works with errors of its memory ({})"),
+        ],
+    )
+    def test_one_that_was_lost_since_is_not_said_to_work(self, outage, words):
+        errors()
+        gpu = a_gpu(index=3)
+        xid(gpu, 10)
+        start, end, reason = outage
+        row = [ms(start), None if end is None else ms(end), reason, False]
+        Posted.objects.create(gpu=gpu, spans=[], outages=[row])
+
+        states(30)
+
+        assert newest().does == f"gpu-01 GPU 3 {words.format('1 time in 24 h, by XID 94')}"
+
 
 @pytest.mark.parametrize(
     ("signs", "words"),
     [
         ([(0, 63)], "1 time in 24 h, by XID 63"),
-        ([(0, None)], "1 time in 24 h, by its driver's counter alone"),
+        ([(0, None)], "1 time in 24 h, counted by the driver without an XID"),
         ([(0, 63), (0, None)], "1 time in 24 h, by XID 63"),
         (
             [(0, 63), (5, None)],
-            "2 times in 24 h: 1 by XID 63, 1 by its driver's counter alone",
+            "2 times in 24 h: 1 by XID 63, 1 counted by the driver without an XID",
         ),
         (
             [(0, 94), (0, 63), (5, 94), (10, 94), (DAY - 5, None)],
-            "4 times in 24 h: 1 by XID 63 and XID 94, 2 by XID 94, 1 by its driver's counter alone",
+            "4 times in 24 h: 1 by XID 63 and XID 94, 2 by XID 94,"
+            " 1 counted by the driver without an XID",
         ),
         ([(0, 63), (DAY, 63)], "2 times in 2 days, by XID 63"),
     ],

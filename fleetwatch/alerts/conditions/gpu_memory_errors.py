@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
@@ -19,15 +20,18 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.ledger.judgement.observations import Outage
 from fleetwatch.ledger.judgement_inputs import posted_outages, xids_of_gpus
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import DAY_MS, floor_hour_ms, from_ms, to_ms
+from fleetwatch.notify import wording
 
 # Row remapped, many single-bit errors, uncorrectable error contained: the GPU works on, and is to
 # be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
 MEMORY_XIDS = (63, 92, 94)
 CLEARED = "its memory had no further errors for a day"
-COUNTER = "its driver's counter alone"
+COUNTER = "counted by the driver without an XID"
+LOST = ("gpu_lost", "xid_79")  # its driver has it no more; of other reasons it can't work
 REASON = "GPU memory errors"
 
 
@@ -41,12 +45,15 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Struggle:
-    """A GPU, its errors, the clusters of the jobs it was given to, and how to reset it."""
+    """A GPU, its errors, the clusters of the jobs it was given to, how to reset it, and since when
+    it can't work at all, in words ("": it works).
+    """
 
     gpu: GPU
     troubles: tuple[Trouble, ...]
     clusters: tuple[str, ...]
     reset: Reset
+    lost: str = ""
 
     @property
     def times(self) -> int:
@@ -64,8 +71,8 @@ class Struggle:
         often = f"{self.times} time{'s' * (self.times != 1)} in {self._within}"
         signs = sorted(self._signs.items(), key=lambda each: _place(each[0]))
         if len(signs) == 1:
-            return f"{often}, by {signs[0][0]}"
-        return f"{often}: {', '.join(f'{times} by {by}' for by, times in signs)}"
+            return f"{often}, {signs[0][0]}"
+        return f"{often}: {', '.join(f'{times} {sign}' for sign, times in signs)}"
 
     @property
     def _within(self) -> str:
@@ -80,7 +87,7 @@ class Struggle:
         for each in self.troubles:
             xids[each.start_ms] |= set() if each.xid is None else {each.xid}
         return Counter(
-            " and ".join(f"XID {xid}" for xid in sorted(codes)) or COUNTER
+            f"by {' and '.join(f'XID {xid}' for xid in sorted(codes))}" if codes else COUNTER
             for codes in xids.values()
         )
 
@@ -157,6 +164,22 @@ def _outages(uuids: Iterable[str]) -> Mapping[str, list[tuple[int, int]]]:
     return spans
 
 
+def _lost(uuids: Iterable[str], watch: Watch) -> dict[str, str]:
+    """By GPU since when it can't work, in words; of those whose fault goes on."""
+    rows = Posted.objects.filter(gpu__uuid__in=list(uuids)).exclude(outages=[])
+    words = {}
+    for row in rows.select_related("gpu"):
+        for outage in posted_outages(row):
+            if not outage.is_drain and outage.start_ms < watch.end_ms <= outage.end_ms:
+                words[row.gpu.uuid] = _since_when(outage, watch.end_ms)
+    return words
+
+
+def _since_when(outage: Outage, now_ms: int) -> str:
+    at = wording.moment(from_ms(outage.start_ms), zone(), now=from_ms(now_ms))
+    return f"was lost {at}" if outage.reason in LOST else f"could not work from {at} on"
+
+
 def _is_within(trouble: Trouble, outages: Iterable[tuple[int, int]]) -> bool:
     return any(start_ms <= trouble.start_ms < end_ms for start_ms, end_ms in outages)
 
@@ -170,6 +193,7 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     clusters = clusters_of(nodes)
     schedulers = schedulers_of(nodes)
     troubles = _troubles(min(each.since_ms for each in episodes) - DAY_MS, watch.end_ms)
+    lost = _lost(gpus, watch)
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
         None
@@ -180,6 +204,7 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
                 _during(each, troubles),
                 tuple(clusters.get(gpu.node_id, ())),
                 reset_of(gpu, schedulers.get(gpu.node_id, ""), reason=REASON),
+                lost.get(gpu.uuid, ""),
             ),
             each,
             watch,
@@ -198,6 +223,7 @@ def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tupl
 def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
     gpu = struggle.gpu
     where = place_of(gpu)
+    had = f"{where} had memory errors ({struggle.errors}), then {struggle.lost}"
     return Breach(
         subject=episode.subject,
         kind="gpu",
@@ -207,8 +233,8 @@ def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
         tag="memory errors",
         title=f"memory errors · {with_model(gpu)}",
         where=where,
-        what=f"{where} worked with errors of its memory ({struggle.errors})",
-        does=f"{where} works with errors of its memory ({struggle.errors})",
+        what=had if struggle.lost else f"{where} worked with {_in_memory(struggle)}",
+        does=had if struggle.lost else f"{where} works with {_in_memory(struggle)}",
         had="It had errors of its memory",
         limit=f"≥ {watch.settings.threshold:g} in 24 h",
         name=where,
@@ -219,6 +245,10 @@ def _breach(struggle: Struggle, episode: Episode, watch: Watch) -> Breach:
         labels=gpu_labels([gpu], struggle.clusters),
         facts={"times": struggle.times, "xids": struggle.xids},
     )
+
+
+def _in_memory(struggle: Struggle) -> str:
+    return f"errors of its memory ({struggle.errors})"
 
 
 CONDITION = Condition(

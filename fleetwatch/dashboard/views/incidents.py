@@ -241,6 +241,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "counted_until_ms": view.counted_until_ms,
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
+        "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
         **_advice(breach, period.now, is_over=view.incident.ended_ms is not None),

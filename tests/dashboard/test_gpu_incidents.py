@@ -1,0 +1,59 @@
+"""What the page of a GPU's incident says of who held it, and of its other incidents."""
+
+from datetime import timedelta
+
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.test_incident_pages import incident, text
+from tests.markup import tight
+
+AT_ELEVEN_MS = to_ms(NOW) - HOUR_MS
+
+
+def of_gpu(gpu: GPU, condition: str, word: str, **fields) -> Incident:
+    facts = {"kind": "gpu", "word": word, "owner": "", "labels": {"node": (gpu.node.name,)}}
+    rule = Rule.objects.get(condition=condition)
+    return incident(gpu.uuid, rule=rule, facts=facts, **fields)
+
+
+def held_by_sofia(*, end_ms: int | None) -> GPU:
+    gpu = factories.gpu(factories.node("h100-01"))
+    job = factories.job("slurm/della/9", name="llm", user="sofia", end_ms=end_ms)
+    factories.hold(gpu, job, hours_ago=3, hours=3)
+    return gpu
+
+
+def test_a_hold_that_is_over_is_said_to_be_over_though_the_incident_goes_on(admin):
+    gpu = held_by_sofia(end_ms=AT_ELEVEN_MS)
+
+    page = tight(text(admin, f"/incidents/{of_gpu(gpu, 'gpu_memory_errors', 'memory errors').pk}"))
+
+    assert "held it until" in page
+    assert "holds it" not in page
+
+
+def test_a_hold_that_goes_on_is_said_to_go_on(admin):
+    gpu = held_by_sofia(end_ms=None)
+    GPU.objects.update(last_ms=to_ms(NOW))
+
+    page = tight(text(admin, f"/incidents/{of_gpu(gpu, 'gpu_memory_errors', 'memory errors').pk}"))
+
+    assert "holds it" in page
+    assert "until" not in page.partition("Held by")[2].partition("</dd>")[0]
+
+
+def test_incidents_of_one_gpu_at_one_time_lead_to_each_other(admin):
+    gpu = factories.gpu(factories.node("h100-01"))
+    errors = of_gpu(gpu, "gpu_memory_errors", "memory errors")
+    lost = of_gpu(gpu, "gpu_fault", "faulty")
+    long_ago = NOW - timedelta(days=2)
+    of_gpu(gpu, "gpu_slowed", "slowed", opened_at=long_ago, resolved_at=long_ago)
+
+    for this, other, word in ((errors, lost, "Faulty"), (lost, errors, "Memory errors")):
+        page = tight(text(admin, f"/incidents/{this.pk}"))
+        same = page.partition("<dt>Same GPU</dt>")[2].partition("</dd>")[0]
+        assert f'href="/incidents/{other.pk}">{word}</a>' in same
+        assert same.count("<a") == 1
