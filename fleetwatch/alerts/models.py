@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
 
 USER = settings.AUTH_USER_MODEL
@@ -188,6 +189,13 @@ class Incident(models.Model):
             # read by: whoever looks at a person's incidents
             models.Index(fields=["person", "-opened_at"], name="incident_by_person"),
         ]
+
+    @property
+    def raised_ms(self) -> int | None:
+        """When it fired, but not before it was opened: what was judged late, or by a rule or budget
+        that is newer than its data, was told then. None: pending.
+        """
+        return None if self.fired_ms is None else max(self.fired_ms, to_ms(self.opened_at))
 
     @property
     def fired_or_since_ms(self) -> int:

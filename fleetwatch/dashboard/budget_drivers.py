@@ -15,11 +15,13 @@ from fleetwatch.budgets import calendar
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 MAX_OF_A_KIND = 3
+CAUSE = "cause of waste"
 NO_NAMES = (UNALLOCATED, NOBODY, UNMAPPED)  # nobody can be asked
 
 
@@ -38,12 +40,33 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverKind:
+    """The largest of one kind, and the dollars of all of it."""
+
+    title: str
+    usd: Decimal
+    lines: list[Driver]
+
+
+@dataclass(frozen=True, slots=True)
 class Drivers:
-    """The largest of each kind in the part of the month that is looked at, and all its dollars."""
+    """The largest of each kind in the part of the month that is looked at, and all its dollars;
+    `recorded_since` where the month's begin is in none of them.
+    """
 
     interval: Interval
     usd: Decimal
-    lines: list[Driver]
+    kinds: list[DriverKind]
+    recorded_since: datetime | None = None
+
+    @property
+    def lines(self) -> list[Driver]:
+        return [line for kind in self.kinds for line in kind.lines]
+
+    @property
+    def cause(self) -> Driver | None:
+        """The cause that wasted most."""
+        return next((line for line in self.lines if line.kind == CAUSE), None)
 
 
 def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | None:
@@ -66,13 +89,21 @@ def _in(interval: Interval, slug: str) -> Drivers | None:
     spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
     jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
     causes = diagnosis.waste_by_cause(interval, scope=scope).lines
-    lines = [*telling.by(by, spenders), *telling.jobs(jobs), *telling.causes(causes)]
-    return Drivers(interval, usd, lines)
+    held_usd = held.totals().cost_usd
+    named_usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
+    kinds = [
+        DriverKind("People" if slug else "Teams", named_usd, telling.by(by, spenders)),
+        DriverKind("Jobs", held_usd, telling.jobs(jobs)),
+        DriverKind("Causes of waste", exact_sum(map(_wasted_usd, causes)), telling.causes(causes)),
+    ]
+    since = costs.not_recorded_before(interval.start, interval.end)
+    return Drivers(interval, usd, [kind for kind in kinds if kind.lines], since)
 
 
 def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:
-    """The part of its month that was over; None: nothing was."""
-    last_ms = breach.until_ms if is_over else to_ms(now)
+    """The part of its month that was over when its dollars were told; None: nothing was."""
+    told_until_ms = breach.facts.get("spent_until_ms")
+    last_ms = told_until_ms or (breach.until_ms if is_over else to_ms(now))
     month = calendar.month(calendar.month_of(from_ms(last_ms - 1), zone()), zone())
     return Interval(month.start, from_ms(last_ms)) if month.start_ms < last_ms else None
 
@@ -102,7 +133,7 @@ class _Telling:
         def address(group: Group) -> str:
             return self._page("findings", cause=group.key, status="all")
 
-        return self._drivers("cause of waste", groups, address, of=_wasted_usd)
+        return self._drivers(CAUSE, groups, address, of=_wasted_usd)
 
     def _drivers(
         self,

@@ -72,6 +72,25 @@ def an_outlook(usd_per_hour: float, *, made: float, kind: str = "team", key: str
     )
 
 
+def test_with_a_forecast_it_says_what_that_expects_and_no_other_pace():
+    """$240 of $250 were spent on the first day at $10 an hour; expected are $2 an hour of the 29
+    days that are left.
+    """
+    a_money_rule("budget_spent", 80)
+    a_budget("250")
+    spent(10, 0)
+    an_outlook(2, made=24.1)
+
+    announcing.run(hour(26))
+
+    breach = stored_breach(Incident.objects.get().facts)
+    lines = dict(breach.lines)
+    assert "At this pace" not in lines
+    assert lines["Forecast"].startswith("≈ $1,6")
+    assert lines["Forecast"].endswith("over the budget")
+    assert breach.facts["spent_until_ms"] == to_ms(hour(24))
+
+
 # 240 are spent, nothing in the 25th hour; 695 hours at 1 are to come
 @pytest.mark.parametrize(("budget", "fires"), [("935.01", False), ("935", True), ("900", True)])
 def test_a_forecast_that_reaches_the_budget(budget, fires):

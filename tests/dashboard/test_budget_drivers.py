@@ -20,7 +20,9 @@ FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}
 
 
 def budget_incident(subject: str, **fields) -> Incident:
-    told = breach(subject, kind="budget", has_cost=False, cost_usd=None, labels={}, facts=FACTS)
+    told = breach(
+        subject, kind="budget", name="NLP", has_cost=False, cost_usd=None, labels={}, facts=FACTS
+    )
     rule = Rule.objects.get(condition="budget_spent")
     usual = {"opened_at": NOW - timedelta(minutes=30), "facts": msgspec.to_builtins(told)}
     return an_incident(rule, subject, **(usual | fields))
@@ -73,6 +75,62 @@ def test_a_teams_names_its_people_and_each_leads_to_a_page_of_the_same_time(admi
     assert "team=nlp&group_by=job&user=ann&from=" in people[0].address
     for line in told.lines:
         assert admin.get(line.address).status_code == 200
+
+
+def test_each_kind_has_the_sum_of_all_of_it(admin, spending):
+    """Of the team: $30 that its people and their jobs took, of which $4 were wasted."""
+    kinds = drivers(admin, budget_incident("teams/nlp")).kinds
+
+    assert [(kind.title, kind.usd) for kind in kinds] == [
+        ("People", 30),
+        ("Jobs", 30),
+        ("Causes of waste", 4),
+    ]
+
+
+def test_they_are_of_the_moment_to_which_what_is_spent_was_counted(admin, spending):
+    """Five hours ago: 5 hours of ann's, none of bob's."""
+    of_budget = budget_incident("teams/nlp")
+    told_until_ms = to_ms(NOW) - 5 * HOUR_MS
+    of_budget.facts["facts"]["spent_until_ms"] = told_until_ms
+    of_budget.save()
+
+    told = drivers(admin, of_budget)
+
+    assert (to_ms(told.interval.end), told.usd) == (told_until_ms, 10)
+
+
+def test_a_month_that_is_recorded_in_part_says_since_when(admin, spending):
+    """Ledger and nodes begin ten hours ago."""
+    page = tight(admin.get(f"/incidents/{budget_incident('fleet').pk}").content.decode())
+
+    assert "nothing is recorded before 20 Nov" in page.partition("What drives it")[2]
+
+
+def test_what_to_do_first_names_the_largest_cause_with_its_findings(admin, spending):
+    page = tight(admin.get(f"/incidents/{budget_incident('fleet').pk}").content.decode())
+
+    first = page.partition('id="first-steps"')[2].partition("</section>")[0]
+    assert 'Begin with<a class="link" href="/findings?cause=' in first
+    assert "the largest cause of waste:" in first
+    assert "$4.00" in first
+
+
+def test_a_rule_that_is_newer_than_what_it_says_fired_when_it_was_raised(admin, spending):
+    """80 % were spent five days before the budget was made: no list says that it fired then."""
+    long_ago_ms = to_ms(NOW - timedelta(days=5))
+    late = budget_incident("teams/nlp", fired_ms=long_ago_ms)
+
+    assert late.raised_ms == to_ms(late.opened_at)
+    page = tight(admin.get(f"/incidents/{late.pk}").content.decode())
+    assert "raised" in page.partition(" for</dt>")[2].partition("</div>")[0]
+
+
+def test_a_teams_budget_is_named_once(admin, spending):
+    page = tight(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
+
+    facts = page.partition("<dt>Budget</dt>")[2].partition("</dd>")[0]
+    assert "teams/nlp<" not in facts
 
 
 def test_what_is_over_is_told_to_its_end(admin, spending):

@@ -7,15 +7,14 @@ from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.budget_months import (
     BudgetMonth,
     budget_months,
-    known_ms,
+    forecasts,
     labels_of,
+    month_end,
     slug_of,
     usd_of,
 )
-from fleetwatch.budgets import outlooks
-from fleetwatch.budgets.budgets import WHOLE_FLEET
 from fleetwatch.budgets.models import Outlook
-from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import DAY_MS, to_ms
 from fleetwatch.notify import wording
 
 WITHIN = "the forecast is within the budget again"
@@ -33,9 +32,9 @@ def measure(watch: Watch) -> Measured:
     running month stands to it.
     """
     months = _running(watch)
-    forecasts = _forecasts()
+    newest = forecasts()
     every = {
-        subject: _spans(month, forecasts.get(slug_of(subject)), watch)
+        subject: _spans(month, newest.get(slug_of(subject)), watch)
         for subject, month in months.items()
     }
     spans = {subject: own for subject, own in every.items() if own}
@@ -65,21 +64,9 @@ def _running(watch: Watch) -> dict[str, BudgetMonth]:
     return {month.subject: month for month in months}
 
 
-def _forecasts() -> dict[str, Outlook]:
-    """By the team's slug, or WHOLE_FLEET."""
-    fleet = outlooks.all_of("fleet").get("")
-    teams = {slug: each for slug, each in outlooks.all_of("team").items() if slug != WHOLE_FLEET}
-    return teams if fleet is None else {**teams, WHOLE_FLEET: fleet}
-
-
 def _share(month: BudgetMonth, outlook: Outlook, watch: Watch) -> float | None:
     """Expected at the month's end ÷ budget, 0 and more; None where nothing can be said."""
-    posted = from_ms(max(known_ms(watch.end_ms), month.interval.start_ms))
-    if posted >= month.interval.end:
-        return None
-    spent_usd = usd_of(month.spending.by(to_ms(posted)))
-    rest = Interval(posted, month.interval.end)
-    end = outlooks.until_month_end(outlook, rest, spent_usd, budget_usd=usd_of(month.usd))
+    end = month_end(month, outlook, watch.end_ms)
     return None if end is None else end.end.expected_usd / month.usd
 
 
@@ -87,9 +74,9 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode what is expected of which budget; None where there is none any more."""
     months = _running(watch)
     labels = labels_of({slug_of(each.subject) for each in episodes})
-    forecasts = _forecasts()
+    newest = forecasts()
     expected = [
-        _expected(months.get(each.subject), forecasts.get(slug_of(each.subject)), watch)
+        _expected(months.get(each.subject), newest.get(slug_of(each.subject)), watch)
         for each in episodes
     ]
     return [

@@ -9,11 +9,14 @@ from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring.budget_months import (
     BudgetMonth,
     budget_months,
+    forecasts,
     known_ms,
     labels_of,
+    month_end,
     slug_of,
     usd_of,
 )
+from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.notify import wording
 
@@ -60,9 +63,18 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     for each_month in budget_months(first_ms, watch.end_ms):
         months.setdefault(each_month.subject, []).append(each_month)
     labels = labels_of({slug_of(each.subject) for each in episodes})
+    newest = forecasts()
     of_episodes = [(each, _month_of(each, months.get(each.subject, ()))) for each in episodes]
     return [
-        None if month is None else _breach(each, month, labels[slug_of(each.subject)], watch)
+        None
+        if month is None
+        else _breach(
+            each,
+            month,
+            labels[slug_of(each.subject)],
+            watch,
+            month_end(month, newest.get(slug_of(each.subject)), each.until_ms),
+        )
         for each, month in of_episodes
     ]
 
@@ -76,7 +88,9 @@ def _month_of(episode: Episode, months: Sequence[BudgetMonth]) -> BudgetMonth | 
     return holding[0] if holding else None
 
 
-def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> Breach:
+def _breach(
+    episode: Episode, month: BudgetMonth, label: str, watch: Watch, end: MonthEnd | None
+) -> Breach:
     limit = f"{watch.settings.threshold:g} %"
     spent_usd = usd_of(month.spending.by(episode.until_ms))
     amounts = _amounts(month, spent_usd)
@@ -96,22 +110,38 @@ def _breach(episode: Episode, month: BudgetMonth, label: str, watch: Watch) -> B
         limit=f"spent ≥ {limit}",
         name=label,
         has_cost=False,  # what is spent is no waste: beside idle GPUs it would be summed as such
-        lines=_lines(month, episode.until_ms),
+        lines=_lines(month, episode.until_ms, end),
         actions=(ACTION,),
         labels=month.labels,
-        facts={"spent_usd": str(spent_usd), "budget_usd": str(usd_of(month.usd))},
+        facts={
+            "spent_usd": str(spent_usd),
+            "budget_usd": str(usd_of(month.usd)),
+            "spent_until_ms": month.spending.known_ms(episode.until_ms),
+        },
     )
 
 
-def _lines(month: BudgetMonth, at_ms: int) -> tuple[Line, ...]:
+def _lines(month: BudgetMonth, at_ms: int, end: MonthEnd | None) -> tuple[Line, ...]:
     spent_usd = usd_of(month.spending.by(at_ms))
     left_usd = usd_of(month.usd) - spent_usd
     left = wording.usd(left_usd) if left_usd > 0 else "nothing"
     return (
         ("Spent", f"{wording.usd(spent_usd)}, {_amounts(month, spent_usd)}"),
         ("Left", f"{left} of {wording.usd(usd_of(month.usd))}"),
-        *_pace(month, spent_usd, at_ms),
+        *(_pace(month, spent_usd, at_ms) if end is None else [_forecast(month, end)]),
     )
+
+
+def _forecast(month: BudgetMonth, end: MonthEnd) -> Line:
+    """What is expected by the month's end, its range, and what of it is over the budget."""
+    last = end.end
+    expected_usd = usd_of(last.expected_usd)
+    between = wording.between(usd_of(last.low_usd), usd_of(last.high_usd))
+    words = f"≈ {wording.about(expected_usd)} by the month's end ({between})"
+    over_usd = expected_usd - usd_of(month.usd)
+    if over_usd <= 0:
+        return "Forecast", f"{words}: it lasts"
+    return "Forecast", f"{words}, {wording.about(over_usd)} over the budget"
 
 
 def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, calendar, daily_dollars
+from fleetwatch.budgets import budgets, calendar, daily_dollars, outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
-from fleetwatch.budgets.models import SpendDay
+from fleetwatch.budgets.models import Outlook, SpendDay
+from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
 from fleetwatch.notify.message import one_line
@@ -104,6 +105,23 @@ def budget_months(start_ms: int, end_ms: int) -> Iterator[BudgetMonth]:
 def known_ms(now_ms: int) -> int:
     """All dollars before it are known, but for data that comes late."""
     return to_ms(daily_dollars.known_until(from_ms(now_ms)))
+
+
+def forecasts() -> dict[str, Outlook]:
+    """By the team's slug, or WHOLE_FLEET."""
+    fleet = outlooks.all_of("fleet").get("")
+    teams = {slug: each for slug, each in outlooks.all_of("team").items() if slug != WHOLE_FLEET}
+    return teams if fleet is None else {**teams, WHOLE_FLEET: fleet}
+
+
+def month_end(month: BudgetMonth, outlook: Outlook | None, at_ms: int) -> MonthEnd | None:
+    """What the forecast says of the month's end, as /budgets has it; None where it says nothing."""
+    posted = from_ms(max(known_ms(at_ms), month.interval.start_ms))
+    if outlook is None or posted >= month.interval.end:
+        return None
+    spent_usd = usd_of(month.spending.by(to_ms(posted)))
+    rest = Interval(posted, month.interval.end)
+    return outlooks.until_month_end(outlook, rest, spent_usd, budget_usd=usd_of(month.usd))
 
 
 def labels_of(slugs: set[str]) -> dict[str, str]:
