@@ -10,7 +10,7 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
@@ -40,7 +40,9 @@ from fleetwatch.telemetry import retention
 
 HOUR = timedelta(hours=1)
 MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
+MAX_SPAN = timedelta(milliseconds=MAX_SPAN_MS)
 States = Collection[str] | None  # None is all
+MAX_AHEAD_MS = 400 * 24 * HOUR_MS  # no period is longer
 NOBODY = 0  # as a job's id: what no job held; None is everything
 
 
@@ -361,3 +363,14 @@ def newest(
     end = interval.end if last is None else min(interval.end, floor_hour(last) + HOUR)
     earliest = from_ms(ceil_hour_ms(to_ms(end) - MAX_SPAN_MS))
     return Interval(max(interval.start, earliest), end)
+
+
+def next_start(
+    gpu: GPU, moment: datetime, *, job_id: int | None = None, states: States = None
+) -> datetime | None:
+    """When the first entry from the moment on begins; None: there is none."""
+    for_ever = from_ms(to_ms(moment) + MAX_AHEAD_MS)
+    first: datetime | None = _of(Entry, gpu, (moment, for_ever), job_id, states).aggregate(
+        first=Min("start")
+    )["first"]
+    return first

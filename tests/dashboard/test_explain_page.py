@@ -154,6 +154,26 @@ def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
     assert "can&#x27;t read" not in before.content.decode()
 
 
+def test_the_hours_before_and_after_keep_the_period_and_its_list_of_days(reader, gpu):
+    """An hour at 06:00 today, one twenty hours before now: each six hours from the other."""
+    early = from_ms(floor_hour_ms(to_ms(NOW)) - 20 * HOUR_MS)
+    an_entry(gpu, start=early)
+    newest = reader.get(f"/explain?gpu={gpu.uuid}&range=24h")
+
+    def way(answer, name: str) -> str:
+        page = tight(answer.content.decode())
+        return html.unescape(re.findall(rf'href="(/explain[?][^"]*)">the hours {name}', page)[0])
+
+    before = reader.get(way(newest, "before"))
+    back = reader.get(way(before, "after"))
+
+    assert [each.context["asked"] for each in (before, back)] == [newest.context["asked"]] * 2
+    days = [[step[0].interval for step in each.context["steps"]] for each in (newest, before)]
+    assert days[0] == days[1]
+    assert before.context["interval"].end == early + timedelta(hours=1)
+    assert back.context["interval"].start < from_ms(T0) < back.context["interval"].end
+
+
 def test_the_interval_that_was_asked_for_stands_above_its_whole_hours(reader, gpu):
     """Of an hour at $3.60, half an hour useful and half an hour idle, a quarter is $0.90; entries are
     of the whole hour.
@@ -346,6 +366,19 @@ def test_a_file_has_all_entries_of_the_period_and_names_it_with_its_gpu(reader, 
     assert answer["Content-Disposition"] == f'attachment; filename="{name}"'
     page = words_of(reader.get(f"/explain?gpu={gpu.uuid}&{period}").content.decode())
     assert "All entries of the period as CSV" in page
+
+
+def test_what_of_a_files_entries_lies_in_the_period_sums_to_the_page(reader, gpu):
+    """From 06:15 to 06:45, of an hour of half an hour useful and then half an hour idle."""
+    half = "from=2026-11-20T06:15Z&to=2026-11-20T06:45Z"
+
+    rows = rows_of(reader.get(f"/explain.csv?gpu={gpu.uuid}&{half}"))
+    whole = reader.get(f"/explain?gpu={gpu.uuid}&{half}").context["whole"]
+
+    within = [(row["state"], row["gpu_hours"], row["gpu_hours_in_period"]) for row in rows]
+    assert sum(Decimal(row["gpu_hours_in_period"]) for row in rows) == Decimal("0.5")
+    assert sum(Decimal(row["cost_usd_in_period"]) for row in rows) == whole.cost_usd
+    assert within == [("idle", "0.500000", "0.250000"), ("unverified", "0.500000", "0.250000")]
 
 
 @pytest.mark.parametrize(("limit", "status"), [(2, 200), (1, 422)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from fleetwatch.dashboard import explained_steps, pages
 from fleetwatch.dashboard.choices import chosen_several
 from fleetwatch.dashboard.decided import Decisions, by_rule
 from fleetwatch.dashboard.entries_csv import to_csv as entries_csv
+from fleetwatch.dashboard.entries_within import gpu_ms_within
 from fleetwatch.dashboard.parameters import PERIOD, in_states, refused, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, file, page
@@ -38,12 +39,13 @@ from fleetwatch.ledger import explain
 from fleetwatch.ledger.explain import Stretch
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports import printed
 from fleetwatch.reports.waste import WasteReport
 from fleetwatch.reports.waste import to_csv as parts_csv
 
+UNTIL = "until"
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 50
 MAX_STEPS = 62  # days of a period: two months
@@ -107,8 +109,14 @@ def _entries_file(request: HttpRequest) -> HttpResponse:
             f"This period has {count:,} ledger entries of the GPU, and a file holds"
             f" {MAX_ENTRIES:,}: choose a shorter period, or one state."
         )
-    lines = priced(_entries(gpu, period.so_far, which, states))
-    return file(request, entries_csv(lines), _entries_name(gpu, period), of=period.so_far)
+    entries = _entries(gpu, period.so_far, which, states)
+    within_ms = gpu_ms_within(entries, period.so_far, _scope(request, states))
+    return file(
+        request,
+        entries_csv(priced(entries), within_ms),
+        _entries_name(gpu, period),
+        of=period.so_far,
+    )
 
 
 def _entries_name(gpu: GPU, period: Period) -> str:
@@ -260,7 +268,6 @@ def _shown(
         "is_of_whole_hours": shown == hours,
         "is_cut": is_cut,
         "is_final": explain.is_final(shown, period.now),
-        **_ways(request, period, shown),
         **(_steps(request, period, shown, sums["total"]) if is_cut else {}),
     }
 
@@ -303,13 +310,36 @@ def _by_state(totals: Totals) -> Context:
     }
 
 
-def _ways(request: HttpRequest, period: Period, shown: Interval) -> Context:
-    """The queries of what lies before the hours that are shown, and after them ("": nothing)."""
+def _up_to(request: HttpRequest, asked: Interval) -> Interval:
+    """The period as far as the address says that its hours are to be shown."""
+    try:
+        until = from_ms(int(request.GET.get(UNTIL, "")))
+    except (ValueError, OverflowError):
+        return asked
+    return Interval(asked.start, until) if asked.start < until < asked.end else asked
+
+
+def _ways(
+    request: HttpRequest, period: Period, shown: Interval, next_start: datetime | None
+) -> Context:
+    """The queries of what lies before the hours that are shown, and after them ("": nothing):
+    within the period, whose list of days stays; else of as long a time beside it.
+    """
+    asked = period.so_far
     before, after = explained_steps.beside(shown, period.interval, period.minute)
-    return {
-        "earlier": _query(request, before),
-        "later": _query(request, after) if after else "",
-    }
+    earlier = _query(request, before)
+    later = _query(request, after) if after else ""
+    if asked.start < shown.start:
+        earlier = _within(request, shown.start)
+    if next_start is not None and shown.end <= next_start < asked.end:
+        later = _within(request, min(next_start + explain.MAX_SPAN, asked.end))
+    return {"earlier": earlier, "later": later}
+
+
+def _within(request: HttpRequest, until: datetime) -> str:
+    """Of the same period, with the hours up to then."""
+    kept = {name: request.GET[name] for name in request.GET if name != UNTIL}
+    return urlencode(kept | {UNTIL: to_ms(until)})
 
 
 def _query(request: HttpRequest, interval: Interval) -> str:
@@ -319,17 +349,18 @@ def _query(request: HttpRequest, interval: Interval) -> str:
     return urlencode(kept | {"from": interval.start.isoformat(), "to": interval.end.isoformat()})
 
 
-@takes("gpu", "job", "state", *PERIOD)
+@takes("gpu", "job", "state", UNTIL, *PERIOD)
 def _of_gpu(request: HttpRequest) -> HttpResponse:
-    """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job
-    what no job held. Who does not see everything names a job, all of whose time is his to see.
+    """`?gpu=&from=&to=[&job=][&state=][&until=]`: the newest 6 hours of a longer period, or those
+    that end by `until` (ms); with an empty job what no job held. Who does not see everything names
+    a job, all of whose time is his to see.
     """
     gpu = existing(inventory.gpu(request.GET["gpu"]))
     states = _states(request)
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
     which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
-    interval = explain.newest(gpu, period.so_far, **which)
+    interval = explain.newest(gpu, _up_to(request, period.so_far), **which)
     context = {
         "gpu": gpu,
         "job": job,
@@ -337,6 +368,7 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "states": states,
         "every_state": SHOWN_STATES,
         **_shown(request, period, interval, states),
+        **_ways(request, period, interval, explain.next_start(gpu, interval.end, **which)),
         **_behind(gpu, interval, which, states),
     }
     name = "_explain.html" if request.headers.get("HX-Request") else "explain.html"
