@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.text import capfirst
 
+from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
@@ -55,6 +56,8 @@ class Problem:
     usd_per_hour: Decimal | None = None
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
+    is_of_period: bool = False  # its dollars: else all so far
+    is_fault: bool = False  # a GPU can't work: what its head says
     step: Step | None = None  # to do first
     again_after_ms: int | None = None  # it began again then or later: one before it was over
     episodes: Episodes | None = None  # where it began more than once
@@ -145,6 +148,7 @@ def _of_incident(several: IncidentRow) -> Problem:
         until_ms=None,
         usd=several.cost_usd,
         usd_per_hour=several.usd_per_hour,
+        is_fault=several.first.incident.rule.condition == gpu_cannot_work.CONDITION.name,
     )
 
 
@@ -200,6 +204,7 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
         usd=None,
         saving=line.caused.saving,
         worth="recoverable",
+        is_of_period=True,
     )
 
 
@@ -207,7 +212,8 @@ def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:
     """Of the finding, or of one GPU's part of it: what could be saved where that is a range, else
     what its time cost.
     """
-    return {"usd": caused.held_usd, "saving": caused.saving if place.is_range else None}
+    saving = caused.saving if place.is_range else None
+    return {"usd": caused.held_usd, "saving": saving, "is_of_period": True}
 
 
 def _several(began: Episodes | None) -> Episodes | None:

@@ -138,3 +138,30 @@ def test_an_incident_that_began_again_says_when_the_one_before_ended(admin, ende
     for text in (section, page):
         assert ("again: the one before ended Fri 20 Nov, 10:00" in text) == is_again
         assert ("again:" in text) == is_again
+
+
+def test_dollars_of_the_period_are_called_so_and_those_of_an_incident_are_so_far(admin):
+    rate("2.00")
+    wasted("slurm/della/7")
+    rule = Rule.objects.get(condition="gpu_fault")
+    facts = {"kind": "gpu", "cost_usd": "1.50", "has_cost": True}
+    an_incident(rule, UUID, opened_at=NOW - HOUR, facts=facts)
+
+    section = in_text(problems_of(admin, f"/gpus/{UUID}"))
+
+    assert "$2.00 recoverable in this period" in section
+    assert "$1.50 so far" in section
+
+
+def test_a_broken_gpu_says_in_its_head_since_when_and_what_is_critical_comes_first(admin):
+    gpu(1)
+    slowed, fault = (Rule.objects.get(condition=name) for name in ("gpu_slowed", "gpu_fault"))
+    older = an_incident(slowed, UUID, opened_at=NOW - 2 * HOUR, facts={"kind": "gpu"})
+    broken = an_incident(fault, UUID, opened_at=NOW - HOUR, facts={"kind": "gpu"})
+
+    page = tight(admin.get(f"/gpus/{UUID}").content.decode())
+
+    head = page.partition("</h1>")[2].partition('<section class="card')[0]
+    assert f'<a class="tag bad-c" href="/incidents/{broken.pk}">broken since' in head
+    links = re.findall(r'href="/incidents/(\d+)"><b>', page)
+    assert links == [str(broken.pk), str(older.pk)]

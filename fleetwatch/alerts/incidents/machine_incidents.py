@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 
 MOST = 50
@@ -27,7 +27,10 @@ def of_job(key: str, uuids: Iterable[str]) -> Q:
 
 
 def going_on(which: Q, now: datetime) -> list[IncidentView]:
-    """Of them those that fire and the reader may see, as they stand now, the oldest first."""
+    """Of them those that fire and the reader may see, as they stand now, critical ones first,
+    then the oldest.
+    """
     fires = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
     rows = visible_incidents().filter(which, state__in=fires).order_by("since_ms", "pk")[:MOST]
-    return [view.at(now) for view in views_of(rows)]
+    views = [view.at(now) for view in views_of(rows)]
+    return sorted(views, key=lambda view: view.incident.rule.severity != Severity.CRITICAL)

@@ -179,11 +179,13 @@ def _gpu(uuid: str) -> GPU:
 
 @shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=_gpu)
 def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
+    of_gpu = problems.of_gpu(gpu, period)
     return {
         "gpu": gpu,
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
-        **problems.of_gpu(gpu, period),
+        **of_gpu,
+        "fault": next((each for each in of_gpu["problems"] if each.is_fault), None),
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),

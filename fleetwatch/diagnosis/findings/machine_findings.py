@@ -35,7 +35,8 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.judgement import outages
-from fleetwatch.ledger.models import Run
+from fleetwatch.ledger.models import Posted, Run
+from fleetwatch.ledger.posted_gpus import outages_of
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
@@ -171,7 +172,7 @@ def affected(finding: Finding, interval: Interval) -> list[Affected]:
     """
     with one_view():  # no GPU has time in one of the two alone
         spans = engine.read(MachineTime([finding]), interval)
-        firsts = _firsts(finding, _so_far(finding, interval))
+        firsts = _begun(finding, _firsts(finding, _so_far(finding, interval)))
     gpu_ids, gpu = numbered(spans.gpu)
     # a line for each GPU, where elsewhere each job has one
     by_gpu = cause_columns.Lines(spans, gpu_ids, np.zeros_like(gpu_ids), gpu)
@@ -270,6 +271,22 @@ def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
         first = from_ms(spread(to_ms(start), cells, 0)[0][0]) if cells else start
         firsts[gpu_id] = min(first, firsts.get(gpu_id, first))
     return firsts
+
+
+def _begun(finding: Finding, firsts: dict[int, datetime]) -> dict[int, datetime]:
+    """Of GPUs that failed the moment in their first hour at which that was said, where it is
+    known.
+    """
+    if finding.cause not in FAILURES:
+        return firsts
+    begun = dict(firsts)
+    for row in Posted.objects.filter(gpu_id__in=firsts).exclude(outages=[]):
+        first_ms = to_ms(firsts[row.gpu_id])
+        starts_ms = [each.start_ms for each in outages_of(row.outages) if not each.is_drain]
+        within = [moment for moment in starts_ms if first_ms <= moment < first_ms + HOUR_MS]
+        if within:
+            begun[row.gpu_id] = from_ms(min(within))
+    return begun
 
 
 def _entries(finding: Finding, interval: Interval) -> QuerySet[Any]:
