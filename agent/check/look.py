@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from agent import __version__, batch, wire
-from agent.assembly import identity, source_of, workloads
+from agent.assembly import identity_of, source_of, workloads
 from agent.check import report
 from agent.check.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.check.hub_probe import Hub
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
 
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
-    name = identity(uuid.uuid4().hex)
+    name = identity_of(chosen)(uuid.uuid4().hex)
     with _one_window(chosen, WINDOW_MS) as seen:
         content = batch.build(
             [seen.closed],
