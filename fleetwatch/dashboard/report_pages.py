@@ -21,11 +21,10 @@ from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import WHY, Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import drawn, printed, selectors, team_months
+from fleetwatch.reports import by_contract, drawn, printed, selectors, team_months
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, name_at
@@ -233,8 +232,9 @@ def _fleets_rows(content: Shape, whole: Shape) -> Shape:
 
 
 def _beside(content: Shape, cost_usd: Decimal) -> Shape:
-    """Adjustments lead from the cost to the adjusted one, commitments and booked differences from
-    there to the month at the rates, and contract prices from that to what is paid by contract.
+    """Adjustments lead from the cost to the adjusted one, commitments from there to the month at
+    the rates, contract prices from that to what is paid by contract, and what was booked of
+    invoices from there to the month with it.
     """
     adjusted_usd = pricing.usd(content["adjusted_usd"], pricing.CENT)
     adjustments = printed.one_column(content["adjustments"], "cost_usd", cost_usd, adjusted_usd)
@@ -245,28 +245,37 @@ def _beside(content: Shape, cost_usd: Decimal) -> Shape:
 
 def _paid(content: Shape, shown: Shape) -> Shape:
     """The lines from the adjusted cost to the month at the rates, and on to what is paid."""
-    commitments = content["commitments"]
-    booked = [line | {"missing_usd": line["cost_usd"]} for line in content["invoice_lines"]]
-    paid_usd = pricing.usd(content["paid_usd"], pricing.CENT)
-    start_usd = shown["adjusted_usd"]
-    lines = printed.one_column([*commitments, *booked], "missing_usd", start_usd, paid_usd)
-    committed = list(map(printed.commitment, lines[: len(commitments)]))
+    month = by_contract.sums(content)
+    cents = {name: pricing.usd(usd, pricing.CENT) for name, usd in asdict(month).items()}
+    lines = printed.one_column(
+        content["commitments"], "missing_usd", shown["adjusted_usd"], cents["rates_usd"]
+    )
+    committed = list(map(printed.commitment, lines))
     return {
-        "invoice_lines": lines[len(commitments) :],
-        "printed": shown | {"paid_usd": paid_usd},
-        **_by_contract(content, committed, paid_usd),
+        "sums": asdict(month),
+        "printed": shown | cents,
+        **_by_contract(committed, cents["contract_usd"] - cents["rates_usd"]),
+        **_invoiced(content, cents),
     }
 
 
-def _by_contract(content: Shape, commitments: Sequence[Shape], paid_usd: Decimal) -> Shape:
-    """The commitments with what their contract price is more than the rates, and what the month
-    comes to with it. Nothing where an invoice was booked: what that says of the price is a line
-    already.
+def _invoiced(content: Shape, cents: Mapping[str, Decimal]) -> Shape:
+    """What was booked of invoices, and off again the contract's price of what these bill: they lead
+    from the month by contract to the month with what was booked.
+    """
+    booked = [line | {"booked_usd": line["cost_usd"]} for line in content["invoice_lines"]]
+    billed = by_contract.taken_back(content)
+    rows = [*booked, *(each | {"booked_usd": each["taken_back_usd"]} for each in billed)]
+    lines = printed.one_column(rows, "booked_usd", cents["contract_usd"], cents["booked_usd"])
+    return {"invoice_lines": lines[: len(booked)], "billed_lines": lines[len(booked) :]}
+
+
+def _by_contract(commitments: Sequence[Shape], more_usd: Decimal) -> Shape:
+    """The commitments with what their contract price is more than the rates, `more_usd` together as
+    printed.
     """
     differs_usd = [line["rate_book_differs_usd"] for line in commitments]
-    contract_usd = content["paid_usd"] + exact_sum(differs_usd)
-    contract_shown_usd = pricing.usd(contract_usd, pricing.CENT)
-    parts = printed.apportioned(differs_usd, contract_shown_usd - paid_usd)
+    parts = printed.apportioned(differs_usd, more_usd)
     lines = [
         printed.at_the_rates(line, part) | _there(line)
         for line, part in zip(commitments, parts, strict=True)
@@ -275,9 +284,7 @@ def _by_contract(content: Shape, commitments: Sequence[Shape], paid_usd: Decimal
     return {
         "commitments": lines,
         "undelivered": [line for line in lines if line["missing_ms"]],
-        "contract_lines": [] if content["invoice_lines"] else there,
-        "contract_usd": contract_usd,
-        "contract_shown_usd": contract_shown_usd,
+        "contract_lines": there,
     }
 
 

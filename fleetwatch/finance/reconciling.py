@@ -187,6 +187,11 @@ def fingerprint(lines: Iterable[Line]) -> str:
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
+def matched_key(gpu_model: str, region: str) -> str:
+    """The key of the line of these GPUs; "" = of all regions."""
+    return _key(MATCHED, gpu_model, region)
+
+
 def _pairs(bills: Sequence[Bill], owners: Sequence[Owner]) -> list[_Pair]:
     pairs = []
     for model in sorted({bill.gpu_model for bill in bills} - {""}):
@@ -223,7 +228,7 @@ def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: ByCommitted
     )
     ours = sum((counted[owner] for owner in pair.owners), NOTHING)
     return Line(
-        key=_key(MATCHED, pair.gpu_model, pair.region),
+        key=matched_key(pair.gpu_model, pair.region),
         kind=MATCHED,
         label=_joined(pair.gpu_model, pair.region),
         gpu_model=pair.gpu_model,

@@ -5,6 +5,8 @@ Lines of the fleet's report alone, never in a team's statement: fleet cost + adj
 lines = paid_usd, in which GPUs that were there count at the rates.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict
 from decimal import Decimal
 
@@ -15,6 +17,7 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import Covered, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
+from fleetwatch.finance.reconciling import matched_key
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
@@ -30,11 +33,15 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     """
     covered = coverage(month)
     not_delivered = missing_usd(line for _, line in covered.lines) + NO_USD
-    booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
+    bookings = list(_bookings(name).order_by("month", "pk"))
+    booked = [_booked(each) for each in bookings]
+    billed = _billed_keys(name, bookings)
     invoiced = summed(line["cost_usd"] for line in booked)
     return {
         "commitments": [
-            _commitment(commitment, line) | {"before_ms": covered.before_ms.get(commitment.pk, 0)}
+            _commitment(commitment, line)
+            | {"before_ms": covered.before_ms.get(commitment.pk, 0)}
+            | {"is_invoiced": not billed.isdisjoint(_keys(commitment))}
             for commitment, line in covered.lines
         ],
         "above_commitments": [
@@ -63,6 +70,20 @@ def digest(month: Interval) -> str:
 
 def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:
     return InvoiceAdjustment.objects.filter(booked_in=name, withdrawn_at__isnull=True)
+
+
+def _billed_keys(name: str, bookings: Iterable[InvoiceAdjustment]) -> set[str]:
+    """The lines of the month's own invoice of which something is booked."""
+    amounts: dict[str, Decimal] = defaultdict(Decimal)
+    for each in bookings:
+        if each.month == name:
+            amounts[each.key] += each.amount_usd
+    return {key for key, amount in amounts.items() if amount}
+
+
+def _keys(commitment: Commitment) -> set[str]:
+    """The lines of an invoice that its GPUs are of: the model's, and that of their region."""
+    return {matched_key(commitment.gpu_model.name, region) for region in ("", commitment.region)}
 
 
 def _commitment(commitment: Commitment, line: Covered) -> Shape:

@@ -211,7 +211,7 @@ def test_the_fleets_report_leads_from_the_rates_to_what_is_paid_by_contract(view
     )
 
 
-def test_where_an_invoice_is_booked_the_month_is_told_at_the_rates_alone(viewer):
+def test_where_an_invoice_is_booked_the_month_is_told_with_it_and_without(viewer):
     big, _ = a_fleet()
     a_commitment(big.model)
     book_everything()
@@ -219,8 +219,11 @@ def test_where_an_invoice_is_booked_the_month_is_told_at_the_rates_alone(viewer)
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    assert "At the rates, with what was booked of invoices" in page
-    assert "Paid" not in page
+    assert "At the rates $46.00" in page
+    assert "all else at the rates $48.00" in page
+    # the invoice is $18: the H100's contract price is in its line
+    assert "taken back: the invoice’s line of H100 has it −$2.00" in page
+    assert "With what was booked of invoices $18.00" in page
 
 
 def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):

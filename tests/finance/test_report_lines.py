@@ -21,6 +21,7 @@ from tests.reports.factories import (
     OCTOBER,
     a_fleet,
     an_adjustment,
+    book,
     book_everything,
     computed,
     newest,
@@ -236,7 +237,7 @@ def test_the_csv_leads_from_the_cost_to_what_is_paid_by_contract_as_page_and_exc
     cost_usd, beside_usd = (
         sum(Decimal(line[name] or 0) for line in lines) for name in ("cost_usd", "beside_usd")
     )
-    assert (cost_usd, beside_usd, page["contract_usd"]) == (19, 29, 48)
+    assert (cost_usd, beside_usd, page["sums"]["contract_usd"]) == (19, 29, 48)
     assert 19 in total
     assert (head[-1], total[-1]) == ("Beside the cost, US dollars", 29)
 
@@ -271,6 +272,56 @@ def test_a_commitment_of_which_nothing_was_there_has_no_line_of_its_contract_pri
         if line["beside"]
     ] == [("commitment not delivered", "4.500000")]
     assert (len(page["undelivered"]), page["contract_lines"]) == (1, [])
+
+
+def the_chain():
+    """The lines of the CSV that lead from the cost to what is paid."""
+    return [
+        (line["line"], line["beside"], line["beside_usd"])
+        for line in read(download.csv(newest()))
+        if line["beside"]
+    ]
+
+
+def test_a_booking_of_other_gpus_leaves_the_contract_lines_as_they_are():
+    """Of the L4, of which no invoice bills the ledger's $3, those are booked off."""
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    book("L4")
+    computed()
+
+    page = report_context(newest())["content"]
+    cover = {row[0]: row[1] for row in sheets(download.xlsx(newest()))["Cover"] if len(row) > 1}
+
+    assert the_chain() == [
+        ("commitment not delivered", "2026-17", "27.000000"),
+        ("commitment by contract less rates", "2026-17", "2.000000"),
+        ("invoice booked", "L4", "-3.000000"),
+    ]
+    assert page["sums"] == {"rates_usd": 46, "contract_usd": 48, "booked_usd": 45}
+    assert [line["printed"]["rate_book_differs_usd"] for line in page["contract_lines"]] == [2]
+    assert (page["billed_lines"], page["commitments"][0]["is_invoiced"]) == ([], False)
+    names = ("Month at the rates", "Month paid by contract", "With what was booked of invoices")
+    assert [cover[name] for name in names] == [46, 48, 45]
+
+
+def test_a_booking_of_a_commitments_gpus_takes_its_contract_price_back_and_says_so():
+    """The H100 are billed at $4.50, $2 above the ledger: the contract's $2 are in that line."""
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    book("H100")
+    computed()
+
+    page = report_context(newest())["content"]
+
+    assert the_chain() == [
+        ("commitment not delivered", "2026-17", "27.000000"),
+        ("commitment by contract less rates", "2026-17", "2.000000"),
+        ("invoice booked", "H100", "2.000000"),
+        ("contract price is in the invoice's line", "2026-17", "-2.000000"),
+    ]
+    assert page["sums"] == {"rates_usd": 46, "contract_usd": 48, "booked_usd": 48}
+    assert [line["printed"]["booked_usd"] for line in page["billed_lines"]] == [-2]
 
 
 def test_the_csv_leads_on_to_the_invoice_where_one_was_booked():

@@ -23,6 +23,7 @@ from tests.reports.factories import (
     OCTOBER,
     a_fleet,
     an_adjustment,
+    book,
     book_everything,
     computed,
     counted,
@@ -202,6 +203,27 @@ def test_where_an_invoice_of_the_month_was_booked_no_contract_is_counted_twice()
     used = [row for row in rows if row["CommitmentDiscountStatus"] == "Used"]
     assert used
     assert [row["EffectiveCost"] for row in used] == [row["BilledCost"] for row in used]
+
+
+def test_a_booking_of_other_gpus_leaves_what_a_commitment_pays_for_at_its_price():
+    big, _ = a_fleet()
+    commit(
+        Commitment(
+            gpu_model=big.model,
+            name="c",
+            valid_from=OCTOBER,
+            valid_to=OCTOBER + 4 * HOUR,
+            gpus=1,
+            price_per_gpu_hour=Decimal("4.50"),
+        ),
+        now=NOW,
+    )
+    book("L4")
+    computed()
+
+    committed = [row for row in exported(newest()) if row["CommitmentDiscountId"]]
+    assert sum(Decimal(row["BilledCost"]) for row in committed) == 16
+    assert sum(Decimal(row["EffectiveCost"]) for row in committed) == 18
 
 
 def test_a_commitment_that_covers_a_part_splits_lines_by_their_hours_and_sums():

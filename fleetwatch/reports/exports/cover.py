@@ -8,9 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.lib import timeframes
-from fleetwatch.reports import months
+from fleetwatch.reports import by_contract, months
 from fleetwatch.reports.exports.headings import heading
 from fleetwatch.reports.exports.tables import Cell, hours
 from fleetwatch.reports.statement import Shape
@@ -77,18 +76,18 @@ def _recorded_since(content: Shape) -> list[tuple[str, Cell]]:
 
 
 def _paid(content: Shape) -> list[tuple[str, Cell]]:
-    """Of the fleet's month with what is paid beside the ledger the dollars at the rates, and by
-    contract where no invoice was booked.
+    """Of the fleet's month with what is paid beside the ledger the dollars at the rates, by
+    contract, and with what was booked of invoices.
     """
-    commitments = content.get("commitments")
-    if not commitments:
+    commitments, booked = (content.get(name) for name in ("commitments", "invoice_lines"))
+    if not commitments and not booked:
         return []
-    paid_usd = Decimal(content["paid_usd"])
-    facts: list[tuple[str, Cell]] = [("Month at the rates", paid_usd)]
-    if not content["invoice_lines"]:
-        more_usd = exact_sum(Decimal(line["rate_book_differs_usd"]) for line in commitments)
-        facts.append(("Month paid by contract", paid_usd + more_usd))
-    return facts
+    month = by_contract.sums(content)
+    return [
+        ("Month at the rates", month.rates_usd),
+        *([("Month paid by contract", month.contract_usd)] if commitments else []),
+        *([("With what was booked of invoices", month.booked_usd)] if booked else []),
+    ]
 
 
 def _facts(content: Shape, version: int) -> list[tuple[str, Cell]]:

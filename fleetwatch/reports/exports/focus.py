@@ -8,9 +8,9 @@ and invoice issuer to our own teams, so the four costs are the showback's. Bille
 statement's micro-dollars and sums to what the fleet paid at the rates; so does EffectiveCost, but
 that of what a commitment pays for, used or unused, is at its contract's price. ListCost and
 ContractedCost are price times quantity, as the specification demands: they differ from BilledCost
-by what rounding moved, ContractedCost too by the contract's price. Where an invoice of the month
-was booked, its row says what the contract saves, and EffectiveCost is BilledCost. Time without a
-rate is no charge and has no row.
+by what rounding moved, ContractedCost too by the contract's price. Where an invoice's line of
+its GPUs was booked, that row says what the contract saves, and their EffectiveCost is BilledCost.
+Time without a rate is no charge and has no row.
 """
 
 import json
@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 from fleetwatch.figures import boundaries, pricing
 from fleetwatch.figures.totals import WHY
 from fleetwatch.lib.intervals import HOUR_MS, Interval
-from fleetwatch.reports import months
+from fleetwatch.reports import by_contract, months
 from fleetwatch.reports.exports import committed
 from fleetwatch.reports.exports.tables import Cell, hours
 from fleetwatch.reports.statement import MOMENT, TWELVE_PLACES, Shape, amount_or_none
@@ -64,7 +64,7 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
     """
     shown = list(contents)
     commitments = [
-        each | {"is_invoiced": _is_invoiced(content)}
+        each | {"is_invoiced": by_contract.is_invoiced(content, each)}
         for content in shown
         for each in content.get("commitments", [])
     ]
@@ -76,12 +76,6 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
         for charge in _charges(content, [part for _ in lines for part in next(parts)])
     )
     return [[charge.get(name) for name in COLUMNS] for charge in charges]
-
-
-def _is_invoiced(content: Shape) -> bool:
-    """Whether an invoice of the month was booked: its difference holds what a contract saves."""
-    booked = content.get("invoice_lines", [])
-    return any(line["invoice_of"] == content["month"] for line in booked)
 
 
 def _charges(content: Shape, usage: Iterable[Shape]) -> list[Charge]:

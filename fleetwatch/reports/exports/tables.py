@@ -7,6 +7,7 @@ from decimal import Decimal
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import SHOWN_STATES, TIERS
 from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.reports import by_contract
 from fleetwatch.reports.statement import Shape, amount_or_none
 
 Cell = str | Decimal | float | None
@@ -139,15 +140,19 @@ def _fleet(content: Shape) -> list[Sheet]:
 
 def beside_lines(content: Shape) -> list[Shape]:
     """The chain from the fleet's cost at the rates to what is paid, as its page has it:
-    adjustments, what of commitments was not there, what was booked of invoices, and commitments at
-    their contract price, which a booked invoice says already.
+    adjustments, what of commitments was not there, commitments at their contract price, what was
+    booked of invoices, and off again the contract's price of what these bill.
     """
     booked = content.get("invoice_lines", [])
     chain = [
         *(("adjustment", each, "corrects", "cost_usd") for each in content["adjustments"]),
         *_not_delivered(content),
+        *_at_contract_prices(content),
         *(("invoice booked", each, "label", "cost_usd") for each in booked),
-        *(() if booked else _at_contract_prices(content)),
+        *(
+            ("contract price is in the invoice's line", each, "name", "taken_back_usd")
+            for each in by_contract.taken_back(content)
+        ),
     ]
     return [
         {"line": line, "gpu_model": each.get("gpu_model") or None}
@@ -169,7 +174,7 @@ def _at_contract_prices(content: Shape) -> list[BesideLine]:
     return [
         ("commitment by contract less rates", each, "name", "rate_book_differs_usd")
         for each in content.get("commitments", [])
-        if each["used_ms"] or each["unheld_ms"]
+        if by_contract.is_there(each)
     ]
 
 
