@@ -84,17 +84,17 @@ class Gap:
 def explain(billed: Billed, counted: Counted, missing: Counted) -> Gap:
     """The difference of the same GPUs' dollars in both books, by its reasons.
 
-    An invoice that bills no hours differs by its rate alone. Of GPUs that the ledger does not know
-    all is hours.
+    GPUs of which the ledger has no time have no price in it: what commitments do not explain is
+    without a counterpart. An invoice that bills no hours differs by its rate alone.
     """
     difference = billed.usd - counted.usd
     if billed.gpu_hours is None:
-        return Gap(rate_usd=difference)
+        return Gap(rate_usd=difference) if counted.gpu_ms else Gap(other_usd=difference)
     more_ms = billed.gpu_hours * HOUR_MS - counted.gpu_ms
     committed_ms = min(Decimal(missing.gpu_ms), max(more_ms, ZERO))
     committed = usd(at_its_price(missing.usd, missing.gpu_ms, committed_ms))
     if not counted.gpu_ms:
-        return Gap(committed_usd=committed, hours_usd=difference - committed)
+        return Gap(committed_usd=committed, other_usd=difference - committed)
     rest = difference - committed
     return Gap(committed, *_parts(counted, more_ms - committed_ms, rest))
 

@@ -1,12 +1,12 @@
 """Reads a month's invoices and what the ledger has beside them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Max, QuerySet
+from django.db.models import Case, F, Max, QuerySet, When
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
@@ -26,6 +26,8 @@ from fleetwatch.finance.reconciling import (
     reconcile,
     total,
 )
+from fleetwatch.inventory.gpu_models import facts_for
+from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports import months
@@ -33,12 +35,14 @@ from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, I
 
 CoveredLines = Sequence[tuple[Commitment, Covered]]
 OWNED = "owned"
+# by what a line is known to the mapping: its SKU, else the name of the GPU that it bills
+_THING = Case(When(sku="", then=F("gpu_model")), default=F("sku"))
 _ADJUSTED = read_statement("finance/sql/adjusted_owners.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """A month's invoices beside its ledger. No invoice: no lines.
+    """A month's invoices beside its ledger. No invoice: no lines, but those of what was booked.
 
     `compared`: the days of the ledger that are laid beside them, from the month's first on.
     """
@@ -60,7 +64,9 @@ def reconciliation(name: str, *, now: datetime) -> Reconciliation:
     booked = booked_by_key(name)
     lines: list[Line] = []
     unpriced_ms = 0
-    if invoices or booked:
+    if not invoices:
+        lines = reconcile([], {}, {}, booked)
+    else:
         times = time_of_kinds(compared)
         ledger, unpriced_ms = _ledger(compared, times)
         covered = commitments.coverage(compared, now=now, times=times).lines
@@ -101,34 +107,51 @@ def skus() -> dict[str, InvoiceSKU]:
 
 @dataclass(frozen=True, slots=True)
 class SKU:
-    """A SKU that the month's invoices bill, and what is known of it; `gpu_model` "" = nothing."""
+    """A SKU that the month's invoices bill, or a GPU name that the ledger does not have, and what
+    is known of it; `gpu_model` "" = nothing. `suggested`: the model of the fleet that its name
+    says.
+    """
 
     sku: str
     description: str
     gpu_model: str
     gpus_per_hour: int
+    suggested: str = ""
 
 
 def billed_skus(month: str) -> list[SKU]:
-    """The SKUs of the month's invoices whose GPU model the file does not say, those that nobody
-    named first, the dearest ahead.
+    """What the month's invoices bill and the file names no GPU model of the fleet for, those that
+    nobody named first, the dearest ahead.
     """
-    lines = InvoiceLine.objects.filter(invoice__month=month, gpu_model="").exclude(sku="")
+    present = set(present_models().values_list("name", flat=True))
+    lines = InvoiceLine.objects.filter(invoice__month=month).exclude(gpu_model__in=present)
     rows = (
-        lines.values_list("sku")
-        .annotate(dearest=Max("amount"), description=Max("description"))
-        .order_by("-dearest", "sku")
+        lines.annotate(thing=_THING)
+        .exclude(thing="")
+        .values_list("thing")
+        .annotate(dearest=Max("amount"), description=Max("description"), name=Max("gpu_model"))
+        .order_by("-dearest", "thing")
     )
     named = {sku: (each.gpu_model.name, each.gpus_per_hour) for sku, each in skus().items()}
-    billed = [SKU(sku, description, *named.get(sku, ("", 1))) for sku, _, description in rows]
+    billed = [
+        SKU(sku, description, *named.get(sku, ("", 1)), suggested=_suggested(name or sku, present))
+        for sku, _, description, name in rows
+    ]
     return sorted(billed, key=lambda each: bool(each.gpu_model))
+
+
+def _suggested(name: str, present: Collection[str]) -> str:
+    """The fleet's model that a driver would call so; "" = none of them."""
+    model = facts_for(name).name
+    return model if model in present else ""
 
 
 def _bills(invoices: list[Invoice]) -> list[Bill]:
     named = skus()
     lines = InvoiceLine.objects.filter(invoice__in=invoices).select_related("invoice")
     return [
-        _bill(line, named.get(line.sku)) for line in lines.order_by("invoice__issuer", "line", "pk")
+        _bill(line, named.get(line.sku or line.gpu_model))
+        for line in lines.order_by("invoice__issuer", "line", "pk")
     ]
 
 

@@ -7,6 +7,7 @@ ledger's, else the model as a whole. All lines sum to invoices less ledger, to t
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -81,6 +82,7 @@ class Line:
     ledger_usd: Decimal = ZERO
     gap: Gap = NO_GAP
     booked: Gap = NO_GAP
+    billers: tuple[tuple[str, Decimal], ...] = ()  # issuers with their dollars
     contract: Counted = NOTHING  # what of the ledger's time commitments cover, at their price
 
     @property
@@ -128,6 +130,12 @@ class Line:
         """Whether invoice and ledger are of the same GPUs, and differ by no more than LARGE_GAP."""
         allowed_usd = LARGE_GAP * self.ledger_usd
         return self.kind == "matched" and abs(self.gap.difference_usd) <= allowed_usd
+
+    @property
+    def is_billed_twice(self) -> bool:
+        """Whether several issuers bill more hours of the same GPUs together than the ledger has."""
+        most_ms = self.ledger_ms * (1 + LARGE_GAP)
+        return len(self.billers) > 1 and (self.billed_ms or 0) > most_ms
 
     @property
     def is_open(self) -> bool:
@@ -227,10 +235,13 @@ def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: ByCommitted
         sum(hours, ZERO) if hours else None, sum((bill.usd for bill in pair.bills), ZERO)
     )
     ours = sum((counted[owner] for owner in pair.owners), NOTHING)
+    paid = _of_pair(pair, missing)
+    is_known = bool(ours.gpu_ms or paid.gpu_ms)
     return Line(
         key=matched_key(pair.gpu_model, pair.region),
-        kind=MATCHED,
+        kind=MATCHED if is_known else UNMATCHED,
         label=_joined(pair.gpu_model, pair.region),
+        note="" if is_known else "no GPU of this name is in the ledger",
         gpu_model=pair.gpu_model,
         region=pair.region,
         gpu_hours=billed.gpu_hours,
@@ -238,8 +249,17 @@ def _matched(pair: _Pair, counted: Mapping[Owner, Counted], missing: ByCommitted
         unobserved_ms=ours.unobserved_ms,
         billed_usd=billed.usd,
         ledger_usd=ours.usd,
-        gap=explain(billed, ours, _of_pair(pair, missing)),
+        gap=explain(billed, ours, paid),
+        billers=_billers(pair.bills),
     )
+
+
+def _billers(bills: Iterable[Bill]) -> tuple[tuple[str, Decimal], ...]:
+    """Who bills them, with how many dollars, by name."""
+    amounts: dict[str, Decimal] = defaultdict(Decimal)
+    for bill in bills:
+        amounts[bill.issuer] += bill.usd
+    return tuple(sorted(amounts.items()))
 
 
 def _unmatched(bills: Iterable[Bill]) -> list[Line]:
@@ -259,7 +279,8 @@ def _unmatched(bills: Iterable[Bill]) -> list[Line]:
             region=bill.region,
         )
         amount = line.billed_usd + bill.usd
-        lines[key] = replace(line, billed_usd=amount, gap=Gap(other_usd=amount))
+        billers = ((bill.issuer, amount),)
+        lines[key] = replace(line, billed_usd=amount, gap=Gap(other_usd=amount), billers=billers)
     return sorted(lines.values(), key=lambda line: (-abs(line.billed_usd), line.label))
 
 

@@ -102,14 +102,19 @@ document.querySelector("[data-tick-all]")?.addEventListener("change", (event) =>
   for (const tick of document.querySelectorAll("[data-row] input[type=checkbox]")) tick.checked = event.target.checked;
 });
 
-// What a form's ticked lines come to, in micro-dollars; the server adds them up by itself.
-document.addEventListener("change", (event) => {
-  const places = event.target.form?.querySelectorAll("[data-sum]") ?? [];
+// What a form's ticked lines come to, in micro-dollars; the server adds them up by itself. Without one
+// there is nothing to send.
+document.addEventListener("change", (event) => sumTicked(event.target.form));
+for (const place of document.querySelectorAll("form button [data-sum]")) sumTicked(place.closest("form"));
+
+function sumTicked(form) {
+  const places = form?.querySelectorAll("[data-sum]") ?? [];
   if (!places.length) return;
-  const ticked = [...event.target.form.elements].filter((each) => each.checked && each.dataset.usd);
+  const ticked = [...form.elements].filter((each) => each.checked && each.dataset.usd);
+  for (const button of form.querySelectorAll("button:has([data-sum])")) button.disabled = !ticked.length;
   const micro = ticked.reduce((sum, each) => sum + Math.round(each.dataset.usd * 1e6), 0);
   for (const place of places) place.textContent = inDollars(micro);
-});
+}
 
 function inDollars(micro) {
   const dollars = (Math.abs(micro) / 1e6).toLocaleString("en-US", { style: "currency", currency: "USD" });

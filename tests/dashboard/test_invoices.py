@@ -267,6 +267,8 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
     assert "invoice $3.00 ledger $2.00 contract $1.50" in page
     assert "billed about $1.50 above contract" in page
+    assert "more than the ledger ; $1.50 is billed above contract" in page
+    assert "Next: ask the issuer to credit $1.50" in page
     assert "it explains no difference to the ledger $1.50" in page
 
 
@@ -337,3 +339,50 @@ def test_a_line_leads_from_what_is_still_to_book_to_what_the_button_books(admin,
     page = " ".join(re.sub("<[^>]*>", " ", text_of(admin.get(PAGE))).split())
 
     assert "Still to book: $6.95 ; ticked: −$0.05 ." in page
+
+
+def words(response):
+    return " ".join(re.sub("<[^>]*>", " ", text_of(response)).split())
+
+
+def test_a_gpu_by_its_drivers_name_is_not_in_the_ledger_until_its_suggestion_is_set(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 80GB HBM3,1,3\nB200,1,9\n")
+
+    before = admin.get(PAGE)
+    assert [(each.sku, each.suggested) for each in before.context["skus"]] == [
+        ("B200", ""),
+        ("H100 80GB HBM3", "H100 SXM"),
+    ]
+    assert "looks like H100 SXM: check it, then Set" in words(before)
+    assert "no GPU of this name is in the ledger" in words(before)
+    assert {name for name, *_ in before.context["sums"]["reasons"]} == {"unmatched"}
+
+    admin.post(f"{PAGE}/sku", {"sku": "H100 80GB HBM3", "gpu_model": "H100 SXM", "gpus": "1"})
+    [line] = [each.line for each in admin.get(PAGE).context["lines"] if each.line.ledger_ms]
+    assert (line.kind, line.billed_usd, line.ledger_usd) == ("matched", 3, 2)
+
+
+def test_two_issuers_that_bill_the_same_hours_are_said_as_such(admin, fleet):
+    for issuer in (b"aws", b"coreweave"):
+        sent(admin, b"gpu_model,gpu_hours,amount,issuer\nH100 SXM,1,2," + issuer + b"\n")
+
+    page = words(admin.get(PAGE))
+
+    assert "aws $2.00 coreweave $2.00 several issuers bill the same hours" in page
+    assert "missing days" not in page
+
+
+def test_what_was_booked_is_said_in_its_line_and_outlives_the_invoice(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,1.95\n")
+    found = admin.get(PAGE).context
+    form = {"line": found["ticked"], "seen": found["reconciled"].fingerprint, "reason": "x"}
+    booked = admin.post(f"{PAGE}/book", form, follow=True)
+    assert "booked −$0.05" in words(booked)
+    assert not booked.context["can_book"]
+
+    admin.post(f"{PAGE}/remove", {"id": Invoice.objects.get().pk})
+    page = admin.get(PAGE)
+    assert "No invoice for 2026-11 is left." in words(page)
+    assert "No invoice for 2026-11 yet" in words(page)
+    assert 'id="difference"' not in text_of(page)
+    assert [each.line.kind for each in page.context["lines"]] == ["booked"]

@@ -4,6 +4,7 @@ difference.
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,8 +25,8 @@ def missing(hours, dollars):
     return Counted(hours * HOUR_MS, 0, Decimal(dollars))
 
 
-def gap(*, committed=0, unobserved=0, hours=0, rate=0):
-    return Gap(Decimal(committed), Decimal(unobserved), Decimal(hours), Decimal(rate))
+def gap(*, committed=0, unobserved=0, hours=0, rate=0, other=0):
+    return Gap(*map(Decimal, (committed, unobserved, hours, rate, other)))
 
 
 NONE = missing(0, 0)
@@ -57,8 +58,9 @@ def test_missing_hours_that_the_invoice_does_not_bill_here_explain_nothing_here(
     assert explain(billed(11, 44), counted(10, 40), missing(2, 8)) == gap(committed=4)
 
 
-def test_gpus_that_the_ledger_does_not_know_are_hours_alone():
-    assert explain(billed(10, 40), counted(0, 0), NONE) == gap(hours=40)
+@pytest.mark.parametrize("hours", [10, None])
+def test_gpus_that_the_ledger_does_not_know_have_no_price_in_it_and_no_counterpart(hours):
+    assert explain(billed(hours, 40), counted(0, 0), NONE) == gap(other=40)
 
 
 def test_what_is_not_billed_by_the_hour_is_rate_alone():

@@ -225,3 +225,23 @@ def test_what_was_billed_below_the_contract_is_not_above_it():
 
     assert line.above_contract_usd == -8  # 8 h at $2 instead of $3
     assert not line.is_above_contract
+
+
+def test_a_gpu_of_which_the_ledger_has_no_time_is_not_in_the_ledger_and_no_more_hours():
+    [b200, _] = reconcile(
+        [bill(90, model="B200", hours=10), bill(40, hours=10)], {EU: counted(10, 40)}, {}, {}
+    )
+
+    assert (b200.kind, b200.label, b200.gap) == (UNMATCHED, "B200", Gap(other_usd=Decimal(90)))
+    assert b200.note == "no GPU of this name is in the ledger"
+
+
+@pytest.mark.parametrize(("hours", "is_twice"), [(10, True), (5, False)])
+def test_issuers_that_bill_the_same_hours_are_named_with_what_each_bills(hours, is_twice):
+    """The ledger has 10 hours."""
+    bills = [bill(4 * hours, hours=hours, issuer=issuer) for issuer in ("b", "a")]
+
+    [line] = reconcile(bills, {EU: counted(10, 40)}, {}, {})
+
+    assert line.billers == (("a", 4 * hours), ("b", 4 * hours))
+    assert line.is_billed_twice is is_twice

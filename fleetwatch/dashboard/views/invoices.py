@@ -75,6 +75,10 @@ WHY_NOT = {
     ),
     "booked": ("its line is gone", "tick it to take the booking back"),
 }
+TWICE = (
+    "several issuers bill the same hours",
+    "look whether one of the invoices is of other GPUs or a duplicate, and remove that one",
+)
 LARGE = (
     "more than 5 % apart",
     "look for missing days, a wrong SKU or a wrong rate first",
@@ -336,6 +340,8 @@ def _why_not(line: Line) -> tuple[str, str]:
     """Why the line is not ticked by itself, where it is not, and what to do about it."""
     if line.kind in WHY_NOT:
         return WHY_NOT[line.kind]
+    if line.is_billed_twice:
+        return TWICE
     return TINY if line.is_plausible else LARGE
 
 
