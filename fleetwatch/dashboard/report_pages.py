@@ -192,6 +192,8 @@ def _printed(content: Shape) -> Shape:
     cost_usd = whole["printed"]["cost_usd"]
     compared = content["comparison"]
     is_fleets = "teams" in content
+    if is_fleets:
+        whole = printed.with_waste(whole, content["teams"], content["own_lines"])
     fleets_rows = _fleets_rows(content, whole) if is_fleets else {}
     if is_fleets:
         whole = printed.with_states(whole, fleets_rows["own_lines"])

@@ -67,14 +67,18 @@ class Outcome:
         return self.runs - self.waited - self.unfit
 
     @property
+    def fitting(self) -> int:
+        """Runs that can start at all: the others don't wait."""
+        return self.runs - self.unfit
+
+    @property
     def mean_wait_ms(self) -> int:
         return self.wait_ms // self.waited if self.waited else 0
 
     @property
     def mean_wait_of_all_ms(self) -> int:
         """On the mean of all runs that fit, those that did not wait included."""
-        fitting = self.runs - self.unfit
-        return self.wait_ms // fitting if fitting else 0
+        return self.wait_ms // self.fitting if self.fitting else 0
 
 
 def alone(holds: Iterable[Hold]) -> list[Hold]:

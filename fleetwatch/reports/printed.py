@@ -68,6 +68,19 @@ def total(shape: Shape) -> Shape:
     return shape | {"printed": figures}
 
 
+def with_waste(whole: Shape, teams: Sequence[Shape], own_lines: Sequence[Shape]) -> Shape:
+    """The fleet's printed total with what is wasted as the teams' own statements print it, added
+    up, where no line of what no job held has any of it.
+    """
+    shown = {}
+    for name in ("wasted_usd", *TIERS):
+        read = _READERS[name]
+        if not any(map(read, own_lines)):
+            alone = _alone(teams, list(map(read, teams)), name)
+            shown[name] = exact_sum(alone.values())
+    return whole | {"printed": whole["printed"] | shown}
+
+
 def with_states(whole: Shape, own_lines: Sequence[Shape]) -> Shape:
     """The printed total with the hours of states that no job holds as their own lines print them,
     where these are all of the state.

@@ -165,3 +165,20 @@ def test_parts_of_the_free_capacity_sum_to_its_own_line():
     assert shown["total"] == {
         "cost_usd": Decimal("2.01"), "free_usd": Decimal("0.67"), "with_free_usd": Decimal("2.68"),
     }  # fmt: skip
+
+
+def test_what_the_fleet_wasted_is_what_its_teams_statements_print_added_up():
+    """Two teams wasted $0.256 each: $0.26 on each statement, so the fleet's $0.52 and no $0.51."""
+
+    def shape(wasted):
+        tiers = {"certain": Decimal(wasted), "probable": Decimal(0), "potential": Decimal(0)}
+        figures = {"cost_usd": Decimal(2), "wasted_usd": Decimal(wasted), "waste_usd": tiers}
+        return figures | {"gpu_ms": HOUR_MS, "states": {"idle": HOUR_MS}}
+
+    teams, own_lines = [shape("0.256"), shape("0.256")], [shape("0")]
+    fleet = printed.with_waste(printed.total(shape("0.512")), teams, own_lines)
+    rows = printed.rows([*teams, *own_lines], fleet, firm=2)
+
+    for name in ("wasted_usd", "certain"):
+        assert fleet["printed"][name] == Decimal("0.52")
+        assert [row["printed"][name] for row in rows] == usd("0.26", "0.26", "0.00")

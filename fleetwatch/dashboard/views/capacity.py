@@ -181,8 +181,9 @@ def _step(replayed: WhatIf, gpu_model: str, paid: ReleasedGPUs) -> Step:
 
 
 def _curves(steps: Sequence[Step]) -> Context:
-    """What is saved has none where a GPU has no rate."""
-    curves = {"wait_curve": curve([Value(0, 0.0, "0"), *map(_wait, steps)])}
+    """What is saved has none where a GPU has no rate; a step at which no run fits has no wait."""
+    waits = [_wait(step) for step in steps if step.outcome.fitting]
+    curves = {"wait_curve": curve([Value(0, 0.0, "0"), *waits])} if waits else {}
     if all(step.later_usd is not None for step in steps):
         curves["saved_curve"] = curve([Value(0, 0.0, "$0"), *map(_saved, steps)])
     return curves
