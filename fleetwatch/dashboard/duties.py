@@ -21,7 +21,7 @@ from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.figures.pricing import exact_sum
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import ZERO, Scope
 from fleetwatch.finance import reconciliation
 from fleetwatch.finance.reconciling import COMMITTED
 from fleetwatch.lib.intervals import Interval
@@ -187,6 +187,21 @@ def _invoice(now: datetime) -> Duty:
     )
 
 
+def _above_contract(now: datetime) -> Duty:
+    """Lines of the newest month with an invoice that bill more than the contract says."""
+    month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
+    if month is None:
+        return Duty(0, "", "")
+    lines = reconciliation.reconciliation(month, now=now).lines
+    above = [each.above_contract_usd or ZERO for each in lines if each.is_above_contract]
+    return Duty(
+        len(above),
+        f"Invoice lines of {months.in_words(month)} billed above contract",
+        f"{reverse('invoice', args=[month])}#lines",
+        f"{numbers.cents(exact_sum(above))} to ask the issuer for",
+    )
+
+
 def _claims(_: datetime) -> Duty:
     claims = Identity.objects.filter(confirmed_at=None, user__is_active=True)
     return Duty(claims.count(), "Names that people claim, to be confirmed", reverse("people"))
@@ -197,5 +212,6 @@ _OF_RIGHTS: tuple[tuple[Right, Callable[[datetime], Duty]], ...] = (
     (Right.MONEY, _budgets),
     (Right.MONEY, _statements),
     (Right.MONEY, _invoice),
+    (Right.MONEY, _above_contract),
     (Right.PEOPLE, _claims),
 )

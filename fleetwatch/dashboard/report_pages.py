@@ -13,8 +13,6 @@ from django.utils import timezone
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import month_end
-from fleetwatch.budgets import selectors as budgets
-from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.drawing.curve_svg import Value, curve
@@ -27,7 +25,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import by_contract, drawn, printed, selectors, team_months
 from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.months import in_words, name_at
+from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
 from fleetwatch.reports.team_months import TeamMonth
 
@@ -108,47 +106,19 @@ def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _versions(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
     """All versions of the report, the newest first, and this one's budget."""
-    versions = selectors.versions(report)
-    return {"versions": versions, **_budget(report, content, versions[0])}
+    return {"versions": selectors.versions(report), **_budget(report, content)}
 
 
-def _budget(report: Report, content: Mapping[str, Any], newest: Report) -> dict[str, Any]:
-    """The budget as the report has it, and at which moment its month's end was expected. Of the
-    newest version of a month that runs that is now, as every other page has it.
-    """
+def _budget(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget as the report has it: what a version expected stands, as in its files."""
     budget = content.get("budget")
-    if not budget:
-        return {"budget": None}
-    now = timezone.now()
-    line = _line_now(report, content, now) if report.pk == newest.pk else None
-    if line is None:
-        shown = _once_within(budget, _recorded_since(report, content))
-        return {"budget": shown, "expected_at": report.computed_at}
-    return {"budget": budget | _expected(line), "expected_at": now}
+    return {"budget": budget and _once_within(budget, _recorded_since(report, content))}
 
 
 def _once_within(budget: Shape, recorded_since: datetime | None) -> Shape:
     """Older reports called a month within its budget that was recorded in part."""
     is_partial = recorded_since is not None and budget["risk"] == month_end.WITHIN
     return budget | {"risk": month_end.PARTIAL} if is_partial else budget
-
-
-def _line_now(report: Report, content: Mapping[str, Any], now: datetime) -> BudgetLine | None:
-    """The running month of the report's team, or of the fleet; None of another month, and of a team
-    that is gone.
-    """
-    if content["month"] != name_at(now, zone()):
-        return None
-    team = Team.objects.filter(slug=report.subject).first()
-    return budgets.line(team, now) if team or not report.subject else None
-
-
-def _expected(line: BudgetLine) -> Shape:
-    """How the month stands to its budget, and what is expected at its end."""
-    end = line.end.end if line.end else None
-    names = ("expected_usd", "low_usd", "high_usd")
-    expected = {name: None if end is None else getattr(end, name) for name in names}
-    return {"risk": line.risk, "note": line.reason, **expected}
 
 
 def _recorded_since(report: Report, content: Mapping[str, Any]) -> datetime | None:
@@ -330,7 +300,7 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
     left = rows[size:]
     savings = printed.wasters(content.get("savings", [])[:MAX_SAVINGS])
     return {
-        **_by_whom([row | {"arithmetic": _arithmetic(row)} for row in rows[:size]]),
+        **_by_whom(rows[:size]),
         "rest": printed.summed(left) if left else None,
         "left_off": len(left),
         "savings": savings,

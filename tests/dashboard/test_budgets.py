@@ -357,6 +357,17 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
     assert "within" not in one + every
 
 
+def test_lines_that_are_forecast_otherwise_than_the_fleet_say_why_they_do_not_add_up(viewer, team):
+    together = shown(viewer.get("/budgets"))
+    Outlook.objects.filter(kind="fleet").update(usd_per_hour=[[3.0] * 24] * 7)
+
+    apart = shown(viewer.get("/budgets"))
+
+    assert "need not add up" not in together
+    assert "The lines below the fleet’s come to $1,440 expected, its own is $1," in apart
+    assert "each is forecast from its own days, so they need not add up" in apart
+
+
 def test_without_a_forecast_a_month_at_the_rate_of_the_last_days_is_shown(viewer, team):
     Outlook.objects.all().delete()
 

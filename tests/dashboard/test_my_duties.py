@@ -204,3 +204,25 @@ def test_a_lead_is_led_to_what_is_the_teams(client, lea):
         "/overview",
         "/findings",
     ]
+
+
+def test_what_an_invoice_bills_above_contract_waits_for_finance(client, fiona, held_hour):
+    """An hour of a GPU is billed at $3, and its contract says $1.50."""
+    terms = Commitment(
+        name="2026-17",
+        gpu_model=GPU.objects.get().model,
+        gpus=1,
+        valid_from=NOW.replace(day=1, hour=0),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(terms, now=NOW)
+    file = SimpleUploadedFile("a.csv", b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
+    client.post("/reports/2026-11/invoice/import", {"file": file})
+
+    [line] = [each for each in waiting(client) if "above contract" in each[0]]
+
+    assert line == (
+        "Invoice lines of November 2026 billed above contract",
+        1,
+        "$1.50 to ask the issuer for",
+    )

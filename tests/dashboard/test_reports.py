@@ -239,7 +239,7 @@ def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
     assert "within" not in page
 
 
-def test_on_paper_each_line_is_hours_times_rate_and_who_approved_stands_above(viewer):
+def test_on_paper_hours_times_rate_stand_by_gpu_model_and_who_approved_above(viewer):
     a_fleet()
     computed()
     address = f"/reports/{newest('nlp').pk}/print"
@@ -250,8 +250,7 @@ def test_on_paper_each_line_is_hours_times_rate_and_who_approved_stands_above(vi
     )
     after = text(viewer.get(address))
 
-    assert "2.0000 h × $4.00 = $8.00" in before
+    assert before.count("2.0000 h × $4.00") == 1
     assert "Not approved." in before
     assert "Approved by amara, 2026-11-10" in after
     assert "Not approved" not in after
-    assert "2.0000 h" not in text(viewer.get(f"/reports/{newest('nlp').pk}"))

@@ -10,12 +10,15 @@ from django.test import Client
 
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.budgets.models import Outlook
+from fleetwatch.dashboard import numbers
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
+from fleetwatch.reports import download
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.team_months import rate_lines
 from tests.costs.factories import HOUR_MS
@@ -26,6 +29,7 @@ from tests.markup import tight
 from tests.notify.factories import email_channel
 from tests.reports.factories import OCTOBER, a_fleet, computed
 from tests.reports.test_budgeted import a_budget, an_outlook
+from tests.reports.test_download import sheets
 
 pytestmark = pytest.mark.django_db
 
@@ -277,22 +281,28 @@ def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(oc
 
 
 @pytest.mark.usefixtures("_frozen")
-def test_page_and_paper_of_a_month_that_runs_expect_the_same_as_of_the_same_moment():
-    """$2 spent, and from Fri 20 Nov, 12:00 on 252 h at $1 to come: forecast after the version."""
+def test_page_paper_and_excel_of_a_version_expect_what_it_did():
+    """$2 spent, and a dollar an hour to come; later there is no forecast."""
     gpu = factories.gpu(factories.node())
     factories.rate("2.00")
     factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
     a_budget(240, month=date(2026, 11, 1))
-    computed("2026-11", now=factories.NOW)
     an_outlook("nlp", 1.0)
+    computed("2026-11", now=factories.NOW)
+    Outlook.objects.all().delete()
     finance = client_of("finance")
-    pk = Report.objects.get(subject="nlp").pk
+    report = Report.objects.get(subject="nlp")
 
-    pages = [text(finance.get(place)) for place in ("/teams/nlp/2026-11", f"/reports/{pk}/print")]
+    places = ("/teams/nlp/2026-11", f"/reports/{report.pk}/print", f"/reports/{report.pk}")
+    pages = [text(finance.get(place)) for place in places]
+    _, line = sheets(download.xlsx(report))["Budget"]
 
-    for page in (*pages, text(finance.get(f"/reports/{pk}"))):
+    expected_usd = Decimal(report.content["budget"]["expected_usd"])
+    assert expected_usd > 240
+    for page in pages:
         assert "expected as of Fri 20 Nov, 12:00 will pass it" in page
-        assert "$254 $229 to $279" in page
+        assert numbers.about(expected_usd) in page
+    assert expected_usd in line
 
 
 @pytest.mark.usefixtures("_frozen")

@@ -22,6 +22,7 @@ from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, MonthLines
+from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.budget_alerts import budget_alerts
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.parameters import takes
@@ -125,6 +126,7 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "fleet": seen.lines[0],
         "has_budgets": any(line.limit for line in seen.lines),
         "unallocated": seen.unallocated and _with_bar(seen.unallocated),
+        "lines_expected_usd": _apart(seen),
         "month": month,
         "recorded_since": seen.lines[0].recorded_since,
         "teams": team_choices(),
@@ -135,6 +137,20 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         **_form(errors or {}, request.POST),
     }
     return page(request, period, "dashboard/budgets.html", "budgets", context)
+
+
+def _apart(seen: MonthLines) -> float | None:
+    """What the teams' lines and that of no team are expected to come to, where all are forecast and
+    that reads otherwise than the fleet's own forecast; else None.
+    """
+    fleet, *teams = (line.end for line in seen.lines)
+    ends = [*teams, *([seen.unallocated.end] if seen.unallocated else [])]
+    known = [each.end.expected_usd for each in ends if each]
+    if fleet is None or len(known) < len(ends):
+        return None
+    together_usd = sum(known)
+    is_same = numbers.about(together_usd) == numbers.about(fleet.end.expected_usd)
+    return None if is_same else together_usd
 
 
 def _without_forecast(seen: MonthLines) -> list[tuple[str, list[str]]]:
