@@ -275,12 +275,11 @@ def _unmatched(bills: Iterable[Bill]) -> list[Line]:
             key=key,
             kind=UNMATCHED,
             label=_joined(name, bill.region)[:LONGEST_LABEL],
-            note=_joined(bill.category, bill.description if bill.sku else ""),
+            note=_joined(bill.issuer, bill.category, bill.description if bill.sku else ""),
             region=bill.region,
         )
         amount = line.billed_usd + bill.usd
-        billers = ((bill.issuer, amount),)
-        lines[key] = replace(line, billed_usd=amount, gap=Gap(other_usd=amount), billers=billers)
+        lines[key] = replace(line, billed_usd=amount, gap=Gap(other_usd=amount))
     return sorted(lines.values(), key=lambda line: (-abs(line.billed_usd), line.label))
 
 

@@ -145,10 +145,10 @@ def _apart(seen: MonthLines) -> float | None:
     """
     fleet, *teams = (line.end for line in seen.lines)
     ends = [*teams, *([seen.unallocated.end] if seen.unallocated else [])]
-    known = [each.end.expected_usd for each in ends if each]
-    if fleet is None or len(known) < len(ends):
+    amounts_usd = [each.end.expected_usd for each in ends if each]
+    if fleet is None or len(amounts_usd) < len(ends):
         return None
-    together_usd = sum(known)
+    together_usd = sum(amounts_usd)
     is_same = numbers.about(together_usd) == numbers.about(fleet.end.expected_usd)
     return None if is_same else together_usd
 
