@@ -23,6 +23,8 @@ from tests.shared_rows import shared_rows
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files", "_at_now")]
 
+PARTS = ("/worst", "/wasters", "/changes")  # asked by a page, not opened
+PART = {"HX-Request": "true"}
 PAGES = {
     "/": 38,  # since when figures; jobs that waste now: their last hour, which run, their causes
     "/worst": 5,
@@ -33,7 +35,7 @@ PAGES = {
     "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version
     "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 11,
-    "/jobs/slurm/della/1000": 25,  # its links, what fires, the policy; one more where it ran before
+    "/jobs/slurm/della/1000": 26,  # until when nodes are posted, its links, what fires, the policy; one more where it ran before
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
@@ -174,7 +176,7 @@ def queries_of(client, address) -> int:
     cache.clear()
     with transaction.atomic():
         with CaptureQueriesContext(connection) as captured:
-            answer = client.get(address)
+            answer = client.get(address, headers=PART if address in PARTS else {})
         transaction.set_rollback(True)
     assert answer.status_code == 200, address
     return len(captured)

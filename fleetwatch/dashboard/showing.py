@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
@@ -70,6 +71,23 @@ def shows(
             if isinstance(shown, HttpResponseBase):
                 return shown
             return page(request, period, template, rail, _shared(names, fresh) | shown)
+
+        return answer
+
+    return marked
+
+
+def part_of(name: str) -> Callable[[Content], Content]:
+    """A part that the page of that name asks for: whoever opens it by itself is led there, as it is
+    narrowed here.
+    """
+
+    def marked(content: Content) -> Content:
+        @wraps(content)
+        def answer(request: HttpRequest, *facts: Any) -> Context | HttpResponseBase:
+            if "HX-Request" in request.headers:
+                return content(request, *facts)
+            return redirect(f"{reverse(name)}?{request.GET.urlencode()}".removesuffix("?"))
 
         return answer
 

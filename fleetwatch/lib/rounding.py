@@ -65,7 +65,7 @@ def percent(ratio: Decimal | float) -> str:
     share = rounded(decimal_of(ratio) * ALL, SHARE_DIGITS)
     if 0 < share < Decimal("0.05"):
         return "<0.1 %"
-    if Decimal("-0.05") < share < 0:
+    if Decimal("-0.05") < share <= 0:  # never -0 %
         return "0 %"
     if 10 <= share < 95 or share > ALL:
         return f"{rounded(share, 0)} %"

@@ -42,7 +42,7 @@ def test_every_page_takes_the_same_filters_and_says_by_what_it_is_narrowed(two, 
 
 @pytest.mark.parametrize("page", ["/wasters", "/jobs"])
 def test_a_narrowed_page_names_nobody_else(two, page):
-    shown = two.get(f"{page}?{WEEK}&team=nlp").content.decode()
+    shown = two.get(f"{page}?{WEEK}&team=nlp", headers={"HX-Request": "true"}).content.decode()
 
     assert "ann" in shown
     assert "bob" not in shown

@@ -116,6 +116,7 @@ def test_gpu_hours_are_rounded_and_never_to_nothing(gpu_ms, text):
     [
         (None, "–"),
         (0, "0 %"),
+        (Decimal("-0"), "0 %"),  # of a part of nothing below zero
         (0.0004, "<0.1 %"),
         (-0.0004, "0 %"),  # a remainder of figures that were read one after the other
         (0.015, "1.5 %"),

@@ -53,10 +53,33 @@ def test_a_stranger_is_sent_to_the_log_in(client, address):
     assert response["Location"].startswith("/accounts/login/?next=")
 
 
+PARTS = ("/worst", "/wasters", "/changes")
+
+
+def _get(client, address):
+    """A page; of a part what the page that shows it is given."""
+    return client.get(address, headers={"HX-Request": "true"} if address in PARTS else {})
+
+
+@pytest.mark.parametrize(
+    ("part", "page"),
+    [
+        ("/wasters?from=now-7d&team=nlp", "/waste?from=now-7d&team=nlp"),
+        ("/wasters", "/waste"),
+        ("/worst", "/overview"),
+        ("/changes?team=nlp", "/overview?team=nlp"),
+    ],
+)
+def test_a_part_that_is_opened_by_itself_leads_to_its_page(admin, part, page):
+    fleet.make(nodes=1, gpus=1, hours=1)
+
+    assert admin.get(part)["Location"] == page
+
+
 def test_every_page_answers(admin):
     fleet.make(nodes=2, gpus=2, hours=48)
 
-    assert {address: admin.get(address).status_code for address in PAGES} == dict.fromkeys(
+    assert {address: _get(admin, address).status_code for address in PAGES} == dict.fromkeys(
         PAGES, 200
     )
 

@@ -123,7 +123,7 @@ def test_the_fleets_legend_names_those_that_it_has(fleet):
 
 
 def test_the_bands_of_a_gpu_have_them_apart(fleet):
-    worst = fleet.get("/worst").content.decode()
+    worst = fleet.get("/worst", headers={"HX-Request": "true"}).content.decode()
     chart = fleet.get(f"/charts/gpu?gpu=GPU-node-001-0&{PERIOD}&as=svg").content.decode()
 
     assert states_of_bands(worst) == ["useful", "unverified", "stalled", "waiting"]

@@ -219,7 +219,8 @@ def test_the_waste_of_jobs_says_whose_they_are(small):
 
 
 def test_the_worst_gpus_come_after_the_overview(small):
-    overview, worst = text_of(small.get("/")), text_of(small.get("/worst"))
+    overview = text_of(small.get("/"))
+    worst = text_of(small.get("/worst", headers={"HX-Request": "true"}))
 
     assert 'hx-get="/worst" hx-trigger="load"' in overview
     assert "1 worst GPU<" in tight(worst)

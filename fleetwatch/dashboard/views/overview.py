@@ -24,7 +24,7 @@ from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.showing import Context, is_empty, shows
+from fleetwatch.dashboard.showing import Context, is_empty, part_of, shows
 from fleetwatch.dashboard.wasting_now import wasting_now
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
@@ -145,6 +145,7 @@ def _needs_somebody(now: datetime) -> Context:
 
 
 @shows("dashboard/_worst.html", "overview", *SUBJECTS, is_part=True)
+@part_of("overview")
 def overview_worst(request: HttpRequest, period: Period) -> Context:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
     it need not wait for it.
@@ -154,6 +155,7 @@ def overview_worst(request: HttpRequest, period: Period) -> Context:
 
 
 @shows("dashboard/_day_change.html", "overview", *SUBJECTS, is_part=True)
+@part_of("overview")
 def overview_changes(request: HttpRequest, period: Period) -> Context:
     """What changed since the day before; the page fetches it when it is there."""
     scope, filters = filtered(request)
@@ -161,6 +163,7 @@ def overview_changes(request: HttpRequest, period: Period) -> Context:
 
 
 @shows("dashboard/_wasters.html", "overview", *SUBJECTS, *PERIOD, is_part=True)
+@part_of("waste")
 def overview_wasters(request: HttpRequest, period: Period) -> Context:
     """Who wasted most; the page fetches it when it is there."""
     scope, filters = filtered(request)
