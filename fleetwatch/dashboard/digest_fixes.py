@@ -7,7 +7,7 @@ from decimal import Decimal
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.notify import wording
-from fleetwatch.reports.digest import by_step
+from fleetwatch.reports.digest_lists import by_step
 from fleetwatch.reports.statement import Shape
 
 

@@ -50,11 +50,25 @@ PLACES = {
 
 TERMS = (
     Term(
+        "accepted",
+        "Accepted",
+        "Of a finding: somebody takes it on. It stays in the inbox until it is fixed.",
+        "findings",
+        "?status=accepted",
+    ),
+    Term(
         "acknowledge",
         "Acknowledge, snooze",
         "To take an incident on: nobody else is notified. A snooze does so until an hour"
         " that you choose, and ends by itself.",
         "alerts",
+    ),
+    Term(
+        "active",
+        "Active",
+        "Of a GPU: a kernel ran or work was measured. Active time is useful as far as it is"
+        " efficient, and underused for the rest.",
+        "home",
     ),
     Term(
         "adjustment",
@@ -178,6 +192,14 @@ TERMS = (
         "reports",
     ),
     Term(
+        "dismissed",
+        "Dismissed",
+        "Of a finding: somebody decided against a change, with a reason. Left out of what is"
+        " recoverable.",
+        "findings",
+        "?status=dismissed",
+    ),
+    Term(
         "efficiency",
         "Efficiency",
         "How much of a GPU's practical peak its active time reached, by the best available"
@@ -185,11 +207,26 @@ TERMS = (
         "home",
     ),
     Term(
+        "exempt",
+        "Exempt",
+        "Of a finding or an incident: an exemption says that this is no waste, why, and until"
+        " when.",
+        "silences",
+    ),
+    Term(
         "finding",
         "Finding",
         "An opportunity to cut waste: one cause on one job or machine, with evidence, steps"
         " to fix it and the estimated saving.",
         "findings",
+    ),
+    Term(
+        "fixed",
+        "Fixed",
+        "Of a finding: somebody says that the cause is gone. Later runs are compared with"
+        " earlier ones, and tell what it saved.",
+        "findings",
+        "?status=fixed",
     ),
     Term(
         "focus",
@@ -386,8 +423,8 @@ TERMS = (
     Term(
         "recoverable",
         "Recoverable",
-        "Estimated savings if the open findings were fixed, as a range. Realised savings are"
-        " measured.",
+        "Estimated savings if the open and snoozed findings were fixed, as a range. Realised"
+        " savings are measured.",
         "findings",
     ),
     Term(
@@ -429,7 +466,8 @@ TERMS = (
     Term(
         "starting",
         "Starting",
-        "The quiet time at the start of a job that then begins to work, up to 15 minutes.",
+        "The quiet time at the start of a job that then begins to work: up to 15 minutes, 10 for"
+        " interactive jobs, 30 for services.",
         "costs",
         "?group_by=team&state=starting",
     ),

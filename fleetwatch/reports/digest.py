@@ -2,7 +2,6 @@
 and the message. Pure.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -16,7 +15,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Listing, Message, one_line
 from fleetwatch.reports import months
-from fleetwatch.reports.digest_lists import could_save, lists
+from fleetwatch.reports.digest_lists import by_step, could_save, lists
 from fleetwatch.reports.statement import Shape
 
 FLEET = "weekly_digest"  # the kinds of their Reports
@@ -29,6 +28,7 @@ TOP_TEAMS = 5  # named in a message
 TEAMS = "Teams"  # the field that names them
 NEWS = 0.01  # of the week before: what changed by no more is no news
 FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
+NO_EARLIER = "no earlier week to compare"
 # where it is said who gets one
 SETTINGS = {FLEET: "/settings/channels", TEAM: "/alerts/routes", PERSON: "/me#notifications"}
 HEAD = ("Could save", "Cause", "Job or node", "Owner")
@@ -254,7 +254,7 @@ def _short_week(digest: Digest) -> str:
     began = digest.before_from.astimezone(ZoneInfo(digest.zone))
     end = boundaries.midnight(began, ZoneInfo(digest.zone), days=7 - began.weekday())
     days = (end - began) // timedelta(days=1)
-    return f"the week before has only {days} of 7 days" if days else "the week before has no day"
+    return f"the week before has only {days} of 7 days" if days else NO_EARLIER
 
 
 def _teams(teams: Sequence[Shape]) -> Fields:
@@ -382,21 +382,6 @@ def _before_in_part(digest: Digest) -> Iterable[str]:
     if digest.before.coverage is not None and digest.before.coverage < FULL_COVERAGE:
         unseen = wording.share(1 - digest.before.coverage)
         yield f"Of the week before nobody saw {unseen} of the GPU time: its waste may be more."
-
-
-def by_step(causes: Iterable[Shape]) -> list[list[Shape]]:
-    """The causes that the same step helps together, those first that could save most in sum (by the
-    middle of what they could); within a step in their order.
-    """
-    steps: dict[str, list[Shape]] = defaultdict(list)
-    for cause in causes:
-        steps[cause["step"]].append(cause)
-    return sorted(steps.values(), key=lambda several: -sum(map(_both_ends, several)))
-
-
-def _both_ends(cause: Shape) -> Decimal:
-    """Twice the middle of what it could save: enough to sort by."""
-    return Decimal(cause["low_usd"]) + Decimal(cause["high_usd"])
 
 
 def _suggestions(causes: Sequence[Shape]) -> list[str]:

@@ -172,10 +172,10 @@ def _budget(audience: Audience, last: datetime) -> Shape | None:
 
 
 def _won(audience: Audience, week: Interval) -> Shape | None:
-    """What the fixes of the week's quarter brought until now, one that is no longer kept to until
-    then; None without one that helped.
+    """What the fixes of the week's quarter brought, of those made by the week's end; one that is no
+    longer kept to until then. None without one that helped.
     """
-    quarter = fixes.quarter(week.end - MS, zone())
+    quarter = _quarter_until(week.end)
     if audience.names:
         several = fixes.own(fixes.top_fixes(quarter), audience.names)
     else:
@@ -195,6 +195,11 @@ def _won(audience: Audience, week: Interval) -> Shape | None:
         "low_ms": saving.low_ms,
         "high_ms": saving.high_ms,
     }
+
+
+def _quarter_until(end: datetime) -> Interval:
+    """The part of its quarter that is before it."""
+    return Interval(fixes.quarter(end - MS, zone()).start, end)
 
 
 def _incidents(audience: Audience, week: Interval) -> Shape:

@@ -94,6 +94,7 @@ def test_it_has_other_colours_where_it_is_dark(smtp):
     html = smtp.script.mails[0].get_body(("html",)).get_content()
     assert '<meta name="color-scheme" content="light dark">' in html
     assert "prefers-color-scheme: dark" in html
+    assert ".link { color: #8ab4ff !important; }" in html
 
 
 def test_each_action_has_one_link(smtp):

@@ -78,6 +78,8 @@ def test_it_begins_with_what_could_be_saved_in_a_month():
 
     assert "Could save $26–48/month by the 2 fixes below." in body.splitlines()[2]
     assert "Could save" not in text(causes=[])
+    twice = [a_job(7, "5", "10"), a_job(8, "5", "10"), NODE]
+    assert "by the 2 fixes below." in text(causes=twice).splitlines()[2]
     assert "Could save" not in text(causes=[a_job(7, "0", "0")])
 
 
@@ -106,7 +108,7 @@ def test_in_html_the_same_are_links():
         ("/nodes/h100-01", "h100-01"),
         ("/findings/8", "GPU slowed"),
     ):
-        assert f'<a href="{BASE}{address}" style="color:#2563eb">{name}</a>' in page
+        assert f'<a class="link" href="{BASE}{address}" style="color:#2563eb">{name}</a>' in page
     assert ">scancel 7</code>" in page
     assert "slurm/della/7, ann (NLP)" in page
 

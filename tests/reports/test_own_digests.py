@@ -22,7 +22,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.fences import PartlyDoneError
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
-from fleetwatch.reports import digest, services
+from fleetwatch.reports import digest, digest_lists, services
 from fleetwatch.reports.digest import Digest
 from fleetwatch.reports.models import Report
 from tests.accounts.others import shown
@@ -224,6 +224,27 @@ def test_savings_that_fixes_of_the_quarter_won_are_told_to_whose_they_are():
     assert fields(of(digest.TEAM, "nlp"))["Savings won"].endswith(won)
     assert fields(of(digest.FLEET))["Savings won"].endswith(won)
     assert "Savings won" not in fields(of(digest.PERSON, bob)) | fields(of(digest.TEAM, "vision"))
+
+
+def test_a_fix_after_the_week_is_not_told_of_it():
+    ann = person("ann")
+    job = Job.objects.get(key="slurm/della/1")
+    saved = {"outcome": "improved", "saved_low_ms": HOUR_MS, "saved_high_ms": HOUR_MS}
+    runs = {"was_noticed": False, "runs_before": 5, "runs_after": 5}
+    Fix.objects.create(
+        user="ann",
+        job_name="sweep-7",
+        gpus=1,
+        cause="idle_held",
+        finding=told.finding(job),
+        at=WEEK_47 + timedelta(days=7),
+        **saved,
+        **runs,
+    )
+
+    compute()
+
+    assert "Savings won" not in fields(of(digest.PERSON, ann))
 
 
 def test_incidents_of_the_week_are_counted_with_how_soon_somebody_took_them():
@@ -479,7 +500,7 @@ def a_cause(name, step, usd):
 def test_a_step_that_helps_several_stands_by_what_they_could_save_together():
     causes = [a_cause("a", "Load.", 50), a_cause("b", "Stop.", 40), a_cause("c", "Stop.", 20)]
 
-    steps = digest.by_step(causes)
+    steps = digest_lists.by_step(causes)
 
     # $60 of two jobs before $50 of one
     assert [[each["name"] for each in several] for several in steps] == [["b", "c"], ["a"]]
@@ -488,6 +509,14 @@ def test_a_step_that_helps_several_stands_by_what_they_could_save_together():
         ("Stop.", 60, "scancel b; scancel c"),
         ("Load.", 50, "scancel a"),
     ]
+
+
+def test_a_week_before_of_a_few_hours_is_no_week_to_compare():
+    began = datetime(2026, 11, 15, 20, tzinfo=UTC)
+
+    fields = dict(message_of(weekly(this=nothing(), before=nothing(), before_from=began)).fields)
+
+    assert "(no earlier week to compare)" in fields["Spend"]
 
 
 def test_no_change_is_told_against_a_week_recorded_in_part():
