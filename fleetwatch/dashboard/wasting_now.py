@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from fleetwatch.dashboard.job_lines import JobLine, lines_of
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.posted import posted_until
 from fleetwatch.figures.totals import Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, running_ids
@@ -24,7 +25,10 @@ def wasting_now(now: datetime, *, size: int, scope: Scope) -> list[JobLine]:
 
 
 def last_hour(job: Job, now: datetime) -> Totals | None:
-    """What a job (with its outcome) costs and wastes by now; None of one that is over."""
+    """What a job (with its outcome) costs and wastes in the last hour that the ledger has whole;
+    None of one that is over.
+    """
     if job.state != RUNNING or job.end_ms is not None:
         return None
-    return costs.totals(Interval(now - LATELY, now), scope=Scope(job=job.key))
+    until = posted_until(now).every_node
+    return costs.totals(Interval(until - LATELY, until), scope=Scope(job=job.key))

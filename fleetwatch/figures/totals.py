@@ -20,6 +20,7 @@ HEADLINE_STATES = frozenset(("stalled", "idle", "orphaned"))
 # what only a held GPU can be
 ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")
 ZERO = Decimal(0)
+LEAST_USEFUL = 0.05  # of the dollars: below it dollars per useful GPU-hour say nothing
 
 UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
 NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known model
@@ -200,6 +201,14 @@ class Totals:
         if not measured_ms or not self.cost_usd:
             return None
         return (self.cost_usd - self.busy_only_usd) * HOUR_MS / measured_ms
+
+    @property
+    def told_usd_per_useful_gpu_hour(self) -> Decimal | None:
+        """The same for people; None too where hardly anything was useful: thousands of dollars an
+        hour say nothing.
+        """
+        is_told = (self.spend_efficiency or 0) >= LEAST_USEFUL
+        return self.usd_per_useful_gpu_hour if is_told else None
 
     @property
     def _is_useful_unmeasured(self) -> bool:

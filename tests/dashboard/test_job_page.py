@@ -259,6 +259,22 @@ def test_a_job_that_wastes_hardly_anything_for_no_known_reason_has_nothing_to_ch
     assert ("<h2>Cause not determined</h2>" in page) is not is_well
 
 
+def test_a_busy_job_has_nothing_to_change_on_its_page_as_in_the_list(client):
+    told.cause("busy", low=0, high=0)
+    an_entry(told.gpu(), "useful", HOUR_MS, start=NOW - timedelta(hours=2), job=told.job())
+
+    admin = log_in(client)
+    page, listed = (
+        tight(admin.get(address).content.decode())
+        for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d")
+    )
+
+    assert "<h2>Nothing to change</h2>" in page
+    assert "how well it is used can&#x27;t be measured on it" in page
+    assert "Nothing to change" in listed
+    assert "Busy, efficiency not measurable" not in page + listed
+
+
 def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(client):
     """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it
     is no missing telemetry.

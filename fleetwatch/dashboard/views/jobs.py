@@ -41,7 +41,15 @@ from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Caused
-from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_job, of_kind, title
+from fleetwatch.diagnosis.causes import (
+    BY_CODE,
+    SLOWED,
+    UNDETERMINED,
+    WELL_CODES,
+    of_job,
+    of_kind,
+    title,
+)
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable
@@ -297,18 +305,20 @@ def _quiet_ms(job: Job) -> int | None:
 
 
 def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) -> Context:
-    """Why it wastes most, None where nothing was diagnosed, or hardly anything is wasted and nobody
-    knows why (`is_well`); and what its machines lost it.
+    """Why it wastes most, None where nothing was diagnosed, or hardly anything is wasted, by a
+    cause that asks for nothing (`is_well`, as lists say it; `well` is that cause, "" where nobody
+    knows); and what its machines lost it.
     """
     several = diagnosis.caused_of(job, interval)
     code = diagnosis.primary(several).cause if several else ""
     slowed = next((each for each in several if each.cause == SLOWED), None)
-    is_unknown = code == UNDETERMINED and not has_findings and slowed is None
-    is_well = is_unknown and wastes_little(totals)
+    asks_nothing = code == UNDETERMINED or code in WELL_CODES
+    is_well = asks_nothing and not has_findings and slowed is None and wastes_little(totals)
     is_known = code in BY_CODE and not is_well
     return {
         "cause": of_job(code, job.kind, totals.coverage) if is_known else None,
         "is_well": is_well,
+        "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),
         "slowed": slowed,
         "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
