@@ -43,7 +43,7 @@ PAGES = {
     "/waste.csv?group_by=job": 5,
     "/costs": 10,
     "/costs.csv?group_by=user": 6,
-    "/findings": 9,  # its version
+    "/findings": 10,  # its version, and since when figures
     "/alerts": 11,
     "/alerts/rules": 5,
     "/alerts/silences": 6,

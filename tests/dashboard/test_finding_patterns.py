@@ -13,6 +13,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.notify.models import Delivery
+from tests.costs.factories import an_entry
 from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
 from tests.notify.factories import slack_channel
@@ -42,6 +43,19 @@ def week() -> list[Finding]:
 def of_week() -> patterns.Patterns:
     every = inbox.inbox(WEEK, now=NOW)
     return patterns.patterns(every.of_jobs, WEEK, now=NOW)
+
+
+def test_a_month_is_told_from_the_days_that_were_recorded_whatever_period_is_looked_at(week):
+    """$6 in the four days that there are: $45 in 30."""
+    an_entry(gpu(), "useful", HOUR_MS, start=NOW - 4 * DAY)
+    every = inbox.inbox(WEEK, now=NOW)
+    longer = Interval(NOW - 30 * DAY, NOW)
+
+    [of_week_now, *_], [of_month, *_] = (
+        patterns.patterns(every.of_jobs, interval, now=NOW)[:] for interval in (WEEK, longer)
+    )
+
+    assert of_week_now.per_month.high_usd == of_month.per_month.high_usd == 45
 
 
 def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):

@@ -14,6 +14,7 @@ from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, Place
 from fleetwatch.figures import boundaries
+from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.others_names import job_name_shown
 from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
 from fleetwatch.jobs.models import Job
@@ -41,8 +42,9 @@ class Pattern:
 
     `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
     of WHEN: it goes on now, it comes back (several runs, or a job that has not ended), or it was
-    one job that is over. `per_month` is what it could save in 30 days that are like the period;
-    None of a single run, which says nothing of a month, and of a period that is shorter than a day.
+    one job that is over. `per_month` is what it could save in 30 days that are like what of the
+    period was recorded; None of a single run, which says nothing of a month, and of less than a
+    day.
     """
 
     line: Line
@@ -77,9 +79,10 @@ class Patterns:
         of_places = zip(
             places.tolist(), self.findings.pk[best].tolist(), self._caused(places), strict=True
         )
+        recorded = recorded_part(self.interval)
         # one that was deleted since they were counted is on no page
         return [
-            self._pattern(place, by_pk[pk], caused)
+            self._pattern(place, by_pk[pk], caused, recorded)
             for place, pk, caused in of_places
             if pk in by_pk
         ]
@@ -129,7 +132,7 @@ class Patterns:
         )
         return together.only(places).caused()
 
-    def _pattern(self, place: int, line: Line, caused: Caused) -> Pattern:
+    def _pattern(self, place: int, line: Line, caused: Caused, recorded: Interval) -> Pattern:
         own = self.at == place
         runs = int(own.sum())
         when = WHEN[int(self.when[place])]
@@ -144,7 +147,7 @@ class Patterns:
             last_ms=int(self.findings.last_ms[own].max()),
             when=when,
             job_name=name,
-            per_month=per_month(caused.saving, self.interval) if runs > 1 else None,
+            per_month=per_month(caused.saving, recorded) if runs > 1 else None,
         )
 
 
@@ -154,6 +157,16 @@ def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patter
     causes = max(1, len(findings.lines.spans.labels))
     _, at = numbered(series * causes + findings.lines.cause)
     return _in_order(findings, at, _when(findings, at, is_running, now), interval)
+
+
+def recorded_part(interval: Interval) -> Interval:
+    """What of it there are figures of, as far as one knows."""
+    began = costs.ledger_began()
+    return (
+        Interval(began, interval.end)
+        if began and interval.start < began < interval.end
+        else interval
+    )
 
 
 def per_month(saving: Saving, interval: Interval) -> Saving | None:

@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Sum
 
+from fleetwatch.diagnosis.findings.patterns import recorded_part
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import DAY_MS, Interval, ms_in, to_ms
 
 LOOKS_BACK = timedelta(days=14)
 TIMES = 3  # the same user, name and number of GPUs, within LOOKS_BACK
-AHEAD_DAYS = 30
+AHEAD = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
         return None
     entries = CauseEntry.objects.filter(job__in=alike, cause=cause, start__gte=now - LOOKS_BACK)
     lost = entries.aggregate(low=Sum("low_ms"), high=Sum("high_ms"))
-    return Projection(len(alike), ahead(lost["low"] or 0), ahead(lost["high"] or 0))
+    recorded = recorded_part(Interval(now - LOOKS_BACK, now))
+    low_ms, high_ms = (ahead(lost[end] or 0, recorded) for end in ("low", "high"))
+    return Projection(len(alike), low_ms, high_ms)
 
 
 def _alike(job: Job, now: datetime) -> list[int]:
@@ -54,6 +57,8 @@ def _alike(job: Job, now: datetime) -> list[int]:
     return [pk for pk, count in runs if count == gpus]
 
 
-def ahead(past_ms: int) -> int:
-    """Of what was lost in LOOKS_BACK: the weekly mean x 30/7."""
-    return past_ms * AHEAD_DAYS // LOOKS_BACK.days
+def ahead(past_ms: int, recorded: Interval) -> int:
+    """Of what was lost in the part of LOOKS_BACK that was recorded: as much a day, for 30 days; of
+    less than a day as if it were one.
+    """
+    return past_ms * ms_in(AHEAD) // max(ms_in(recorded.end - recorded.start), DAY_MS)
