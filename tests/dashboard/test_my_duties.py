@@ -12,14 +12,16 @@ from fleetwatch.costs.models import Commitment
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.statement_sending import approve
 from tests.alerts.factories import a_rule, an_incident
-from tests.costs.factories import set_budget
+from tests.costs.factories import an_entry, set_budget
 from tests.dashboard import factories
 from tests.dashboard.test_me import page
 from tests.diagnosis import told
 from tests.diagnosis.told import NOW
+from tests.markup import tight
 from tests.reports.factories import a_fleet, computed
 
 pytestmark = pytest.mark.django_db
@@ -167,6 +169,17 @@ def test_what_the_own_team_has_to_decide_waits_for_its_lead(client, lea):
     assert accepted.label == "Findings of nlp accepted, still to do"
     [row] = client.get(accepted.url).context["patterns"]
     assert row.pattern.job_name == "job-nlp"
+
+
+def test_a_lead_sees_who_of_the_team_wastes_most_with_the_findings_of_each(client, lea):
+    own = Job.objects.get(name="job-nlp")
+    an_entry(told.gpu(), "idle", job=own, start=NOW - timedelta(hours=2), tier="certain")
+
+    page = tight(client.get("/me").content.decode())
+
+    assert "<h2>Who wasted most in nlp</h2>" in page
+    assert "Who wasted most in vision" not in page
+    assert page.count("team=nlp&amp;user=ann") == 1
 
 
 def test_a_leads_statement_waits_until_it_is_approved_and_others_do_not(client, lea):

@@ -34,6 +34,7 @@ from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.persons_time import scope_of, time_of, wasted_change
 from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.team_people import team_people
 from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import deciding, fixes, inbox
@@ -41,6 +42,7 @@ from fleetwatch.diagnosis.findings.accepted import AcceptedFix, accepted_fixes
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE
 from fleetwatch.diagnosis.findings.patterns import patterns
 from fleetwatch.diagnosis.findings.ranked_findings import Findings
+from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.jobs.called_jobs import users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.own_names import alike
@@ -190,6 +192,7 @@ def _own(user: User, period: Period) -> Context:
         "given": every.assigned(user.pk).counts()["open"],
         "duties": waiting,
         "led": led,
+        "led_people": team_people(led, period.interval),
         "months": _months(user, led, period),
         "invoice_month": months.last_begun(period.now, period.zone),
         "asks_cluster": len(clusters()) > 1,
@@ -301,11 +304,13 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
 
 
 def _fixed(names: Sequence[Identity], period: Period) -> Context:
-    """What the own fixes of the quarter brought."""
+    """What the own fixes of the quarter brought; what is back saved nothing that lasts."""
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     effects = fixes.own(fixes.top_fixes(quarter), names)
     return {
-        "realised": fixes.realised(effects),
+        "realised": fixes.realised(
+            [each for each in effects if each.fix.outcome != Outcome.REGRESSED]
+        ),
         "quarter": words.quarter(quarter.start),
         "fixes": [(each, title(each.fix.cause)) for each in effects[:MAX_FIXES]],
     }
