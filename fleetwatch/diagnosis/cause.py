@@ -29,6 +29,7 @@ OWNER = "the job's owner"
 ADMIN = "whoever runs the machines"
 FASTER = "the same work could end so much earlier; GPUs become free only when it does"
 FREED = "the GPU is free for others at once"
+HAD_IT_ENDED = "had it ended at once"  # of a job that is over: nothing is freed any more
 
 PY_SPY = "py-spy dump --pid PID"
 NSYS = "nsys profile -t cuda,nvtx,osrt --duration=60 python train.py"
@@ -56,7 +57,8 @@ class Step:
     `sign` is the feature that it is for: where that was read and is not met, it is looked at beside
     the others, not done.
     `fitted` is the step with the job's own numbers; None there = it would not help this job.
-    `detail` is left out where a list says the step in a line.
+    `detail` is left out where a list says the step in a line. `saved_gpu_ms` is what the step alone
+    would have saved, where that is known.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Step:
     sign: str = ""
     fitted: "Callable[[Facts], Step | None] | None" = None
     detail: str = ""
+    saved_gpu_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,9 @@ class Facts:
     met: frozenset[str] = frozenset()  # features whose signs are met
     indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
     pauses: Pauses | None = None
+    session: str = (
+        ""  # of an interactive job what runs it, as session_kinds.py tells; "" = not known
+    )
 
 
 @dataclass(frozen=True, slots=True)

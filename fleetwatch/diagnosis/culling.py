@@ -1,6 +1,7 @@
-"""After how long a Jupyter server should end an idle kernel, by the pauses of a job. Pure."""
+"""After how long an idle session should end, by the pauses of a job. Pure."""
 
 from fleetwatch.diagnosis.cause import Facts, Pauses, Step
+from fleetwatch.diagnosis.session_kinds import JUPYTER
 
 HOUR_S = 3600
 ROUND_S = (900, 1200, 1800, 2700, 3600)  # an hour at most: longer frees little
@@ -8,21 +9,34 @@ CHECK_S = 300  # the server looks for idle kernels so often
 
 
 def culling(facts: Facts) -> Step | None:
-    """The setting that would have ended the job's longest pauses, and how much of them; None where
-    none would have, or they are not known.
+    """What would have ended the job's longest pauses, and how much of them; None where nothing
+    would have, or they are not known. The setting is Jupyter's, for a job that is run by it.
     """
     timeout_s = timeout(facts.pauses) if facts.pauses else None
     if facts.pauses is None or timeout_s is None:
         return None
     lengths_s = facts.pauses.lengths_s
-    saved_s = sum(max(length_s - timeout_s - CHECK_S, 0) for length_s in lengths_s)
+    saved_s = sum(max(length_s - timeout_s - CHECK_S, 0) for length_s in lengths_s) * facts.gpus
+    idle_s = sum(lengths_s) * facts.gpus
+    is_jupyter = facts.session == JUPYTER
+    what = (
+        f"Let idle notebooks end by themselves after {timeout_s // 60} minutes"
+        if is_jupyter
+        else f"End sessions that are idle for {timeout_s // 60} minutes, or give them a time limit"
+    )
     return Step(
-        f"Let idle notebooks end by themselves after {timeout_s // 60} minutes: of this job's"
-        f" {sum(lengths_s) / HOUR_S:.1f} idle hours that would have saved up to"
+        f"{what}: of this job's {idle_s / HOUR_S:.1f} idle GPU-hours that would have saved up to"
         f" {saved_s / HOUR_S:.1f}.",
+        _setting(timeout_s) if is_jupyter else "",
+        saved_gpu_ms=int(saved_s * 1000),
+    )
+
+
+def _setting(timeout_s: int) -> str:
+    return (
         f"c.MappingKernelManager.cull_idle_timeout = {timeout_s}\n"
         f"c.MappingKernelManager.cull_interval = {CHECK_S}\n"
-        "c.MappingKernelManager.cull_connected = True  # in an open tab too",
+        "c.MappingKernelManager.cull_connected = True  # in an open tab too"
     )
 
 

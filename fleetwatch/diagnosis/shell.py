@@ -26,6 +26,12 @@ class Place:
 
 
 NOWHERE = Place()
+LOOK_UPS = ("scontrol show", "kubectl describe", "nvidia-smi -q", "nvidia-smi --query", "squeue")
+
+
+def looks_up(typed: str) -> bool:
+    """Whether it only shows something, and changes nothing."""
+    return typed.startswith(LOOK_UPS)
 
 
 def nothing(_: Place) -> str:

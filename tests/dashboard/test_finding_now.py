@@ -45,6 +45,17 @@ def test_of_a_job_that_is_over_nothing_burns(admin, found):
     assert "in the last hour" not in words_of(admin, f"/findings/{found.pk}")
 
 
+def test_of_a_job_that_is_over_it_says_what_could_have_been_saved(admin, found):
+    assert "Could be saved" in words_of(admin, f"/findings/{found.pk}")
+    Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
+
+    page = words_of(admin, f"/findings/{found.pk}")
+
+    assert "Could have been saved" in page
+    assert "had it ended at once" in page
+    assert "free for others at once" not in page
+
+
 def test_an_incident_that_fires_of_the_same_job_is_one_step_away(admin, found):
     firing = incident("slurm/della/7")
     over = incident("slurm/della/7", state="resolved", ended_ms=to_ms(NOW))

@@ -5,6 +5,7 @@ import pytest
 from fleetwatch.diagnosis.cause import Facts, Pauses
 from fleetwatch.diagnosis.culling import culling, timeout
 from fleetwatch.diagnosis.findings import advice
+from fleetwatch.diagnosis.session_kinds import session_of
 
 MINUTE = 60.0
 GRACE_S = 30 * MINUTE  # how long the shipped policy lets a session rest
@@ -47,19 +48,54 @@ def test_a_job_without_pauses_gets_no_such_setting():
 
 def test_the_advice_says_what_it_would_have_saved():
     """Of pauses of 40, 33 and 95 minutes the ends after 45 + 5: 45 minutes of 168."""
-    step = culling(Facts(kind="interactive", pauses=pauses(40, 33, 95)))
+    step = culling(Facts(kind="interactive", session="jupyter", pauses=pauses(40, 33, 95)))
 
     assert step is not None
     assert step.text == (
-        "Let idle notebooks end by themselves after 45 minutes: of this job's 2.8 idle hours that"
-        " would have saved up to 0.8."
+        "Let idle notebooks end by themselves after 45 minutes: of this job's 2.8 idle GPU-hours"
+        " that would have saved up to 0.8."
     )
     assert "c.MappingKernelManager.cull_idle_timeout = 2700\n" in step.code
 
 
 @pytest.mark.parametrize(("longest", "settings"), [(35, 0), (40, 1)])
 def test_where_no_setting_helps_the_step_is_left_out(longest, settings):
-    steps = advice.advise("idle_held", Facts(kind="interactive", pauses=pauses(longest))).steps
+    steps = advice.advise(
+        "idle_held", Facts(kind="interactive", session="jupyter", pauses=pauses(longest))
+    ).steps
 
     assert len([step for step in steps if SETTING in step.code]) == settings
     assert len([step for step in steps if "by themselves" in step.text]) == settings
+
+
+def test_an_editors_session_gets_no_setting_of_jupyter():
+    """Two GPUs: of 2 x 95 idle minutes the ends after 45 + 5 are 2 x 45."""
+    step = culling(
+        Facts(kind="interactive", session="vscode", gpus=2, pauses=pauses(95)),
+    )
+
+    assert step is not None
+    assert step.text == (
+        "End sessions that are idle for 45 minutes, or give them a time limit: of this job's 3.2"
+        " idle GPU-hours that would have saved up to 1.5."
+    )
+    assert step.code == ""
+    assert step.saved_gpu_ms == 90 * 60_000
+    told = advice.advise("idle_held", Facts(kind="interactive", session="vscode"))
+    assert not [each for each in (*told.steps, *told.tell) if "upyter" in each.text + each.code]
+
+
+@pytest.mark.parametrize(
+    ("names", "session"),
+    [
+        (("vscode", "python"), "vscode"),
+        (("dev", "/home/ann/.vscode-server/bin/node"), "vscode"),
+        (("vscode", "ipykernel_launcher"), "vscode"),  # the editor's own kernel
+        (("sweep", "jupyter-lab"), "jupyter"),
+        (("notebook-gpu",), "jupyter"),
+        (("bash", "python"), ""),
+        ((), ""),
+    ],
+)
+def test_what_runs_a_session_is_told_by_its_names(names, session):
+    assert session_of(names) == session

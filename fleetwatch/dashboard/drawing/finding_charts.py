@@ -22,14 +22,13 @@ from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.dashboard.drawing.panels import Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.causes import BY_CODE, STUCK
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.findings.machine_findings import Hour
 from fleetwatch.diagnosis.findings.well_hours import WellHour, well_hour
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
@@ -64,6 +63,9 @@ FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
 OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
+BEFORE_IT_HUNG_MS = HOUR_MS // 2
+COARSE_MS = 24 * HOUR_MS  # up to so long in half minutes
+LONGEST_MS = 72 * HOUR_MS  # of a hang; of a longer one its end is drawn
 JUDGED = "judged"
 # the token and the name of each kind
 SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.SPINNING: "idle"}
@@ -114,14 +116,15 @@ def of_finding(params: Params, period: Period) -> Chart:
     cause = BY_CODE[finding.cause]
     if shown := idle_chart.contrast(finding, seen):
         return idle_chart.draw(f"{cause.title}: utilisation", shown, period)
-    return _window(cause, seen, finding.its_job, period)
+    return _window(finding, seen, period)
 
 
-def _window(cause: Cause, seen: evidence.Evidence, job: Job, period: Period) -> Chart:
+def _window(finding: Finding, seen: evidence.Evidence, period: Period) -> Chart:
     """What was measured of the GPU, and what of it is marked."""
-    series_of = _series_of(cause.code, seen, job.start_ms or 0)
+    cause = BY_CODE[finding.cause]
+    series_of = _series_of(finding, seen)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
-    other = _beside(seen, cause, series_of) or _when_well(well_hour(job), read, period)
+    other = _beside(seen, cause, series_of) or _lately_well(finding, read, period)
     marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
     shades = [*_judged(seen, read), *marked]
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
@@ -193,6 +196,10 @@ def _with_kinds(chart: Chart, read: StepSeries, marked: Sequence[marks.Mark]) ->
     )
 
 
+def _lately_well(finding: Finding, read: StepSeries, period: Period) -> Lines:
+    return _when_well(well_hour(finding.its_job), read, period)
+
+
 def _when_well(hour: WellHour | None, read: StepSeries, period: Period) -> Lines:
     """Utilisation in an hour in which the job worked well, from the first step on."""
     if hour is None:
@@ -219,19 +226,25 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
     return figures.with_days(figures.shaded(figure, spans))
 
 
-def _series_of(cause: str, seen: evidence.Evidence, earliest_ms: int) -> Callable[..., StepSeries]:
+def _series_of(finding: Finding, seen: evidence.Evidence) -> Callable[..., StepSeries]:
     """What reads columns of a GPU over the window, drawn an hour long at least."""
-    start_ms = drawn_from_ms(cause, seen, earliest_ms)
-    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    start_ms = drawn_from_ms(finding, seen)
+    length_ms = seen.end_ms - start_ms
+    fine_s = 10 if length_ms <= FINE_MS else 30 if length_ms <= COARSE_MS else 60
+    step_s = max(fine_s, seen.gpu.node.window_s)
     return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
 
 
-def drawn_from_ms(cause: str, seen: evidence.Evidence, earliest_ms: int) -> int:
-    """From when on a window is drawn: with what of an hour came before it, of idle time of six,
-    since the job began.
+def drawn_from_ms(finding: Finding, seen: evidence.Evidence) -> int:
+    """From when on a window is drawn: with what of an hour came before it, of idle time of six, of
+    a hang with the work before it, if it began lately; since the job began.
     """
-    at_least_ms = OF_IDLE_MS if BY_CODE[cause].is_ended else AT_LEAST_MS
-    return max(min(seen.start_ms, seen.end_ms - at_least_ms), earliest_ms)
+    at_least_ms = OF_IDLE_MS if BY_CODE[finding.cause].is_ended else AT_LEAST_MS
+    start_ms = min(seen.start_ms, seen.end_ms - at_least_ms)
+    before_ms = finding.first_ms - BEFORE_IT_HUNG_MS
+    if finding.cause in STUCK and seen.end_ms - before_ms <= LONGEST_MS:
+        start_ms = min(start_ms, before_ms)
+    return max(start_ms, finding.its_job.start_ms or 0)
 
 
 def _find(number: str) -> Finding:

@@ -33,6 +33,7 @@ from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
+from fleetwatch.dashboard.step_savings import with_savings
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
@@ -266,6 +267,8 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     return {
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
+        "is_over": job.end_ms is not None,
+        "steps": with_savings(seen.advice.numbered, seen.line.caused.saving),
         "last_hour": last_hour(job, period.minute),
         "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
@@ -285,16 +288,15 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
     if contrast := idle_chart.contrast(finding, seen):
         flat = finding_charts.flat_signs(BY_CODE[finding.cause], seen)
         return {"contrast": contrast, "flat_signs": flat}
-    began_ms = finding.its_job.start_ms or 0
     return {
-        "drawn_from_ms": _drawn_from_ms(finding.cause, seen, began_ms),
+        "drawn_from_ms": _drawn_from_ms(finding, seen),
         "excerpt": excerpt(seen),
     }
 
 
-def _drawn_from_ms(cause: str, seen: Evidence, earliest_ms: int) -> int | None:
+def _drawn_from_ms(finding: Finding, seen: Evidence) -> int | None:
     """From when on the chart shows what came before the window; None = it shows the window."""
-    start_ms = finding_charts.drawn_from_ms(cause, seen, earliest_ms)
+    start_ms = finding_charts.drawn_from_ms(finding, seen)
     return start_ms if start_ms != seen.start_ms else None
 
 

@@ -37,6 +37,7 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import Problem, of_incidents
 from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, file, live, page, shows
+from fleetwatch.dashboard.stuck_jobs import stuck
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Cause
@@ -259,6 +260,7 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
         finding.job = copy(job)  # its team now, where the page shows the period's
     return {
         "advised": _advised(lines, period),
+        "stuck": stuck(lines, job.end_ms),
         "findings": _findings(job, lines),
         "decidable": decidable(user, findings, now=period.now),
         "people": assignable(user, period.now)[:MAX_CHOICES],

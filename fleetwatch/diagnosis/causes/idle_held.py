@@ -20,10 +20,15 @@ from fleetwatch.diagnosis.judgement.rules import (
     below,
     judged,
 )
+from fleetwatch.diagnosis.session_kinds import VS_CODE
 from fleetwatch.diagnosis.shell import ending, nothing
 
 PAUSE_S = 600.0  # of a session: longer than between two cells of work
 QUIET = 0.05  # mean utilisation
+ASK = Step(
+    "Ask its owner; a notebook server says of each kernel when it was last active.",
+    'curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"',
+)
 
 
 def find(f: Features) -> Judged:
@@ -45,11 +50,21 @@ def find_thinking(f: Features) -> Judged:
 
 def session(facts: Facts) -> tuple[Step, ...]:
     """What an idle job is, is told by its kind alone: likely, not sure."""
-    likely = Step(
-        "Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel"
-        " down."
+    if facts.kind != "interactive":
+        return ()
+    if facts.session == VS_CODE:
+        return (Step("Likely an editor that nobody uses: save what is open, then close it."),)
+    return (
+        Step(
+            "Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel"
+            " down."
+        ),
     )
-    return (likely,) if facts.kind == "interactive" else ()
+
+
+def last_active(facts: Facts) -> Step | None:
+    """How to learn when it was used last: an editor has no server of notebooks to ask."""
+    return Step("Ask its owner.") if facts.session == VS_CODE else ASK
 
 
 OF_JOBS = Cause(
@@ -65,7 +80,7 @@ OF_JOBS = Cause(
         Step(
             "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."
         ),
-        Step("Let idle notebooks end by themselves.", fitted=culling),
+        Step("Let idle sessions end by themselves.", fitted=culling),
         Step(
             "Work that only needs a GPU now and then fits a MIG slice or a CPU; emptying the"
             " cache frees memory, not the GPU."
@@ -74,12 +89,7 @@ OF_JOBS = Cause(
     effort=MINUTES,
     range_words=FREED,
     alike="A person who thinks between two cells looks like one who left; only its length tells.",
-    tell=(
-        Step(
-            "Ask its owner; a notebook server says of each kernel when it was last active.",
-            'curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"',
-        ),
-    ),
+    tell=(replace(ASK, fitted=last_active),),
     detectors=(
         Detector(find, (1,), holds_of_shared=True, turn=OF_IDLE),
         Detector(find_thinking, holds_of_shared=True, turn=OF_SESSIONS),

@@ -5,14 +5,16 @@ command that ends it. Pure.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from fleetwatch.diagnosis.cause import Cause, Facts, Step
+from fleetwatch.diagnosis.cause import FREED, HAD_IT_ENDED, Cause, Facts, Step
 from fleetwatch.diagnosis.causes import of_kind
-from fleetwatch.diagnosis.shell import DELETE_POD, Place
+from fleetwatch.diagnosis.shell import DELETE_POD, Place, looks_up
 from fleetwatch.diagnosis.sizing import WORKERS_HERE, workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
 ASK_FIRST = Step("Ask before the job is ended: not all of its GPUs are known to be idle now.")
-BY_PID = "Use py-spy with the id of its process."
+ON_NODE = "On the job's node, as its user:"
+NEXT_RUN = "Look with py-spy while it runs next."
+NEWEST = '$(pgrep -n -u "$USER" python)'
 PODS = Step(
     "What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that"
     " instead."
@@ -43,12 +45,19 @@ class Advice:
         return OVER.text if OVER in self.steps else ""
 
     @property
+    def range_words(self) -> str:
+        """What the range of its saving rests on: of a job that is over nothing is freed."""
+        is_freed = self.cause.range_words == FREED
+        return HAD_IT_ENDED if is_freed and self.note else self.cause.range_words
+
+    @property
     def first(self) -> Step:
-        """What to do first, in a line: with the command that ends it, or a code that fits there.
-        Empty: nothing.
+        """What to do first, in a line: with the command that ends it, or a code that fits there and
+        does what the line says. Empty: nothing.
         """
         step = next((step for step in self.steps if step != OVER), Step(""))
-        return Step(step.text, self.command or ("" if "\n" in step.code else step.code))
+        is_done_by_it = "\n" not in step.code and not looks_up(step.code)
+        return Step(step.text, self.command or (step.code if is_done_by_it else ""))
 
     @property
     def numbered(self) -> tuple[Step, ...]:
@@ -76,7 +85,7 @@ def advise(code: str, facts: Facts) -> Advice:
         tuple(step for step in every if step not in also),
         also=also,
         command=typed,
-        tell=tuple(aimed(step, place) for step in cause.tell),
+        tell=tuple(aimed(step, place) for step in _fitted(cause.tell, facts)),
         told=cause.told_by(facts),
     )
 
@@ -93,8 +102,14 @@ def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
     first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
     every = (*first, *_not_said(_fixes(cause, place), first), *last)
-    fitted = (step.fitted(facts) if step.fitted else step for step in every)
-    return tuple(replace(step, code=_filled(step.code, facts)) for step in fitted if step)
+    fitted = _fitted(every, facts)
+    return tuple(replace(step, code=_filled(step.code, facts)) for step in fitted)
+
+
+def _fitted(steps: Iterable[Step], facts: Facts) -> tuple[Step, ...]:
+    """With the job's numbers, without those that would not help it."""
+    fitted = (step.fitted(facts) if step.fitted else step for step in steps)
+    return tuple(step for step in fitted if step)
 
 
 def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...]:
@@ -104,11 +119,15 @@ def _not_said(fixes: Iterable[Step], earlier: Iterable[Step]) -> tuple[Step, ...
 
 
 def aimed(step: Step, place: Place) -> Step:
-    """At a process of the job; where none is known there is nothing to type."""
+    """At a process of the job; where none is known at the newest of its user's there. Of a job that
+    is over there is none to look at.
+    """
     if "--pid PID" not in step.code:
         return step
+    if place.is_over:
+        return replace(step, text=f"{step.text} {NEXT_RUN}", code="")
     if not place.pids:
-        return replace(step, text=f"{step.text} {BY_PID}", code="")
+        return replace(step, text=f"{step.text} {ON_NODE}", code=step.code.replace("PID", NEWEST))
     return replace(step, code=step.code.replace("PID", str(place.pids[0])))
 
 

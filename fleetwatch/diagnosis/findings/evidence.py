@@ -4,7 +4,7 @@ sign. Worked out when asked for.
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from fleetwatch.diagnosis.judgement.packing import Hour
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES, Detector, Judged, Sign
 from fleetwatch.diagnosis.lane_rows import Held, Key
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry
+from fleetwatch.diagnosis.session_kinds import session_of
 from fleetwatch.diagnosis.shell import Place
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -241,7 +242,7 @@ def _gpu(place: _Place, lane: int) -> GPU:
 
 def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) -> Evidence:
     gpu = _gpu(place, place.lane)
-    start_ms, end_ms = _window(gpu, place)
+    start_ms, end_ms = _window(gpu, place, job)
     # where a rule holds without one of its signs, another branch of it holds
     is_met = bool(place.at(place.rule.hits))
     needed = [_read(sign, place) for sign in place.rule.signs]
@@ -249,27 +250,47 @@ def _evidence(job: Job, entry: CauseEntry, place: _Place, beside: GPU | None) ->
         *(replace(sign, is_needed=sign.is_met or not is_met) for sign in needed),
         *(_read(sign, place) for sign in place.rule.strengthens),
     )
+    facts = replace(_facts(job, entry, gpu, place, read), pauses=_pauses(job, entry))
     return Evidence(
         gpu,
         start_ms=start_ms,
         end_ms=end_ms,
-        signs=read,
+        signs=tuple(each_once(read, gpus=facts.gpus)),
         confidence=CONFIDENCES[entry.confidence],
-        facts=replace(_facts(job, entry, gpu, place, read), pauses=_pauses(job, entry)),
+        facts=facts,
         is_shared=bool(place.at(place.features.is_shared)),
         beside=beside,
     )
 
 
-def _window(gpu: GPU, place: _Place) -> Span:
-    """When the rule looked, as far as the GPU was measured: its newest cell goes on."""
+def each_once(read: Sequence[Read], *, gpus: int) -> Iterator[Read]:
+    """The signs, what is said of one thing once: of two bounds that are both met the one that says
+    more, which comes later, and of a job's only GPU nothing as of the lowest of its GPUs.
+    """
+    labels = {sign.label for sign in read}
+    last = {_topic(sign): sign for sign in read if sign.is_met}
+    needed = {_topic(sign) for sign in read if sign.is_needed}
+    for sign in read:
+        is_last = sign is last.get(_topic(sign), sign)
+        is_of_all = sign.feature.startswith("job_") and sign.label.rpartition(", ")[0] in labels
+        if is_last and not (is_of_all and gpus == 1):
+            yield replace(sign, is_needed=_topic(sign) in needed)
+
+
+def _topic(sign: Read) -> tuple[str, str]:
+    """What it bounds, from which side."""
+    return sign.feature, sign.bound.partition(" ")[0]
+
+
+def _window(gpu: GPU, place: _Place, job: Job) -> Span:
+    """When the rule looked, as far as the GPU was measured and the job held it: its newest cell
+    goes on.
+    """
     lanes = place.features.lanes
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
     start_ms = max(end_ms - place.features.length * CELL_MS, lanes.start_ms)
-    newest_ms = gpu.newest_ms
-    if newest_ms is None or newest_ms <= start_ms:
-        return start_ms, end_ms
-    return start_ms, min(end_ms, newest_ms)
+    ends = [at_ms for at_ms in (gpu.newest_ms, job.end_ms) if at_ms and at_ms > start_ms]
+    return start_ms, min(end_ms, *ends)
 
 
 def _read(sign: Sign, place: _Place) -> Read:
@@ -337,10 +358,13 @@ def place_of(job: Job, *, may_work: bool) -> Place:
 def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool) -> Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
     place = place_of(job, may_work=may_work)
+    names = [job.name]
     if gpu is not None:
         here = GPUProcess.objects.filter(
             job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS
         )
-        pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
-        place = replace(place, node=gpu.node.name, pids=tuple(pids))
-    return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
+        seen = dict(here.order_by("pid").values_list("pid", "name"))
+        place = replace(place, node=gpu.node.name, pids=tuple(seen)[:MAX_PIDS])
+        names += seen.values()
+    session = session_of(names) if job.kind == "interactive" else ""
+    return Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind, session=session)

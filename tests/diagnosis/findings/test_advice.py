@@ -272,7 +272,34 @@ def test_a_profiler_is_pointed_at_the_process_that_is_known():
 
     assert told.tell[0].code == "py-spy dump --pid 4711"
     unknown = advice.advise("hung", Facts()).tell[0]
-    assert (unknown.code, unknown.text.endswith("py-spy with the id of its process.")) == ("", True)
+    assert unknown.code == 'py-spy dump --pid $(pgrep -n -u "$USER" python)'
+    assert unknown.text.endswith("On the job's node, as its user:")
+    over = advice.advise("hung", Facts(Place(is_over=True))).tell[0]
+    assert (over.code, over.text.endswith("while it runs next.")) == ("", True)
+
+
+def test_what_is_to_be_copied_in_a_list_is_the_fix_and_no_look_up():
+    facts = Facts(Place("slurm", "7", node="n1"), cores=8.0, met=frozenset({"cpu", "main1"}))
+    told = advice.advise("data_starved", facts)
+
+    assert told.steps[0].code == "scontrol show node n1"
+    assert (told.first.text, told.first.code) == (told.steps[0].text, "")
+
+
+@pytest.mark.parametrize("cause", [cause.code for cause in CATALOGUE])
+def test_a_running_jobs_step_with_py_spy_has_its_command(cause):
+    told = advice.advise(cause, Facts(Place("slurm", "7")))
+
+    for step in (*told.steps, *told.also, *told.tell):
+        assert ("py-spy" in step.text) <= bool(step.code), step.text
+
+
+def test_of_a_job_that_is_over_nothing_is_free_for_others():
+    over = advice.advise("idle_held", Facts(Place("slurm", "7", is_over=True)))
+    running = advice.advise("idle_held", Facts(Place("slurm", "7")))
+
+    assert over.range_words == "had it ended at once"
+    assert running.range_words == "the GPU is free for others at once"
 
 
 def test_what_the_rest_of_the_words_promise_is_said_as_hours_not_as_free_gpus():

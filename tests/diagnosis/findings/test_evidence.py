@@ -1,10 +1,12 @@
 """Which GPUs a finding's evidence is drawn of."""
 
+from dataclasses import replace
+
 import pytest
 
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.cause import Pauses
-from fleetwatch.diagnosis.findings.evidence import evidence
+from fleetwatch.diagnosis.findings.evidence import Read, each_once, evidence
 from fleetwatch.jobs.models import Job
 from tests.ledger.fleet import BUSY, EMPTY, NOW, QUIET, T0, Sender, a_job, held, post
 
@@ -84,3 +86,30 @@ def test_pauses_are_the_times_in_which_all_gpus_of_the_job_were_idle():
     facts = evidence(Job.objects.get(), "idle_held").facts
 
     assert facts.pauses == Pauses((40 * 60.0, 40 * 60.0), 1800.0)
+
+
+def test_of_a_jobs_only_gpu_no_sign_is_told_twice_and_none_after_its_end():
+    """It ended after 57 minutes, of which the cell from 55 to 60 is the last."""
+    end = T0 + 57 * 60_000
+    ended = a_job(state="COMPLETED", end_ms=end)
+    post(Sender().batch(T0, *[QUIET] * 60, jobs=[ended], allocations=[held(end=end)]))
+    services.diagnose(NOW, 1000)
+    Job.objects.update(end_ms=end)
+
+    seen = evidence(Job.objects.get(), "idle_held")
+
+    assert seen.end_ms == end
+    assert [sign.label for sign in seen.signs if "of the job" in sign.label] == []
+
+
+def test_of_two_bounds_that_are_met_the_one_that_says_more_is_told():
+    looser = Read("ranks_apart", "ranks", 0.0, "0", "below 2", is_met=True, is_needed=True)
+    stricter = replace(looser, bound="below 1", is_needed=False)
+    other = Read("p5", "busy", 0.99, "99 %", "at least 95 %", is_met=True, is_needed=True)
+
+    assert list(each_once((other, looser, stricter), gpus=8)) == [
+        other,
+        replace(stricter, is_needed=True),
+    ]
+    unmet = replace(stricter, is_met=False)
+    assert list(each_once((looser, unmet), gpus=8)) == [looser]
