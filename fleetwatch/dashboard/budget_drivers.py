@@ -16,7 +16,7 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
-from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
@@ -86,18 +86,30 @@ def _in(interval: Interval, slug: str) -> Drivers | None:
         return None
     held = seen.held()
     telling = _Telling(interval, slug, usd)
-    spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
-    jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
-    causes = diagnosis.waste_by_cause(interval, scope=scope).lines
-    held_usd = held.totals().cost_usd
-    named_usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
     kinds = [
-        DriverKind("People" if slug else "Teams", named_usd, telling.by(by, spenders)),
-        DriverKind("Jobs", held_usd, telling.jobs(jobs)),
-        DriverKind("Causes of waste", exact_sum(map(_wasted_usd, causes)), telling.causes(causes)),
+        _spenders(held, by, telling),
+        _jobs(held, telling),
+        _causes(interval, scope, telling),
     ]
     since = costs.not_recorded_before(interval.start, interval.end)
     return Drivers(interval, usd, [kind for kind in kinds if kind.lines], since)
+
+
+def _spenders(held: Look, by: str, telling: "_Telling") -> DriverKind:
+    spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
+    usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
+    return DriverKind("People" if by == "user" else "Teams", usd, telling.by(by, spenders))
+
+
+def _jobs(held: Look, telling: "_Telling") -> DriverKind:
+    jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
+    return DriverKind("Jobs", held.totals().cost_usd, telling.jobs(jobs))
+
+
+def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind:
+    causes = diagnosis.waste_by_cause(interval, scope=scope).lines
+    usd = exact_sum(map(_wasted_usd, causes))
+    return DriverKind("Causes of waste", usd, telling.causes(causes))
 
 
 def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:

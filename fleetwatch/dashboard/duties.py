@@ -2,7 +2,7 @@
 by the teams of a lead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import ZERO, Scope
 from fleetwatch.finance import reconciliation
-from fleetwatch.finance.reconciling import COMMITTED
+from fleetwatch.finance.reconciling import COMMITTED, Line
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
@@ -60,7 +60,8 @@ def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
     if not owned:
         return None
     waiting = [make(now) for right, make in _OF_RIGHTS if right in owned]
-    return [duty for duty in [*waiting, _findings(findings)] if duty.count]
+    invoices = _invoices(now) if Right.MONEY in owned else []
+    return [duty for duty in [*waiting, *invoices, _findings(findings)] if duty.count]
 
 
 def duties_of_lead(teams: Sequence[Team], interval: Interval, now: datetime) -> list[Duty]:
@@ -169,14 +170,19 @@ def _statement_of(team: Team, now: datetime) -> Duty:
     return Duty(count, label, address)
 
 
-def _invoice(now: datetime) -> Duty:
-    """Lines of the newest month with an invoice whose difference from the ledger nobody booked, and
-    that no report has: what commitments paid for GPUs that were not there is in one already.
-    """
+def _invoices(now: datetime) -> list[Duty]:
+    """Lines of the newest month with an invoice."""
     month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
     if month is None:
-        return Duty(0, "", "")
+        return []
     lines = reconciliation.reconciliation(month, now=now).lines
+    return [_not_booked(month, lines), _above_contract(month, lines)]
+
+
+def _not_booked(month: str, lines: Iterable[Line]) -> Duty:
+    """Those whose difference from the ledger nobody booked, and that no report has: what
+    commitments paid for GPUs that were not there is in one already.
+    """
     open_usd = [line.open.open_usd for line in lines if line.kind != COMMITTED]
     unexplained = [usd for usd in open_usd if numbers.has_cents(usd)]
     return Duty(
@@ -187,12 +193,8 @@ def _invoice(now: datetime) -> Duty:
     )
 
 
-def _above_contract(now: datetime) -> Duty:
-    """Lines of the newest month with an invoice that bill more than the contract says."""
-    month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
-    if month is None:
-        return Duty(0, "", "")
-    lines = reconciliation.reconciliation(month, now=now).lines
+def _above_contract(month: str, lines: Iterable[Line]) -> Duty:
+    """Those that bill more than the contract says."""
     above = [each.above_contract_usd or ZERO for each in lines if each.is_above_contract]
     return Duty(
         len(above),
@@ -211,7 +213,5 @@ _OF_RIGHTS: tuple[tuple[Right, Callable[[datetime], Duty]], ...] = (
     (Right.FLEET, _incidents),
     (Right.MONEY, _budgets),
     (Right.MONEY, _statements),
-    (Right.MONEY, _invoice),
-    (Right.MONEY, _above_contract),
     (Right.PEOPLE, _claims),
 )

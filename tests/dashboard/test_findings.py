@@ -272,7 +272,9 @@ def test_an_empty_inbox_says_what_to_do(admin):
 
 
 def test_the_job_and_the_overview_name_the_cause(admin, found):
-    assert "<h2>Idle: still held</h2>" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
+    page = tight(admin.get("/jobs/slurm/della/7?range=7d").content.decode())
+
+    assert "<h2>Idle: still held" in page
     assert "recoverable" in admin.get("/").content.decode()
 
 

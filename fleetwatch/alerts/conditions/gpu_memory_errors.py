@@ -189,28 +189,39 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     if not episodes:
         return []
     gpus = inventory.newest_rows({each.subject for each in episodes})
-    nodes = {gpu.node_id for gpu in gpus.values()}
-    clusters = clusters_of(nodes)
-    schedulers = schedulers_of(nodes)
-    troubles = _troubles(min(each.since_ms for each in episodes) - DAY_MS, watch.end_ms)
-    lost = _lost(gpus, watch)
+    context = _Context.of(gpus, episodes, watch)
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
-        None
-        if gpu is None
-        else _breach(
-            Struggle(
-                gpu,
-                _during(each, troubles),
-                tuple(clusters.get(gpu.node_id, ())),
-                reset_of(gpu, schedulers.get(gpu.node_id, ""), reason=REASON),
-                lost.get(gpu.uuid, ""),
-            ),
-            each,
-            watch,
-        )
+        None if gpu is None else _breach(context.struggle(gpu, each), each, watch)
         for each, gpu in there
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What is known of the GPUs, their nodes and their errors."""
+
+    clusters: Mapping[int, Iterable[str]]
+    schedulers: Mapping[int, str]
+    troubles: Mapping[str, Sequence[Trouble]]
+    lost: Mapping[str, str]
+
+    @classmethod
+    def of(cls, gpus: Mapping[str, GPU], episodes: Sequence[Episode], watch: Watch) -> "_Context":
+        nodes = {gpu.node_id for gpu in gpus.values()}
+        since_ms = min(each.since_ms for each in episodes) - DAY_MS
+        return cls(
+            clusters_of(nodes),
+            schedulers_of(nodes),
+            _troubles(since_ms, watch.end_ms),
+            _lost(gpus, watch),
+        )
+
+    def struggle(self, gpu: GPU, episode: Episode) -> Struggle:
+        reset = reset_of(gpu, self.schedulers.get(gpu.node_id, ""), reason=REASON)
+        of_node = tuple(self.clusters.get(gpu.node_id, ()))
+        during = _during(episode, self.troubles)
+        return Struggle(gpu, during, of_node, reset, self.lost.get(gpu.uuid, ""))
 
 
 def _during(episode: Episode, troubles: Mapping[str, Sequence[Trouble]]) -> tuple[Trouble, ...]:

@@ -102,13 +102,9 @@ def _entries_file(request: HttpRequest) -> HttpResponse:
     states = _states(request)
     _, holder = _holder(request.GET.get("job"))
     period = read_period(request, is_page=False, default="1h")
-    which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
-    count = explain.count_rows(gpu, period.so_far, **which)
-    if count > MAX_ENTRIES:
-        return refused(
-            f"This period has {count:,} ledger entries of the GPU, and a file holds"
-            f" {MAX_ENTRIES:,}: choose a shorter period, or one state."
-        )
+    which = _which(holder, states)
+    if (count := explain.count_rows(gpu, period.so_far, **which)) > MAX_ENTRIES:
+        return refused(_too_many(count))
     entries = _entries(gpu, period.so_far, which, states)
     within_ms = gpu_ms_within(entries, period.so_far, _scope(request, states))
     return file(
@@ -116,6 +112,13 @@ def _entries_file(request: HttpRequest) -> HttpResponse:
         entries_csv(priced(entries), within_ms),
         _entries_name(gpu, period),
         of=period.so_far,
+    )
+
+
+def _too_many(count: int) -> str:
+    return (
+        f"This period has {count:,} ledger entries of the GPU, and a file holds"
+        f" {MAX_ENTRIES:,}: choose a shorter period, or one state."
     )
 
 
@@ -359,20 +362,31 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     states = _states(request)
     job, holder = _holder(request.GET.get("job"))
     period = read_period(request, default="1h")
-    which: dict[str, Any] = {"job_id": holder, "states": _of_ledger(states)}
+    which = _which(holder, states)
     interval = explain.newest(gpu, _up_to(request, period.so_far), **which)
-    context = {
-        "gpu": gpu,
-        "job": job,
-        "is_nobody": holder == explain.NOBODY,
-        "states": states,
-        "every_state": SHOWN_STATES,
-        **_shown(request, period, interval, states),
-        **_ways(request, period, interval, explain.next_start(gpu, interval.end, **which)),
-        **_behind(gpu, interval, which, states),
-    }
-    name = "_explain.html" if request.headers.get("HX-Request") else "explain.html"
-    return page(request, period, f"dashboard/{name}", "fleet", context)
+    later = explain.next_start(gpu, interval.end, **which)
+    context = {"gpu": gpu, **_asked_for(job, holder, states)}
+    context |= _shown(request, period, interval, states)
+    context |= _ways(request, period, interval, later)
+    context |= _behind(gpu, interval, which, states)
+    return page(request, period, _template(request), "fleet", context)
+
+
+def _which(holder: int | None, states: tuple[str, ...]) -> dict[str, Any]:
+    """As the ledger's selectors are asked for it."""
+    return {"job_id": holder, "states": _of_ledger(states)}
+
+
+def _asked_for(job: Job | None, holder: int | None, states: tuple[str, ...]) -> Context:
+    """Of whose time and which states it is, and those that can be chosen."""
+    is_nobody = holder == explain.NOBODY
+    chosen = {"job": job, "is_nobody": is_nobody, "states": states}
+    return {**chosen, "every_state": SHOWN_STATES}
+
+
+def _template(request: HttpRequest) -> str:
+    is_part = request.headers.get("HX-Request")
+    return f"dashboard/{'_explain' if is_part else 'explain'}.html"
 
 
 def _totals(request: HttpRequest, interval: Interval, states: tuple[str, ...]) -> Totals:
