@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from agent import __version__, wire
 from agent.batch import ClosedWindow, Sender, build, entry
 from agent.readings import Allocation, GPUInfo, Job, SourceStatus, Workload
+from agent.sending.payloads import PACKED
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.source import DRIVER
 from agent.window import GPUWindow
@@ -79,11 +80,7 @@ class StoryNode:
 
     def _post(self, batch: wire.Batch, server: str, token: str) -> None:
         body = entry(batch, next(self._sequences)).payload
-        headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-        }
+        headers = {"Authorization": f"Bearer {token}", **PACKED}
         request = urllib.request.Request(f"{server}/api/v1/batches", body, headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert answer.status == 200
