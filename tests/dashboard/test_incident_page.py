@@ -1,0 +1,275 @@
+"""The page of one incident: what is wrong, whose it is, what it costs and what to do."""
+
+import html
+from datetime import timedelta
+
+from fleetwatch.alerts.models import (
+    IncidentEvent,
+    IncidentGroup,
+    Notification,
+    Rule,
+)
+from fleetwatch.diagnosis.cause_totals import WASTE
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.models import Channel, Delivery
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.shown_incidents import (
+    HOSTILE,
+    incident,
+    slowed,
+    text,
+)
+
+
+class TestPage:
+    def test_says_what_who_where_since_when_what_it_costs_and_what_to_do(self, admin):
+        shown = text(admin, f"/incidents/{incident().pk}")
+
+        for part in (
+            "idle · node-001 GPU 0",
+            "ann (nlp)",
+            "Fri 20 Nov, 11:00",
+            "$2.00",
+            "≈ $1,460 a month if left",
+            "<p>End the job, or give the GPUs back.</p>",
+            "scancel slurm/della/7</code>",
+            "Fires when every GPU of a job has been idle for 30 minutes.",
+            "/jobs/slurm/della/7?from=",
+        ):
+            assert part in shown, part
+
+    def test_a_slowed_gpus_says_who_holds_it_what_is_lost_and_shows_what_slowed_it(self, admin):
+        node = factories.node("h100-01")
+        gpu, other = (factories.gpu(node, index=index) for index in (3, 4))
+        factories.rate("2.00")
+        factories.hold(
+            gpu, factories.job("slurm/della/9", name="llm", user="bo"), hours_ago=3, hours=3
+        )
+        finding = Finding.objects.create(
+            node=node, cause=SLOWED, first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW)
+        )
+        for each in (gpu, other):  # an hour of each, of which the clock lost 24 minutes
+            lost_ms = 24 * 60_000
+            none = ("idle_certain_ms", "idle_probable_ms", "stalled_probable_ms")
+            none += ("stalled_potential_ms",)
+            amounts = dict.fromkeys(none, 0) | {"held_ms": HOUR_MS, "underused_ms": lost_ms}
+            CauseEntry.objects.create(
+                node=node,
+                gpu=each,
+                job=Job.objects.get(),
+                start=NOW - timedelta(hours=1),
+                cause=SLOWED,
+                confidence=3,
+                cells=4095,
+                low_ms=lost_ms,
+                high_ms=lost_ms,
+                **amounts,
+            )
+        shown = slowed(3, minutes=0)
+        actions = tuple(f"Fix: {step.text} {step.code}".strip() for step in BY_CODE[SLOWED].fixes)
+        shown.facts |= {"actions": actions, "where": "h100-01 GPU 3"}
+        shown.save()
+
+        page = text(admin, f"/incidents/{shown.pk}")
+
+        for part in (
+            "/charts/gpu-slowed?gpu=GPU-h100-01-3&amp;from=",
+            "What slowed h100-01 GPU 3",
+            "<dd> bo </dd>",
+            'href="/jobs/slurm/della/9"',
+            "$1.60",  # 2 GPUs, 0.4 hours each, $2
+            f'href="/findings/{finding.pk}"',
+            "<p>See which limit holds it back.</p>",
+            ">nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER</code>",
+        ):
+            assert part in " ".join(page.split()), part
+        assert "Fix:" not in page
+
+    def test_of_several_gpus_the_curve_has_a_line_for_each_and_says_its_unit(self, admin):
+        facts = {"gpus": [{"uuid": "GPU-a", "index": 2}, {"uuid": "GPU-b", "index": 3}]}
+        shown = incident(facts={"facts": facts, "where": "node-001 GPU 2, 3"})
+
+        page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
+
+        assert "<h3>GPU utilisation, node-001 GPU 2, 3</h3>" in page
+        assert (
+            "a line per GPU, averages of five minutes or longer; share of the time in which a kernel"
+            " ran" in page
+        )
+        assert "/charts/gpus-util?gpu=GPU-a%2CGPU-b&amp;" in page
+
+    def test_its_gpus_lead_to_their_pages_and_to_why_they_were_idle(self, admin):
+        factories.job("slurm/della/7")
+        node = factories.node()
+        told = [{"uuid": factories.gpu(node, index=index).uuid} for index in range(10)]
+        shown = incident(facts={"facts": {"gpus": told}, "where": "node-001 GPU 0–9"})
+
+        page = text(admin, f"/incidents/{shown.pk}")
+
+        hour = f"from={to_ms(NOW) - HOUR_MS}&amp;to={to_ms(NOW)}"
+        around = f"from={to_ms(NOW) - 3 * HOUR_MS}&amp;to={to_ms(NOW)}"
+        explained = f"/explain?gpu=GPU-node-001-0&amp;job=slurm%2Fdella%2F7&amp;{hour}"
+        assert f'href="/gpus/GPU-node-001-0?{around}"' in page
+        assert f'href="/nodes/node-001?{around}"' in page
+        assert f'href="{explained}"' in page
+        assert page.count("/explain?gpu=") == 8
+        assert "and 2 more GPUs" in page
+        assert admin.get(html.unescape(explained)).status_code == 200
+
+    def test_the_gpu_of_nobody_leads_to_all_of_its_time(self, admin):
+        factories.gpu(factories.node("h100-01"), index=3)
+
+        page = text(admin, f"/incidents/{slowed(3, minutes=0).pk}")
+
+        assert "/explain?gpu=GPU-h100-01-3&amp;from=" in page
+        assert 'href="/nodes/h100-01?from=' in page
+
+    def test_names_the_likely_cause_and_its_finding(self, admin):
+        job = factories.job("slurm/della/7")
+        gpu = factories.gpu(factories.node())
+        told = {"cause": "idle_held", "confidence": 3, "cells": 4095, "low_ms": 0, "high_ms": 0}
+        amounts = dict.fromkeys((f"{name}_ms" for name in WASTE), 0) | {"held_ms": HOUR_MS}
+        start = NOW - timedelta(hours=1)
+        CauseEntry.objects.create(node=gpu.node, gpu=gpu, job=job, start=start, **told, **amounts)
+        of = Finding.objects.create(job=job, cause="idle_held", first_ms=0, last_ms=to_ms(NOW))
+        shown = incident(job.key)
+        rule = Rule.objects.get(condition="job_stalled")
+        lines = {"lines": (("Likely", "Idle: still held: as it was told"),)}
+        of_stalled = incident(job.key, facts=lines, rule=rule)
+
+        page = " ".join(text(admin, f"/incidents/{shown.pk}").split())
+
+        assert f'href="/findings/{of.pk}">Idle: still held</a>' in page
+        assert "as it was told" not in text(admin, f"/incidents/{of_stalled.pk}")  # not twice
+
+    def test_what_is_over_is_kept_and_burns_no_more(self, admin):
+        over = incident(resolved_at=NOW, resolution="the GPUs are active again")
+
+        shown = text(admin, f"/incidents/{over.pk}")
+
+        assert "The GPUs are active again." in shown
+        assert "a month if left" not in shown
+
+    def test_of_what_is_over_nothing_is_to_be_ended(self, admin):
+        going_on = text(admin, f"/incidents/{incident().pk}")
+        over = text(admin, f"/incidents/{incident('slurm/della/8', resolved_at=NOW).pk}")
+
+        assert "scancel slurm/della/7</code>" in going_on
+        assert "scancel" not in over
+
+    def test_shows_who_was_told_and_why_and_what_came_back(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        one = incident(group=group)
+        channel = Channel.objects.create(
+            kind="email", name="mail to people", config=b"", created_at=NOW
+        )
+        bo = factories.user(username="bo", role="engineer")
+        note = {"group": group, "step": 0, "channel": channel, "created_at": NOW, "due_at": NOW}
+        Notification.objects.create(
+            kind="opened", person=bo, address="bo@there.example", why="holds the job", **note
+        )
+        Notification.objects.create(
+            kind="reminder", person=bo, why="it is night", state="held", **note
+        )
+        Delivery.objects.create(
+            channel=channel,
+            address="bo@there.example",
+            thread=f"group/{group.pk}",
+            key=f"group/{group.pk}/opened",
+            message={},
+            state="sent",
+            last_answer="250 Ok",
+            next_attempt_at=NOW,
+            created_at=NOW,
+            sent_at=NOW + timedelta(minutes=1),
+        )
+        IncidentEvent.objects.create(incident=one, at=NOW, kind="told_opened", text="ann")
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        for part in ("bo", "mail to people", "holds the job", "250 Ok", "quiet hours"):
+            assert part in shown, part
+        assert [
+            (send.moment, send.at) for send in admin.get(f"/incidents/{one.pk}").context["sends"]
+        ] == [
+            ("sent", NOW + timedelta(minutes=1)),
+            ("due", NOW),
+        ]
+        assert "<b>Notification queued</b>" in shown
+        assert "bo@there.example" not in shown
+
+    def test_what_a_delivery_log_took_was_kept_and_never_sent(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        one = incident(group=group)
+        Delivery.objects.create(
+            channel=Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW),
+            thread=f"group/{group.pk}",
+            key=f"group/{group.pk}/opened",
+            message={},
+            state="sent",
+            next_attempt_at=NOW,
+            created_at=NOW,
+            sent_at=NOW,
+        )
+
+        [send] = admin.get(f"/incidents/{one.pk}").context["sends"]
+
+        assert (send.moment, send.state) == ("kept", "Kept")
+
+    def test_its_timeline_says_who_did_what(self, admin):
+        one = incident()
+        for kind, said in (("fired", "idle"), ("ack", "acknowledged by ann: I am on it")):
+            IncidentEvent.objects.create(incident=one, at=NOW, kind=kind, text=said)
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        assert "<b>Acknowledged by ann: I am on it</b>" in shown
+        assert "<b>Fired</b>" in shown
+
+    def test_its_timeline_begins_where_it_began_and_says_when_late_data_was_judged(self, admin):
+        """It began an hour ago, and fired after 40 minutes; the data came ten minutes later."""
+        fired_at = NOW - timedelta(minutes=20)
+        prompt = incident("slurm/della/1", fired_ms=to_ms(fired_at), opened_at=fired_at)
+        late = incident(
+            "slurm/della/2", fired_ms=to_ms(fired_at), opened_at=fired_at + timedelta(minutes=10)
+        )
+        for one in (prompt, late):
+            IncidentEvent.objects.create(incident=one, at=fired_at, kind="fired", text="idle")
+
+        of_prompt, of_late = (text(admin, f"/incidents/{one.pk}") for one in (prompt, late))
+
+        assert "<b>Began</b>" in of_prompt
+        assert "by its data, which was judged" not in of_prompt
+        assert "by its data, which was judged" in of_late
+
+    def test_the_times_before_of_the_same_subject_are_listed(self, admin):
+        for hours, key in ((50, "slurm/della/7"), (40, "slurm/della/7"), (30, "slurm/della/8")):
+            opened_at = NOW - timedelta(hours=hours)
+            incident(key, opened_at=opened_at, resolved_at=opened_at + timedelta(hours=1))
+
+        shown = text(admin, f"/incidents/{incident().pk}")
+
+        assert "2 times in the last 30" in shown
+        assert "$4.00" in shown
+
+    def test_one_that_there_is_not_is_404(self, admin):
+        assert admin.get("/incidents/4711").status_code == 404
+
+    def test_names_from_hosts_are_text(self, admin):
+        hostile = dict.fromkeys(("title", "what", "owner", "where", "name", "command"), HOSTILE)
+        one = incident(facts=hostile | {"lines": ((HOSTILE, HOSTILE),), "actions": (HOSTILE,)})
+
+        assert HOSTILE not in text(admin, f"/incidents/{one.pk}")
+
+    def test_what_has_no_page_of_its_own_is_named_without_a_link(self, admin):
+        one = incident(facts={"kind": "nothing"})
+
+        assert "/nothings/" not in text(admin, f"/incidents/{one.pk}")
