@@ -13,7 +13,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import breach
+from tests.dashboard.shown_incidents import breach
 from tests.markup import tight
 
 FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}

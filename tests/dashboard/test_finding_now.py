@@ -9,7 +9,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import incident
+from tests.dashboard.shown_incidents import incident
 from tests.diagnosis.told import cause, finding
 from tests.markup import tight
 

@@ -7,7 +7,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import incident, text
+from tests.dashboard.shown_incidents import incident, text
 from tests.markup import tight
 
 AT_ELEVEN_MS = to_ms(NOW) - HOUR_MS

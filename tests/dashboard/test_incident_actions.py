@@ -12,7 +12,7 @@ from fleetwatch.alerts.models import (
 from fleetwatch.dashboard.views.incidents import next_workday
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import admin_user, incident, text
+from tests.dashboard.shown_incidents import admin_user, incident, text
 
 HOSTILE = "<script>alert(1)</script>"
 

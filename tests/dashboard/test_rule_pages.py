@@ -18,7 +18,7 @@ from fleetwatch.notify.models import Channel
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import incident
+from tests.dashboard.shown_incidents import incident
 
 
 @pytest.fixture

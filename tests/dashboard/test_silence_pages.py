@@ -16,7 +16,7 @@ from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.models import Channel
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import incident
+from tests.dashboard.shown_incidents import incident
 
 OF_NODE = {"label-0": "node", "values-0": "gpu-01, gpu-02"}
 

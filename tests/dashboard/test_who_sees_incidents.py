@@ -10,7 +10,7 @@ from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts.models import Rule
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.dashboard.test_incident_pages import incident, keys
+from tests.dashboard.shown_incidents import incident, keys
 
 
 class TestWhoSees:
