@@ -25,15 +25,15 @@ from fleetwatch.accounts.services import authenticate_api_token
 from fleetwatch.front import bodies, refused, senders, wsgi
 from fleetwatch.front.bodies import GoneError, Receive
 from fleetwatch.front.connections import Connection, Connections
+from fleetwatch.front.known_batches import KnownBatches
 from fleetwatch.front.protocol import end_overdue_for_ever
 from fleetwatch.front.thread_lanes import BusyError, Lane, Sender
 from fleetwatch.front.watch import Watch
 from fleetwatch.front.wsgi import Answer, FileAnswer
-from fleetwatch.ingest import answers, requests, tokens
 from fleetwatch.ingest import door as ingest
+from fleetwatch.ingest import requests, tokens
 from fleetwatch.ingest.body import TooLargeError
-from fleetwatch.ingest.door import Door
-from fleetwatch.ingest.groups import Groups
+from fleetwatch.ingest.door import Door, Head
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.operations import disk
 from fleetwatch.operations.services import beat
@@ -43,15 +43,6 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 ENROLL = "/api/v1/enroll"
 HEALTH = "/healthz"
-ACCEPTED = [
-    (b"content-type", b"application/json"),
-    *((name.lower().encode(), text.encode()) for name, text in answers.FORMS.items()),
-]
-# Of one transaction: it holds its nodes' rows for some milliseconds.
-MAX_GROUP = 64
-# Batches that wait for their group; who comes then is told to come again. Two groups and a half:
-# under a hundred milliseconds.
-MAX_WAITING_BATCHES = 160
 # Threads, and with them connections to the database. Agents have five (the groups' one, the long
 # way, the look at a token); people who are known have what the pool holds beyond all others. A
 # password at a time of strangers and one of known browsers: a hash takes a core for some tenths of
@@ -150,14 +141,6 @@ class Request:
         """The token of the Authorization header. Raises UnknownTokenError when there is none."""
         return requests.bearer_of(self.header(b"authorization"))
 
-    @property
-    def credentials(self) -> dict[str, str | None]:
-        """By what the door knows a sender, as an environment names it."""
-        return {
-            "HTTP_AUTHORIZATION": self.header(b"authorization"),
-            "HTTP_HOST": self.header(b"host"),
-        }
-
     def header(self, name: bytes) -> str | None:
         """The header's text."""
         value = self.headers.get(name)
@@ -169,7 +152,6 @@ class Front:
 
     def __init__(self, door: Door, *, pool: int, ask_database: Callable[[], None]) -> None:
         self._door = door
-        self._groups = Groups(ingest.store_group, limit=MAX_GROUP)
         self._tokens = Lane("tokens", threads=TOKEN_THREADS)
         self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
         self._pages = Lane("pages", threads=_page_threads(pool))
@@ -185,6 +167,9 @@ class Front:
         self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
+        self.known_batches = KnownBatches(
+            door, self._busy, is_database_away=lambda: self.database.is_away
+        )
 
     @property
     def is_storing(self) -> bool:
@@ -199,7 +184,7 @@ class Front:
     @property
     def takes_batches(self) -> bool:
         """Whether an agent that comes now is heard."""
-        is_full = disk.is_short() or self._groups.waiting >= MAX_WAITING_BATCHES
+        is_full = disk.is_short() or self.known_batches.is_full
         return not (self.database.is_away or pressure.is_refusing or is_full)
 
     async def beat_for_ever(self) -> None:
@@ -299,7 +284,7 @@ class Front:
                 raise refused.NodeBusyError
             if disk.is_short():
                 raise refused.DiskFullError
-            if self._groups.waiting >= MAX_WAITING_BATCHES:
+            if self.known_batches.is_full:
                 raise BusyError
             environ = wsgi.environ_of(
                 request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES)
@@ -324,30 +309,25 @@ class Front:
 
         Raises UnknownTokenError.
         """
-        node_id = self._door.known_node(request.credentials)
+        node_id = self._door.known_node(Head.of_headers(request.headers))
         if node_id is not None:
             return node_id
         look = partial(_asked, tokens.node_id_of, request.bearer)
         return await self._tokens.run(request.stranger, look)
 
     async def _store(self, request: Request, environ: wsgi.Environ, node_id: int) -> Answer:
-        offered = self._door.offered(environ)
-        windows = await self._groups.store(offered) if offered else None
-        if offered and windows:
-            body = self._door.accepted(offered, windows)
-            return Answer(200, ACCEPTED, body)
         answer = await self._long_way.run(
             (node_id,), partial(wsgi.answer, self._door.long_way, environ)
         )
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._door.forget(request.credentials)
+            self._door.forget(Head.of_headers(request.headers))
         return answer
 
     def close(self) -> None:
         """Gives threads and connections back that have nothing to do."""
         for lane in (*self._asking_database(), self._health, self._files):
             lane.close()
-        self._groups.close()
+        self.known_batches.close()
         self.database.close()
         self.cache.close()
 
@@ -359,7 +339,7 @@ class Front:
         """Nobody waits for threads that may wait for ever."""
         for lane in self._asking_database():
             lane.fail(refused.DatabaseAwayError())
-        self._groups.fail(refused.DatabaseAwayError())
+        self.known_batches.fail(refused.DatabaseAwayError())
 
     def _on_cache_lost(self) -> None:
         for lane in (self._passwords, self._guesses):

@@ -17,6 +17,7 @@ class Waits(enum.Enum):
     HEAD = "the head of a request"
     NEXT = "another request"
     BODY = "the body of a request"
+    BATCH = "the body of a known sender's batch"
     ANSWER = "its taking of our answer"
 
 
@@ -26,7 +27,13 @@ HEAD_S = 10.0
 # ends them
 NEXT_S = 75.0
 ANSWER_S = 20.0  # for each 28 KiB, by the marks of a full and an empty buffer
-LIMITS_S = {Waits.HEAD: HEAD_S, Waits.NEXT: NEXT_S, Waits.ANSWER: ANSWER_S}
+BATCH_S = 20.0  # a quarter of a megabyte at most
+LIMITS_S = {
+    Waits.HEAD: HEAD_S,
+    Waits.NEXT: NEXT_S,
+    Waits.BATCH: BATCH_S,
+    Waits.ANSWER: ANSWER_S,
+}
 
 
 @dataclass(slots=True, eq=False)

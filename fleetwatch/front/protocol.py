@@ -12,10 +12,16 @@ from typing import Any
 
 import structlog
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from fleetwatch.front import bodies
 from fleetwatch.front.connections import Connection, Connections, Waits
+from fleetwatch.front.known_batches import ACCEPTED, KnownBatch, KnownBatches
+from fleetwatch.ingest import door as ingest
 from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
@@ -29,6 +35,7 @@ TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
 # Pieces of a body in one read (256 KiB at most): an honest chunk has kilobytes, and each costs that
 # loop too.
 MAX_PIECES = 1000
+BATCHES = ingest.PATH.encode()
 NO_REQUEST = "This is no request of HTTP/1.1."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
 MAX_LINGER_BYTES = 4 * 1024 * 1024
@@ -66,6 +73,7 @@ class PatientProtocol(HttpToolsProtocol):
     """
 
     register: Connections
+    known_batches: KnownBatches
     proxies: int
     flow: Reading
 
@@ -80,6 +88,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._piece_count = 0  # of bodies, in what was read last
         self._is_head_whole = False
         self._is_last = False
+        self._batch: KnownBatch | None = None  # the request that is read, or stored
         self._held = Connection(
             self._disconnect,
             transport.get_write_buffer_size,
@@ -91,6 +100,8 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.register.remove(self._held)
+        if self._batch is not None and not self._is_answering:
+            self.known_batches.end(self._batch)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -132,6 +143,8 @@ class PatientProtocol(HttpToolsProtocol):
         if self._piece_count > MAX_PIECES:
             raise RefusedRequestError("its body comes in chunks of some bytes")
         super().on_body(body)
+        if self._batch is not None:
+            self.flow.resume_reading()  # uvicorn pauses until the body's first part is asked for
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
@@ -139,6 +152,9 @@ class PatientProtocol(HttpToolsProtocol):
         if self._is_answering:
             self.flow.pause_reading()
             self.flow.is_whole = True
+        if self._batch is not None:
+            self._wait_for(None)
+            self.known_batches.store(self._batch, bytes(self.cycle.body), self._end_batch)
 
     def send_400_response(self, msg: str) -> None:
         """Also called for what came right behind a request: that one is answered, as the last, and
@@ -168,7 +184,39 @@ class PatientProtocol(HttpToolsProtocol):
                 return
         self.scope["state"]["address"] = address
         self.scope["state"]["connection"] = self._held
+        self._batch = self._known_batch()
         super().on_headers_complete()
+        if self._batch is not None:
+            self._wait_for(Waits.BATCH)
+
+    def _known_batch(self) -> KnownBatch | None:
+        """The request, where it is one."""
+        if self.url != BATCHES or self.parser.get_method() != b"POST" or self.expect_100_continue:
+            return None
+        return self.known_batches.begin(self.headers)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._batch is None:
+            super()._start_asgi_task(cycle, app)
+
+    def _end_batch(self, stored: bytes | None) -> None:
+        """Answers the batch that is stored; one that is not is a request like any other."""
+        self._batch = None
+        cycle = self.cycle
+        if cycle.disconnected:
+            return
+        if stored is None:
+            self._start_asgi_task(cycle, self.app)
+            return
+        headers = [*cycle.default_headers, *ACCEPTED, (b"content-length", b"%d" % len(stored))]
+        if not cycle.keep_alive:
+            headers.append((b"connection", b"close"))
+        head = b"".join([b"%b: %b\r\n" % header for header in headers])
+        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[HTTPStatus.OK], head, stored))
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def on_response_complete(self) -> None:
         self.flow.is_whole = False
@@ -238,9 +286,15 @@ class PatientProtocol(HttpToolsProtocol):
         ]
 
 
-def protocol_of(register: Connections, *, proxies: int) -> type[PatientProtocol]:
+def protocol_of(
+    register: Connections, known_batches: KnownBatches, *, proxies: int
+) -> type[PatientProtocol]:
     """The protocol for one server."""
-    attributes: dict[str, Any] = {"register": register, "proxies": proxies}
+    attributes: dict[str, Any] = {
+        "register": register,
+        "known_batches": known_batches,
+        "proxies": proxies,
+    }
     return type("Protocol", (PatientProtocol,), attributes)
 
 

@@ -39,8 +39,8 @@ def _room_for_connections() -> int:
 
 allocator.keep_freed()
 register = Connections(per_address=CONNECTIONS_PER_ADDRESS, in_all=_room_for_connections())
-Protocol = protocol_of(register, proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT)
 _pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool") or {"max_size": 0}
 front = Front(Door(_django), pool=_pool["max_size"], ask_database=Probe(conninfo()).ask)
+Protocol = protocol_of(register, front.known_batches, proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT)
 application = application_of(front, register)
 allocator.spare_loaded()

@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.db import Error, connection
@@ -32,6 +32,7 @@ from fleetwatch.ingest.fast_decode import Repeat
 from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.received_log import received
+from fleetwatch.ingest.requests import bearer_of
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.services import CLOCK_TOLERANCE_MS
@@ -41,16 +42,73 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 PATH = "/api/v1/batches"
-ENCODING = "deflate"
+ENCODING = b"deflate"
 # Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage)
 # keeps no group waiting.
 MAX_PACKED = 262_144
 # Of one node, hour and process by the short way, which counts in no table: four days of a node of
 # eight GPUs. What is more goes the long way, which counts (inventory/intake.py).
 MAX_SHORT_BYTES = 64 * 1024 * 1024
+_PACKED = packed.CONTENT_TYPE.encode()
+# of a Head: headers, and the same in a WSGI environment
+_HEADERS = (
+    b"authorization",
+    b"host",
+    b"content-type",
+    b"content-encoding",
+    b"x-fleetwatch-sent-ms",
+)
+_VARIABLES = (
+    "HTTP_AUTHORIZATION",
+    "HTTP_HOST",
+    "CONTENT_TYPE",
+    "HTTP_CONTENT_ENCODING",
+    "HTTP_X_FLEETWATCH_SENT_MS",
+)
 # Nodes that a process remembers, about 5 kB each, 15 kB with jobs; who was not heard for longest is
 # forgotten for one more.
 MAX_SENDERS = 20_000
+
+
+class Head(NamedTuple):
+    """What the door goes by in a request's head, as it came; b"" where it is missing."""
+
+    authorization: bytes
+    host: bytes
+    content_type: bytes
+    encoding: bytes
+    sent_ms: bytes
+
+    @classmethod
+    def of_headers(cls, headers: Mapping[bytes, bytes]) -> "Head":
+        """Of headers by their names in lower case."""
+        return cls(*[headers.get(name, b"") for name in _HEADERS])
+
+    @classmethod
+    def of_environ(cls, environ: Environ) -> "Head":
+        """Of a WSGI environment."""
+        return cls(*[environ.get(name, "").encode("latin-1") for name in _VARIABLES])
+
+    @property
+    def token(self) -> str:
+        """The token that it was sent with. Raises UnknownTokenError when there is none."""
+        return bearer_of(self.authorization.decode("latin-1"))
+
+    @property
+    def key(self) -> bytes:
+        """Who sends, and to which name of ours: Django lets the same through that it let through
+        before.
+        """
+        return hashlib.sha256(self.authorization + b"\n" + self.host).digest()
+
+    def is_usual(self, now: datetime) -> bool:
+        """Whether the body is in packed form, by a clock that is right."""
+        if (self.content_type, self.encoding) != (_PACKED, ENCODING):
+            return False
+        sent = self.sent_ms
+        return not sent or (
+            sent.isdigit() and len(sent) <= 15 and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS
+        )
 
 
 class Door:
@@ -65,23 +123,22 @@ class Door:
         self._hour_ms = 0
         self._short_bytes: Counter[int] = Counter()  # of this hour, by node id
 
-    def known_node(self, headers: Mapping[str, Any]) -> int | None:
+    def known_node(self, head: Head) -> int | None:
         """The id of the node whose batches came the long way with this token, to this name
         of ours.
         """
-        sender = self._senders.get(_key(headers))
+        sender = self._senders.get(head.key)
         return None if sender is None else sender.node_id
 
-    def forget(self, headers: Mapping[str, Any]) -> None:
+    def forget(self, head: Head) -> None:
         """The token speaks for its node no more."""
-        self._senders.pop(_key(headers), None)
+        self._senders.pop(head.key, None)
 
-    def offered(self, environ: Environ) -> Offered | None:
-        """What a known sender brings in the usual form; its body stays there to be read again."""
+    def offered(self, head: Head, body: bytes) -> Offered | None:
+        """What a known sender brings in the usual form; None: it has to go the long way."""
         now = timezone.now()
-        sender = self._heard(_key(environ))
-        body = environ["wsgi.input"].getvalue()
-        if sender is None or len(body) > MAX_PACKED or not _is_usual(environ, now):
+        sender = self._heard(head.key)
+        if sender is None or len(body) > MAX_PACKED or not head.is_usual(now):
             return None
         if not self._is_within_hour(sender.node_id, len(body), now):
             return None
@@ -120,41 +177,18 @@ class Door:
         """
         answer = self.django(environ, start_response)
         lesson = environ.pop(learning.LESSON, None)
+        head = Head.of_environ(environ)
         if (
             lesson is not None
-            and _is_usual(environ, timezone.now())
+            and head.is_usual(timezone.now())
             and (sender := learning.sender(lesson)) is not None
         ):
-            self._senders[_key(environ)] = sender
+            self._senders[head.key] = sender
             while len(self._senders) > MAX_SENDERS:
                 self._senders.popitem(last=False)
             used_at = lesson.token.last_used_at or lesson.received_at
             self._noted.setdefault(sender.token_id, used_at)
         return answer
-
-
-def _key(headers: Mapping[str, Any]) -> bytes:
-    """Who sends, and to which name of ours: Django lets the same through that it let through
-    before. By the headers' names in an environment.
-    """
-    sender = f"{headers.get('HTTP_AUTHORIZATION')}\n{headers.get('HTTP_HOST')}"
-    return hashlib.sha256(sender.encode("utf-8", "surrogatepass")).digest()
-
-
-def _is_usual(environ: Environ, now: datetime) -> bool:
-    """In packed form, by a clock that is right."""
-    if (environ.get("CONTENT_TYPE"), environ.get("HTTP_CONTENT_ENCODING")) != (
-        packed.CONTENT_TYPE,
-        ENCODING,
-    ):
-        return False
-    sent = environ.get("HTTP_X_FLEETWATCH_SENT_MS", "")
-    return not sent or (
-        sent.isascii()
-        and sent.isdigit()
-        and len(sent) <= 15
-        and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS
-    )
 
 
 def store_group(group: Sequence[Offered]) -> list[int]:
@@ -188,7 +222,7 @@ def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]
 def _expanded(body: bytes) -> bytes:
     """What it inflates to; nothing where it does not."""
     try:
-        return expand(body, ENCODING)
+        return expand(body, ENCODING.decode())
     except (TooLargeError, WireError):
         return b""
 

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 class Groups(Generic[Item, Result]):
-    """`store` gives each item to `work`, in a thread, together with those that came at the same
+    """`put` gives each item to `work`, in a thread, together with those that came at the same
     time.
 
     `work` answers with one result for each item and raises nothing; should it raise
@@ -42,14 +42,14 @@ class Groups(Generic[Item, Result]):
         """How many wait for their group."""
         return len(self._queue)
 
-    async def store(self, item: Item) -> Result | None:
+    def put(self, item: Item) -> asyncio.Future[Result | None]:
         """The item's result, when `work` has returned."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result | None] = loop.create_future()
         self._queue.append((item, future))
         if self._leading is None:
             self._leading = loop.create_task(self._lead())
-        return await future
+        return future
 
     def fail(self, error: Exception) -> None:
         """Everybody who waits gets the error; a group at work is finished, and nobody waits

@@ -32,7 +32,7 @@ class Server:
             application_of(self.front, self.register),
             host="127.0.0.1",
             port=0,
-            http=protocol_of(self.register, proxies=proxies),
+            http=protocol_of(self.register, self.front.known_batches, proxies=proxies),
             ws="none",
             loop="uvloop",
             lifespan="on",

@@ -29,6 +29,7 @@ def register(*peers, per_address=10, in_all=10):
     [
         (Waits.HEAD, 0, 10),
         (Waits.NEXT, 0, 75),
+        (Waits.BATCH, 0, 20),
         (Waits.ANSWER, 0, 20),
         (Waits.ANSWER, 1, 20),
         (Waits.NEXT, 1, 20),

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from django.utils import timezone
 
+from fleetwatch.front import known_batches
 from fleetwatch.front.database import conninfo
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.tokens import create_agent_token, revoke_agent_token
@@ -133,9 +134,7 @@ def test_a_body_of_a_revoked_token_holds_up_no_other_token_of_its_node(server):
 
 
 def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(server, monkeypatch):
-    from fleetwatch.front import application
-
-    monkeypatch.setattr(application, "MAX_WAITING_BATCHES", 0)
+    monkeypatch.setattr(known_batches, "MAX_WAITING_BATCHES", 0)
     bearer = create_agent_token("n1", timezone.now())
 
     answer = server.post_batch(minute_ago("n1"), bearer=bearer)

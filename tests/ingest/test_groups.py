@@ -41,7 +41,7 @@ def test_alone_an_item_is_its_own_group():
 
     async def story():
         together = Groups(work, limit=4)
-        return [await together.store(1), await together.store(2)]
+        return [await together.put(1), await together.put(2)]
 
     assert asyncio.run(story()) == [10, 20]
     assert work.groups == [[1], [2]]
@@ -52,9 +52,9 @@ def test_what_comes_meanwhile_is_stored_together_in_groups_of_the_limit():
 
     async def story():
         together = Groups(work, limit=3)
-        calls = [asyncio.create_task(together.store(0))]
+        calls = [together.put(0)]
         await until(lambda: work.groups)
-        calls += [asyncio.create_task(together.store(item)) for item in range(1, 6)]
+        calls += [together.put(item) for item in range(1, 6)]
         await until(lambda: together.waiting == 5)
         work.go_on.set()
         return await asyncio.gather(*calls)
@@ -71,7 +71,7 @@ def test_a_group_that_fails_has_no_results_and_the_next_goes_on():
 
     async def story():
         together = Groups(work, limit=4)
-        return [await together.store(1), await together.store(2)]
+        return [await together.put(1), await together.put(2)]
 
     assert asyncio.run(story()) == [None, True]
 
@@ -79,7 +79,7 @@ def test_a_group_that_fails_has_no_results_and_the_next_goes_on():
 def test_everyone_is_answered_with_what_is_theirs():
     async def story():
         together = Groups(lambda group: [item + 1 for item in group], limit=4)
-        return await asyncio.gather(*(together.store(item) for item in range(400)))
+        return await asyncio.gather(*(together.put(item) for item in range(400)))
 
     assert asyncio.run(story()) == list(range(1, 401))
 
@@ -89,12 +89,12 @@ def test_when_the_database_is_lost_nobody_waits_for_a_group_that_does():
 
     async def story():
         together = Groups(work, limit=1)
-        calls = [asyncio.create_task(together.store(item)) for item in (1, 2)]
+        calls = [together.put(item) for item in (1, 2)]
         await until(lambda: work.groups and together.waiting == 1)
         together.fail(ConnectionError("lost"))
         answers = await asyncio.gather(*calls, return_exceptions=True)
         work.go_on.set()
-        return answers, await together.store(3)
+        return answers, await together.put(3)
 
     answers, later = asyncio.run(story())
 

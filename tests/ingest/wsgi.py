@@ -9,7 +9,7 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.db import close_old_connections
 
 from fleetwatch.ingest.answers import FORMS
-from fleetwatch.ingest.door import PATH, Door, store_group
+from fleetwatch.ingest.door import PATH, Door, Head, store_group
 
 
 class DoorClient:
@@ -85,7 +85,7 @@ class DoorClient:
         """As the front does it, each batch in a group of its own."""
         if (environ["REQUEST_METHOD"], environ["PATH_INFO"]) != ("POST", PATH):
             return self.door.django(environ, start_response)
-        offered = self.door.offered(environ)
+        offered = self.door.offered(Head.of_environ(environ), environ["wsgi.input"].getvalue())
         windows = store_group([offered])[0] if offered else 0
         if not windows:
             return self.door.long_way(environ, start_response)

@@ -1,0 +1,117 @@
+"""Batches of senders that the door knows, from the protocol's callbacks to their group and back:
+no task is made for them. What is not stored so becomes a request like any other.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from fleetwatch.ingest import answers
+from fleetwatch.ingest import door as ingest
+from fleetwatch.ingest.continued import Offered
+from fleetwatch.ingest.door import Door, Head
+from fleetwatch.ingest.groups import Groups
+from fleetwatch.operations import disk
+
+# Of one transaction: it holds its nodes' rows for some milliseconds.
+MAX_GROUP = 64
+# Batches that wait for their group; who comes then is told to come again. Two groups and a half:
+# under a hundred milliseconds.
+MAX_WAITING_BATCHES = 160
+ACCEPTED = [
+    (b"content-type", b"application/json"),
+    *((name.lower().encode(), text.encode()) for name, text in answers.FORMS.items()),
+]
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class KnownBatch(NamedTuple):
+    """One on its way: no other one of its token may be."""
+
+    head: Head
+    token: str
+    node_id: int
+
+
+class KnownBatches:
+    """Begins, stores and ends them. `busy`: tokens of which a batch is being read, ids of nodes of
+    which one is stored; `is_database_away`: then nothing is begun.
+    """
+
+    def __init__(
+        self, door: Door, busy: set[Hashable], *, is_database_away: Callable[[], bool]
+    ) -> None:
+        self._door = door
+        self._busy = busy
+        self._is_database_away = is_database_away
+        self._groups = Groups(ingest.store_group, limit=MAX_GROUP)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many wait for their group that nobody more can."""
+        return self._groups.waiting >= MAX_WAITING_BATCHES
+
+    def begin(self, headers: Headers) -> KnownBatch | None:
+        """The batch whose head this is, until `store` or `end`.
+
+        None for one that has to be a request like any other, which may be refused: of an unknown
+        sender, too large, without a length, with a header twice; while there is no room.
+        """
+        by_name = dict(headers)
+        head = Head.of_headers(by_name)
+        node_id = self._door.known_node(head)
+        if (
+            node_id is None
+            or len(by_name) < len(headers)
+            or not _is_short(by_name.get(b"content-length", b""))
+            or not self._has_room
+        ):
+            return None
+        token = head.token
+        if token in self._busy or node_id in self._busy:
+            return None
+        self._busy.add(token)
+        return KnownBatch(head, token, node_id)
+
+    def end(self, batch: KnownBatch) -> None:
+        """Its sender is gone."""
+        self._busy.discard(batch.token)
+
+    def store(
+        self, batch: KnownBatch, body: bytes, on_stored: Callable[[bytes | None], None]
+    ) -> None:
+        """Gives `on_stored` the body of the answer; None for a batch that is not stored."""
+        offered = None if batch.node_id in self._busy else self._door.offered(batch.head, body)
+        if offered is None:
+            self._busy.discard(batch.token)
+            on_stored(None)
+            return
+        self._busy.add(batch.node_id)
+
+        def on_done(done: asyncio.Future[int | None]) -> None:
+            self._busy -= {batch.token, batch.node_id}
+            on_stored(self._accepted(offered, done))
+
+        self._groups.put(offered).add_done_callback(on_done)
+
+    def fail(self, error: Exception) -> None:
+        """Nobody waits for a group any more."""
+        self._groups.fail(error)
+
+    def close(self) -> None:
+        """The groups' thread is not waited for."""
+        self._groups.close()
+
+    @property
+    def _has_room(self) -> bool:
+        return not (self._is_database_away() or self.is_full or disk.is_short())
+
+    def _accepted(self, offered: Offered, done: asyncio.Future[int | None]) -> bytes | None:
+        windows = None if done.exception() else done.result()
+        return self._door.accepted(offered, windows) if windows else None
+
+
+def _is_short(length: bytes) -> bool:
+    """Whether the declared length is one of a batch that keeps no group waiting."""
+    return length.isdigit() and 0 < int(length) <= ingest.MAX_PACKED

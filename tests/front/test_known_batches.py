@@ -1,0 +1,171 @@
+"""A batch of a sender that is known is stored from the protocol's callbacks; whatever is not usual
+about it makes it a request like any other.
+"""
+
+import time
+
+import pytest
+from django.utils import timezone
+
+from fleetwatch.front.application import Front
+from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.telemetry.models import Batch
+from tests.front.serving import Answer, Server, batch_head, head, is_closed, minute_ago
+from tests.ingest.factories import pack
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("plain_static_files"),
+]
+
+NODE = "n1"
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def bearer(server):
+    """The token of a node whose first batch came."""
+    token = create_agent_token(NODE, timezone.now())
+    assert server.post_batch(minute_ago(NODE), bearer=token).status == 200
+    return token
+
+
+@pytest.fixture
+def requests(bearer, monkeypatch):
+    """The paths of what became a request like any other."""
+    seen = []
+    answer = Front._answer
+
+    async def noting(front, request):
+        seen.append(request.path)
+        return await answer(front, request)
+
+    monkeypatch.setattr(Front, "_answer", noting)
+    return seen
+
+
+def second(bearer):
+    """The head and the body of the node's second batch."""
+    body = pack(minute_ago(NODE, sequence=2))
+    return batch_head(bearer=bearer, length=len(body)), body
+
+
+def test_the_second_batch_of_a_node_is_answered_without_a_request(server, bearer, requests):
+    answer = server.post_batch(minute_ago(NODE, sequence=2), bearer=bearer)
+
+    assert (answer.status, answer.json()["stored"]) == (200, 1)
+    assert answer.headers["content-type"] == "application/json"
+    assert "application/vnd.fleetwatch" in answer.headers["accept-post"]
+    assert not requests
+    assert Batch.objects.count() == 2
+
+
+def test_on_one_connection_batch_follows_batch(server, bearer, requests):
+    with server.connect() as peer:
+        for sequence in (2, 3, 4):
+            body = pack(minute_ago(NODE, sequence=sequence))
+            peer.sendall(batch_head(bearer=bearer, length=len(body)) + body)
+            assert Answer.of(peer).json()["stored"] == 1
+
+    assert not requests
+
+
+def test_a_body_may_come_in_parts(server, bearer, requests):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        for part in (of_head, body[:10], body[10:]):
+            peer.sendall(part)
+            time.sleep(0.05)
+        assert Answer.of(peer).status == 200
+
+    assert not requests
+
+
+def test_who_wants_the_connection_closed_has_it_closed(server, bearer, requests):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        peer.sendall(of_head.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n") + body)
+        answer = Answer.of(peer)
+
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert is_closed(peer)
+    assert not requests
+
+
+def test_what_comes_right_behind_a_batch_is_thrown_away_and_the_batch_answered(server, bearer):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        peer.sendall(of_head + body + of_head + body)
+
+        assert Answer.of(peer).status == 200
+        assert is_closed(peer)
+    assert Batch.objects.count() == 2
+
+
+def test_who_goes_away_in_the_middle_of_a_body_leaves_the_node_its_place(server, bearer, requests):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        peer.sendall(of_head + body[:10])
+        server.wait_until(lambda: server.front.is_storing)
+    server.wait_until(lambda: not server.front.is_storing)
+
+    assert server.post_batch(minute_ago(NODE, sequence=2), bearer=bearer).status == 200
+    assert not requests
+
+
+def test_a_body_that_is_no_batch_is_refused_as_every_other_is(server, bearer, requests):
+    body = b"x" * 100_000  # more than uvicorn takes of a body that nobody asks for
+    with server.connect() as peer:
+        peer.sendall(batch_head(bearer=bearer, length=len(body)) + body)
+        answer = Answer.of(peer)
+
+    assert answer.status == 422
+    assert requests == ["/api/v1/batches"]
+    assert not server.front.is_storing
+
+
+def test_a_batch_that_was_stored_before_is_a_duplicate(server, bearer, requests):
+    answer = server.post_batch(minute_ago(NODE), bearer=bearer)
+
+    assert (answer.json()["stored"], answer.json()["duplicate"]) == (0, 1)
+    assert requests == ["/api/v1/batches"]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        {"content_type": "application/json"},
+        {"x_fleetwatch_sent_ms": "1600000000000"},
+        {"expect": "100-continue"},
+        {"host": "localhost"},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)
+def test_a_head_that_is_not_the_usual_one_is_a_request(server, bearer, requests, unusual):
+    _, body = second(bearer)
+    usual = {
+        "authorization": f"Bearer {bearer}",
+        "content_type": "application/vnd.fleetwatch.batch",
+        "content_encoding": "deflate",
+        "content_length": str(len(body)),
+    }
+    with server.connect() as peer:
+        peer.sendall(head("POST", "/api/v1/batches", **usual | unusual) + body)
+        Answer.of(peer)
+
+    assert requests == ["/api/v1/batches"]
+
+
+def test_a_header_that_is_there_twice_makes_it_a_request(server, bearer, requests):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        twice = f"\r\nauthorization: Bearer {bearer}\r\n\r\n".encode()
+        peer.sendall(of_head.replace(b"\r\n\r\n", twice) + body)
+
+        assert Answer.of(peer).status == 401
+    assert requests == ["/api/v1/batches"]
