@@ -167,9 +167,7 @@ class Front:
         self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
-        self.known_batches = KnownBatches(
-            door, self._busy, is_database_away=lambda: self.database.is_away
-        )
+        self.known_batches = KnownBatches(door, self._busy, self.database)
 
     @property
     def is_storing(self) -> bool:

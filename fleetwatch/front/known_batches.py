@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
+from fleetwatch.front.watch import Watch
 from fleetwatch.ingest import answers
 from fleetwatch.ingest import door as ingest
 from fleetwatch.ingest.continued import Offered
@@ -36,15 +37,13 @@ class KnownBatch(NamedTuple):
 
 class KnownBatches:
     """Begins, stores and ends them. `busy`: tokens of which a batch is being read, ids of nodes of
-    which one is stored; `is_database_away`: then nothing is begun.
+    which one is stored. Nothing is begun while the database is away.
     """
 
-    def __init__(
-        self, door: Door, busy: set[Hashable], *, is_database_away: Callable[[], bool]
-    ) -> None:
+    def __init__(self, door: Door, busy: set[Hashable], database: Watch) -> None:
         self._door = door
         self._busy = busy
-        self._is_database_away = is_database_away
+        self._database = database
         self._groups = Groups(ingest.store_group, limit=MAX_GROUP)
 
     @property
@@ -105,7 +104,7 @@ class KnownBatches:
 
     @property
     def _has_room(self) -> bool:
-        return not (self._is_database_away() or self.is_full or disk.is_short())
+        return not (self._database.is_away or self.is_full or disk.is_short())
 
     def _accepted(self, offered: Offered, done: asyncio.Future[int | None]) -> bytes | None:
         windows = None if done.exception() else done.result()
