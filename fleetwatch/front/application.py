@@ -162,17 +162,15 @@ class Front:
         # no thread that may wait for the database
         self._files = Lane("files", threads=1)
         self._room = _room()
-        # tokens of which a batch is being read, ids of nodes of which one is stored
-        self._busy: set[Hashable] = set()
         self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
-        self.known_batches = KnownBatches(door, self._busy, self.database)
+        self.known_batches = KnownBatches(door, self.database)
 
     @property
     def is_storing(self) -> bool:
         """Whether a batch is being read or stored."""
-        return bool(self._busy)
+        return bool(self.known_batches.busy)
 
     @property
     def held_bytes(self) -> int:
@@ -278,7 +276,7 @@ class Front:
         """
         node_id = await self._node_of(request)
         with self._alone(request.bearer):
-            if node_id in self._busy:
+            if node_id in self.known_batches.busy:
                 raise refused.NodeBusyError
             if disk.is_short():
                 raise refused.DiskFullError
@@ -294,13 +292,14 @@ class Front:
     @contextmanager
     def _alone(self, place: Hashable) -> Iterator[None]:
         """Raises NodeBusyError while somebody else is in the place."""
-        if place in self._busy:
+        busy = self.known_batches.busy
+        if place in busy:
             raise refused.NodeBusyError
-        self._busy.add(place)
+        busy.add(place)
         try:
             yield
         finally:
-            self._busy.discard(place)
+            busy.discard(place)
 
     async def _node_of(self, request: Request) -> int:
         """The id of the node that the token speaks for: known here, or asked for.

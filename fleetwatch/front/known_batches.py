@@ -36,13 +36,15 @@ class KnownBatch(NamedTuple):
 
 
 class KnownBatches:
-    """Begins, stores and ends them. `busy`: tokens of which a batch is being read, ids of nodes of
-    which one is stored. Nothing is begun while the database is away.
+    """Begins, stores and ends them; nothing is begun while the database is away.
+
+    `busy`: tokens of which a batch is being read, ids of nodes of which one is stored, known ones
+    or not.
     """
 
-    def __init__(self, door: Door, busy: set[Hashable], database: Watch) -> None:
+    def __init__(self, door: Door, database: Watch) -> None:
         self._door = door
-        self._busy = busy
+        self.busy: set[Hashable] = set()
         self._database = database
         self._groups = Groups(ingest.store_group, limit=MAX_GROUP)
 
@@ -68,28 +70,28 @@ class KnownBatches:
         ):
             return None
         token = head.token
-        if token in self._busy or node_id in self._busy:
+        if token in self.busy or node_id in self.busy:
             return None
-        self._busy.add(token)
+        self.busy.add(token)
         return KnownBatch(head, token, node_id)
 
     def end(self, batch: KnownBatch) -> None:
         """Its sender is gone."""
-        self._busy.discard(batch.token)
+        self.busy.discard(batch.token)
 
     def store(
         self, batch: KnownBatch, body: bytes, on_stored: Callable[[bytes | None], None]
     ) -> None:
         """Gives `on_stored` the body of the answer; None for a batch that is not stored."""
-        offered = None if batch.node_id in self._busy else self._door.offered(batch.head, body)
+        offered = None if batch.node_id in self.busy else self._door.offered(batch.head, body)
         if offered is None:
-            self._busy.discard(batch.token)
+            self.busy.discard(batch.token)
             on_stored(None)
             return
-        self._busy.add(batch.node_id)
+        self.busy.add(batch.node_id)
 
         def on_done(done: asyncio.Future[int | None]) -> None:
-            self._busy -= {batch.token, batch.node_id}
+            self.busy -= {batch.token, batch.node_id}
             on_stored(self._accepted(offered, done))
 
         self._groups.put(offered).add_done_callback(on_done)
