@@ -54,10 +54,10 @@ from fleetwatch.diagnosis.findings import (
     inbox,
     machine_findings,
     patterns,
-    recurrence,
 )
 from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
@@ -150,8 +150,8 @@ class FindingPage(ListedInPeriod[FindingRow]):
 class PatternRow(Schema):
     """Findings of one cause in jobs of one owner and name. `finding` is the one of them that could
     save most, `job` its job. `when`: now (it goes on), habit (of several runs, or of a job that has
-    not ended), once (one job, which is over). `per_month`: what it could save in 30 days like the
-    period; null of a single run, and of a period below a day.
+    not ended), once (one job, which is over). `per_month`: what it could save in the next 30 days,
+    whatever the period: next_30_days of each of its findings. Null of what does not recur.
     """
 
     finding: int
@@ -203,13 +203,15 @@ class Said(Schema):
 
 
 class Next30Days(Schema):
-    """Of a job that ran at least three times in two weeks: what could be recovered if it goes on
-    so.
+    """What could be recovered if runs go on as in the last two weeks (or since there are figures),
+    in which at least three of the same owner and name lost time to the cause.
     """
 
     runs: int
-    low_gpu_hours: GPUHours = Field(alias="low_ms")
-    high_gpu_hours: GPUHours = Field(alias="high_ms")
+    low_gpu_hours: GPUHours = Field(alias="saving.low_ms")
+    high_gpu_hours: GPUHours = Field(alias="saving.high_ms")
+    low_usd: Usd = Field(alias="saving.low_usd")
+    high_usd: Usd = Field(alias="saving.high_usd")
 
 
 class FixOutcome(Schema):
@@ -394,7 +396,6 @@ def _finding(number: int) -> Finding:
 
 
 def _detail(request: HttpRequest, finding: Finding) -> Joined:
-    job = finding.job
     now = timezone.now()
     wanted = asked(request, default=INBOX, whole=inbox.whole(finding))
     seen = inbox.explained(finding, wanted.interval, now=now)
@@ -404,7 +405,7 @@ def _detail(request: HttpRequest, finding: Finding) -> Joined:
         seen.advice,
         seen.advice.cause,
         evidence=seen.evidence,
-        next_30_days=job and recurrence.projection(job, finding.cause, now=now),
+        next_30_days=projection(finding.job_id, finding.cause, now=now),
         precision=selectors.precision().get(finding.cause),
         fix=fix and Joined(fix, fix.fix),
         processes=machine_findings.processes(finding, wanted.interval)[:MAX_PROCESSES],

@@ -418,18 +418,21 @@ def test_who_left_decides_nothing_by_a_token(found):
 
 
 def test_findings_are_told_by_pattern_too(api, found):
-    """What runs could save in a week is told for a month of 30 days; of one run it is not."""
-    again = job("slurm/della/8", end_ms=None)
-    cause(of=again, start=NOW - timedelta(hours=2))
-    finding(again, first_ms=to_ms(NOW) - 2 * HOUR_MS)
+    """What three runs could save in two weeks is told for 30 days, whatever the period."""
+    for number in (8, 9):
+        again = job(f"slurm/della/{number}", end_ms=None)
+        cause(of=again, start=NOW - timedelta(hours=2))
+        finding(again, first_ms=to_ms(NOW) - 2 * HOUR_MS)
     of_week = api.get("/api/v1/findings/patterns?from=now-7d&to=now").json()["rows"]
     of_hours = api.get("/api/v1/findings/patterns?from=now-6h&to=now").json()["rows"]
 
     assert [
         (row["finding"], row["user"], row["job_name"], row["runs"], row["when"], row["wasted_usd"])
         for row in of_week
-    ] == [(found.pk, "ann", "train", 2, "now", 4.0)]
-    assert of_week[0]["per_month"]["high_usd"] == pytest.approx(4 * 30 / 7, abs=1e-6)
-    assert of_hours[0]["per_month"] is None
+    ] == [(found.pk, "ann", "train", 3, "now", 6.0)]
+    ahead = api.get(f"/api/v1/findings/{found.pk}").json()["next_30_days"]
+    assert ahead["runs"] == 3
+    for told in (of_week[0]["per_month"], of_hours[0]["per_month"], ahead):
+        assert told["high_usd"] == pytest.approx(6 * 30 / 14, abs=1e-6)
     assert api.get("/api/v1/findings/patterns?when=once").json()["rows"] == []
     assert api.get("/api/v1/findings/patterns?when=soon").status_code == 422

@@ -45,17 +45,20 @@ def of_week() -> patterns.Patterns:
     return patterns.patterns(every.of_jobs, WEEK, now=NOW)
 
 
-def test_a_month_is_told_from_the_days_that_were_recorded_whatever_period_is_looked_at(week):
-    """$6 in the four days that there are: $45 in 30."""
+def test_a_month_is_one_rate_in_the_inbox_of_any_period_and_on_the_findings_page(admin, week):
+    """$6 in the four days that there are: $45 in 30, also where a day of them is looked at."""
     an_entry(gpu(), "useful", HOUR_MS, start=NOW - 4 * DAY)
     every = inbox.inbox(WEEK, now=NOW)
-    longer = Interval(NOW - 30 * DAY, NOW)
+    periods = (Interval(NOW - days * DAY, NOW) for days in (1, 7, 30))
 
-    [of_week_now, *_], [of_month, *_] = (
-        patterns.patterns(every.of_jobs, interval, now=NOW)[:] for interval in (WEEK, longer)
-    )
+    shown = [patterns.patterns(every.of_jobs, interval, now=NOW)[:][0] for interval in periods]
 
-    assert of_week_now.per_month.high_usd == of_month.per_month.high_usd == 45
+    assert [each.per_month.high_usd for each in shown] == [45, 45, 45]
+    for period in ("from=now-24h&to=now", "from=now-7d&to=now"):
+        assert "$23–45" in tight(admin.get(f"/findings?{period}").content.decode())
+        page = tight(admin.get(f"/findings/{week[0].pk}?{period}").content.decode())
+        ahead = page.partition("in the next 30 days:")[2].partition("</b>")[0]
+        assert ahead.endswith("$23–45</span>")
 
 
 def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):
@@ -68,8 +71,8 @@ def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):
     ]
     assert first.caused.wasted_usd == Decimal(6)
     assert (first.caused.saving.low_usd, first.caused.saving.high_usd) == (3, 6)
-    # $3 to $6 in 7 days are 30/7 of it in 30; what is over is told for no month
-    assert round(first.per_month.high_usd, 6) == Decimal("25.714286")
+    # $3 to $6 in two weeks are 30/14 of it in 30 days; what is over is told for no month
+    assert round(first.per_month.high_usd, 6) == Decimal("12.857143")
     assert second.per_month is None
     assert found.counts() == {"now": 1, "habit": 0, "once": 1}
     assert found.holding(week[1].pk) == 0
@@ -170,7 +173,7 @@ def test_the_inbox_shows_patterns_and_leads_to_their_runs(admin, week):
 
     assert "2 patterns of waste in jobs" in page
     assert "wasting now" in page
-    assert "$13–26" in page
+    assert "$6.43–13" in page
     assert "a month if it goes on" in page
     assert "group_by=finding&amp;cause=idle_held&amp;user=ann&amp;job_name=train" in page
     runs = admin.get("/findings?group_by=finding&cause=idle_held&user=ann&job_name=train")

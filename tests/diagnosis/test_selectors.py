@@ -17,7 +17,6 @@ from fleetwatch.dashboard.pages import page_of
 from fleetwatch.diagnosis import cause_checks, cause_rows, selectors, sums
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.findings import recurrence
 from fleetwatch.diagnosis.findings.inbox import Which, inbox
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.figures import engine
@@ -281,21 +280,6 @@ def test_precision_is_told_from_twenty_answers_on_and_the_last_word_counts():
 
     Said.objects.filter(finding__job__key="slurm/della/1").delete()
     assert selectors.precision()["idle_held"].share is None
-
-
-def test_only_a_job_that_recurs_is_projected():
-    for number in (1, 2):
-        run = job(f"slurm/della/{number}", start_ms=to_ms(NOW - DAY))
-        cause(of=run, start=NOW - DAY)
-    assert recurrence.projection(run, "idle_held", now=NOW) is None
-
-    third = job("slurm/della/3", start_ms=to_ms(NOW - 13 * DAY))
-    cause(of=third, start=NOW - 13 * DAY)
-    job("slurm/della/4", start_ms=to_ms(NOW - 15 * DAY))
-
-    told = recurrence.projection(run, "idle_held", now=NOW)
-    # three hours in two weeks, half to all of which: 1.5 h and 3 h x 30 / 14
-    assert told == recurrence.Projection(3, HOUR_MS * 3 // 2 * 30 // 14, 3 * HOUR_MS * 30 // 14)
 
 
 def test_dollars_are_divided_once():

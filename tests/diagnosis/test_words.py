@@ -3,16 +3,14 @@ curves, a service's need.
 """
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import measures, rules_in_words
-from fleetwatch.diagnosis.findings.recurrence import ahead
 from fleetwatch.diagnosis.judgement.demand import Demand, demand
 from fleetwatch.diagnosis.judgement.marks import Mark, marks
-from fleetwatch.lib.intervals import Interval
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -97,12 +95,3 @@ def test_a_minute_that_one_gpu_did_not_see_says_nothing_of_the_need():
     assert demand([[0.1] * 29 + [None]]) is None
     assert demand([[0.1] * 30]) == Demand(1, 1, 1)
     assert demand([]) is None
-
-
-def test_what_was_recorded_becomes_thirty_days():
-    def days(count):
-        return Interval(NOW - timedelta(days=count), NOW)
-
-    assert ahead(14_000, days(14)) == 30_000
-    assert ahead(5_000, days(5)) == 30_000
-    assert ahead(1_000, days(0.5)) == 30_000  # as if it were a day

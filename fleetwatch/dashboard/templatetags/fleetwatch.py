@@ -156,7 +156,7 @@ def saving(value: Saving) -> SafeString:
 
 @register.simple_tag
 def saved_hours(value: Saving) -> SafeString:
-    """The same in GPU-hours, without the unit's name. Takes a Projection too."""
+    """The same in GPU-hours, without the unit's name."""
     exact = f"{numbers.gpu_hours_exact(value.low_ms)} to {numbers.gpu_hours_exact(value.high_ms)}"
     return number(numbers.roughly_hours(value.low_ms, value.high_ms), exact)
 

@@ -44,7 +44,6 @@ from fleetwatch.diagnosis.findings import (
     fixes,
     inbox,
     machine_findings,
-    recurrence,
     rules_in_words,
 )
 from fleetwatch.diagnosis.findings.alternatives import in_words
@@ -53,6 +52,7 @@ from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
@@ -275,7 +275,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
-        "ahead": recurrence.projection(job, finding.cause, now=period.now),
+        "ahead": projection(job.pk, finding.cause, now=period.now),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }

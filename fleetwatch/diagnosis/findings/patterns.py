@@ -12,19 +12,18 @@ import numpy as np
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
+from fleetwatch.diagnosis.findings.alternatives import Key
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, Place
+from fleetwatch.diagnosis.findings.recurrence import Projection, projections
 from fleetwatch.figures import boundaries
-from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.others_names import job_name_shown
 from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval, ms_in, to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 FRESH_MS = 30 * 60_000  # seen so lately, in a job that has not ended: it goes on
-MONTH = timedelta(days=30)
-SHORTEST = timedelta(days=1)  # a month is not told from less
 HOURLY = timedelta(days=2)  # periods up to so long are drawn by the hour
 
 NOW = "now"
@@ -42,9 +41,8 @@ class Pattern:
 
     `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
     of WHEN: it goes on now, it comes back (several runs, or a job that has not ended), or it was
-    one job that is over. `per_month` is what it could save in 30 days that are like what of the
-    period was recorded; None of a single run, which says nothing of a month, and of less than a
-    day.
+    one job that is over. `per_month` is what it could save in the next 30 days, whatever the period
+    (findings/recurrence.py); None of what does not recur.
     """
 
     line: Line
@@ -66,6 +64,7 @@ class Patterns:
     first_pk: Ints  # its lowest finding
     when: Ints  # place in WHEN
     interval: Interval
+    now: datetime
 
     def __len__(self) -> int:
         return len(self.worth)
@@ -79,10 +78,10 @@ class Patterns:
         of_places = zip(
             places.tolist(), self.findings.pk[best].tolist(), self._caused(places), strict=True
         )
-        recorded = recorded_part(self.interval)
+        ahead = projections([_key(line) for line in lines], now=self.now)
         # one that was deleted since they were counted is on no page
         return [
-            self._pattern(place, by_pk[pk], caused, recorded)
+            self._pattern(place, by_pk[pk], caused, ahead.get(_key(by_pk[pk])))
             for place, pk, caused in of_places
             if pk in by_pk
         ]
@@ -91,7 +90,7 @@ class Patterns:
         """Those of that kind."""
         kept = np.flatnonzero((self.when == WHEN.index(when))[self.at])
         numbers, at = numbered(self.at[kept])
-        return _in_order(self.findings.at(kept), at, self.when[numbers], self.interval)
+        return _in_order(self.findings.at(kept), at, self.when[numbers], self.interval, self.now)
 
     def counts(self) -> dict[str, int]:
         """How many of each kind."""
@@ -132,7 +131,7 @@ class Patterns:
         )
         return together.only(places).caused()
 
-    def _pattern(self, place: int, line: Line, caused: Caused, recorded: Interval) -> Pattern:
+    def _pattern(self, place: int, line: Line, caused: Caused, ahead: Projection | None) -> Pattern:
         own = self.at == place
         runs = int(own.sum())
         when = WHEN[int(self.when[place])]
@@ -147,7 +146,7 @@ class Patterns:
             last_ms=int(self.findings.last_ms[own].max()),
             when=when,
             job_name=name,
-            per_month=per_month(caused.saving, recorded) if runs > 1 else None,
+            per_month=ahead.saving if ahead else None,
         )
 
 
@@ -156,32 +155,11 @@ def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patter
     series, is_running = _series(findings.lines.job)
     causes = max(1, len(findings.lines.spans.labels))
     _, at = numbered(series * causes + findings.lines.cause)
-    return _in_order(findings, at, _when(findings, at, is_running, now), interval)
+    return _in_order(findings, at, _when(findings, at, is_running, now), interval, now)
 
 
-def recorded_part(interval: Interval) -> Interval:
-    """What of it there are figures of, as far as one knows."""
-    began = costs.ledger_began()
-    return (
-        Interval(began, interval.end)
-        if began and interval.start < began < interval.end
-        else interval
-    )
-
-
-def per_month(saving: Saving, interval: Interval) -> Saving | None:
-    """What it could save in 30 days like the period; None of one that is shorter than a day."""
-    length = interval.end - interval.start
-    if length < SHORTEST:
-        return None
-    whole_ms = ms_in(MONTH)
-    length_ms = ms_in(length)
-    return Saving(
-        saving.low_ms * whole_ms // length_ms,
-        saving.high_ms * whole_ms // length_ms,
-        saving.low_usd * whole_ms / length_ms,
-        saving.high_usd * whole_ms / length_ms,
-    )
+def _key(line: Line) -> Key:
+    return line.finding.its_job.pk, line.finding.cause
 
 
 def _series(job_ids: Ints) -> tuple[Ints, Bools]:
@@ -207,7 +185,9 @@ def _when(findings: Findings, at: Ints, is_running: Bools, now: datetime) -> Int
     return np.select([goes_on, comes_back], [WHEN.index(NOW), WHEN.index(HABIT)], WHEN.index(ONCE))
 
 
-def _in_order(findings: Findings, at: Ints, when: Ints, interval: Interval) -> Patterns:
+def _in_order(
+    findings: Findings, at: Ints, when: Ints, interval: Interval, now: datetime
+) -> Patterns:
     """The patterns by what they could save, each with the findings that `at` gives it."""
     worth = sums(at, findings.worth, len(when))
     first_pk = np.full(len(when), np.iinfo(np.int64).max)
@@ -215,7 +195,7 @@ def _in_order(findings: Findings, at: Ints, when: Ints, interval: Interval) -> P
     order = np.lexsort((first_pk, -worth))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return Patterns(findings, place[at], worth[order], first_pk[order], when[order], interval)
+    return Patterns(findings, place[at], worth[order], first_pk[order], when[order], interval, now)
 
 
 def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:

@@ -1,64 +1,97 @@
-"""What a finding will cost if nothing changes: told of recurring jobs alone, for others only what
-is past.
+"""What a cause will cost if nothing changes: told of recurring jobs alone, for others only what
+is past. It is one rate wherever it stands, whatever period a reader looks at.
 """
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Sum
-
-from fleetwatch.diagnosis.findings.patterns import recorded_part
-from fleetwatch.diagnosis.models import CauseEntry
-from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import DAY_MS, Interval, ms_in, to_ms
+from fleetwatch.diagnosis import cause_columns
+from fleetwatch.diagnosis.cause_time import CauseTime
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
+from fleetwatch.diagnosis.findings.alternatives import Key
+from fleetwatch.figures import engine
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.totals import Scope
+from fleetwatch.lib.intervals import DAY_MS, Interval, ms_in
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 
 LOOKS_BACK = timedelta(days=14)
-TIMES = 3  # the same user, name and number of GPUs, within LOOKS_BACK
+TIMES = 3  # runs of one owner and name with the cause, within LOOKS_BACK
 AHEAD = timedelta(days=30)
+
+_RUNS = read_statement("diagnosis/sql/recent_runs.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """GPU time that could be recovered in the next 30 days, if runs go on as in the last
-    two weeks.
-    """
+    """What could be recovered in the next 30 days, if runs go on as in the last two weeks."""
 
     runs: int
-    low_ms: int
-    high_ms: int
+    saving: Saving
 
 
-def projection(job: Job, cause: str, *, now: datetime) -> Projection | None:
-    """None for a job that does not recur: TIMES runs of the same user, name and number of GPUs in
-    the last two weeks.
+def projection(job_id: int | None, cause: str, *, now: datetime) -> Projection | None:
+    """Of one job (None: of none) and cause; None of what does not recur."""
+    return None if job_id is None else projections([(job_id, cause)], now=now).get((job_id, cause))
+
+
+def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection]:
+    """Of these jobs and causes. One that does not recur is left out: TIMES runs of the same owner
+    and name lost time to the cause in the last two weeks.
     """
-    if not job.name or not job.user:
-        return None
-    alike = _alike(job, now)
-    if len(alike) < TIMES:
-        return None
-    entries = CauseEntry.objects.filter(job__in=alike, cause=cause, start__gte=now - LOOKS_BACK)
-    lost = entries.aggregate(low=Sum("low_ms"), high=Sum("high_ms"))
-    recorded = recorded_part(Interval(now - LOOKS_BACK, now))
-    low_ms, high_ms = (ahead(lost[end] or 0, recorded) for end in ("low", "high"))
-    return Projection(len(alike), low_ms, high_ms)
+    past = Interval(now - LOOKS_BACK, now)
+    runs = _runs([job_id for job_id, _ in keys], past)
+    if not runs:
+        return {}
+    lost = _lost([job_id for several in runs.values() for job_id in several], past)
+    recorded = _recorded_part(past)
+    several = {(job, cause): _of_runs(lost, runs.get(job, ()), cause) for job, cause in keys}
+    return {
+        key: Projection(len(own), ahead(total(own).saving, recorded))
+        for key, own in several.items()
+        if len(own) >= TIMES
+    }
 
 
-def _alike(job: Job, now: datetime) -> list[int]:
-    """The ids of the runs of the last two weeks that the reader sees."""
-    began = {"start_ms__gte": to_ms(now - LOOKS_BACK), "start_ms__lt": to_ms(now)}
-    runs = (
-        visible(Job.objects.filter(user=job.user, name=job.name, **began))
-        .annotate(gpus=Count("allocations__gpu", distinct=True))
-        .values_list("pk", "gpus")
-    )
-    gpus = job.allocations.values("gpu").distinct().count()
-    return [pk for pk, count in runs if count == gpus]
+def _runs(job_ids: Collection[int], past: Interval) -> dict[int, list[int]]:
+    """By job the ids of the runs of its owner and name that were not over before the period, of
+    those with enough of them.
+    """
+    wanted = {"job_ids": list(job_ids), "since_ms": past.start_ms}
+    return {job_id: several for job_id, several in fetched(_RUNS, wanted) if len(several) >= TIMES}
 
 
-def ahead(past_ms: int, recorded: Interval) -> int:
+def _of_runs(lost: Mapping[Key, Caused], runs: Iterable[int], cause: str) -> list[Caused]:
+    """What the cause took of those of the runs that lost time to it."""
+    return [lost[run, cause] for run in runs if (run, cause) in lost]
+
+
+def _lost(job_ids: Collection[int], past: Interval) -> dict[Key, Caused]:
+    """What each cause took of these jobs, as far as the reader sees them."""
+    spans = engine.read(CauseTime(), past, scope=Scope(jobs=tuple(job_ids)))
+    lines = cause_columns.lines(spans, by_job=True).caused()
+    return {(line.job_id, line.cause): line for line in lines if line.job_id is not None}
+
+
+def _recorded_part(interval: Interval) -> Interval:
+    """What of it there are figures of, as far as one knows."""
+    began = costs.ledger_began()
+    if began and interval.start < began < interval.end:
+        return Interval(began, interval.end)
+    return interval
+
+
+def ahead(past: Saving, recorded: Interval) -> Saving:
     """Of what was lost in the part of LOOKS_BACK that was recorded: as much a day, for 30 days; of
     less than a day as if it were one.
     """
-    return past_ms * ms_in(AHEAD) // max(ms_in(recorded.end - recorded.start), DAY_MS)
+    ahead_ms = ms_in(AHEAD)
+    past_ms = max(ms_in(recorded.end - recorded.start), DAY_MS)
+    return Saving(
+        past.low_ms * ahead_ms // past_ms,
+        past.high_ms * ahead_ms // past_ms,
+        past.low_usd * ahead_ms / past_ms,
+        past.high_usd * ahead_ms / past_ms,
+    )
