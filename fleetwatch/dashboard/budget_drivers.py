@@ -41,11 +41,12 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class DriverKind:
-    """The largest of one kind, and the dollars of all of it."""
+    """The largest of one kind, the dollars of all of it, and the page of all."""
 
     title: str
     usd: Decimal
     lines: list[Driver]
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,11 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
     reader sees no dollars of it.
     """
     interval = _month(breach, now, is_over=is_over) if breach.kind == "budget" else None
-    return None if interval is None else _in(interval, slug_of(breach.subject))
+    return None if interval is None else drivers_in(interval, slug_of(breach.subject))
 
 
-def _in(interval: Interval, slug: str) -> Drivers | None:
+def drivers_in(interval: Interval, slug: str) -> Drivers | None:
+    """Of a team's dollars in the period, or the fleet's; None where there are none."""
     scope = Scope(team=slug) if slug else Scope()
     by = "user" if slug else "team"
     seen = costs.look(interval, by, "job", scope=scope)
@@ -98,18 +100,21 @@ def _in(interval: Interval, slug: str) -> Drivers | None:
 def _spenders(held: Look, by: str, telling: "_Telling") -> DriverKind:
     spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
     usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
-    return DriverKind("People" if by == "user" else "Teams", usd, telling.by(by, spenders))
+    title = "People" if by == "user" else "Teams"
+    return DriverKind(title, usd, telling.by(by, spenders), telling.page("costs", group_by=by))
 
 
 def _jobs(held: Look, telling: "_Telling") -> DriverKind:
     jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
-    return DriverKind("Jobs", held.totals().cost_usd, telling.jobs(jobs))
+    address = telling.page("costs", group_by="job")
+    return DriverKind("Jobs", held.totals().cost_usd, telling.jobs(jobs), address)
 
 
 def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind:
     causes = diagnosis.waste_by_cause(interval, scope=scope).lines
     usd = exact_sum(map(_wasted_usd, causes))
-    return DriverKind("Causes of waste", usd, telling.causes(causes))
+    address = telling.page("findings", status="all")
+    return DriverKind("Causes of waste", usd, telling.causes(causes), address)
 
 
 def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:
@@ -131,19 +136,19 @@ class _Telling:
         kind, then = ("person", "job") if name == "user" else ("team", "user")
 
         def address(group: Group) -> str:
-            return self._page("costs", group_by=then, **{name: group.key})
+            return self.page("costs", group_by=then, **{name: group.key})
 
         return self._drivers(kind, groups, address)
 
     def jobs(self, groups: Iterable[Group]) -> list[Driver]:
         """Of jobs, with their pages."""
-        return self._drivers("job", groups, lambda group: self._page("job", group.key))
+        return self._drivers("job", groups, lambda group: self.page("job", group.key))
 
     def causes(self, groups: Iterable[Group]) -> list[Driver]:
         """Of causes what each wasted, with their findings."""
 
         def address(group: Group) -> str:
-            return self._page("findings", cause=group.key, status="all")
+            return self.page("findings", cause=group.key, status="all")
 
         return self._drivers(CAUSE, groups, address, of=_wasted_usd)
 
@@ -167,7 +172,7 @@ class _Telling:
             for group in named[:MAX_OF_A_KIND]
         ]
 
-    def _page(self, page: str, *args: str, **narrowed: str) -> str:
+    def page(self, page: str, *args: str, **narrowed: str) -> str:
         """Its address over the same time; of a list narrowed to the team."""
         team = {"team": self.slug} if self.slug and not args else {}
         meanwhile = {"from": self.interval.start_ms, "to": self.interval.end_ms}

@@ -2,7 +2,7 @@
 
 import re
 from copy import deepcopy
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -323,6 +323,47 @@ def test_a_share_that_was_reached_says_when_and_leads_to_its_incident(viewer, te
 
     assert "rule Budget spent · reached Wed 18 Nov, 12:00, incident" in shown(answer)
     assert f'href="/incidents/{incident.pk}"' in answer.content.decode()
+
+
+def test_a_budget_that_is_passed_says_first_since_when_what_drives_it_and_its_incident(
+    viewer, team
+):
+    """At $48 a day $900 are spent after 18 3/4 days."""
+    set_budget(team, NOW.date().replace(day=1), Decimal(900), repeats=True, now=NOW, by="ann")
+    since_ms = to_ms(NOW - timedelta(hours=18))
+    incident = Incident.objects.create(
+        rule=Rule.objects.get(condition="budget_spent"), subject="teams/nlp", team=team,
+        since_ms=since_ms, fired_ms=since_ms, until_ms=to_ms(NOW), opened_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+
+    answer = viewer.get("/budgets/teams/nlp")
+
+    first = tight(answer.content.decode()).partition('id="passed"')[2].partition("</section>")[0]
+    told = re.sub(r"<[^>]*>", " ", first)
+    assert "Over its budget since Thu 19 Nov, 18:00" in " ".join(told.split())
+    assert f'href="/incidents/{incident.pk}"' in first
+    for address in ("/costs?team=nlp&amp;group_by=user", "/costs?team=nlp&amp;group_by=job"):
+        assert address in first
+        assert viewer.get(address.replace("&amp;", "&")).status_code == 200
+    assert first.index("People") < first.index("Jobs")
+    assert '<dl class="kpis">' in answer.content.decode().partition('id="passed"')[2]
+
+
+@pytest.mark.parametrize(("amount", "says"), [(1200, "Passes its budget on"), (2000, "")])
+def test_a_budget_that_is_forecast_to_be_passed_says_the_day_and_one_that_is_kept_nothing(
+    viewer, team, amount, says
+):
+    """At $2 an hour $1,200 are spent at the 25th's end, and more an hour later."""
+    set_budget(team, NOW.date().replace(day=1), Decimal(amount), repeats=True, now=NOW, by="ann")
+
+    answer = viewer.get("/budgets/teams/nlp")
+
+    assert ('id="passed"' in answer.content.decode()) == bool(says)
+    assert says in shown(answer)
+    if says:
+        passed = answer.context["passed"]
+        assert (passed.is_over, passed.at) == (False, None)
+        assert passed.expected_at == datetime(2026, 11, 26, 1, tzinfo=UTC)
 
 
 def test_the_charts_table_says_that_it_is_of_the_month(viewer, team):

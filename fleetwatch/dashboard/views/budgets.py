@@ -26,6 +26,7 @@ from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.budget_alerts import budget_alerts
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.passed_budgets import passed
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page, shows
 from fleetwatch.lib.csv_files import amounts
@@ -103,13 +104,16 @@ def _team_page(period: Period, team: Team | None) -> Context:
     slug = team.slug if team else WHOLE_FLEET
     line = selectors.line_or_run_rate(team, period.now)
     kind = "fleet" if team is None else "team"
+    month = selectors.running_month(period.now)
+    alerts = budget_alerts(team) if line.limit else []
     return {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
         "team": team,
-        "alerts": budget_alerts(team) if line.limit else [],
+        "alerts": alerts,
+        "passed": passed(line, month, alerts),
         "closest": selectors.closest_trial(line, period.now),
-        "month": selectors.running_month(period.now),
+        "month": month,
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],
         "months": _months(period),
