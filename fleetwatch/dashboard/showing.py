@@ -159,7 +159,7 @@ def page(
     request: HttpRequest, period: Period, template: str, rail: str, context: Context
 ) -> HttpResponse:
     """The page; 422 where it says what is wrong with what was sent."""
-    is_refused = any(context.get(name) for name in ("error", "errors", "faults"))
+    is_refused = any(context.get(name) for name in ("error", "errors", "faults", "refused"))
     shown = period.context(rail, **context)
     status = 422 if is_refused else 200
     return freshness.private(render(request, template, shown, status=status))

@@ -8,7 +8,7 @@ that name the same SKU, region, kind of charge and GPU model are one line.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
@@ -67,9 +67,20 @@ _PLAIN_FORM = Form(
     one_of=(("sku", "gpu_model", "description"),),
     max_bytes=MAX_BYTES,
     max_rows=MAX_ROWS,
+    sound={"sku": "-", "amount": "0", "category": CATEGORIES[0], "currency": "USD"},
 )
 _FOCUS_FORM = replace(
-    _PLAIN_FORM, columns=FOCUS_READ, needed=FOCUS_READ[:4], one_of=(), is_ours=False
+    _PLAIN_FORM,
+    columns=FOCUS_READ,
+    needed=FOCUS_READ[:4],
+    one_of=(),
+    is_ours=False,
+    sound={
+        "BilledCost": "0",
+        "BillingCurrency": "USD",
+        "BillingPeriodStart": "-",
+        "ChargeCategory": CATEGORIES[0],
+    },
 )
 
 
@@ -108,11 +119,11 @@ class _Use(NamedTuple):
 def read(content: bytes, month: str) -> tuple[Invoice, list[InvoiceLine]]:
     """The invoice of that month ("2026-10") as its file has it, and its lines; not yet stored.
 
-    Raises RefusedError with every fault found, at most MAX_FAULTS.
+    Raises RefusedError with every fault of every row, as csv_rows counts them.
     """
     charges, faults = csv_rows.read(content, [_FOCUS_FORM, _PLAIN_FORM], _parsed)
     lines = _summed(charges)
-    faults += [fault for charge in charges for fault in _differences(charge, charges[0], month)]
+    faults += list(_differences(charges, {(each.line, each.field) for each in faults}, month))
     if len(lines) > MAX_LINES:
         text = (
             f"There are more than {MAX_LINES:,} different lines in it: leave out what are no GPUs."
@@ -124,18 +135,39 @@ def read(content: bytes, month: str) -> tuple[Invoice, list[InvoiceLine]]:
     return Invoice(month=month, rows=len(charges), digest=digest, **facts), lines
 
 
-def _differences(charge: _Charge, first: _Charge, month: str) -> Iterator[Fault]:
-    """A file is one invoice: of one month, one issuer and one currency."""
-    columns = FOCUS_COLUMNS if charge.form == FOCUS else {}
-    if charge.month not in ("", month):
-        text = f"It is of {charge.month[:20]}, and this is the invoice of {month}."
-        yield Fault(charge.line, columns.get("month", "month"), text)
-    for field in ("issuer", "currency"):
-        here = getattr(charge, field)
-        before = getattr(first, field)
-        if here != before:
-            text = f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice."
-            yield Fault(charge.line, columns.get(field, field), text)
+def _differences(
+    charges: Sequence[_Charge], faulty: Collection[tuple[int, str]], month: str
+) -> Iterator[Fault]:
+    """A file is one invoice: of one month, one issuer and one currency; `faulty` cells (line and
+    column) are told already.
+    """
+    columns = FOCUS_COLUMNS if charges and charges[0].form == FOCUS else {}
+    for field in ("month", "issuer", "currency"):
+        column = columns.get(field, field)
+        sound = [each for each in charges if (each.line, column) not in faulty]
+        for charge in sound:
+            text = _difference(field, charge, sound[0], month)
+            if text:
+                yield Fault(charge.line, column, text)
+
+
+def _difference(field: str, charge: _Charge, first: _Charge, month: str) -> str:
+    """What is wrong with the field of a charge, and what to do; "" where nothing is."""
+    here = getattr(charge, field)
+    before = getattr(first, field)
+    if field == "month":
+        if here in ("", month):
+            return ""
+        return (
+            f"It is of {here[:20]}, and this is the invoice of {month}: import it there, or correct"
+            " the month."
+        )
+    if here == before:
+        return ""
+    return (
+        f"{here[:40]!r} here and {before[:40]!r} before: a file is one invoice. Import a file of"
+        " each."
+    )
 
 
 def _summed(charges: Iterable[_Charge]) -> list[InvoiceLine]:

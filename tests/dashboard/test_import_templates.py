@@ -26,7 +26,7 @@ def test_a_template_has_all_columns_and_a_line_that_could_be_imported(admin, pag
 
     assert tuple(template.splitlines()[0].split(",")) == kind.columns
     assert f'href="{page}.csv"' in admin.get(page).content.decode()
-    assert "faults" not in shown.context, shown.context["faults"]
+    assert "refused" not in shown.context, shown.context["refused"].faults
     assert shown.context["dry_run"].would.set == 1
 
 

@@ -114,6 +114,19 @@ def test_what_is_wrong_in_a_file_is_told_by_line_and_field(admin):
     assert '<td class="num">2</td><td><code>amount</code></td>' in tight(text_of(response))
 
 
+def test_of_a_bad_file_the_first_problems_their_count_and_what_was_sent_stay(admin, fleet):
+    sent(admin)
+    response = sent(admin, b"sku,amount,month\n" + b"p5,x,2026-01\n" * 15, replace="on")
+
+    page = tight(text_of(response))
+    assert "30 problems to fix, the first 20 of them here" in page
+    assert page.partition('id="faults"')[2].partition("</table>")[0].count("<td") == 3 * 20
+    assert "import it there, or correct the month" in page
+    assert "You sent<b>aws &lt;1&gt;.csv</b>, of which nothing was imported." in page
+    assert re.search(r'name="replace" checked', page)
+    assert Invoice.objects.get().rows == 2  # the one that stood
+
+
 def test_a_file_that_is_too_large_is_refused(admin):
     assert "larger than 20,000,000 bytes" in text_of(sent(admin, b"x" * (MAX_BYTES + 1)))
 

@@ -17,6 +17,7 @@ FOCUS_ROW = "25,usd,2026-10-01T00:00:00Z,Usage,p5.48xlarge,eu-1,2,Hours,null,wha
 
 
 def faults(text):
+    """By line, in the order in which a line is read."""
     with pytest.raises(RefusedError) as refused:
         read(text if isinstance(text, bytes) else text.encode(), "2026-10")
     return [(fault.line, fault.field) for fault in refused.value.faults]
@@ -138,6 +139,30 @@ def test_our_own_focus_export_can_be_read():
         ("amount\n1\n", [(1, "")]),
         (PLAIN, [(1, "")]),
         (PLAIN + "p5,,,,x,,\np5,,,y,1,,\n", [(2, "amount"), (3, "gpu_hours")]),
+        # each of a row's cells, and of those that can be read what does not go together
+        (
+            PLAIN + "p\x07,,,y,x,dollar,Gift\np5,,,,1,EUR,\np5,,,z,1,USD,\n",
+            [
+                (2, "gpu_hours"),
+                (2, "category"),
+                (2, "sku"),
+                (2, "amount"),
+                (2, "currency"),
+                (4, "gpu_hours"),
+                (4, "currency"),
+            ],
+        ),
+        (
+            FOCUS_HEAD + FOCUS_ROW + "x,dollar,2026-09-01,Use,p5,,y,Hours,[1],\n",
+            [
+                (3, "SkuPriceDetails"),
+                (3, "ConsumedQuantity"),
+                (3, "ChargeCategory"),
+                (3, "BilledCost"),
+                (3, "BillingCurrency"),
+                (3, "BillingPeriodStart"),
+            ],
+        ),
         (PLAIN + "p5,,,,1e13,,\n", [(2, "amount")]),
         (PLAIN + ",,,,1,,\n", [(2, "sku")]),
         (PLAIN + "p5,,,,1,dollar,\n", [(2, "currency")]),
@@ -162,6 +187,13 @@ def test_our_own_focus_export_can_be_read():
 )
 def test_what_can_not_be_taken_is_told_by_line_and_field(text, expected):
     assert faults(text) == expected
+
+
+def test_all_that_is_wrong_is_counted_though_the_first_hundred_are_told():
+    with pytest.raises(RefusedError) as refused:
+        read(("sku,amount\n" + "p5,x\n" * 250).encode(), "2026-10")
+
+    assert (len(refused.value.faults), refused.value.count) == (100, 250)
 
 
 def lines_or_refused(text):

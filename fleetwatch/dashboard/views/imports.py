@@ -151,7 +151,7 @@ def _page(request: HttpRequest, kind: Kind) -> HttpResponse:
                 return redirect(f"{reverse(kind.home)}#{kind.noun}s")
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
-            context["faults"] = error.faults
+            context["refused"] = error
     return page(request, period, "dashboard/import.html", kind.section, context)
 
 

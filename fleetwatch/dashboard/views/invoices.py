@@ -123,12 +123,11 @@ def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
     try:
         messages.success(request, make(asked))
     except RefusedError as error:
-        return _page(request, month, refused={"faults": error.faults})
+        return _page(request, month, refused={"refused": error, **_sent(asked, action)})
     except InvoiceError as error:
         refused = {
-            "action": action,
             "errors": {error.field: str(error)},
-            "sent": request.POST,
+            **_sent(asked, action),
             **({"ticked": request.POST.getlist("line")} if action == "book" else {}),
         }
         return _page(request, month, refused=refused)
@@ -147,6 +146,12 @@ class _Asked(Asked):
         text = self.text("id")
         number = min(int(text[:20]), LARGEST_ID) if text.isascii() and text.isdecimal() else 0
         return get_object_or_404(rows, pk=number, month=self.month)
+
+
+def _sent(asked: _Asked, action: str) -> Context:
+    """What was sent, to be shown again: a browser keeps no file, so its name alone."""
+    file = asked.request.FILES.get("file")
+    return {"action": action, "sent": asked.request.POST, "file_name": file.name if file else ""}
 
 
 def _import(asked: _Asked) -> str:
@@ -221,7 +226,7 @@ _NOTHING_REFUSED: Mapping[str, Any] = {
     "action": "",
     "errors": {},
     "sent": {},
-    "faults": (),
+    "refused": None,
 }
 
 

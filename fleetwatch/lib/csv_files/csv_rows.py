@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Cells = Mapping[str, str]  # of a line, by column
 MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
+MAX_COUNTED = 10_000  # what comes after so many is not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +33,18 @@ class Fault:
 
 
 class RefusedError(ValueError):
-    """A file that can't be taken; nothing of it was."""
+    """A file that can't be taken; nothing of it was. `faults`: the first MAX_FAULTS of `count`."""
 
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__("; ".join(map(str, faults[:3])))
-        self.faults = faults
+        self.faults = faults[:MAX_FAULTS]
+        self.count = len(faults)
 
 
 def refuse(faults: Iterable[Fault]) -> None:
     """Raises RefusedError, the first lines first, if there are any."""
     if ordered := sorted(faults, key=lambda fault: fault.line):
-        raise RefusedError(ordered[:MAX_FAULTS])
+        raise RefusedError(ordered)
 
 
 class FieldError(ValueError):
@@ -54,7 +57,11 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a file has to be: which columns are read, and which of them it needs."""
+    """What a file has to be: which columns are read, and which of them it needs.
+
+    `sound`: what a cell that can't be taken is read as ("" where it has no column), so that all
+    that is wrong in a line is told at once; None: the first of it is.
+    """
 
     what: str  # one line is
     columns: tuple[str, ...]
@@ -63,13 +70,15 @@ class Form:
     is_ours: bool = True  # its columns in any case, and no others; else those are left aside
     max_bytes: int = 1_000_000
     max_rows: int = 2_000
+    sound: Mapping[str, str] | None = None
 
 
 def read(
     content: bytes, forms: Sequence[Form], parse: Callable[[Form, int, Cells], Row]
 ) -> tuple[list[Row], list[Fault]]:
     """The lines as `parse` makes them of their number and cells ("" where a column is missing), and
-    what is wrong with the others: FieldErrors, too, up to MAX_FAULTS of them.
+    what is wrong with the others: FieldErrors, too, some MAX_COUNTED of them. Of a form that says
+    what is sound a faulty line is among the lines too, as it would be without its faults.
 
     The form is the first one whose first needed column is there, else the last one. Raises
     RefusedError where no line can be read at all.
@@ -92,16 +101,33 @@ def _rows(
     """The rows as read() says; what is wrong with others is added to the faults."""
     try:
         form, header = _form(reader, forms)
-        missing = dict.fromkeys(set(form.columns).difference(header), "")
         for line, cells in _filled(reader, form.max_rows, faults):
-            try:
-                row = parse(form, line, _cells(header, cells) | missing)
-            except FieldError as error:
-                faults.append(Fault(line, error.field, str(error)))
-            else:
+            row, wrong = _parsed(partial(parse, form, line), form, header, cells)
+            faults += [Fault(line, field, text) for field, text in wrong.items()]
+            if row is not None:
                 yield row
     except csv.Error as error:
         faults.append(Fault(reader.line_num, "", f"This is no CSV: {error}."))
+
+
+def _parsed(
+    parse: Callable[[Cells], Row], form: Form, header: list[str], values: list[str]
+) -> tuple[Row | None, dict[str, str]]:
+    """The row of these values, None where it can't be read, and what is wrong with it by field."""
+    wrong: dict[str, str] = {}
+    try:
+        cells = dict.fromkeys(form.columns, "") | _cells(header, values)
+    except FieldError as error:
+        return None, {error.field: str(error)}
+    while True:
+        try:
+            return parse(cells), wrong
+        except FieldError as error:
+            is_told = error.field in ("", *wrong)
+            wrong.setdefault(error.field, str(error))
+            if form.sound is None or is_told:
+                return None, wrong
+            cells |= {error.field: form.sound.get(error.field, "")}
 
 
 def _form(reader: "Reader", forms: Sequence[Form]) -> tuple[Form, list[str]]:
@@ -119,8 +145,8 @@ def _form(reader: "Reader", forms: Sequence[Form]) -> tuple[Form, list[str]]:
 def _filled(
     reader: "Reader", max_rows: int, faults: list[Fault]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Number and cells of each further line that is not empty, up to MAX_FAULTS; that there are too
-    many of them is a fault.
+    """Number and cells of each further line that is not empty, up to MAX_COUNTED faults; that there
+    are too many of them is a fault.
     """
     count = 0
     following = reader.line_num + 1
@@ -133,7 +159,7 @@ def _filled(
         count += 1
         if count > max_rows:
             faults.append(Fault(line, "", f"There are more than {max_rows:,} rows in it."))
-        if count > max_rows or len(faults) >= MAX_FAULTS:
+        if count > max_rows or len(faults) >= MAX_COUNTED:
             return
         yield line, cells
 
