@@ -42,7 +42,8 @@ MAX_NAMED = 3
 @dataclass(frozen=True, slots=True)
 class Duty:
     """So many things wait: what they are, where they are decided, which they are ("" where the
-    label says it), and what deciding them could save (None: nothing that is known in dollars).
+    label says it), what deciding them could save (None: nothing that is known in dollars), and the
+    first of them, each with its own page.
     """
 
     count: int
@@ -50,6 +51,7 @@ class Duty:
     url: str
     note: str = ""
     saving: Saving | None = None
+    places: Sequence[tuple[str, str]] = ()
 
 
 def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
@@ -60,8 +62,8 @@ def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
     if not owned:
         return None
     waiting = [make(now) for right, make in _OF_RIGHTS if right in owned]
-    invoices = _invoices(now) if Right.MONEY in owned else []
-    return [duty for duty in [*waiting, *invoices, _findings(findings)] if duty.count]
+    money = [*_statements(now), *_invoices(now)] if Right.MONEY in owned else []
+    return [duty for duty in [*waiting, *money, _findings(findings)] if duty.count]
 
 
 def duties_of_lead(teams: Sequence[Team], interval: Interval, now: datetime) -> list[Duty]:
@@ -133,40 +135,61 @@ def _named(lines: Sequence[BudgetLine]) -> str:
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-class _Unapproved(NamedTuple):
-    """Statements of a month that nobody approved."""
+class _OfMonth(NamedTuple):
+    """Statements of a month: of the last that is over and computed, else of the running one."""
 
     month: str
+    is_over: bool
     lines: list[TeamLine]
 
+    @property
+    def unapproved(self) -> list[TeamLine]:
+        """Those that nobody approved; none of a month that runs, which cannot be approved."""
+        return [line for line in self.lines if self.is_over and not line.approved_by]
 
-def _unapproved(now: datetime) -> _Unapproved | None:
-    """Of the last month that is over and computed; None where none is: a month that runs cannot be
-    approved.
-    """
+
+def _of_month(now: datetime) -> _OfMonth | None:
+    """None where none is computed."""
     shown = shown_month(month_lines(now), now)
-    if shown is None or shown.fleet is None or shown.is_to_date:
+    if shown is None or shown.fleet is None:
         return None
-    lines = [line for line in team_months.lines_of(shown.fleet.start) if not line.approved_by]
-    return _Unapproved(shown.name, lines)
+    lines = team_months.lines_of(shown.fleet.start)
+    return _OfMonth(shown.name, not shown.is_to_date, lines)
 
 
-def _statements(now: datetime) -> Duty:
-    of_month = _unapproved(now)
-    if of_month is None:
-        return Duty(0, "", "")
+def _statements(now: datetime) -> list[Duty]:
+    of_month = _of_month(now)
+    return [] if of_month is None else [_unapproved(of_month), _unsent(of_month)]
+
+
+def _unapproved(of_month: _OfMonth) -> Duty:
     label = f"Statements of {months.in_words(of_month.month)} not approved"
     address = f"{reverse('reports')}#statements"
-    return Duty(len(of_month.lines), label, address)
+    return Duty(len(of_month.unapproved), label, address)
+
+
+def _unsent(of_month: _OfMonth) -> Duty:
+    """Teams whose statements reach nobody."""
+    why = team_months.unreached([line.slug for line in of_month.lines])
+    alone = [line for line in of_month.lines if line.slug in why]
+    places = [
+        (
+            f"{line.name}: {why[line.slug]}",
+            f"{reverse('team_statement', args=[line.slug, of_month.month])}#recipients",
+        )
+        for line in alone[:MAX_NAMED]
+    ]
+    address = f"{reverse('reports')}#statements"
+    return Duty(len(alone), "Teams whose statement reaches nobody", address, places=places)
 
 
 def _statement_of(team: Team, now: datetime) -> Duty:
-    of_month = _unapproved(now)
+    of_month = _of_month(now)
     if of_month is None:
         return Duty(0, "", "")
     label = f"{team.label}’s statement of {months.in_words(of_month.month)} not approved"
     address = reverse("team_statement", args=[team.slug, of_month.month])
-    count = sum(line.slug == team.slug for line in of_month.lines)
+    count = sum(line.slug == team.slug for line in of_month.unapproved)
     return Duty(count, label, address)
 
 
@@ -212,6 +235,5 @@ def _claims(_: datetime) -> Duty:
 _OF_RIGHTS: tuple[tuple[Right, Callable[[datetime], Duty]], ...] = (
     (Right.FLEET, _incidents),
     (Right.MONEY, _budgets),
-    (Right.MONEY, _statements),
     (Right.PEOPLE, _claims),
 )

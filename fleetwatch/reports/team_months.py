@@ -3,7 +3,7 @@ who may decide about them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -18,6 +18,8 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
@@ -75,6 +77,28 @@ class TeamLine:
 def may_decide(user: User, team: Team, now: datetime) -> bool:
     """Whether the user sends and approves the team's statements: finance, and the team's leads."""
     return may(user, Right.MONEY) or leads(user, team, now)
+
+
+def unreached(slugs: Collection[str]) -> dict[str, str]:
+    """Those of the teams whose statements reach nobody when a month is over, each with why."""
+    if not slugs:
+        return {}
+    rows = StatementRecipient.objects.filter(team__slug__in=slugs).select_related("channel", "team")
+    by_team: dict[str, list[Channel]] = {slug: [] for slug in slugs}
+    for row in rows:
+        by_team[row.team.slug].append(row.channel)
+    why = {slug: _why_nobody(channels) for slug, channels in by_team.items()}
+    return {slug: reason for slug, reason in why.items() if reason}
+
+
+def _why_nobody(channels: Sequence[Channel]) -> str:
+    """Why what goes to these channels reaches nobody; "" where it reaches somebody."""
+    if not channels:
+        return "no recipient"
+    ways = [channel for channel in channels if channel.kind != DELIVERY_LOG.kind]
+    if not ways:
+        return "only kept here, sent nowhere"
+    return "" if any(channel.is_enabled for channel in ways) else "its channel is switched off"
 
 
 def newest(slug: str) -> list[TeamMonth]:

@@ -13,8 +13,9 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from fleetwatch.notify.models import Channel
 from fleetwatch.reports.models import Report
-from fleetwatch.reports.statement_sending import approve
+from fleetwatch.reports.statement_sending import add_recipient, approve
 from tests.alerts.factories import a_rule, an_incident
 from tests.costs.factories import an_entry, set_budget
 from tests.dashboard import factories
@@ -97,6 +98,37 @@ def test_statements_that_nobody_approved_wait_for_finance(client, fiona):
 
     assert before == (label, 2, "")
     assert label not in page(client)
+
+
+def test_statements_that_reach_nobody_wait_for_finance_with_where_a_recipient_is_added(
+    client, fiona
+):
+    a_fleet()
+    computed(now=NOW)
+    nlp, vision = (Team.objects.get(slug=slug) for slug in ("nlp", "vision"))
+    mail = Channel.objects.create(name="mail", kind="email", is_enabled=False, created_at=NOW)
+    log = Channel.objects.create(name="kept", kind="log", created_at=NOW)
+    add_recipient(nlp, mail, "cfo@example.org", now=NOW, by="fiona")
+
+    def reaches_nobody():
+        duties = client.get("/me").context["duties"]
+        return [each.places for each in duties if each.label.endswith("reaches nobody")]
+
+    to = "/2026-10#recipients"
+    assert reaches_nobody() == [
+        [
+            ("NLP: its channel is switched off", f"/teams/nlp{to}"),
+            ("VISION: no recipient", f"/teams/vision{to}"),
+        ]
+    ]
+    assert f'href="/teams/vision{to}"' in page(client)
+    add_recipient(vision, log, "", now=NOW, by="fiona")
+    Channel.objects.filter(pk=mail.pk).update(is_enabled=True)
+    assert reaches_nobody() == [
+        [("VISION: only kept here, sent nowhere", f"/teams/vision{to}")],
+    ]
+    add_recipient(vision, mail, "vision@example.org", now=NOW, by="fiona")
+    assert reaches_nobody() == []
 
 
 def test_statements_of_a_month_that_runs_wait_for_nobody(client, fiona, held_hour):
