@@ -5,24 +5,47 @@ bring both together.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.costs.rates.rate_card import CardLine, RateCard
 from fleetwatch.finance.blended import Blend, Share, blend
 from fleetwatch.finance.break_even import ON_DEMAND
-from fleetwatch.finance.commitments import commitments
+from fleetwatch.finance.commitments import commitments, coverage
+from fleetwatch.finance.coverage import Covered
+from fleetwatch.lib.intervals import DAY_MS, Interval
+
+LATELY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Of a commitment's GPUs how many were missing over the last day, and `there`; and what is paid
+    for the missing ones in a day.
+    """
+
+    gpus: int
+    there: int
+    usd_per_day: Decimal
+
+    @property
+    def usd_per_month(self) -> Decimal:
+        """In 30 days."""
+        return self.usd_per_day * 30
 
 
 @dataclass(frozen=True, slots=True)
 class CommitmentRow:
     """A commitment; `rate` prices its model otherwise (None: it does not, or can't be compared);
-    `blend` of it and of GPUs on demand (None: nothing is left on demand, or no such rate is known).
+    `blend` of it and of GPUs on demand (None: nothing is left on demand, or no such rate is known);
+    `missing` None: no whole GPU of it is, or it is not known.
     """
 
     commitment: Commitment
     rate: Rate | None
     blend: Blend | None
+    missing: Missing | None
 
     @property
     def is_blended(self) -> bool:
@@ -37,9 +60,30 @@ def commitment_rows(card: RateCard, now: datetime) -> list[CommitmentRow]:
     every = list(commitments())
     lines = _lines_of_models(card)
     blends = _blends(every, lines, now)
+    missing = _missing(now) if every else {}
     return [
-        CommitmentRow(each, _priced_otherwise(each, lines), blends.get(each.pk)) for each in every
+        CommitmentRow(
+            each, _priced_otherwise(each, lines), blends.get(each.pk), missing.get(each.pk)
+        )
+        for each in every
     ]
+
+
+def _missing(now: datetime) -> dict[int, Missing]:
+    """By commitment that holds now what of it was missing over the hours of the last day that are
+    posted.
+    """
+    lines = coverage(Interval(now - LATELY, now), now=now).lines
+    holding = [(each, covered) for each, covered in lines if _holds(each, now)]
+    seen = {each.pk: _missing_of(each, covered) for each, covered in holding}
+    return {pk: missing for pk, missing in seen.items() if missing.gpus}
+
+
+def _missing_of(commitment: Commitment, covered: Covered) -> Missing:
+    days = Decimal(covered.committed_ms) / (commitment.gpus * DAY_MS)
+    share = Decimal(covered.missing_ms) / covered.committed_ms
+    gpus = round(commitment.gpus * share)
+    return Missing(gpus, commitment.gpus - gpus, covered.missing_usd / days)
 
 
 def _lines_of_models(card: RateCard) -> dict[int, CardLine]:

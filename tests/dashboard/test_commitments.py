@@ -1,11 +1,13 @@
 """Commitments on the settings page: added, ended and withdrawn by admins."""
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from fleetwatch.costs.models import Commitment, Rate
+from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -132,3 +134,25 @@ def test_a_rate_that_does_not_say_it_is_on_demand_is_blended_with_nothing(admin)
     Rate.objects.update(is_example=False)
 
     assert "blended" not in admin.get("/pricing").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("committed", "says"),
+    [
+        # one of four at $1.50 an hour: $36 a day, $1,080 in 30 days
+        ("4", "3 of 4 GPUs present, in the last day: $36.00 a day ($1,080 in 30 days) paid for"),
+        ("3", ""),
+    ],
+)
+def test_gpus_that_are_paid_for_and_missing_are_said_with_their_dollars(admin, committed, says):
+    on = factories.node()
+    gpus = [factories.gpu(on, index=index) for index in range(3)]
+    Entry.objects.bulk_create(
+        factories.entry(gpu, hours_ago=ago) for gpu in gpus for ago in range(1, 49)
+    )
+    terms = SENT | {"gpus": committed, "usd": "1.50"}
+    page = tight(admin.post("/settings/commitment", terms, follow=True).content.decode())
+
+    said = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert ("GPUs present" in said) == bool(says)
+    assert says in said.replace(" ,", ",")
