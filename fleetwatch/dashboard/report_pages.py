@@ -19,7 +19,7 @@ from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import WHY, Scope
+from fleetwatch.figures.totals import WHY, Bucket, Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import by_contract, drawn, printed, selectors, team_months
@@ -73,23 +73,32 @@ def trend_of(every: list[TeamMonth], month: str) -> dict[str, Any]:
     return {"trend": trend, "trend_total": total, "largest_usd": largest_usd}
 
 
-def burn_of(team: Team, interval: Interval) -> dict[str, Any]:
-    """The team's dollars added up over some of the days, from the first that has anything
-    recorded on; empty where it spent nothing.
+def burn_of(team: Team, interval: Interval, *, budget_usd: Decimal | None) -> dict[str, Any]:
+    """The team's dollars added up to the end of some of the days, from the first that has anything
+    recorded on, under its budget; empty where it spent nothing.
     """
     days = costs.dollars_over_time(interval, "day", scope=Scope(team=team.slug))
     recorded = [*dropwhile(lambda day: not day.totals.capacity_ms, days)]
     sums = list(accumulate(day.totals.cost_usd for day in recorded))
     if not sums or not sums[-1]:
         return {}
+    limit = None if budget_usd is None else (float(budget_usd), f"budget {numbers.usd(budget_usd)}")
+    return {"burn": curve(_values([*map(_day, recorded)], sums), limit=limit)}
+
+
+def _values(days: Sequence[str], sums: Sequence[Decimal]) -> list[Value]:
+    """0 at the first day's begin, and what was added up at the end of some of the days."""
     apart = -(-len(sums) // MOST_POINTS)
-    values = [
-        Value(place, float(usd), numbers.usd(usd))
-        for place, usd in enumerate([Decimal(0), *sums])
+    every = enumerate(zip([days[0], *days], [Decimal(0), *sums], strict=True))
+    return [
+        Value(place, float(usd), numbers.usd(usd), day)
+        for place, (day, usd) in every
         if place % apart == 0 or place == len(sums)
     ]
-    since = recorded[0].start.astimezone(zone())
-    return {"burn": curve(values), "burn_since": since}
+
+
+def _day(bucket: Bucket) -> str:
+    return f"{bucket.start.astimezone(zone()):%-d %b}"
 
 
 def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:

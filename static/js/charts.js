@@ -345,6 +345,16 @@ function drawn() {
 const redraw = () => drawn().forEach(draw);
 addEventListener("fleetwatch:theme", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// Paper has a width of its own, and charts are drawn for the window's.
+const PAPER = { width: 1040, height: 220 };
+addEventListener("beforeprint", () => {
+  const main = document.querySelector("main");
+  for (const el of drawn()) {
+    const width = (PAPER.width * el.clientWidth) / main.clientWidth;
+    Plotly.relayout(el, { width, height: Math.min(el.clientHeight, PAPER.height) });
+  }
+});
+addEventListener("afterprint", redraw);
 const loadAll = () => document.querySelectorAll("[data-figure-url]").forEach(load);
 addEventListener("fleetwatch:fresh", loadAll);
 loadAll();

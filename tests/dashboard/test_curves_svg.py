@@ -22,6 +22,22 @@ def test_a_curve_begins_at_zero_and_labels_that_would_touch_are_left_out():
     assert drawn.words == "0: 0, 1: 10 s, 4: 20 s, 8: 40 s"
 
 
+def test_a_limit_lies_where_its_amount_does_and_places_are_said_by_their_words():
+    values = [
+        Value(0, 0.0, "0", "1 Oct"),
+        Value(1, 10.0, "$10", "1 Oct"),
+        Value(8, 20.0, "$20", "8 Oct"),
+    ]
+
+    drawn = curve(values, limit=(40.0, "budget $40"))
+
+    # of 120 px 40 are the whole, and 20 half of it
+    assert (drawn.limit.y, drawn.limit.label) == (30, "budget $40")
+    assert [(point.y, point.place) for point in drawn.points] == [
+        (150, ""), (120, "1 Oct"), (90, "8 Oct"),
+    ]  # fmt: skip
+
+
 def test_a_curve_of_nothing_lies_on_its_axis():
     drawn = curve([Value(0, 0.0, "0"), Value(1, 0.0, "0"), Value(2, 0.0, "0")])
 

@@ -1,7 +1,7 @@
 """A team's month on its page: what it says, and what finance and the team's lead do about it."""
 
 import re
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from html import unescape
 
@@ -12,11 +12,12 @@ from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.report_pages import burn_of
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.reports import download
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
@@ -83,7 +84,20 @@ def test_paper_has_why_it_was_wasted_what_is_done_the_months_and_the_curve(octob
     assert "What is done about it" in page
     assert "Month by month" in page
     assert "September 2026 $8.00" in page
-    assert answer.context["burn"].words.endswith("$9.00")
+    burn = answer.context["burn"]
+    assert burn.words.endswith("$9.00")
+    assert burn.points[-2].place == "28 Oct"
+    assert burn.limit is None
+
+
+def test_the_curve_on_paper_has_the_budgets_line(october):
+    nlp, of_october = Team.objects.get(slug="nlp"), Interval(OCTOBER, OCTOBER + timedelta(days=31))
+
+    burn = burn_of(nlp, of_october, budget_usd=Decimal(18))["burn"]
+
+    # $9 are half of it
+    assert burn.limit.label == "budget $18.00"
+    assert (burn.limit.y, burn.points[-1].y) == (30, 90)
 
 
 def test_each_figure_of_a_rate_line_names_itself_where_columns_are_stacked(october):

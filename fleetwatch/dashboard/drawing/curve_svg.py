@@ -12,41 +12,60 @@ LABEL = 66  # a label's room; nearer ones are left out
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What there is at a place of the axis, 0 or more, and how that is written."""
+    """What there is at a place of the axis, 0 or more, and how that is written; `at`: how the place
+    is ("": its number).
+    """
 
     place: int
     amount: float
     label: str
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a value lies in pixels, its place on the axis, and its label ("" = it would cover the
-    one before).
+    """Where a value lies in pixels, its place on the axis as it is written, and its label ("" = it
+    would cover the one before, as would the place's words).
     """
 
     x: float
     y: float
-    place: int
+    place: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A level that is drawn across: where it lies in pixels, and its label."""
+
+    y: float
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points from left to right, the path through them, and all of it in words."""
+    """Points from left to right, the path through them, and all of it in words; `limit` None: none
+    is drawn.
+    """
 
     points: Sequence[Point]
     path: str
     words: str
+    limit: Limit | None = None
 
 
-def curve(values: Sequence[Value]) -> Curve:
-    """Through the values, ascending from place 0; the axis begins at 0, as does the height."""
-    points = list(map(_point_of(values), values, _are_apart(values)))
+def curve(values: Sequence[Value], *, limit: tuple[float, str] | None = None) -> Curve:
+    """Through the values, ascending from place 0; the axis begins at 0, as does the height. A limit
+    is an amount and its label.
+    """
+    amounts = [value.amount for value in values] + ([limit[0]] if limit else [])
+    top = max(amounts) or 1.0
+    points = list(map(_point_of(values, top), values, _are_apart(values)))
     return Curve(
         points,
         "M" + "L".join(f"{point.x} {point.y}" for point in points),
-        ", ".join(f"{value.place}: {value.label}" for value in values),
+        ", ".join(f"{value.at or value.place}: {value.label}" for value in values),
+        Limit(_y(limit[0], top), limit[1]) if limit else None,
     )
 
 
@@ -54,16 +73,19 @@ def _x(value: Value, last: int) -> float:
     return round(SIDE + value.place / last * (WIDTH - 2 * SIDE), 1)
 
 
-def _y(value: Value, top: float) -> float:
-    return round(HEIGHT - EDGE - value.amount / top * (HEIGHT - 2 * EDGE), 1)
+def _y(amount: float, top: float) -> float:
+    return round(HEIGHT - EDGE - amount / top * (HEIGHT - 2 * EDGE), 1)
 
 
-def _point_of(values: Sequence[Value]) -> Callable[[Value, bool], Point]:
+def _point_of(values: Sequence[Value], top: float) -> Callable[[Value, bool], Point]:
     last = values[-1].place
-    top = max(value.amount for value in values) or 1.0
-    return lambda value, is_apart: Point(
-        _x(value, last), _y(value, top), value.place, value.label if is_apart else ""
-    )
+
+    def point(value: Value, is_apart: bool) -> Point:
+        place = (value.at if is_apart else "") if value.at else str(value.place)
+        label = value.label if is_apart else ""
+        return Point(_x(value, last), _y(value.amount, top), place, label)
+
+    return point
 
 
 def _are_apart(values: Sequence[Value]) -> Iterator[bool]:

@@ -1,6 +1,7 @@
 """Reports: the months, one report, its files; and "compute now" for admins."""
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -35,6 +36,7 @@ from fleetwatch.reports.digest import TEAMS, footnotes
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words, name_at
 from fleetwatch.reports.selectors import MonthLine, figures
+from fleetwatch.reports.statement import amount_or_none
 
 # kept by the reader's browser alone, which asks before it shows it again
 OWN = cache_control(private=True, no_cache=True)
@@ -140,8 +142,14 @@ def _of_team_on_paper(statement: Report) -> dict[str, Any]:
         "month": month,
         **team_waste(team, interval, timezone.now(), zone()),
         **trend_of(team_months.newest(team.slug), month),
-        **burn_of(team, interval),
+        **burn_of(team, interval, budget_usd=_budget_usd(statement)),
     }
+
+
+def _budget_usd(statement: Report) -> Decimal | None:
+    budget = statement.content.get("budget") or {}
+    usd: Decimal | None = amount_or_none(budget.get("budget_usd"))
+    return usd
 
 
 @require_GET
