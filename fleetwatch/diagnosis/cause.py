@@ -175,6 +175,7 @@ class Cause:
     detectors: tuple[Detector, ...] = ()
     overrule: Callable[[Features, Mask], Iterator[Overruled]] | None = None
     verdict: str = WASTED
+    is_unmeasured: bool = False  # how well the GPU is used is not known of it
     is_alone: bool = False  # what was read for it leaves no other cause possible
     machine: Machine = Machine()  # without a curve: it is of jobs
     idle: str = ""  # of which jobs it is, told by the ledger alone: PART, EMPTY or HELD

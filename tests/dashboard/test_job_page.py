@@ -270,9 +270,11 @@ def test_a_busy_job_has_nothing_to_change_on_its_page_as_in_the_list(client):
     )
 
     assert "<h2>Nothing to change</h2>" in page
-    assert "how well it is used can&#x27;t be measured on it" in page
+    assert "how well it is used is not measured" in page
+    assert "Busy share of cost" in page
+    assert "Useful share of cost" not in page
     assert "Nothing to change" in listed
-    assert "Busy, efficiency not measurable" not in page + listed
+    assert "Busy, efficiency not measured" not in page + listed
 
 
 def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(client):

@@ -46,6 +46,7 @@ from fleetwatch.diagnosis.causes import (
     BY_CODE,
     SLOWED,
     UNDETERMINED,
+    UNMEASURED,
     WELL_CODES,
     of_job,
     of_kind,
@@ -309,7 +310,8 @@ def _quiet_ms(job: Job) -> int | None:
 def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) -> Context:
     """Why it wastes most, None where nothing was diagnosed, or hardly anything is wasted, by a
     cause that asks for nothing (`is_well`, as lists say it; `well` is that cause, "" where nobody
-    knows); and what its machines lost it.
+    knows; `is_only_busy`: how well it uses its GPUs is not measured); and what its machines lost
+    it.
     """
     several = diagnosis.caused_of(job, interval)
     code = diagnosis.primary(several).cause if several else ""
@@ -320,6 +322,7 @@ def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) ->
     return {
         "cause": of_job(code, job.kind, totals.coverage) if is_known else None,
         "is_well": is_well,
+        "is_only_busy": code in UNMEASURED,
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),
         "slowed": slowed,

@@ -80,6 +80,7 @@ def _codes(holds: Callable[[Cause], object]) -> tuple[str, ...]:
 UNFIT = _codes(lambda cause: cause.verdict != WASTED)
 BLIND = _codes(lambda cause: cause.verdict == UNSEEN)
 WELL_CODES = _codes(lambda cause: cause.verdict == WELL)
+UNMEASURED = _codes(lambda cause: cause.is_unmeasured)
 SAYS_NO_WASTE = _codes(lambda cause: cause.verdict in (WELL, UNSEEN))
 (UNDETERMINED,) = _codes(lambda cause: cause.verdict == UNKNOWN)
 OF_IDLE_JOBS = {cause.idle: cause.code for cause in CATALOGUE if cause.idle}

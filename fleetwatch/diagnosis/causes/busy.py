@@ -21,8 +21,11 @@ def find(f: Features) -> Judged:
 
 CAUSE = Cause(
     code="busy",
-    title="Busy, efficiency not measurable",
-    sentence="The GPU is busy; how well it is used can't be measured on it.",
+    title="Busy, efficiency not measured",
+    sentence=(
+        "The GPU is busy; how well it is used is not measured, at most estimated from the power it"
+        " draws."
+    ),
     looks="Busy, without profiling counters.",
     sensors=(
         "utilisation and power; efficiency needs GPM (Hopper and newer) or DCGM's profiling fields"
@@ -39,4 +42,5 @@ CAUSE = Cause(
     who=ADMIN,
     detectors=(Detector(find),),
     verdict=WELL,
+    is_unmeasured=True,
 )
