@@ -52,6 +52,32 @@ def test_what_there_was_stands_beside_what_jobs_held(machines):
     assert answer.context["free_usd"]["H100 SXM"] == whole.free_ms * 2 / Decimal(3_600_000)
 
 
+@pytest.mark.parametrize(
+    ("period", "says"),
+    [
+        # the running hour is not posted yet; of two whole hours that are, all count
+        (PERIOD, "3 of 4 hours, those that are whole and posted"),
+        ("from=2026-11-20T08:00Z&to=2026-11-20T10:00Z", "all 2 hours"),
+    ],
+)
+def test_it_says_how_many_of_the_periods_hours_count(machines, period, says):
+    page = tight(machines.get(f"/capacity?{period}").content.decode())
+
+    assert says in page
+
+
+@pytest.mark.parametrize(
+    ("days", "hours"),
+    # clocks go back on the 25th of October, and forward on the 29th of March
+    [(("2026-10-20", "2026-10-27"), 169), (("2026-03-24", "2026-03-31"), 167)],
+)
+def test_a_week_in_which_clocks_change_has_an_hour_more_or_less(machines, days, hours):
+    start, end = days
+    answer = machines.get(f"/capacity?from={start}&to={end}&tz=Europe/Berlin")
+
+    assert answer.context["asked_hours"] == hours
+
+
 def test_the_api_has_the_same_figures_as_the_page(machines):
     page = machines.get(f"/capacity?{PERIOD}").context["whole"]
     answer = machines.get(f"/api/v1/capacity?{PERIOD}").json()

@@ -51,8 +51,7 @@ def capacity(request: HttpRequest, period: Period) -> Context:
     hours = whole_hours(period.so_far, period.now)
     return {
         "filters": filters,
-        "hours": hours,
-        "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
+        **_hours(period, hours),
         **_lines(model_hours(hours, narrowed) if hours else [], hours),
         **_free_usd(hours, filters),
         "while_waiting": while_waiting(hours, narrowed) if hours else None,
@@ -85,6 +84,21 @@ def _free_usd(hours: Interval | None, filters: Mapping[str, str]) -> Context:
 
 def _count(hours: Interval) -> int:
     return (hours.end_ms - hours.start_ms) // HOUR_MS
+
+
+def _hours(period: Period, hours: Interval | None) -> Context:
+    """Which hours count, and how many of how many; whether there were too many to count all."""
+    return {
+        "hours": hours,
+        "counted_hours": _count(hours) if hours else 0,
+        "asked_hours": _touched(period.so_far),
+        "is_cut": hours is not None and hours.start > ceil_hour(period.interval.start),
+    }
+
+
+def _touched(interval: Interval) -> int:
+    """How many hours it is long, a begun one as a whole: of a week 167 to 169, as clocks change."""
+    return -(-interval.duration_ms // HOUR_MS)
 
 
 def _commitments(period: Period) -> Context:
