@@ -4,18 +4,22 @@ import csv
 import io
 import re
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
 from fleetwatch.accounts.models import Organisation
+from fleetwatch.costs.models import Commitment
 from fleetwatch.figures.comparison import Compared
 from fleetwatch.figures.totals import nothing
+from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
+from tests.dashboard.factories import NOW
 from tests.markup import tight
 from tests.reports.test_download import sheets
 
@@ -55,6 +59,39 @@ def test_a_period_stands_beside_the_one_before(explorer):
     assert '<span class="down">−<span title="$2.000000">$2.00</span></span>' in page
     assert '<span class="up">+<span title="$2.000000">$2.00</span></span>' in page
     assert '<span class="sub">new</span>' in page
+
+
+@pytest.fixture
+def contract(explorer) -> Commitment:
+    """Of two GPUs, of which one is there, at $1.50 an hour instead of $2."""
+    terms = Commitment(
+        name="2026-17",
+        gpu_model=GPU.objects.get().model,
+        gpus=2,
+        valid_from=NOW - timedelta(days=1),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    return commit(terms, now=NOW)
+
+
+@pytest.mark.parametrize("of", ["", "&gpu_model=H100+SXM"])
+def test_what_is_paid_by_contract_is_told_where_that_is_asked_for(explorer, contract, of):
+    """Two hours of one GPU: $4 at the rates, $3 by contract; and $3 for the missing one."""
+    period = f"from={to_ms(NOW) - 4 * HOUR_MS}&to={to_ms(NOW) - 2 * HOUR_MS}"
+    usual = page_of(explorer, f"/costs?{period}{of}")
+    answer = explorer.get(f"/costs?{period}{of}&prices=contract")
+
+    costs = answer.context["contract"]
+    assert (costs.rates_usd, costs.usd, costs.missing_usd) == (4, 3, 3)
+    assert "Cost by contract" in answer.content.decode()
+    assert "prices=contract" in usual
+    assert "Cost by contract" not in usual
+
+
+def test_a_team_has_no_contract_of_its_own(explorer, contract):
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&team=nlp&prices=contract")
+
+    assert "by contract" not in page
 
 
 def test_the_period_before_is_as_long_as_what_is_posted_of_this_one(admin):

@@ -1,6 +1,6 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
@@ -17,6 +17,7 @@ from fleetwatch.dashboard.compared_period import (
     compared_with,
     period_before,
 )
+from fleetwatch.dashboard.contract_costs import contract_costs, may_be_asked
 from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, recorded_since, steps_of
 from fleetwatch.dashboard.opened_costs import opened_by
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused, takes_only
@@ -48,11 +49,12 @@ GROUPS = {
 JUDGED_STATES = HEADLINE_STATES | {"underused"}
 TOTAL = frozenset(("",))  # the key of the line that has none
 MAX_LINES = 200
+CONTRACT = "contract"
 FILES = {"csv": CSV, "xlsx": XLSX}
 
 
 @shows(
-    *("dashboard/costs.html", "costs", "group_by", "step", COMPARE),
+    *("dashboard/costs.html", "costs", "group_by", "step", "prices", COMPARE),
     *(*SUBJECTS, "sort", *PERIOD),
     needs_gpus=True,
 )
@@ -73,8 +75,21 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         **_of_lines(seen, filters.get("state", "")),
         "sort": sort,
         "filters": filters,
+        **_prices(request, period, filters, seen),
         **_elsewhere(period),
     }
+
+
+def _prices(
+    request: HttpRequest, period: Period, filters: Mapping[str, str], seen: Explored
+) -> Context:
+    """By which prices the whole is told: at the rates, or by contract where that is asked for."""
+    if not may_be_asked(filters):
+        return {"contract": None, "may_contract": False}
+    is_asked = chosen(request, "prices", (CONTRACT,)) == CONTRACT
+    rates_usd = seen.whole.totals.cost_usd
+    contract = contract_costs(period, filters, rates_usd) if is_asked else None
+    return {"contract": contract, "may_contract": True}
 
 
 def _elsewhere(period: Period) -> Context:
