@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.demo.cast import acting_as
 from fleetwatch.diagnosis.findings.deciding import Decision, decidable, decide
 from fleetwatch.diagnosis.findings.inbox import inbox
 from fleetwatch.diagnosis.findings.ranked_findings import Line
-from fleetwatch.diagnosis.models import Said
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.lib.intervals import Interval, from_ms
 
 LOOKED_AT = 200  # of the dearest open findings
 WEEK = timedelta(days=7)
+LOOKED_AT_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,18 @@ def _decide(plan: Plan, lines: Sequence[Line], user: User, *, now: datetime) -> 
     """1 where there is such a finding, else 0."""
     alike = [line.finding for line in lines if line.finding.cause == plan.cause]
     theirs = decidable(user, alike, now=now)
-    number = next((finding.pk for finding in alike if finding.pk in theirs), None)
-    if number is None:
+    finding = next((each for each in alike if each.pk in theirs), None)
+    if finding is None:
         return 0
     until = now + timedelta(days=plan.days) if plan.days else None
     with acting_as(user):
-        decide(number, Decision(plan.action, note=plan.note, until=until), by=user, now=now)
+        decision = Decision(plan.action, note=plan.note, until=until)
+        decide(finding.pk, decision, by=user, now=_looked_at(finding, user, now))
     return 1
+
+
+def _looked_at(finding: Finding, user: User, now: datetime) -> datetime:
+    """An hour after it was seen last; of who is in a team since the demo began, now."""
+    if not may(user, Right.FLEET):
+        return now
+    return min(from_ms(finding.last_ms) + LOOKED_AT_AFTER, now)

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from fleetwatch.demo import demo_decisions, demo_fixes, demo_reports, fleet
+from fleetwatch.demo import demo_decisions, demo_fixes, demo_incidents, demo_reports, fleet
 from fleetwatch.demo.services import Chapter, missing_chapters, store
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
@@ -41,20 +41,27 @@ class Command(HubCommand):
         parser.add_argument(
             "--fixes",
             action="store_true",
-            help="wait until it is diagnosed, then tell and measure what owners mended, and ask for"
-            " its months' reports",
+            help="tell what fired lately; wait until it is diagnosed, then tell and measure what"
+            " owners mended, and ask for its months' reports",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["days"] <= 90 or not 1 <= options["gpus"] <= 1024:
             raise CommandError("--days is 1 to 90, --gpus is 1 to 1024")
         until = _moment(options["until"]) if options["until"] else timezone.now()
+        if options["fixes"]:
+            self._tell_incidents()
         chapters = missing_chapters(gpus=options["gpus"], days=options["days"], until=until)
         if chapters:
             self._store(chapters)
         self._say("history is complete")
         if options["fixes"]:
             self._decide_fixes(options["days"])
+
+    def _tell_incidents(self) -> None:
+        """Before the worker evaluates rules: what fired in the hours that are posted already."""
+        self._say(f"incidents told={demo_incidents.tell_past(timezone.now())}")
+        self._say(f"incidents acted on={demo_incidents.act_on_some(timezone.now())}")
 
     def _store(self, chapters: Sequence[Chapter]) -> None:
         with record_run("demo.history") as did:
@@ -68,6 +75,7 @@ class Command(HubCommand):
             if demo_fixes.is_diagnosed(timezone.now(), days=days):
                 self._say(f"fixes told={demo_fixes.decide_fixes(timezone.now(), days=days)}")
                 self._say(f"decisions told={demo_decisions.decide_some(timezone.now())}")
+                self._say(f"incidents acted on={demo_incidents.act_on_some(timezone.now())}")
                 self._say(f"months asked={demo_reports.ask_for_months(timezone.now(), days=days)}")
                 self._say(f"digests {demo_reports.write_digests(timezone.now())}")
                 return

@@ -1,0 +1,120 @@
+"""What had fired on a demo hub before its first start, and what its people did about some of it.
+
+By the product's own ways: rules are evaluated and their messages sent as of moments of the past.
+Only rules that judge telemetry as it was: what others say of a moment depends on what came later.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.alerts.incidents.incident_actions import Action, act, actable
+from fleetwatch.alerts.messaging.announcing import announce
+from fleetwatch.alerts.models import Incident, IncidentEvent, Rule
+from fleetwatch.alerts.services import evaluate_rule
+from fleetwatch.demo.cast import acting_as
+from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.sql import has_lock
+from fleetwatch.notify.delivering import deliver_due
+
+PAST_RULES = ("job_idle", "gpu_idle", "gpu_fault", "gpu_memory_errors")
+LOOKS_BACK = timedelta(hours=9)
+EVERY = timedelta(minutes=45)  # a look and its messages take a quarter of a second
+MESSAGES = 100  # of a moment
+LOOKED_AT_AFTER = timedelta(minutes=12)
+State = Incident.State
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who does what about an incident of that rule: one that goes on, or one that is over."""
+
+    who: str
+    rule: str
+    action: str
+    reason: str
+    is_over: bool = False
+    lasts: timedelta | None = None
+
+
+PLANS = (
+    Plan("otto", "gpu_memory_errors", "ack", "drained tonight, then reset"),
+    Plan(
+        "otto",
+        "gpu_idle",
+        "snooze",
+        "the owner moves it to one GPU this evening",
+        lasts=timedelta(hours=12),
+    ),
+    Plan("amara", "job_idle", "fixed", "ended by its owner once I asked", is_over=True),
+    Plan(
+        "otto", "job_idle", "not_waste", "a notebook of the workshop, agreed with us", is_over=True
+    ),
+)
+
+
+@transaction.atomic
+def tell_past(now: datetime) -> int:
+    """How many incidents the last hours had. None where one of these rules was evaluated before:
+    from then on they are what the worker makes of them.
+    """
+    rules = list(Rule.objects.filter(condition__in=PAST_RULES, is_shipped=True, is_enabled=True))
+    is_new = all(rule.evaluated_ms is None for rule in rules)
+    if not is_new or not all(has_lock(f"alerts.rule.{rule.pk}") for rule in rules):
+        return 0
+    for moment in _moments(now):
+        for rule in rules:
+            evaluate_rule(rule, moment)
+        announce(moment)
+        deliver_due(moment, MESSAGES)
+    return Incident.objects.count()
+
+
+def _moments(now: datetime) -> Iterator[datetime]:
+    moment = now - LOOKS_BACK
+    while moment <= now:
+        yield moment
+        moment += EVERY
+
+
+def act_on_some(now: datetime) -> int:
+    """How many incidents somebody did something about: each of the plans is carried out once."""
+    people = {user.username: user for user in User.objects.filter(is_active=True)}
+    return sum(_carry_out(plan, people[plan.who], now) for plan in PLANS if plan.who in people)
+
+
+def _carry_out(plan: Plan, user: User, now: datetime) -> int:
+    """1 where there is such an incident, else 0."""
+    if IncidentEvent.objects.filter(kind=plan.action, by=user).exists():
+        return 0
+    alike = list(_alike(plan))
+    theirs = actable(user, alike, now=now)
+    incident = next((each for each in alike if each.pk in theirs), None)
+    if incident is None:
+        return 0
+    until = now + plan.lasts if plan.lasts else None
+    with acting_as(user):
+        action = Action(plan.action, plan.reason, until=until)
+        act(incident.pk, action, by=user, now=_looked_at(incident, user, now))
+    return 1
+
+
+def _looked_at(incident: Incident, user: User, now: datetime) -> datetime:
+    """Minutes after it fired, or was over; of who is in a team since the demo began, now."""
+    if not may(user, Right.FLEET):
+        return now
+    raised_ms = incident.raised_ms or to_ms(now)
+    seen_at = incident.resolved_at or from_ms(raised_ms)
+    return min(seen_at + LOOKED_AT_AFTER, now)
+
+
+def _alike(plan: Plan) -> QuerySet[Incident]:
+    """Those that nobody did anything about, the oldest first."""
+    state = State.RESOLVED if plan.is_over else State.FIRING
+    rows = Incident.objects.filter(rule__condition=plan.rule, state=state, verdict="")
+    return rows.filter(snoozed_until=None, resolved_by=None).order_by("opened_at", "pk")
