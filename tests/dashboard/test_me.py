@@ -243,22 +243,6 @@ def test_what_others_gave_is_not_the_persons_to_take(client, vera, source, statu
     assert Identity.objects.exists() is (source != "claim")
 
 
-def test_an_own_token_is_shown_once_and_reads(client, vera):
-    answer = client.post("/me/tokens", {"name": "notebook"})
-    [text] = set(re.findall(r"fw_[A-Za-z0-9_-]{43}", answer.content.decode()))
-    client.logout()
-
-    asked = client.get("/api/v1/nodes", headers={"Authorization": f"Bearer {text}"})
-
-    assert asked.status_code == 200
-    assert client.post("/me/tokens", {"name": "x"})["Location"].startswith("/accounts/login/")
-
-
-def test_a_token_without_a_name_is_refused(client, vera):
-    assert client.post("/me/tokens", {"name": " "}).status_code == 422
-    assert not ApiToken.objects.exists()
-
-
 def test_an_admin_sees_somebodys_jobs_and_nobody_else_does(client, vera, found):
     named(vera)
     address = f"/settings/people/{vera.pk}/jobs"
@@ -350,63 +334,6 @@ def test_findings_of_one_run_and_of_several_are_decided_by_the_same_buttons(clie
         re.findall(r">([A-Z][a-z ]+)(?:<span class=\"sr\">|</button>)", part) for part in parts
     ]
     assert [each[:4] for each in buttons] == [["Accept", "Fixed", "More", "Snooze a week"]] * 2
-
-
-def test_a_token_may_write_and_ends_where_the_form_says_so(client, vera):
-    sent = {"name": "ci", "scope": "write", "role": "engineer", "days": "30"}
-
-    answer = client.post("/me/tokens", sent)
-
-    assert answer.status_code == 200
-    token = ApiToken.objects.get()
-    assert (token.scope, token.role) == ("write", "engineer")
-    assert token.expires_at == NOW + timedelta(days=30)
-    assert "write, at most as engineer, ends in 30 d" in page(client)
-
-
-def test_without_days_a_token_holds_until_it_is_revoked(client, vera):
-    client.post("/me/tokens", {"name": "ci", "days": ""})
-
-    assert ApiToken.objects.get().expires_at is None
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"role": "lead"},
-        {"role": "admin"},
-        {"role": "<b>"},
-        {"scope": "root"},
-        {"days": "0"},
-        {"days": "367"},
-        {"days": "soon"},
-    ],
-)
-def test_a_token_of_more_than_one_may_is_refused(client, vera, sent):
-    answer = client.post("/me/tokens", {"name": "ci"} | sent)
-
-    assert answer.status_code == 422
-    assert 'role="alert"' in answer.content.decode()
-    assert not ApiToken.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("role", "offered"),
-    [
-        ("engineer", ["engineer"]),
-        ("lead", ["engineer", "lead"]),
-        ("finance", ["engineer", "finance"]),
-        ("operator", ["engineer", "lead", "operator"]),
-        ("admin", ["engineer", "lead", "finance", "operator", "admin"]),
-    ],
-)
-@pytest.mark.usefixtures("_frozen")
-def test_roles_that_one_may_give_a_token_are_offered(client, role, offered):
-    client.force_login(factories.user(role=role, username="vera"))
-
-    form = page(client).split('id="token-role"')[1].split("</select>")[0]
-
-    assert re.findall(r'value="(\w+)"', form) == offered
 
 
 @pytest.mark.parametrize(
