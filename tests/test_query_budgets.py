@@ -74,7 +74,7 @@ PAGES = {
     "/settings/mappings": 11,  # and what is without a team, a project, a cost centre
     "/settings/people": 13,  # users of jobs without an account, what they cost, their namesakes
     "/settings/audit": 4,
-    "/me": 35,  # the month of who pays, and its statements; since when figures; how the reader is reached; what waits for an admin, of each right; clusters
+    "/me": 42,  # how the fleet is and what fires; the month of who pays, and its statements; since when figures; how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 5,  # since when there are GPUs
     "/charts/costs?group_by=user": 5,
     "/charts/fleet": 7,  # also how much each node wastes: the order of its rows

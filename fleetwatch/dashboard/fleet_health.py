@@ -8,8 +8,10 @@ from datetime import datetime
 from django.urls import reverse
 
 from fleetwatch.alerts.incidents import incident_inbox
+from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.agent_lines import silent_agents
+from fleetwatch.dashboard.showing import Context
 from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
@@ -18,6 +20,8 @@ from fleetwatch.notify.selectors import channels
 
 FIRST = from_ms(0)
 FIRING = "Firing incidents"
+MAX_FIRING = 100  # looked at for what belongs together
+SHOWN_ROWS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,25 @@ def fleet_health(now: datetime) -> list[HealthCard]:
         _channels_card(status),
         HealthCard("Overdue hours", overdue_hours(now), "none", f"{status}#waiting", "warn"),
     ]
+
+
+def needs_somebody(now: datetime) -> Context:
+    """What is broken, silent or behind, and the incidents that fire, critical ones first, each by
+    what they burn an hour; how many of them there are, and are not shown.
+    """
+    firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
+    dearest = incident_inbox.page_of_incidents(
+        firing, sort="critical", after="", size=MAX_FIRING, now=now
+    )
+    rows = incident_rows(dearest.lines)[:SHOWN_ROWS]
+    health = fleet_health(now)
+    count = next(card.count for card in health if card.label == FIRING)
+    return {
+        "health": health,
+        "incidents": rows,
+        "firing_count": count,
+        "firing_left": max(0, count - sum(len(row.lines) for row in rows)),
+    }
 
 
 def _channels_card(status: str) -> HealthCard:

@@ -45,7 +45,7 @@ def team_waste(team: Team, interval: Interval, now: datetime, zone: ZoneInfo) ->
         "standing": findings.counts(),
         "recoverable": findings.saving(*RECOVERABLE),
         "accepted": findings.saving("accepted"),
-        **_fixes(team, interval, zone),
+        **fixes_of_team(team, interval, zone),
     }
 
 
@@ -63,7 +63,8 @@ def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteL
     return [WasteLine(*each) for each in zip(lines, parts, strict=True) if each[1]]
 
 
-def _fixes(team: Team, interval: Interval, zone: ZoneInfo) -> Context:
+def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:
+    """What the team's fixes of the quarter in which the interval ends were measured to save."""
     quarter = fixes.quarter(interval.end - timedelta(microseconds=1), zone)
     effects = fixes.top_fixes(quarter, {"team": team.slug})
     return {

@@ -214,6 +214,52 @@ def test_a_lead_sees_who_of_the_team_wastes_most_with_the_findings_of_each(clien
     assert page.count("team=nlp&amp;user=ann") == 1
 
 
+def test_a_lead_sees_each_persons_waste_against_as_long_before(client, lea):
+    """$7.20 in the last day and $2.40 in the day before, which was recorded from its start on."""
+    own = Job.objects.get(name="job-nlp")
+    for hours_ago in (2, 3, 4, 30, 49):
+        start = NOW - timedelta(hours=hours_ago)
+        an_entry(told.gpu(), "idle", job=own, start=start, tier="certain")
+
+    [of_team] = client.get("/me?range=24h").context["led_people"]
+    [person] = of_team.people
+
+    assert (of_team.totals.wasted_usd, of_team.change.before_usd) == (
+        Decimal("7.20"),
+        Decimal("2.40"),
+    )
+    assert person.change.change_usd == Decimal("4.80")
+    assert "No fix of nlp was measured in Q4 2026 yet." in page(client)
+
+
+def test_against_what_was_not_recorded_a_lead_reads_no_change(client, lea):
+    own = Job.objects.get(name="job-nlp")
+    an_entry(told.gpu(), "idle", job=own, start=NOW - timedelta(hours=2), tier="certain")
+
+    [of_team] = client.get("/me?range=24h").context["led_people"]
+
+    assert (of_team.change, of_team.people[0].change) == (None, None)
+    assert "in as long before" not in page(client, "/me?range=24h")
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_who_runs_the_fleet_sees_its_health_and_what_fires(client):
+    an_incident(a_rule(), "slurm/della/7", opened_at=NOW)
+    client.force_login(factories.user(role="operator", username="otto"))
+
+    seen = page(client)
+
+    assert "<h1>My fleet</h1>" in seen
+    assert "1 firing incident<" in seen
+    assert 'aria-label="Fleet health"' in seen
+
+
+def test_who_runs_no_fleet_sees_what_fires_of_the_own_alone(viewer):
+    an_incident(a_rule(), "slurm/della/7", opened_at=NOW)
+
+    assert "firing incident" not in page(viewer)
+
+
 def test_a_leads_statement_waits_until_it_is_approved_and_others_do_not(client, lea):
     a_fleet()
     computed(now=NOW)

@@ -25,6 +25,7 @@ from fleetwatch.budgets import selectors as budgets
 from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import pattern_rows, words
 from fleetwatch.dashboard.duties import duties, duties_of_lead
+from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.install import cli_command
@@ -180,8 +181,23 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
 
 
 def _own(user: User, period: Period) -> Context:
-    """What nobody else is shown: what was given to the reader and waits for the reader's role, the
-    own tokens, and how the reader hears of things.
+    """What nobody else is shown: what the reader's role is about, the own tokens, and how the
+    reader hears of things.
+    """
+    return {
+        **_of_role(user, period),
+        "asks_cluster": len(clusters()) > 1,
+        "systems": [(each.value, each.label) for each in CLAIMED],
+        "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
+        "cli_command": cli_command(),
+        **api_tokens.choices(user),
+        **notification_form.context(user, period.now),
+    }
+
+
+def _of_role(user: User, period: Period) -> Context:
+    """What was given to the reader and waits for the reader's role, with the figures that a lead,
+    who pays and who runs the fleet look at first.
     """
     every = inbox.inbox(period.interval, now=period.now)
     led = teams_led(user, period.now)
@@ -192,15 +208,11 @@ def _own(user: User, period: Period) -> Context:
         "given": every.assigned(user.pk).counts()["open"],
         "duties": waiting,
         "led": led,
-        "led_people": team_people(led, period.interval),
+        "led_people": team_people(led, period),
         "months": _months(user, led, period),
+        "month_name": months.in_words(months.name_at(period.now, period.zone)),
         "invoice_month": months.last_begun(period.now, period.zone),
-        "asks_cluster": len(clusters()) > 1,
-        "systems": [(each.value, each.label) for each in CLAIMED],
-        "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
-        "cli_command": cli_command(),
-        **api_tokens.choices(user),
-        **notification_form.context(user, period.now),
+        **(needs_somebody(period.now) if may(user, Right.FLEET) else {}),
     }
 
 

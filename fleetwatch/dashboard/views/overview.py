@@ -10,16 +10,13 @@ from django.shortcuts import redirect
 
 from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.accounts.visibility import narrowed, sight
-from fleetwatch.alerts.incidents import incident_inbox
-from fleetwatch.alerts.incidents.incident_rows import incident_rows
-from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
-from fleetwatch.dashboard.fleet_health import FIRING, fleet_health
+from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
@@ -44,7 +41,6 @@ from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.reports.day_change import day_change
 
 TOP = 6
-MAX_FIRING = 100  # looked at for what belongs together
 TOP_SAVINGS = 4
 WORST_GPUS = 10
 MAX_SILENT = 5
@@ -118,29 +114,10 @@ def _month_within(period: Period) -> datetime | None:
 def _of_the_fleet(period: Period, totals: Totals, of_month: Totals | None) -> Context:
     sees_all = sight() is None  # incidents name owners, and a budget is the fleet's
     return {
-        **(_needs_somebody(period.now) if sees_all else {}),
+        **(needs_somebody(period.now) if sees_all else {}),
         "month": budgets.line(None, period.minute, spent=of_month) if sees_all else None,
         "adjusted": adjusted(period.interval, totals.cost_usd),
         **_now(period.now),
-    }
-
-
-def _needs_somebody(now: datetime) -> Context:
-    """What is broken, silent or behind, and the incidents that fire, critical ones first, each by
-    what they burn an hour; how many of them there are, and are not shown.
-    """
-    firing = visible_incidents().filter(incident_inbox.in_state("firing", now))
-    dearest = incident_inbox.page_of_incidents(
-        firing, sort="critical", after="", size=MAX_FIRING, now=now
-    )
-    rows = incident_rows(dearest.lines)[:TOP]
-    health = fleet_health(now)
-    count = next(card.count for card in health if card.label == FIRING)
-    return {
-        "health": health,
-        "incidents": rows,
-        "firing_count": count,
-        "firing_left": max(0, count - sum(len(row.lines) for row in rows)),
     }
 
 
