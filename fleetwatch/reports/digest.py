@@ -15,7 +15,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Listing, Message, one_line
 from fleetwatch.reports import months
-from fleetwatch.reports.digest_lists import by_step, could_save, lists
+from fleetwatch.reports.digest_lists import PEOPLE, by_step, could_save, lists
 from fleetwatch.reports.statement import Shape
 
 FLEET = "weekly_digest"  # the kinds of their Reports
@@ -27,6 +27,7 @@ TOP_CAUSES = 5
 TOP_TEAMS = 5  # named in a message
 TEAMS = "Teams"  # the field that names them
 NEWS = 0.01  # of the week before: what changed by no more is no news
+LEAST_TOLD = 0.001  # of the time: less would be read as 0.0 GPU-h
 FULL_COVERAGE = 0.95  # below it what nobody saw is worth a sentence
 NO_EARLIER = "no earlier week to compare"
 # where it is said who gets one
@@ -76,6 +77,7 @@ class Digest:
     won: Shape | None
     incidents: Shape
     teams: Sequence[Shape] = ()  # of the fleet's: lines that sum to what was spent, dearest first
+    people: Sequence[Shape] = ()  # of a team's: lines that sum to it, who wasted most first
 
     @property
     def has_news(self) -> bool:
@@ -103,6 +105,7 @@ class Digest:
             "won": self.won,
             "incidents": self.incidents,
             "teams": list(self.teams),
+            "people": list(self.people),
         }
 
 
@@ -128,9 +131,22 @@ def week_name(week: Interval, zone: ZoneInfo) -> str:
     return f"{week.start.astimezone(zone):%G-W%V}"
 
 
+def days_of(week: str) -> str:
+    """The days of an ISO week as people say them: "16 to 22 Nov 2026"; in ASCII, for subjects."""
+    year, _, number = week.partition("-W")
+    first = date.fromisocalendar(int(year), int(number), 1)
+    last = first + timedelta(days=6)
+    if first.year != last.year:
+        return f"{first:%-d %b %Y} to {last:%-d %b %Y}"
+    month = "" if first.month == last.month else f" {first:%b}"
+    return f"{first:%-d}{month} to {last:%-d %b %Y}"
+
+
 def _lists(digest: Digest, url: str, base: str) -> tuple[Listing, ...]:
     is_own = digest.kind == PERSON
-    return tuple(lists(digest.causes, digest.teams, is_own=is_own, url=url, base=base))
+    return tuple(
+        lists(digest.causes, digest.teams, digest.people, is_own=is_own, url=url, base=base)
+    )
 
 
 def message(digest: Digest, *, url: str, base: str = "") -> Message:
@@ -139,7 +155,7 @@ def message(digest: Digest, *, url: str, base: str = "") -> Message:
     """
     this = digest.this
     return Message(
-        title=f"{_whose(digest)} {digest.week}: {_headline(this)}",
+        title=f"{_whose(digest)}, {days_of(digest.week)}: {_headline(this)}",
         summary=(
             f"{could_save(digest.causes)}{wording.share(this.wasted_share_of_observed)} of the"
             " observed GPU time was wasted (certain and probable)."
@@ -225,6 +241,7 @@ def _fields(digest: Digest) -> Fields:
         *_budget(digest.budget),
         ("Wasted", wasted),
         *_teams(digest.teams),
+        *_people(digest.people),
         ("Useful share of cost", _efficiency(this, before, is_alone=bool(short))),
         *_unverified(this),
         *_won(digest.won),
@@ -268,6 +285,16 @@ def _teams(teams: Sequence[Shape]) -> Fields:
     return ((TEAMS, ", ".join(named) + _more(teams[TOP_TEAMS:])),)
 
 
+def _people(people: Sequence[Shape]) -> Fields:
+    """Who of a team wasted most, in one line."""
+    wasting = [each for each in people if Decimal(each["wasted_usd"])][:TOP_TEAMS]
+    named = [
+        f"{one_line(each['name'], 40)} {wording.usd(Decimal(each['wasted_usd']))} wasted"
+        for each in wasting
+    ]
+    return ((PEOPLE, ", ".join(named)),) if named else ()
+
+
 def _more(teams: Sequence[Shape]) -> str:
     """How many more there are, and what they spent."""
     if not teams:
@@ -302,7 +329,9 @@ def _won(won: Shape | None) -> Fields:
         return (("Savings won", f"utilisation improved by {fixes} of {won['quarter']}"),)
     saved = wording.between(won["low_usd"], won["high_usd"])
     hours = wording.gpu_hours(won["high_ms"])
-    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far"),)
+    back = won.get("came_back", 0)
+    but = f"; {back} came back since" if back else ""
+    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far{but}"),)
 
 
 def _incidents(incidents: Shape) -> str:
@@ -316,8 +345,8 @@ def _incidents(incidents: Shape) -> str:
 
 
 def _unverified(this: Totals) -> Fields:
-    """What only utilisation says is busy: of its efficiency nobody knows."""
-    if not this.busy_only_ms:
+    """What only utilisation says is busy, where it is no trifle: of its efficiency nobody knows."""
+    if this.busy_only_ms < this.capacity_ms * LEAST_TOLD:
         return ()
     amount = _amount(_usd(this, this.busy_only_usd), this.busy_only_ms)
     return (

@@ -4,9 +4,11 @@ time.
 
 from datetime import datetime, timedelta
 from decimal import Decimal
+from urllib.parse import urlencode
 
 from django.db.models import Count, F, Q, Sum
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import seeing
 from fleetwatch.alerts.models import Incident, Rule
@@ -36,6 +38,11 @@ NO_TEAM = {
     costs.NOBODY: "jobs without a team",
     costs.UNMAPPED: "jobs that no rule gives a team",
 }
+NO_PERSON = {
+    UNALLOCATED: "unallocated GPUs",
+    costs.NOBODY: "jobs without an owner",
+    costs.UNMAPPED: "jobs without an owner",
+}
 MS = timedelta(milliseconds=1)
 
 
@@ -49,7 +56,7 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         before = costs.totals(week_before)
         causes = _causes(week, now)
         has_dollars = this.unpriced_ms < this.capacity_ms
-        teams = _teams(week) if has_dollars and audience.kind == digest.FLEET else []
+        lines = _lines(audience, week) if has_dollars else {}
     return Digest(
         kind=audience.kind,
         name=audience.name,
@@ -62,8 +69,15 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         budget=_budget(audience, week.end - MS) if audience.has_budget else None,
         won=_won(audience, week),
         incidents=_incidents(audience, week),
-        teams=teams,
+        **lines,
     )
+
+
+def _lines(audience: Audience, week: Interval) -> dict[str, list[Shape]]:
+    """Whose dollars they are: of the fleet by team, of a team by person."""
+    if audience.kind == digest.FLEET:
+        return {"teams": _teams(week)}
+    return {"people": _people(audience.team, week)} if audience.team else {}
 
 
 def _teams(week: Interval) -> list[Shape]:
@@ -81,6 +95,28 @@ def _teams(week: Interval) -> list[Shape]:
         for group, cost_usd in zip(groups, lines, strict=True)
     ]
     return sorted(rows, key=lambda row: (row["slug"] in NO_TEAM, -row["cost_usd"], row["slug"]))
+
+
+def _people(team: Team, week: Interval) -> list[Shape]:
+    """A line per person of a team, with the page of its costs, and one of what is nobody's."""
+    groups = costs.totals_by(week, "user")
+    cost_lines = pricing.lines([group.totals.cost_usd for group in groups])
+    rows = [
+        {
+            "name": NO_PERSON.get(group.key, group.label),
+            "page": "" if group.key in NO_PERSON else _costs_of(team, group.key, week),
+            "cost_usd": cost_usd,
+            "wasted_usd": pricing.usd(group.totals.wasted_usd),
+        }
+        for group, cost_usd in zip(groups, cost_lines, strict=True)
+    ]
+    return sorted(rows, key=lambda row: (not row["page"], -row["wasted_usd"], row["name"]))
+
+
+def _costs_of(team: Team, user: str, week: Interval) -> str:
+    """Where the person's dollars of the week stand by job, below where our pages are."""
+    narrowed = {"team": team.slug, "user": user, "group_by": "job"}
+    return f"/costs?{urlencode(narrowed | {'from': week.start_ms, 'to': week.end_ms})}"
 
 
 def _began_in(week: Interval) -> datetime | None:
@@ -189,6 +225,7 @@ def _won(audience: Audience, week: Interval) -> Shape | None:
         return None
     return {
         "fixes": len(helped),
+        "came_back": sum(each.fix.outcome == Outcome.REGRESSED for each in helped),
         "quarter": f"Q{(quarter.start.astimezone(zone()).month + 2) // 3}",
         "low_usd": pricing.usd(saving.low_usd),
         "high_usd": pricing.usd(saving.high_usd),

@@ -1,4 +1,6 @@
-"""What a digest's mail names, each with its page: what could save most, and every team. Pure."""
+"""What a digest's mail names, each with its page: what could save most, every team, and of a team
+its people. Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,23 +14,25 @@ from fleetwatch.reports.statement import Shape
 
 CAUSES = "What could save most"
 TEAMS = "Teams"
+PEOPLE = "People"
 MAX_TEAMS = 25  # in a mail; its page has all
+MAX_PEOPLE = 10
 WEEKS_PER_MONTH = Decimal(730) / 168
 
 
 def could_save(causes: Sequence[Shape]) -> str:
-    """What they could save in a month that is as the week, as a sentence before another; "" where
-    they could save nothing.
+    """What those that are listed could have saved of the week, and in a month of such weeks, as a
+    sentence before another; "" where they could save nothing.
     """
     low_usd, high_usd = (
-        pricing.exact_sum(Decimal(each[end]) for each in causes) * WEEKS_PER_MONTH
-        for end in ("low_usd", "high_usd")
+        pricing.exact_sum(Decimal(each[end]) for each in causes) for end in ("low_usd", "high_usd")
     )
     if not high_usd:
         return ""
-    fixes = len(by_step(causes))
-    by = "the fix" if fixes == 1 else f"the {fixes} fixes"
-    return f"Could save {wording.between(low_usd, high_usd)}/month by {by} below. "
+    fixes = "The fix" if len(causes) == 1 else f"The {len(causes)} fixes"
+    of_month = wording.between(low_usd * WEEKS_PER_MONTH, high_usd * WEEKS_PER_MONTH)
+    of_week = wording.between(low_usd, high_usd)
+    return f"{fixes} below could have saved {of_week}, {of_month} in a month of such weeks. "
 
 
 def by_step(causes: Iterable[Shape]) -> list[list[Shape]]:
@@ -47,7 +51,13 @@ def _both_ends(cause: Shape) -> Decimal:
 
 
 def lists(
-    causes: Sequence[Shape], teams: Sequence[Shape], *, is_own: bool, url: str, base: str
+    causes: Sequence[Shape],
+    teams: Sequence[Shape],
+    people: Sequence[Shape],
+    *,
+    is_own: bool,
+    url: str,
+    base: str,
 ) -> Iterator[Listing]:
     """Those of a digest whose page is at `url`, and other pages below `base`; `is_own`: all of it
     is its reader's, and no owner is told.
@@ -56,6 +66,8 @@ def lists(
         yield Listing(CAUSES, tuple(_of_cause(each, base, is_own=is_own) for each in causes))
     if teams:
         yield Listing(TEAMS, tuple(_of_teams(teams, url, base)))
+    if people:
+        yield Listing(PEOPLE, tuple(_of_people(people, url, base)))
 
 
 def _of_cause(cause: Shape, base: str, *, is_own: bool) -> Item:
@@ -95,3 +107,19 @@ def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
     if left:
         usd = pricing.exact_sum(Decimal(team["cost_usd"]) for team in left)
         yield Item(f"and {len(left)} more", url, wording.usd(usd))
+
+
+def _of_people(people: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
+    """Who wasted most first, then what the others wasted together."""
+    for person in people[:MAX_PEOPLE]:
+        wasted = Decimal(person["wasted_usd"])
+        yield Item(
+            one_line(person["name"], 60),
+            f"{base}{person['page']}" if person["page"] else "",
+            wording.usd(wasted),
+            about=f"wasted of {wording.usd(Decimal(person['cost_usd']))}",
+        )
+    left = people[MAX_PEOPLE:]
+    if left:
+        usd = pricing.exact_sum(Decimal(person["wasted_usd"]) for person in left)
+        yield Item(f"and {len(left)} more", url, wording.usd(usd), about="wasted")

@@ -76,11 +76,12 @@ def test_it_begins_with_what_could_be_saved_in_a_month():
     """$5 to 10 and $1 of a week, of 730 hours in a month and 168 in a week: $26 to 48."""
     body = text(causes=[a_job(7, "5", "10"), NODE])
 
-    assert "Could save $26–48/month by the 2 fixes below." in body.splitlines()[2]
-    assert "Could save" not in text(causes=[])
+    assert body.splitlines()[2].startswith("The 2 fixes below could have saved $6.00–11, $26–48 in")
+    assert "could have saved" not in text(causes=[])
     twice = [a_job(7, "5", "10"), a_job(8, "5", "10"), NODE]
-    assert "by the 2 fixes below." in text(causes=twice).splitlines()[2]
-    assert "Could save" not in text(causes=[a_job(7, "0", "0")])
+    assert "The 3 fixes below" in text(causes=twice)  # as many as are listed
+    assert "The fix below" in text(causes=[NODE])
+    assert "could have saved" not in text(causes=[a_job(7, "0", "0")])
 
 
 def test_a_job_is_named_with_its_number_its_pages_and_the_command_to_copy():

@@ -29,6 +29,7 @@ from tests.accounts.others import shown
 from tests.alerts.factories import a_rule, an_incident
 from tests.alerts.people import app, mail, person, prefers, route, team, webhook
 from tests.costs.factories import a_gpu, a_job, a_rate, an_entry, set_budget
+from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.shared_rows import shared_rows
 
@@ -97,7 +98,7 @@ def test_a_person_is_told_of_his_own_jobs_alone():
     compute()
 
     message = of(digest.PERSON, ann).content["message"]
-    assert message["title"] == "Your GPU week 2026-W47: $10.00 wasted of $20.00"
+    assert message["title"] == "Your GPU week, 16 to 22 Nov 2026: $10.00 wasted of $20.00"
     assert message["fields"] == [
         ["Spend", "$20.00 (+100 %)"],
         ["Wasted", "$10.00, 1.0 GPU-h (nothing to compare with)"],
@@ -119,9 +120,40 @@ def test_a_team_is_told_of_its_time_in_its_channel():
     compute()
 
     message = of(digest.TEAM, "nlp").content["message"]
-    assert message["title"] == "GPU week of NLP 2026-W47: $10.00 wasted of $40.00"
+    assert message["title"] == "GPU week of NLP, 16 to 22 Nov 2026: $10.00 wasted of $40.00"
     assert dict(message["fields"])["Spend"] == "$40.00 (+300 %)"
     assert Delivery.objects.values_list("channel", "address").get() == (hook.pk, "")
+
+
+def test_a_team_is_told_of_its_people_who_wasted_most_first_with_what_each_spent():
+    compute()
+
+    content = of(digest.TEAM, "nlp").content
+    ann, bob = content["people"]
+    assert (ann["name"], ann["cost_usd"], ann["wasted_usd"]) == ("ann", "20.000000", "10.000000")
+    assert (bob["name"], bob["wasted_usd"]) == ("bob", "0.000000")
+    assert fields(of(digest.TEAM, "nlp"))["People"] == "ann $10.00 wasted"
+    [people] = [each for each in content["message"]["lists"] if each["title"] == "People"]
+    assert [(each["value"], each["about"]) for each in people["items"]] == [
+        ("$10.00", "wasted of $20.00"),
+        ("$0.00", "wasted of $20.00"),
+    ]
+
+
+def test_a_persons_line_leads_to_the_same_dollars(client):
+    compute()
+
+    client.force_login(factories.user())
+    page = client.get(of(digest.TEAM, "nlp").content["people"][0]["page"])
+
+    assert page.context["filters"] == {"team": "nlp", "user": "ann"}
+    assert ">$20.00<" in page.content.decode()
+
+
+def test_the_fleets_digest_names_no_people():
+    compute()
+
+    assert of(digest.FLEET).content["people"] == []
 
 
 def test_a_team_hears_how_its_budget_stands():
@@ -326,6 +358,18 @@ def weekly(**changes) -> Digest:
     return Digest(**(facts | none | changes))
 
 
+@pytest.mark.parametrize(
+    ("week", "days"),
+    [
+        ("2026-W47", "16 to 22 Nov 2026"),
+        ("2026-W49", "30 Nov to 6 Dec 2026"),
+        ("2026-W53", "28 Dec 2026 to 3 Jan 2027"),
+    ],
+)
+def test_a_week_is_told_by_its_days(week, days):
+    assert digest.days_of(week) == days
+
+
 def test_each_is_sent_once_however_often_it_is_due():
     app()
     person("ann")
@@ -468,14 +512,14 @@ def test_the_page_says_what_the_message_said(readers, client):
 
     page = client.get(f"/reports/{report.pk}").content.decode()
 
-    assert "Your GPU week 2026-W47: $10.00 wasted of $20.00" in page
+    assert "Your GPU week, 16 to 22 Nov 2026: $10.00 wasted of $20.00" in page
     assert "$20.00 (+100 %)" in page
     assert "16–22 Nov 2026" in page
     assert "no channel or address" in page
     # and the message itself, as a mail has it
     assert "as it would be sent by mail" in page
     sent = unescape(page).split('<pre class="as-sent">')[1].split("</pre>")[0]
-    assert sent.startswith("Your GPU week 2026-W47: $10.00 wasted of $20.00")
+    assert sent.startswith("Your GPU week, 16 to 22 Nov 2026: $10.00 wasted of $20.00")
     assert "unsubscribe" not in sent
 
 
@@ -488,7 +532,7 @@ def test_names_are_text(client):
 
     page = client.get(f"/reports/{of(digest.TEAM, 'nlp').pk}").content.decode()
 
-    assert "GPU week of &lt;script&gt;nlp 2026-W47" in page
+    assert "GPU week of &lt;script&gt;nlp, 16 to 22 Nov 2026" in page
 
 
 def a_cause(name, step, usd):

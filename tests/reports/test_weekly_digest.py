@@ -58,7 +58,7 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
 
     message = Delivery.objects.get().message
     assert did == {"computed": 2, "queued": 1}  # the team's is kept: it has no route
-    assert message["title"] == "GPU week 2026-W47: $30.00 wasted of $40.00"
+    assert message["title"] == "GPU week, 16 to 22 Nov 2026: $30.00 wasted of $40.00"
     assert message["summary"] == "75 % of the observed GPU time was wasted (certain and probable)."
     assert message["fields"] == [
         ["Spend", "$40.00 (the week before has only 2 of 7 days)"],
@@ -107,7 +107,9 @@ def test_it_is_computed_once_and_kept():
     assert Delivery.objects.count() == 1
     assert (report.start, report.end) == (WEEK_47, WEEK_47 + timedelta(days=7))
     assert report.content["this"]["cost_usd"] == "40.000000"
-    assert report.content["message"]["title"] == "GPU week 2026-W47: $30.00 wasted of $40.00"
+    assert (
+        report.content["message"]["title"] == "GPU week, 16 to 22 Nov 2026: $30.00 wasted of $40.00"
+    )
 
 
 @pytest.mark.django_db
@@ -181,7 +183,7 @@ def test_where_nothing_has_a_rate_it_is_told_in_gpu_time_and_not_as_no_dollars()
 
     message = Delivery.objects.get().message
     fields = dict(message["fields"])
-    assert message["title"] == "GPU week 2026-W47: 1.0 GPU-h wasted of 2.0 GPU-h"
+    assert message["title"] == "GPU week, 16 to 22 Nov 2026: 1.0 GPU-h wasted of 2.0 GPU-h"
     assert fields["Spend"] == "unknown (nothing to compare with)"
     assert fields["Wasted"] == "1.0 GPU-h (nothing to compare with)"
     assert "$" not in str(message)
