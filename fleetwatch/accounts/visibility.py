@@ -44,6 +44,7 @@ OPEN = frozenset(
         *("causes", "cause", "definitions", "glossary"),  # what words mean
         # of the own jobs and teams
         *("explain", "explain_csv", "budget", "reports", "report", "report_print", "report_file"),
+        "digest_mail",
         *("team", "team_statement", "team_change"),
         *("api-1:jobs", "api-1:job", "api-1:findings", "api-1:finding", "api-1:decide"),
         "api-1:finding_patterns",

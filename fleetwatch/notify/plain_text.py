@@ -35,15 +35,23 @@ def plain_text(message: Message, *, chart: object = None, links: Sequence[object
 
 
 def preview(stored: Mapping[str, Any]) -> str:
-    """A stored message as text, without what only its reader may press: links that are signed for
-    one person. "" = it is stored in a form that is no longer read.
+    """A stored message as text, as everybody may see it. "" = it is stored in a form that is no
+    longer read.
+    """
+    message = without_own_links(stored)
+    # str, no SafeString any more: a page has to escape it
+    return "" if message is None else plain_text(message).strip()
+
+
+def without_own_links(stored: Mapping[str, Any]) -> Message | None:
+    """A stored message without what only its reader may press: links that are signed for one
+    person. None = it is stored in a form that is no longer read.
     """
     try:
         message = msgspec.convert(stored, Message)
     except msgspec.ValidationError:
-        return ""
-    text = plain_text(replace(message, buttons=(), url="", unsubscribe_url=""))
-    return text.strip()  # str, no SafeString any more: a page has to escape it
+        return None
+    return replace(message, buttons=(), url="", unsubscribe_url="")
 
 
 def _listed(listing: Listing) -> str:

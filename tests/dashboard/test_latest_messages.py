@@ -29,6 +29,22 @@ def test_a_message_that_was_sent_is_read_by_operators_without_its_readers_own_li
     assert "scancel" not in others
 
 
+def test_a_message_is_seen_as_a_mail_shows_it_without_its_readers_own_links(admin):
+    own = {"url": "http://fleet.example/secret", "unsubscribe_url": "http://fleet.example/never"}
+    queue(slack_channel("https://hooks.slack.com/services/T0/B0/x"), text="<b>scancel</b>", **own)
+    address = f"/settings/channels/messages/{Delivery.objects.get().pk}"
+
+    page = admin.get("/settings/channels").content.decode()
+    mail = admin.get(address)
+    admin.force_login(factories.user(role="engineer", username="vera"))
+
+    assert f'href="{address}"' in page
+    assert "&lt;b&gt;scancel&lt;/b&gt;" in mail.content.decode()
+    assert "fleet.example" not in mail.content.decode()
+    assert mail["Content-Security-Policy"].startswith("default-src 'none'")
+    assert admin.get(address).status_code == 403
+
+
 def test_what_was_sent_and_to_whom_is_not_shown_to_who_edits_no_channel(viewer):
     channel = email_channel(2525, name="mail to people")
     queue(Recipient(channel, "nora@example.com"), title="Nora's week: 41 idle GPU-hours")

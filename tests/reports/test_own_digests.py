@@ -494,10 +494,11 @@ def test_a_digest_is_read_by_whose_it_is(readers, client):
         for pk, allowed in reports.items():
             answers = [
                 client.get(f"/reports/{pk}"),
+                client.get(f"/reports/{pk}/mail"),
                 client.get(f"/api/v1/reports/{pk}", headers=bearer),
             ]
             expected = 200 if name in allowed else 404
-            assert [answer.status_code for answer in answers] == [expected] * 2, (name, pk)
+            assert [answer.status_code for answer in answers] == [expected] * 3, (name, pk)
             assert (f'href="/reports/{pk}"' in listed) is (name in allowed), (name, pk)
     for pk in reports:
         assert client.get(f"/reports/{pk}/print").status_code == 404

@@ -227,6 +227,23 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
     message = envelope.message
     domain = sender.rpartition("@")[2]
     chart = Chart(f"chart.{envelope.identity}@{domain}", message) if message.has_spark else None
+    mail = EmailMultiAlternatives(
+        subject=_subject(message.title),
+        body=plain_text(message, chart=chart, links=message.links),
+        from_email=f"FleetWatch <{sender}>",
+        to=recipients,
+        headers=_headers(envelope, domain),
+    )
+    mail.attach_alternative(html(message, chart), "text/html")
+    if chart:
+        # the picture belongs into the text: RFC 2387
+        mail.mixed_subtype = "related"  # type: ignore[attr-defined]  # Django has it
+        mail.attach(chart.picture())
+    return mail
+
+
+def html(message: Message, chart: Chart | None = None) -> str:
+    """The message as a mail's HTML; the chart is a picture that the mail carries."""
     shown = {
         "message": message,
         "colour": COLOURS[message.severity],
@@ -235,19 +252,7 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
         "head": message.rows[:1],
         "rows": message.rows[1:],
     }
-    mail = EmailMultiAlternatives(
-        subject=_subject(message.title),
-        body=plain_text(message, chart=chart, links=message.links),
-        from_email=f"FleetWatch <{sender}>",
-        to=recipients,
-        headers=_headers(envelope, domain),
-    )
-    mail.attach_alternative(render_to_string("notify/message.html", shown), "text/html")
-    if chart:
-        # the picture belongs into the text: RFC 2387
-        mail.mixed_subtype = "related"  # type: ignore[attr-defined]  # Django has it
-        mail.attach(chart.picture())
-    return mail
+    return render_to_string("notify/message.html", shown)
 
 
 def _subject(title: str) -> str:

@@ -1,0 +1,46 @@
+"""Messages as mails show them: what a channel was sent, and a digest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from fleetwatch.accounts.permissions import Right, needs
+from fleetwatch.dashboard.parameters import takes
+from fleetwatch.dashboard.showing import existing
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.plain_text import without_own_links
+from fleetwatch.notify.transports.email import html
+from fleetwatch.reports import selectors
+
+# a page of its own, which brings its style and nothing else
+OF_MAIL = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+@require_GET
+@needs(Right.FLEET)
+@never_cache
+@takes()
+def message_mail(request: HttpRequest, pk: int) -> HttpResponse:
+    """What a channel was sent, whatever its kind: as a mail has it."""
+    return _mail(get_object_or_404(Delivery, pk=pk).message)
+
+
+@require_GET
+@login_required
+@never_cache
+@takes()
+def digest_mail(request: HttpRequest, pk: int) -> HttpResponse:
+    """A digest, for who may read it."""
+    return _mail(existing(selectors.weekly_digest(pk)).content["message"])
+
+
+def _mail(stored: Mapping[str, Any]) -> HttpResponse:
+    message = without_own_links(stored)
+    if message is None:
+        raise Http404("this message is stored in a form that is no longer read")
+    return HttpResponse(html(message), headers=OF_MAIL)
