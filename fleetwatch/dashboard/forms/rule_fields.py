@@ -147,8 +147,8 @@ def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
             ),
             "grace_minutes": (
                 "Ignored at the start",
-                "of a job, or of what else it watches",
+                "of a job, or of what else it watches; 0: nothing is ignored",
             ),
-            "clear_minutes": ("Resolves after", "how long it has to be over"),
+            "clear_minutes": ("Resolves after", "how long it has to be over; 0: at once"),
         }
     )
