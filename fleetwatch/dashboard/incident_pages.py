@@ -4,7 +4,7 @@ who holds it and the finding of the same cause.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.db.models import Q
@@ -31,6 +31,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
+JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
 MAX_HOLDERS = 3
 MAX_OTHERS = 5
 FROM_JOB = "; from when the job began"
@@ -139,13 +140,14 @@ class Held:
 
 
 def holders(breach: Breach) -> list[Held]:
-    """Of a GPU the jobs that held it meanwhile, the latest first, as far as the reader sees them by
-    name; none of what is of no GPU.
+    """Of a GPU the jobs that held it meanwhile or just before, the latest first, as far as the
+    reader sees them by name; none of what is of no GPU.
     """
     gpu = inventory.gpu(breach.subject) if breach.kind == "gpu" else None
     if gpu is None:
         return []
-    held = selectors.holders(gpu, _meanwhile(breach))
+    meanwhile = _meanwhile(breach)
+    held = selectors.holders(gpu, Interval(meanwhile.start - JUST_BEFORE, meanwhile.end))
     latest = {each.allocation.job_id: each for each in reversed(held)}
     jobs = list(dict.fromkeys(each.allocation.job for each in held))[:MAX_HOLDERS]
     if sight() is not None:

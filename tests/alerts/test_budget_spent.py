@@ -108,7 +108,7 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
     ("usd_per_hour", "pace"),
     [
         # 240 of 250, and nothing more
-        ((10, 0), "≈ $240 by the month's end: it lasts"),
+        ((10, 0), "≈ $240 by the month's end: the budget lasts"),
         # 264 of 265, and $1 in each of the 672 hours that are left
         ((10, 1), "all of it spent on 2026-11-03, ≈ $936 by the month's end, $671 over the"),
     ],

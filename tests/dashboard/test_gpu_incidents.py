@@ -19,10 +19,10 @@ def of_gpu(gpu: GPU, condition: str, word: str, **fields) -> Incident:
     return incident(gpu.uuid, rule=rule, facts=facts, **fields)
 
 
-def held_by_sofia(*, end_ms: int | None) -> GPU:
+def held_by_sofia(*, end_ms: int | None, hours: float = 3) -> GPU:
     gpu = factories.gpu(factories.node("h100-01"))
     job = factories.job("slurm/della/9", name="llm", user="sofia", end_ms=end_ms)
-    factories.hold(gpu, job, hours_ago=3, hours=3)
+    factories.hold(gpu, job, hours_ago=3, hours=hours)
     return gpu
 
 
@@ -33,6 +33,16 @@ def test_a_hold_that_is_over_is_said_to_be_over_though_the_incident_goes_on(admi
 
     assert "held it until" in page
     assert "holds it" not in page
+
+
+def test_whose_job_a_fault_ended_is_told_though_nobody_holds_the_gpu_since(admin):
+    gpu = held_by_sofia(end_ms=AT_ELEVEN_MS, hours=2)
+    since = {"since_ms": AT_ELEVEN_MS, "until_ms": to_ms(NOW)}
+    lost = of_gpu(gpu, "gpu_fault", "faulty", **since)
+
+    page = tight(text(admin, f"/incidents/{lost.pk}"))
+
+    assert "which held it until Fri 20 Nov, 11:00" in page
 
 
 def test_a_hold_that_goes_on_is_said_to_go_on(admin):

@@ -22,6 +22,7 @@ from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
 NO_BUDGET = "there is no budget any more"
+LASTS = "the budget lasts"
 ACTION = (
     "Fix: see on its page where the dollars went; give back GPUs that are held for nothing, or"
     " agree on another budget."
@@ -140,7 +141,8 @@ def _forecast(month: BudgetMonth, end: MonthEnd) -> Line:
     words = f"≈ {wording.about(expected_usd)} by the month's end ({between})"
     over_usd = expected_usd - usd_of(month.usd)
     if over_usd <= 0:
-        return "Forecast", f"{words}: it lasts"
+        may_pass = usd_of(last.high_usd) > usd_of(month.usd)
+        return "Forecast", f"{words}: {'the budget may be passed' if may_pass else LASTS}"
     return "Forecast", f"{words}, {wording.about(over_usd)} over the budget"
 
 
@@ -155,10 +157,10 @@ def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...
     over_usd = end_usd - usd_of(month.usd)
     by_end = f"≈ {wording.about(end_usd)} by the month's end"
     if over_usd <= 0:
-        words = f"{by_end}: it lasts"
+        words = f"{by_end}: {LASTS}"
     else:
-        words = f"{_spent_up(month, spent_usd, usd_per_hour, known_ms)}{by_end}"
-        words = f"{words}, {wording.about(over_usd)} over the budget"
+        spent_up = _spent_up(month, spent_usd, usd_per_hour, known_ms)
+        words = f"{spent_up}{by_end}, {wording.about(over_usd)} over the budget"
     return ("Spending", f"{wording.usd(usd_per_hour)}/h"), ("At this pace", words)
 
 
