@@ -91,6 +91,21 @@ def test_with_a_forecast_it_says_what_that_expects_and_no_other_pace():
     assert breach.facts["spent_until_ms"] == to_ms(hour(24))
 
 
+@pytest.mark.parametrize(
+    ("budget", "words"), [("1700", "the budget may be passed"), ("2000", "the budget lasts")]
+)
+def test_a_budget_within_the_forecasts_range_may_be_passed(budget, words):
+    """$1,632 are expected, $1,493 to $1,771."""
+    a_money_rule("budget_spent", 10)
+    a_budget(budget)
+    spent(10, 0)
+    an_outlook(2, made=24.1)
+
+    announcing.run(hour(26))
+
+    assert dict(stored_breach(Incident.objects.get().facts).lines)["Forecast"].endswith(words)
+
+
 # 240 are spent, nothing in the 25th hour; 695 hours at 1 are to come
 @pytest.mark.parametrize(("budget", "fires"), [("935.01", False), ("935", True), ("900", True)])
 def test_a_forecast_that_reaches_the_budget(budget, fires):
