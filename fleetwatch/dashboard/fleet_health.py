@@ -78,8 +78,8 @@ def needs_somebody(now: datetime) -> Context:
 
 
 def _channels_card(status: str) -> HealthCard:
-    """Of the channels by which nobody is reached; where none sends anything, the way to set one
-    up.
+    """Of the channels by which nobody is reached; where none sends anything, the way to have one
+    that does.
     """
     every = channels()
     failing = sum(each.is_failing for each in every)
@@ -87,8 +87,9 @@ def _channels_card(status: str) -> HealthCard:
         return HealthCard("Failing channels", failing, "", f"{status}#channels")
     if any(each.sends for each in every):
         return HealthCard("Failing channels", 0, "none", "")
+    missing = "none of the channels sends" if every else "no channel set up"
     return HealthCard(
-        "Failing channels", 0, "no channel set up", reverse("settings_channels"), none_level="warn"
+        "Failing channels", 0, missing, reverse("settings_channels"), none_level="warn"
     )
 
 

@@ -28,7 +28,7 @@ class GPUHealth:
 
 def health_of(node: Node, interval: Interval) -> Mapping[int, GPUHealth]:
     """By GPU; of one that is not in it nothing was reported."""
-    broken = {each.gpu.pk: each for each in broken_gpus() if each.gpu.node_id == node.pk}
+    broken = {each.gpu.pk: each for each in broken_gpus(node)}
     reported = _reported(node, interval)
     return {
         gpu_id: _health(broken.get(gpu_id), *reported.get(gpu_id, (0, None)))

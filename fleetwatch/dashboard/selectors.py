@@ -239,6 +239,11 @@ def machines() -> list[Any]:
     return list(nodes.order_by("name"))
 
 
+def newest_node() -> int:
+    """The id of the node that came last; 0 before the first."""
+    return Node.objects.aggregate(newest=Max("pk"))["newest"] or 0
+
+
 def machine_names() -> list[Any]:
     """What they are called: rows of pk, name, gpu_count, by name."""
     nodes = hosts().annotate(gpu_count=_GPU_COUNT).order_by("name")

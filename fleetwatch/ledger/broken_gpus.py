@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.judgement_inputs import posted_outages
 from fleetwatch.ledger.models import Posted
 
@@ -18,11 +18,13 @@ class BrokenGPU:
     reason: str
 
 
-def broken_gpus() -> list[BrokenGPU]:
-    """By node and index; of a silent node those that were broken when it was heard last. A drained
-    node's GPUs are not broken, and a MIG instance is its GPU.
+def broken_gpus(node: Node | None = None) -> list[BrokenGPU]:
+    """Of the node, or of all, by node and index; of a silent node those that were broken when it
+    was heard last. A drained node's GPUs are not broken, and a MIG instance is its GPU.
     """
     rows = Posted.objects.exclude(outages=[]).filter(gpu__retired_ms=None, gpu__parent=None)
+    if node is not None:
+        rows = rows.filter(gpu__node=node)
     in_order = rows.select_related("gpu__node").order_by("gpu__node__name", "gpu__index", "pk")
     return [broken for row in in_order if (broken := _broken(row))]
 

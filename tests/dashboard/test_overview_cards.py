@@ -181,7 +181,8 @@ def test_a_fleet_without_a_channel_that_sends_leads_in_amber_to_where_one_is_set
         cards = fleet.get("/").context["health"]
         return next(each for each in cards if each.label == "Failing channels")
 
-    assert (card().count, card().if_none, card().colour) == (0, "no channel set up", "warn")
+    missing = "none of the channels sends"
+    assert (card().count, card().if_none, card().colour) == (0, missing, "warn")
     assert fleet.get(card().address).status_code == 200
     slack_channel("https://slack.example", name="sends")
     assert (card().if_none, card().colour) == ("none", "good")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from datetime import timedelta
 from html import unescape
 
@@ -486,6 +487,25 @@ def test_the_welcome_makes_a_command_only_when_asked(admin):
 
     assert "install.sh | { echo FLEETWATCH_TOKEN=fw_" in page
     assert "Waiting for the first data" in page
+
+
+def test_where_nodes_report_already_the_welcome_waits_for_a_new_one(admin):
+    factories.gpu(factories.node("old"))
+    assert "old ✓ 1 GPU" in text_of(admin.get("/welcome"))
+
+    page = text_of(admin.post("/welcome"))
+    after = re.search(r"waiting\?after=(\d+)", page)[1]
+    assert "Waiting for a new node’s data" in " ".join(page.split())
+    assert "old ✓" not in page
+
+    new = factories.node("new")
+    assert "enrolled: new" in " ".join(
+        text_of(admin.get(f"/welcome/waiting?after={after}")).split()
+    )
+    factories.gpu(new)
+    arrived = text_of(admin.get(f"/welcome/waiting?after={after}"))
+    assert "new ✓ 1 GPU" in arrived
+    assert "old ✓" not in arrived
 
 
 def test_a_viewer_makes_no_command(viewer):

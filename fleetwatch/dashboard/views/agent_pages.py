@@ -7,6 +7,7 @@ from functools import partial
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
+from fleetwatch.alerts.measuring.gpu_words import fault_in_words
 from fleetwatch.dashboard import install
 from fleetwatch.dashboard.agent_columns import columns_of
 from fleetwatch.dashboard.agent_facts import agent_facts
@@ -21,6 +22,7 @@ from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.ingest.selectors import agent_tokens
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.selectors import source_outages
+from fleetwatch.ledger.broken_gpus import broken_gpus
 
 PAGE_SIZE = 100
 OUTAGES = 20
@@ -66,6 +68,7 @@ def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
         "tokens": agent_tokens(node),
         "outages": source_outages(node.pk, limit=OUTAGES),
         "reads": agent_reads(node, newest, period.now),
+        "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus(node)],
         "past": agent_history(node, period.now),
         **agent_facts(node, gpus),
     }

@@ -37,7 +37,8 @@ def _show(request: HttpRequest, command: str = "") -> HttpResponse:
         "command": command,
         "uses": USES,
         "may_load": may_load(),
-        **_arrived(),
+        "is_first": not selectors.has_data(),
+        **_arrived(selectors.newest_node() if command else 0),
     }
     return render(request, "dashboard/welcome.html", read_period(request).context("", **context))
 
@@ -49,11 +50,15 @@ def _make_command(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-@shows("dashboard/_waiting.html", "", is_part=True)
-def waiting(_: HttpRequest, __: Period) -> Context:
-    """The waiting line, for htmx."""
-    return _arrived()
+@shows("dashboard/_waiting.html", "", "after", is_part=True)
+def waiting(request: HttpRequest, _: Period) -> Context:
+    """The waiting line, for htmx: of the nodes that came `after` the one with that id."""
+    after = request.GET.get("after", "")
+    return _arrived(int(after) if after.isascii() and after.isdigit() and len(after) < 19 else 0)
 
 
-def _arrived() -> Context:
-    return {"machines": selectors.machines(), "has_data": selectors.has_data()}
+def _arrived(after: int) -> Context:
+    """The nodes with higher ids, and whether one of them has sent data."""
+    machines = [machine for machine in selectors.machines() if machine.pk > after]
+    arrived = any(machine.gpu_count for machine in machines)
+    return {"machines": machines, "has_data": arrived, "after": after}
