@@ -60,7 +60,7 @@ PAGES = {
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 23,  # also how often each task runs, what of it failed today, and what is stored
     "/agents": 7,
-    "/agents/node-001": 20,  # what it reads, seven days of it; its version
+    "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 5,
     "/settings/general": 5,
     "/pricing": 21,
