@@ -30,7 +30,7 @@ PAGES = {
     "/worst": 5,
     "/wasters": 6,
     "/changes": 7,  # until when nodes are posted
-    "/fleet": 7,
+    "/fleet": 9,  # also which GPUs are broken, and their incidents
     "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version
     "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
@@ -77,7 +77,7 @@ PAGES = {
     "/me": 42,  # how the fleet is and what fires; the month of who pays, and its statements; since when figures; how the reader is reached; what waits for an admin, of each right; clusters
     "/charts/spend": 5,  # since when there are GPUs
     "/charts/costs?group_by=user": 5,
-    "/charts/fleet": 7,  # also how much each node wastes: the order of its rows
+    "/charts/fleet": 9,  # how much each node wastes: the order of its rows; which GPUs are broken
     "/gpus/GPU-node-001-0/cell": 9,
     "/charts/capacity": 5,
     "/charts/capacity-week": 5,

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.broken_marks import broken_marks, by_node
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Scope, Totals, nothing
@@ -15,6 +16,8 @@ from fleetwatch.lib.intervals import Interval
 
 SORTS = {"waste": "Most waste first", "name": "By name"}
 DEFAULT_SORT = "waste"
+BROKEN = "broken"  # of nodes: those with a broken GPU
+ONLY = {"": "All nodes", BROKEN: "With a broken GPU"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,14 @@ def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:
     if sort == "name" and scope == EVERYTHING:
         return selectors.machine_names()
     return fleet_figures(interval, scope, sort).nodes
+
+
+def narrowed(nodes: Sequence[Any], only: str) -> list[Any]:
+    """Of the nodes those that are asked for, in their order."""
+    if only != BROKEN:
+        return list(nodes)
+    broken = by_node(broken_marks())
+    return [node for node in nodes if node.name in broken]
 
 
 def page_of(nodes: Sequence[Any], *, after: str, gpus: int) -> tuple[slice, Pager]:

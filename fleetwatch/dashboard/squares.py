@@ -9,6 +9,7 @@ from math import isnan
 from typing import Any
 
 from fleetwatch.dashboard import numbers, words
+from fleetwatch.dashboard.broken_marks import BrokenMark
 from fleetwatch.dashboard.drawing import maps
 from fleetwatch.dashboard.drawing.fleet_chart import NodeGPUs, gpus_of, number
 from fleetwatch.dashboard.node_lines import NodeFigures
@@ -18,13 +19,14 @@ from fleetwatch.lib.intervals import Interval
 IN_A_ROW = 8
 SIDE = 14  # of a square and the air beside it
 SQUARE = 12
+CROSS_IN = 2  # from the square's edge to the cross
 SHADES = 10  # classes of app.css, from nothing to the most
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
     """One GPU: its colour (a class), where it is, how much of it from below is marked as wasted,
-    and what the pointer is told.
+    what the pointer is told, and whether it is crossed out.
     """
 
     colour: str
@@ -32,27 +34,38 @@ class Square:
     y: int
     title: str
     wasted_high: float = 0
+    is_broken: bool = False
 
     @property
     def wasted_y(self) -> float:
         """Where the mark begins."""
         return self.y + SQUARE - self.wasted_high
 
+    @property
+    def cross(self) -> str:
+        """The lines that cross it out, as a path."""
+        far = SQUARE - 2 * CROSS_IN
+        at = f"{self.x + CROSS_IN} {self.y + CROSS_IN}"
+        return f"M{at}l{far} {far}m{-far} 0l{far} {-far}"
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a square shows: its colour, what that says, and which share of its cost was wasted."""
+    """What a square shows: its colour, what that says, which share of its cost was wasted, and what
+    is wrong with the GPU now ("" = nothing).
+    """
 
     colour: str
     text: str
     wasted_share: float
+    wrong: str
 
     @property
     def words(self) -> str:
         """All of it."""
-        if not self.wasted_share:
-            return self.text
-        return f"{self.text}, {numbers.percent(self.wasted_share)} of its cost wasted"
+        wasted = f", {numbers.percent(self.wasted_share)} of its cost wasted"
+        wrong = f"; broken now: {self.wrong}"
+        return f"{self.text}{wasted if self.wasted_share else ''}{wrong if self.wrong else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +80,31 @@ class NodeSquares:
 
 
 def of_page(
-    metric: str, lines: Sequence[NodeFigures], interval: Interval, scope: Scope
+    metric: str,
+    lines: Sequence[NodeFigures],
+    interval: Interval,
+    scope: Scope,
+    broken: Sequence[BrokenMark],
 ) -> list[NodeSquares]:
-    """Of the nodes of a page that have GPUs in the scope."""
+    """Of the nodes of a page that have GPUs in the scope; those that are broken are crossed out."""
     shown = gpus_of([line.node for line in lines], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
+    wrong = {mark.gpu.uuid: mark.wrong for mark in broken}
+    seen = zip(gpus, _seen(metric, gpus, interval, scope), strict=True)
+    marks = iter(Mark(*mark, wrong.get(gpu.uuid, "")) for gpu, mark in seen)
+    totals = {line.node.name: line.totals for line in lines}
+    return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
+
+
+def _seen(
+    metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope
+) -> list[tuple[str, str, float]]:
+    """Of each GPU its colour, what that says, and which share of its cost was wasted."""
     values = maps.in_one(metric, gpus, interval, scope)
     most = maps.most(metric, values)
     wasted = _wasted_shares(gpus, interval, scope) if metric == "state" else [0.0] * len(gpus)
-    marks = iter(
-        Mark(*_mark(metric, value, most), share)
-        for value, share in zip(values.tolist(), wasted, strict=True)
-    )
-    totals = {line.node.name: line.totals for line in lines}
-    return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
+    pairs = zip(values.tolist(), wasted, strict=True)
+    return [(*_mark(metric, value, most), share) for value, share in pairs]
 
 
 def _wasted_shares(gpus: Sequence[Any], interval: Interval, scope: Scope) -> list[float]:
@@ -111,13 +135,17 @@ def _picture(node: NodeGPUs, totals: Totals, marks: Sequence[Mark]) -> NodeSquar
             place // IN_A_ROW * SIDE,
             f"GPU {number(gpu)}: {mark.words}",
             round(SQUARE * mark.wasted_share, 1),
+            bool(mark.wrong),
         )
         for place, (gpu, mark) in enumerate(zip(node.gpus, marks, strict=True))
     ]
     height = -(-len(squares) // IN_A_ROW) * SIDE
-    return NodeSquares(node.node, totals, squares, height, _label([mark.text for mark in marks]))
+    return NodeSquares(node.node, totals, squares, height, _label(marks))
 
 
-def _label(texts: Sequence[str]) -> str:
-    """What is alike is counted: 5 × Useful, 3 × Idle."""
-    return ", ".join(f"{count} × {text}" for text, count in Counter(texts).most_common())
+def _label(marks: Sequence[Mark]) -> str:
+    """What is alike is counted: 5 × Useful, 3 × Idle, 1 × broken now."""
+    counts = Counter(mark.text for mark in marks).most_common()
+    broken = sum(bool(mark.wrong) for mark in marks)
+    counted = [*counts, ("broken now", broken)] if broken else counts
+    return ", ".join(f"{count} × {text}" for text, count in counted)

@@ -89,6 +89,7 @@ function paint(trace) {
   const meta = trace.meta ?? {};
   if (trace.type === "heatmap") return paintMap(trace, meta);
   const colour = token(meta.token ?? "accent");
+  if (trace.mode === "markers") return { ...trace, marker: { ...trace.marker, color: colour, line: { color: token("card"), width: 1 } } };
   const paper = meta.token === "free" ? token("free-paper") : token("unobserved");
   const hatch = meta.token === "unobserved" ? token("line-strong") : colour;
   const dress = (pattern) => (pattern?.shape ? { ...pattern, fgcolor: hatch, bgcolor: paper, fillmode: "replace" } : pattern);

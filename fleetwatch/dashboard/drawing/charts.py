@@ -168,7 +168,7 @@ CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
     "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team", "until")),
-    "fleet": Kind(fleet_chart.draw, ("metric", "sort", "after", *SUBJECTS, *PERIOD)),
+    "fleet": Kind(fleet_chart.draw, ("metric", "sort", "only", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
     "gpu-slowed": Kind(machine_charts.of_slowed_gpu, ("gpu", *PERIOD)),
     "gpus-util": Kind(machine_charts.of_gpus, ("gpu", *PERIOD)),

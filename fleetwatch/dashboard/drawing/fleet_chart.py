@@ -11,6 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fleetwatch.dashboard import words
+from fleetwatch.dashboard.broken_marks import broken_marks
 from fleetwatch.dashboard.drawing import heat_map, maps
 from fleetwatch.dashboard.drawing.chart import (
     Cell,
@@ -25,7 +26,9 @@ from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.heat_map import Rows
 from fleetwatch.dashboard.node_lines import (
     DEFAULT_SORT,
+    ONLY,
     SORTS,
+    narrowed,
     nodes_in_order,
     page_of,
 )
@@ -70,7 +73,7 @@ def draw(params: Params, period: Period) -> Chart:
     metric = _one_of(params, "metric", maps.METRICS, "state")
     interval = period.so_far
     scope = scope_asked(params)
-    nodes = nodes_in_order(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
+    nodes = _nodes(params, interval, scope)
     gpu_count = min(sum(node.gpu_count for node in nodes), MAX_GPUS)
     room = MAX_GPUS
     if params.get("as") == "table":
@@ -80,6 +83,11 @@ def draw(params: Params, period: Period) -> Chart:
     gpus = [gpu for node in shown for gpu in node.gpus]
     cells = maps.cells_of(metric, gpus, interval, scope, gpu_count=gpu_count)
     return _chart(metric, shown, cells, period, pager.after)
+
+
+def _nodes(params: Params, interval: Interval, scope: Scope) -> list[Any]:
+    in_order = nodes_in_order(interval, scope, _one_of(params, "sort", SORTS, DEFAULT_SORT))
+    return narrowed(in_order, _one_of(params, "only", ONLY, ""))
 
 
 def _one_of(params: Params, name: str, choices: Collection[str], default: str) -> str:
@@ -112,11 +120,19 @@ def _figure(
         [(node.node, len(node.gpus)) for node in shown],
         _names(shown),
         [f"/gpus/{quote(gpu.uuid)}" for node in shown for gpu in node.gpus],
+        _marked(shown),
     )
     if metric == "state":
         return heat_map.state_map(rows, edges, values.astype(np.int64))
     most = maps.most(metric, values)
     return heat_map.metric_map(rows, edges, values.astype(np.float64), most)
+
+
+def _marked(shown: Sequence[NodeGPUs]) -> list[int]:
+    """The numbers of the rows whose GPU is broken now."""
+    broken = {mark.gpu.uuid for mark in broken_marks()}
+    uuids = [gpu.uuid for node in shown for gpu in node.gpus]
+    return [at for at, uuid in enumerate(uuids) if uuid in broken]
 
 
 def _names(shown: Sequence[NodeGPUs]) -> list[str]:

@@ -20,18 +20,20 @@ ROW_PX = ((24, 16), (64, 12), (160, 8), (400, 4))
 LEAST_PX = 2
 SPACED_PX = 6  # where rows are as high on the mean, a line stands between any two
 AXIS_PX = 26
+MARK_PX = 10
 LONGEST_NAME = 22  # of a group beside the map
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of a map from top to bottom: `groups` says how many of them each group has; links lead
-    to what a row is of.
+    to what a row is of; those of the numbers in `marked` end with a cross.
     """
 
     groups: Sequence[tuple[str, int]]
     names: Sequence[str]
     links: Sequence[str] = ()
+    marked: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def _map(rows: Rows, edges: Sequence[datetime], cells: Numbers, coloured: Figure
     layout["yaxis"] |= _axis(rows, place)
     layout["margin"] |= {"t": AXIS_PX, "b": 4}
     layout["height"] = place.height + AXIS_PX + 4
-    return {"data": [trace], "layout": layout}
+    marks = [_marks(rows, place, edges)] if rows.marked else []
+    return {"data": [trace, *marks], "layout": layout}
 
 
 def _trace(place: Placed, edges: Sequence[datetime], cells: Numbers) -> Figure:
@@ -129,6 +132,23 @@ def _trace(place: Placed, edges: Sequence[datetime], cells: Numbers) -> Figure:
         "showscale": False,
         "hoverongaps": False,
         "ygap": 1 if place.height >= SPACED_PX * len(place.at) else 0,
+    }
+
+
+def _marks(rows: Rows, place: Placed, edges: Sequence[datetime]) -> Figure:
+    """A cross over the end of each marked row, which the pointer passes by."""
+    tops = {at: (place.edges[n], place.edges[n + 1]) for n, at in enumerate(place.at)}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [iso(edges[-1])] * len(rows.marked),
+        "y": [sum(tops[at]) / 2 for at in rows.marked],
+        "marker": {"symbol": "x", "size": MARK_PX},
+        "line": {"width": 0},
+        "meta": {"token": "bad"},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "showlegend": False,
     }
 
 

@@ -2,6 +2,7 @@
 that open.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
@@ -9,17 +10,21 @@ from django.http import HttpRequest
 
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import squares
+from fleetwatch.dashboard.broken_marks import BrokenMark, broken_marks, by_node
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import maps
 from fleetwatch.dashboard.drawing.fleet_chart import MAX_GPUS
 from fleetwatch.dashboard.node_lines import (
+    BROKEN,
     DEFAULT_SORT,
+    ONLY,
     SORTS,
     FleetFigures,
     NodeFigures,
     fleet_figures,
     page_of,
 )
+from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
@@ -32,6 +37,7 @@ from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Drain
 
 VIEWS = {"heatmap": "Map", "grid": "Grid", "table": "Table"}
+CHOICES = {"views": VIEWS, "sorts": SORTS, "onlys": ONLY, "metrics": maps.METRICS.values()}
 TABLE_GPUS = 400  # on a page of the table: 50 nodes of eight
 MAX_OPEN = 10  # nodes whose GPUs are listed
 MAX_TOLD = 3  # jobs of a cell
@@ -52,25 +58,29 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the address asks for: a view, what cells show, the order, after which node the page
-    begins, and which nodes are open.
+    """What the address asks for: a view, what cells show, the order, which nodes alone ("" = all),
+    after which of them the page begins, and which are open.
     """
 
     view: str
     metric: maps.MapMetric
     sort: str
+    only: str
     after: str
     opened: list[str]
 
     @property
     def chart_parameters(self) -> str:
         """What the map's chart is asked with beside the period and filters."""
-        asked = {"metric": self.metric.name, "sort": self.sort, "after": self.after}
+        asked = {
+            **{"metric": self.metric.name, "sort": self.sort},
+            **{"only": self.only, "after": self.after},
+        }
         return "&" + urlencode({name: value for name, value in asked.items() if value})
 
 
 @shows(
-    *("dashboard/fleet.html", "fleet", "view", "metric", "sort", "open", "after"),
+    *("dashboard/fleet.html", "fleet", "view", "metric", "sort", "only", "open", "after"),
     *(*SUBJECTS, *PERIOD),
     default="24h",
     needs_gpus=True,
@@ -80,17 +90,16 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     asked = _asked(request)
     figures = fleet_figures(period.interval, scope, asked.sort)
-    gpus = TABLE_GPUS if asked.view == "table" else MAX_GPUS
-    part, pager = page_of(figures.nodes, after=asked.after, gpus=gpus)
-    lines = figures.lines[part]
-    if pager.is_first:
-        first_page(request)
+    broken = broken_marks()
+    wanted = _wanted(figures, asked, broken)
+    part, pager = _page(request, wanted, asked)
+    lines = wanted[part]
     return {
         **{"filters": filters, "figures": figures, "totals": figures.totals, "pager": pager},
-        **{"views": VIEWS, "sorts": SORTS, "metrics": maps.METRICS.values(), "asked": asked},
-        "place": _place(figures, lines),
+        **CHOICES,
+        **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         "undrawn_hours": _undrawn_hours(asked.metric, period),
-        **_shown(asked, lines, period, scope),
+        **_shown(asked, lines, period, scope, broken),
     }
 
 
@@ -100,17 +109,45 @@ def _asked(request: HttpRequest) -> Asked:
         view=chosen(request, "view", VIEWS, default="heatmap"),
         metric=maps.METRICS[metric],
         sort=chosen(request, "sort", SORTS, default=DEFAULT_SORT),
+        only=chosen(request, "only", ONLY),
         after=request.GET.get("after", ""),
         opened=[name for name in request.GET.get("open", "").split(",") if name][:MAX_OPEN],
     )
 
 
-def _shown(asked: Asked, lines: list[NodeFigures], period: Period, scope: Scope) -> Context:
+def _wanted(figures: FleetFigures, asked: Asked, broken: Sequence[BrokenMark]) -> list[NodeFigures]:
+    """The lines that the address asks for."""
+    if asked.only != BROKEN:
+        return figures.lines
+    nodes = by_node(broken)
+    return [line for line in figures.lines if line.node.name in nodes]
+
+
+def _page(request: HttpRequest, wanted: list[NodeFigures], asked: Asked) -> tuple[slice, Pager]:
+    gpus = TABLE_GPUS if asked.view == "table" else MAX_GPUS
+    part, pager = page_of([line.node for line in wanted], after=asked.after, gpus=gpus)
+    if pager.is_first:
+        first_page(request)
+    return part, pager
+
+
+def _shown(
+    asked: Asked,
+    lines: list[NodeFigures],
+    period: Period,
+    scope: Scope,
+    broken: Sequence[BrokenMark],
+) -> Context:
     """What the view alone needs; the map asks for itself."""
     if asked.view == "grid":
-        return {"pictures": squares.of_page(asked.metric.name, lines, period.interval, scope)}
+        metric = asked.metric.name
+        return {"pictures": squares.of_page(metric, lines, period.interval, scope, broken)}
     if asked.view == "table":
-        return {"lines": _node_lines(lines, period, scope, asked.opened)}
+        return {
+            "lines": _node_lines(lines, period, scope, asked.opened),
+            "broken_by_node": by_node(broken),
+            "broken_by_gpu": {mark.gpu.uuid: mark for mark in broken},
+        }
     return {}
 
 
@@ -121,12 +158,12 @@ def _undrawn_hours(metric: maps.MapMetric, period: Period) -> int:
     return telemetry.undrawn_hours(period.interval, period.now)
 
 
-def _place(figures: FleetFigures, lines: list[NodeFigures]) -> str:
+def _place(wanted: list[NodeFigures], lines: list[NodeFigures]) -> str:
     """Which of the nodes the page shows, in words; "" where it shows all."""
-    if len(lines) == len(figures.lines):
+    if len(lines) == len(wanted):
         return ""
-    first = figures.lines.index(lines[0]) + 1
-    return f"{first:,} to {first + len(lines) - 1:,} of {len(figures.lines):,}"
+    first = wanted.index(lines[0]) + 1
+    return f"{first:,} to {first + len(lines) - 1:,} of {len(wanted):,}"
 
 
 def _node_lines(
