@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from fleetwatch.diagnosis.causes import CATALOGUE, OF_CLUSTERS, SLOWED
+from fleetwatch.diagnosis.causes import CATALOGUE, CONDITIONS, OF_CLUSTERS, SLOWED
 from fleetwatch.diagnosis.judgement.waiting import waited, whole_nodes
 from fleetwatch.diagnosis.models import CapacityEntry
 from fleetwatch.inventory.models import GPU
@@ -57,6 +57,7 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
             "node_ids": sorted(nodes.union(throttled)),
             "clusters": sorted(clusters),
             "of_nodes": list(_MACHINES),
+            "conditions": [CONDITIONS.get(code, "") for code in _MACHINES],
             "outbreaks": [code for code, machine in _MACHINES.items() if machine.is_outbreak],
             "slowed": SLOWED,
             "queue": QUEUE,

@@ -315,7 +315,7 @@ def test_a_fault_ends_with_its_last_hour_however_many_memory_errors_follow():
     diagnosed(sender.batch(T0 + 150 * MINUTE, *worse, events=[remapped], **jobs))
 
     finding = Finding.objects.get(cause="gpu_fault")
-    assert (finding.first_ms, finding.last_ms) == (T0, T0 + HOUR_MS)
+    assert (finding.first_ms, finding.last_ms) == (T0 + 30 * MINUTE, T0 + HOUR_MS)
     assert sums() == {"gpu_fault": (15, 15, 15)}
     assert machine_findings.over_since_ms(finding) == T0 + 45 * MINUTE
 

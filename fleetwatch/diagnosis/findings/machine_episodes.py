@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Min, QuerySet
 
-from fleetwatch.diagnosis.causes import FAILURES, OF_STATES, SLOWED
+from fleetwatch.diagnosis.causes import CONDITIONS, SLOWED
 from fleetwatch.diagnosis.findings.machine_findings import kept_entries
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.slowed_cells import spread
@@ -15,8 +15,6 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 
-# What the ledger calls a GPU's time meanwhile, whose runs tell the minute.
-_CONDITIONS = OF_STATES | dict.fromkeys(FAILURES, "unavailable")
 HOUR = timedelta(hours=1)
 
 
@@ -62,7 +60,7 @@ def _first_ms(finding: Finding, entries: QuerySet[Any], start: datetime) -> int:
         return min(spread(to_ms(start), each, 0)[0][0] for each in cells if each)
     runs = Run.objects.filter(
         Run.overlapping(to_ms(start), to_ms(start) + HOUR_MS),
-        condition=_CONDITIONS.get(finding.cause, ""),
+        condition=CONDITIONS.get(finding.cause, ""),
         gpu__in=of_hour.values("gpu"),
     )
     first_ms: int | None = runs.aggregate(first=Min("start_ms"))["first"]

@@ -1,22 +1,23 @@
 -- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was; first is, where jobs are
---      slowed, their first cell.
--- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), outbreaks (of these, what
+--      slowed, their first cell, and where the ledger has the run that it began with, its moment.
+-- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), conditions (what the ledger calls
+--      the time of each; '' = of none), outbreaks (of these, what
 --      happens to a GPU, each time anew), slowed (the cause of nodes that is told of jobs), queue (the cause of clusters), now_ms (no finding ends later).
 -- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
 --        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
 --        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, or of a GPU that
 --        was well for a day.
 WITH span AS (
-    SELECT node_id, '' AS cluster, cause, first_start, last_start, 1 AS first_cells
+    SELECT node_id, '' AS cluster, cause, condition, first_start, last_start, 1 AS first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
-    CROSS JOIN unnest(%(of_nodes)s::text[]) AS of_node (cause)
+    CROSS JOIN unnest(%(of_nodes)s::text[], %(conditions)s::text[]) AS of_node (cause, condition)
     CROSS JOIN LATERAL diagnosis_capacity_hours(node.node_id, '', of_node.cause) AS hours
     UNION ALL
-    SELECT node_id, '', %(slowed)s, first_start, last_start, first_cells
+    SELECT node_id, '', %(slowed)s, '', first_start, last_start, first_cells
     FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
     CROSS JOIN LATERAL diagnosis_slowed_hours(node.node_id) AS hours
     UNION ALL
-    SELECT NULL, cluster, %(queue)s, first_start, last_start, 1
+    SELECT NULL, cluster, %(queue)s, '', first_start, last_start, 1
     FROM unnest(%(clusters)s::text[]) AS waiting (cluster)
     CROSS JOIN LATERAL diagnosis_capacity_hours(NULL, waiting.cluster, %(queue)s) AS hours
 ),
@@ -30,7 +31,24 @@ told AS (
             WHEN cause = %(slowed)s THEN
                 extract(epoch FROM date_trunc('hour', first_start, 'UTC'))::bigint * 1000
                 + (position('1' IN reverse(first_cells::int::bit(12)::text)) - 1) * 300000
-            ELSE (extract(epoch FROM first_start) * 1000)::bigint
+            ELSE GREATEST(
+                (extract(epoch FROM first_start) * 1000)::bigint,
+                (
+                    SELECT min(run.start_ms)
+                    FROM ledger_run AS run
+                    WHERE run.node_id = span.node_id
+                      AND run.cut_ms = (extract(epoch FROM first_start) * 1000)::bigint
+                      AND run.condition = span.condition
+                      AND run.gpu_id IN (
+                          SELECT entry.gpu_id
+                          FROM diagnosis_capacityentry AS entry
+                          WHERE entry.node_id = span.node_id
+                            AND entry.cause = span.cause
+                            AND entry.cluster = ''
+                            AND entry.start = first_start
+                      )
+                )
+            )
         END AS first_ms,
         LEAST((extract(epoch FROM date_trunc('hour', last_start, 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms,
         last_start
