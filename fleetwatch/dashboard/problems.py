@@ -57,6 +57,7 @@ class Problem:
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
     is_of_period: bool = False  # its dollars: else all so far
+    total_usd: Decimal | None = None  # in all, where it began before the period
     is_fault: bool = False  # a GPU can't work: what its head says
     step: Step | None = None  # to do first
     again_after_ms: int | None = None  # it began again then or later: one before it was over
@@ -68,7 +69,7 @@ def of_node(node: Node, period: Period) -> Context:
     lines = machine_findings.findings(period.interval, now=period.now, node=node.name)
     own = [
         *_of_machine(machine_incidents.of_node(node.name), period.now),
-        *(_of_finding(row(line)) for line in lines),
+        *(_of_finding(row(line), period) for line in lines),
     ]
     return _with_jobs(own, _Place(node, Scope(node=node.name), Q(node=node)), period)
 
@@ -152,7 +153,7 @@ def _of_incident(several: IncidentRow) -> Problem:
     )
 
 
-def _of_finding(place: PlaceRow) -> Problem:
+def _of_finding(place: PlaceRow, period: Period) -> Problem:
     finding = place.finding
     gpus = place.line.gpus
     until_ms = machine_findings.over_since_ms(finding)
@@ -165,6 +166,7 @@ def _of_finding(place: PlaceRow) -> Problem:
         since_ms=finding.first_ms,
         until_ms=until_ms,
         **_dollars(place, place.line.caused),
+        total_usd=_total_usd(place, period),
         episodes=_several(episodes(finding)),
     )
 
@@ -184,6 +186,7 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 since_ms=to_ms(each.first),
                 until_ms=until_ms,
                 **_dollars(place, each.caused),
+                total_usd=_total_usd_of(place, each.gpu, period),
                 episodes=_several(episodes(line.finding, each.gpu)),
             )
 
@@ -214,6 +217,19 @@ def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:
     """
     saving = caused.saving if place.is_range else None
     return {"usd": caused.held_usd, "saving": saving, "is_of_period": True}
+
+
+def _total_usd(place: PlaceRow, period: Period) -> Decimal | None:
+    """What its time cost in all; None where the period has all of it, or a range is told."""
+    total = None if place.is_range else inbox.in_all(place.finding, period.interval, now=period.now)
+    return None if total is None else total.caused.held_usd
+
+
+def _total_usd_of(place: PlaceRow, gpu: GPU, period: Period) -> Decimal | None:
+    """The same of one GPU."""
+    every = None if place.is_range else inbox.longer(place.finding, period.interval)
+    affected = machine_findings.affected(place.finding, every) if every else []
+    return next((each.caused.held_usd for each in affected if each.gpu.pk == gpu.pk), None)
 
 
 def _several(began: Episodes | None) -> Episodes | None:

@@ -70,13 +70,16 @@ def test_its_band_is_where_both_ends_were_read_and_its_picture_too(client, starv
 
 
 def test_its_chart_shades_the_judged_period_and_no_tooth_of_the_saw_as_a_pause(client, starved):
-    """An hour is drawn, its last half was judged; 48 % of each window is below 10 %."""
+    """Its run is drawn, the last half hour was judged; 48 % of each window is below 10 %."""
     figure = client.get(f"/charts/finding?finding={starved.pk}").json()
 
     names = {trace["name"] for trace in figure["data"]}
     assert ("judged period" in names, "pause" in names) == (True, False)
     shades = {(each["x0"], each["x1"], each["name"]) for each in figure["layout"]["shapes"]}
     assert shades == {("2026-11-20T07:30:00", "2026-11-20T08:00:00", "accent")}
+    starts = figure["data"][0]["x"]
+    assert (starts[0], starts[-1]) == ("2026-11-20T06:00:00", "2026-11-20T07:59:50")
+    assert figure["layout"]["xaxis"]["tickformat"] == "%H:%M<br>%a %-d %b"
 
 
 def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):

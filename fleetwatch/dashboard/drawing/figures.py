@@ -346,9 +346,13 @@ def _along(line: Figure, places: Sequence[int]) -> list[Corner]:
 
 
 def with_days(figure: Figure) -> Figure:
-    """The figure with the day at each tick of its time axis."""
+    """The figure with the time and the date at each tick of its time axis."""
     layout = figure["layout"]
-    xaxis = layout["xaxis"] | {"tickformatstops": [], "tickformat": "%a %H:%M", "nticks": 6}
+    xaxis = layout["xaxis"] | {
+        "tickformatstops": [],
+        "tickformat": "%H:%M<br>%a %-d %b",
+        "nticks": 6,
+    }
     return figure | {"layout": layout | {"xaxis": xaxis}}
 
 

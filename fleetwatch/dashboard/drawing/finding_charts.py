@@ -22,7 +22,7 @@ from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.dashboard.drawing.panels import Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE, STUCK
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.findings.machine_findings import Hour
 from fleetwatch.diagnosis.findings.well_hours import WellHour, well_hour
@@ -32,6 +32,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
 
@@ -59,13 +60,12 @@ def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
 
 Lines = Mapping[str, Line]  # by column
 
-FINE_MS = 2 * HOUR_MS  # a window up to so long is drawn in ten seconds
+# a run up to so long is drawn in steps of so many seconds; a longer one in COARSE_S
+STEPS = ((2 * HOUR_MS, 10), (24 * HOUR_MS, 30), (72 * HOUR_MS, 60))
+COARSE_S = 300
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
-AT_LEAST_MS = HOUR_MS  # drawn, so that a short window has something to be compared with
-OF_IDLE_MS = 6 * HOUR_MS  # of what does nothing: an hour of it is three flat lines
-BEFORE_IT_HUNG_MS = HOUR_MS // 2
-COARSE_MS = 24 * HOUR_MS  # up to so long in half minutes
-LONGEST_MS = 72 * HOUR_MS  # of a hang; of a longer one its end is drawn
+BEFORE_MS = HOUR_MS  # drawn of what came before, where nobody knows when the run began
+LONGEST_MS = 168 * HOUR_MS  # of a longer run its last week until what was judged is drawn
 JUDGED = "judged"
 # the token and the name of each kind
 SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.SPINNING: "idle"}
@@ -101,15 +101,15 @@ OF_QUEUE = (
 
 
 def of_finding(params: Params, period: Period) -> Chart:
-    """Of a job's finding its newest window, on the GPU that it affects most; of a node's or
-    cluster's the period.
+    """Of a job's finding its run, on the GPU that it affects most, with the newest window that was
+    judged; of a node's or cluster's the period.
     """
     finding = _find(params.get("finding", ""))
     if finding.job_id is None:
         return _place(finding, period)
     if any(name in params for name in timeframes.NAMES):
         names = ", ".join(timeframes.NAMES)
-        raise NoPeriodError(f"A job's finding is drawn in its newest window: leave out {names}.")
+        raise NoPeriodError(f"A job's finding is drawn over its run: leave out {names}.")
     seen = evidence.evidence(finding.its_job, finding.cause)
     if seen is None:
         raise NoSuchChartError(str(finding.pk))
@@ -227,24 +227,23 @@ def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Fig
 
 
 def _series_of(finding: Finding, seen: evidence.Evidence) -> Callable[..., StepSeries]:
-    """What reads columns of a GPU over the window, drawn an hour long at least."""
-    start_ms = drawn_from_ms(finding, seen)
-    length_ms = seen.end_ms - start_ms
-    fine_s = 10 if length_ms <= FINE_MS else 30 if length_ms <= COARSE_MS else 60
-    step_s = max(fine_s, seen.gpu.node.window_s)
-    return partial(telemetry.series, start_ms=start_ms, end_ms=seen.end_ms, step_s=step_s)
+    """What reads columns of a GPU over what is drawn."""
+    start_ms, end_ms = drawn(finding, seen)
+    steps = (step_s for most_ms, step_s in STEPS if end_ms - start_ms <= most_ms)
+    step_s = max(next(steps, COARSE_S), seen.gpu.node.window_s)
+    return partial(telemetry.series, start_ms=start_ms, end_ms=end_ms, step_s=step_s)
 
 
-def drawn_from_ms(finding: Finding, seen: evidence.Evidence) -> int:
-    """From when on a window is drawn: with what of an hour came before it, of idle time of six, of
-    a hang with the work before it, if it began lately; since the job began.
-    """
-    at_least_ms = OF_IDLE_MS if BY_CODE[finding.cause].is_ended else AT_LEAST_MS
-    start_ms = min(seen.start_ms, seen.end_ms - at_least_ms)
-    before_ms = finding.first_ms - BEFORE_IT_HUNG_MS
-    if finding.cause in STUCK and seen.end_ms - before_ms <= LONGEST_MS:
-        start_ms = min(start_ms, before_ms)
-    return max(start_ms, finding.its_job.start_ms or 0)
+def drawn(finding: Finding, seen: evidence.Evidence) -> Span:
+    """All of the job's run, so far: what it did before is what its trouble is seen by."""
+    job = finding.its_job
+    known_ms = seen.gpu.node.last_ms or seen.end_ms
+    end_ms = max(seen.end_ms, min(job.end_ms or known_ms, known_ms))
+    before_ms = min(seen.start_ms, finding.first_ms) - BEFORE_MS
+    start_ms = min(job.start_ms or before_ms, seen.start_ms)
+    if end_ms - start_ms <= LONGEST_MS:
+        return start_ms, end_ms
+    return max(start_ms, seen.end_ms - LONGEST_MS), seen.end_ms
 
 
 def _find(number: str) -> Finding:

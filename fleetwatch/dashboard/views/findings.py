@@ -10,6 +10,7 @@ from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -25,6 +26,7 @@ from fleetwatch.dashboard.asked_findings import (
     asked_findings,
     scope_of_findings,
 )
+from fleetwatch.dashboard.broken_marks import CANNOT_WORK
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
@@ -38,7 +40,7 @@ from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, FAILURES, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
@@ -62,6 +64,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
 
 OF_LISTED = [field.name for field in fields(Which)]  # what findings alone are narrowed to
@@ -233,11 +236,9 @@ def _finding_page(
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
     seen = inbox.explained(finding, period.interval, now=period.now)
-    context = (_of_job if is_of_job else place_pages.context)(finding, seen, period) | {
+    context = (_of_job if is_of_job else _of_place)(finding, seen, period) | {
         "finding": finding,
-        "line": seen.line,
-        "advice": seen.advice,
-        "exemption": seen.exemption,
+        **_explained(finding, seen, period),
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),
@@ -252,12 +253,34 @@ def _finding_page(
     return page(request, period, template, "findings", context)
 
 
+def _explained(finding: Finding, seen: Explained, period: Period) -> Context:
+    """What it took in the period and, where that is not all of it, in all; and what to do."""
+    return {
+        "line": seen.line,
+        "total": inbox.in_all(finding, period.interval, now=period.now),
+        "advice": seen.advice,
+        "exemption": seen.exemption,
+    }
+
+
 def _rights(finding: Finding, user: User, now: datetime) -> Context:
     """Whether the user may decide about the finding, and whom it may be given to."""
     return {
         "may_decide": bool(deciding.decidable(user, [finding], now=now)),
         "people": deciding.assignable(user, now, finding)[:MAX_CHOICES],
     }
+
+
+def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
+    """What the page of a node's or a cluster's finding shows of it alone; of GPUs that can't work
+    also their incidents, which tell the same fault to now.
+    """
+    context = place_pages.context(finding, seen, period)
+    if finding.cause not in FAILURES:
+        return context
+    uuids = [line.gpu.uuid for line in context["affected"]]
+    which = Q(subject__in=uuids, rule__condition=CANNOT_WORK)
+    return context | {"problems": of_incidents(which, period.now)}
 
 
 def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
@@ -289,15 +312,15 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
         flat = finding_charts.flat_signs(BY_CODE[finding.cause], seen)
         return {"contrast": contrast, "flat_signs": flat}
     return {
-        "drawn_from_ms": _drawn_from_ms(finding, seen),
+        "drawn": _drawn(finding, seen),
         "excerpt": excerpt(seen),
     }
 
 
-def _drawn_from_ms(finding: Finding, seen: Evidence) -> int | None:
-    """From when on the chart shows what came before the window; None = it shows the window."""
-    start_ms = finding_charts.drawn_from_ms(finding, seen)
-    return start_ms if start_ms != seen.start_ms else None
+def _drawn(finding: Finding, seen: Evidence) -> Span | None:
+    """What the chart shows; None where that is the window that was judged."""
+    drawn = finding_charts.drawn(finding, seen)
+    return drawn if drawn != (seen.start_ms, seen.end_ms) else None
 
 
 def _others(finding: Finding, interval: Interval) -> list[tuple[Line, Cause]]:

@@ -211,6 +211,24 @@ def whole(finding: Finding) -> Interval | None:
     return held_interval(finding.job) if finding.job else machine_findings.whole(finding)
 
 
+def longer(finding: Finding, interval: Interval) -> Interval | None:
+    """All of its time; None where the interval has all of it, or its job never held a GPU."""
+    every = whole(finding)
+    if every is None or (interval.start <= every.start and every.end <= interval.end):
+        return None
+    return every
+
+
+def in_all(finding: Finding, interval: Interval, *, now: datetime) -> Line | None:
+    """What it took in all; None where the interval has all of it."""
+    every = longer(finding, interval)
+    if every is None:
+        return None
+    if finding.job is None:
+        return machine_findings.line_of(finding, every, now=now)
+    return selectors.line_of(finding, every, now=now)
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """A finding in a period; `evidence` None: it is judged without a window, or its telemetry is no
