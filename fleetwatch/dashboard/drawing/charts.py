@@ -166,6 +166,7 @@ class Kind:
 
 CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
+    "wasted": Kind(spending.wasted, (*SUBJECTS, *PERIOD)),
     "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team", "until")),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "only", "after", *SUBJECTS, *PERIOD)),

@@ -24,6 +24,7 @@ SHORTEST_DAY = timedelta(hours=23)
 SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6
+DATE_PX = 16  # of a second line at each tick
 LIGHTER = 0.45  # opacity of a bar that is a part of its step
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
 
@@ -108,6 +109,19 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
         layout["xaxis"] |= _axis_of_bars(bars, step)
         _add_totals(traces, bars, step)
     return {"data": traces, "layout": layout}
+
+
+def with_level(figure: Figure, name: str, usd: float) -> Figure:
+    """The figure with a dashed line across at these dollars."""
+    every = [moment for trace in figure["data"] for moment in trace["x"]]
+    ends = figure["layout"]["xaxis"].get("range") or [min(every), max(every)]
+    level = {
+        **{"type": "scatter", "mode": "lines", "name": name, "x": ends, "y": [usd, usd]},
+        "line": {"width": 1.5, "dash": "dash"},
+        "meta": {"token": "ink-3"},
+        "hovertemplate": f"{name}: ${usd:,.2f}<extra></extra>",
+    }
+    return figure | {"data": [*figure["data"], level]}
 
 
 def _add_totals(traces: Sequence[Figure], bars: Sequence[Bar], step: str) -> None:
@@ -353,7 +367,9 @@ def with_days(figure: Figure) -> Figure:
         "tickformat": "%H:%M<br>%a %-d %b",
         "nticks": 6,
     }
-    return figure | {"layout": layout | {"xaxis": xaxis}}
+    margin = layout["margin"] | {"b": layout["margin"]["b"] + DATE_PX}
+    taller = {"height": layout["height"] + DATE_PX} if "height" in layout else {}
+    return figure | {"layout": layout | {"xaxis": xaxis, "margin": margin} | taller}
 
 
 def burn(

@@ -9,6 +9,7 @@ from itertools import groupby
 from django.db.models import Min
 
 from fleetwatch.dashboard import words
+from fleetwatch.dashboard.compared_period import recorded_before
 from fleetwatch.dashboard.drawing import figures
 from fleetwatch.dashboard.drawing.chart import (
     Chart,
@@ -25,13 +26,14 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Bucket, Parts
-from fleetwatch.figures.totals import together
+from fleetwatch.figures.totals import Scope, together
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 STEPS = ("hour", "day", "week", "month")
 LARGEST = 7  # groups with a colour of their own
+TIERS = {"certain": "idle", "probable": "stalled"}  # of what is wasted: the token of each
 LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 
@@ -82,6 +84,37 @@ def by_group(params: Params, period: Period) -> Chart:
     title = f"Dollars per {step} by {group_by.replace('_', ' ')}"
     parts = _parts(seen, links, step, period)
     return _chart(title, _coarser(seen.whole, step, period), parts, period, step)
+
+
+def wasted(params: Params, period: Period) -> Chart:
+    """Dollars wasted per step, certain and probable, and what a step of the period before wasted on
+    the mean. Raises NoSuchChartError for a step that can't be drawn.
+    """
+    step = _step_asked(params, period)
+    scope = scope_asked(params)
+    read = costs.dollars_over_time(period.interval, _read_in(step), scope=scope)
+    buckets = _coarser(read, step, period)
+    parts = [
+        Part(tier.capitalize(), token, [_rounded(each.totals.waste_usd[tier]) for each in buckets])
+        for tier, token in TIERS.items()
+    ]
+    chart = _chart(f"Dollars wasted per {step}", buckets, parts, period, step)
+    mean_usd = _mean_before(period, step, scope)
+    if mean_usd is None or not chart.figure["data"]:
+        return chart
+    figure = figures.with_level(chart.figure, f"Period before, mean per {step}", mean_usd)
+    return replace(chart, figure=figure)
+
+
+def _mean_before(period: Period, step: str, scope: Scope) -> float | None:
+    """Dollars that a whole step of the period before wasted; None where that is not recorded."""
+    earlier = recorded_before(period)
+    if earlier is None:
+        return None
+    step_ends = boundaries.following(period.interval.start, step, period.zone)
+    begins = boundaries.beginning(period.interval.start, step, period.zone)
+    steps = (earlier.end - earlier.start) / (step_ends - begins)
+    return float(costs.totals(earlier, scope=scope).wasted_usd) / steps
 
 
 def _parts(seen: Parts, links: Mapping[str, str], step: str, period: Period) -> list[Part]:

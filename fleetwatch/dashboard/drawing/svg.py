@@ -9,7 +9,6 @@ from itertools import groupby, pairwise
 
 from fleetwatch.dashboard.drawing.figures import SHARE, Figure
 from fleetwatch.dashboard.drawing.grid import UNKNOWN
-from fleetwatch.dashboard.drawing.panels import AXIS_PX
 
 WIDTH = 900
 LEFT = 60  # before it stand the labels of the axes
@@ -67,7 +66,7 @@ def svg(figure: Figure, tokens: str) -> str:
 
 def _area(figure: Figure, axis: str) -> _Area:
     layout = figure["layout"]
-    plot_px = layout["height"] - AXIS_PX
+    plot_px = layout["height"] - layout["margin"]["b"]
     bottom, top = (round(plot_px * (1 - share), 1) for share in layout[axis]["domain"])
     low, high = layout[axis].get("range") or (0.0, _highest(_traces(figure, axis)))
     start, end = map(datetime.fromisoformat, layout["xaxis"]["range"])

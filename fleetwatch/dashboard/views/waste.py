@@ -16,6 +16,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import LONGEST, chosen
+from fleetwatch.dashboard.compared_period import recorded_before
 from fleetwatch.dashboard.parameters import (
     PERIOD,
     SUBJECTS,
@@ -73,6 +74,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_of_lines(group_by, lines, seen, period),
         "filters": filters,
         **_links(group_by, filters, period),
+        **_before(seen, scope, period),
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
     }
@@ -125,6 +127,19 @@ def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Cont
         # by itself: sums of days have holders or nodes, and both only node by node
         "energy": energy(period.interval, scope=replace(scope, states=IDLE_OR_STALLED, shown=None)),
     }
+
+
+def _before(seen: Look, scope: Scope, period: Period) -> Context:
+    """What the period before wasted, None where it is not recorded; and by how much this one
+    wasted more, as a share of that.
+    """
+    earlier = recorded_before(period)
+    if earlier is None:
+        return {"before": None}
+    before = costs.totals(earlier, scope=scope)
+    usd = before.wasted_usd
+    ratio = float(seen.totals().wasted_usd / usd - 1) if usd else None
+    return {"before": before, "before_ratio": ratio}
 
 
 def _free(request: HttpRequest, group_by: str, lines: Sequence[Group]) -> Context:

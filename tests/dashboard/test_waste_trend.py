@@ -1,0 +1,48 @@
+"""/waste over time, beside the period before, and where each line leads."""
+
+import pytest
+
+from tests.dashboard import factories
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def wasted(admin):
+    """Ann's job of nlp idled for two hours of today and for one of the day before, at $2 an hour;
+    a GPU was there three days.
+    """
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node("a"), hours=72)
+    job = factories.job("slurm/della/1", user="ann")
+    factories.entry(gpu, hours_ago=71, state="free").save()
+    for ago in (3, 2, 30):
+        factories.entry(gpu, hours_ago=ago, state="idle", held_by=job).save()
+    return admin
+
+
+def test_dollars_wasted_stand_over_time_with_the_mean_of_the_period_before(wasted):
+    data = wasted.get("/charts/wasted?range=24h").json()["data"]
+
+    bars = [trace for trace in data if trace["type"] == "bar"]
+    assert sum(sum(trace["y"]) for trace in bars) == 4.0
+    [level] = [trace for trace in data if trace["type"] == "scatter"]
+    assert level["y"] == pytest.approx([2 / 24, 2 / 24])
+
+
+def test_a_period_before_that_is_not_recorded_is_compared_with_nothing(wasted):
+    data = wasted.get("/charts/wasted?range=7d").json()["data"]
+
+    assert [trace["name"] for trace in data] == ["Certain"]
+    assert "period before" not in wasted.get("/waste?range=7d").content.decode()
+
+
+def test_the_page_says_it_and_leads_to_the_savings_inbox(wasted):
+    page = tight(wasted.get("/waste?range=24h&group_by=user").content.decode())
+
+    assert "$2.00</span>in the period before: +100 %" in page
+    assert ">savings inbox</a>" in page
+    line = page.partition("<tbody>")[2]
+    assert "/findings?from=now-24h&amp;to=now&amp;user=ann" in line
+    assert "/capacity?" in line or "unallocated" not in line
