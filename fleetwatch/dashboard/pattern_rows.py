@@ -19,7 +19,7 @@ from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib import timeframes
 
-PAGE_SIZE = 25
+PAGE_SIZE = 10  # each is read with what to do: some screens of them
 PATTERN = "pattern"
 GROUPINGS = (PATTERN, "finding")
 WHEN = {

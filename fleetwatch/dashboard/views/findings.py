@@ -104,6 +104,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "view": chosen(request, "view", (COMPACT,)),
         "filters": filters,
         "statuses": STATUSES.items(),
+        "page_size": PAGE_SIZE,
         **_lines(request, period, every, status, group_by),
         **_savings(every, filters, period),
         **_fixed(period, filters),
