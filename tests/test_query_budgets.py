@@ -39,7 +39,7 @@ PAGES = {
     "/capacity": 14,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
-    "/waste": 8,
+    "/waste": 11,  # also the period before, and whether it is recorded
     "/waste.csv?group_by=job": 5,
     "/costs": 10,
     "/costs.csv?group_by=user": 6,

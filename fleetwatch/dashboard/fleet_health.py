@@ -3,7 +3,7 @@ nobody, incidents, backlog. Each count is that of the list behind it.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.urls import reverse
 
@@ -13,7 +13,7 @@ from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.agent_lines import silent_agents
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.ledger.broken_gpus import broken_gpus
-from fleetwatch.ledger.check import waiting_hours
+from fleetwatch.ledger.check import first_waiting_hour, waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
 from fleetwatch.lib.intervals import floor_hour, from_ms
 from fleetwatch.notify.selectors import channels
@@ -98,3 +98,9 @@ def overdue_hours(now: datetime) -> int:
     last.
     """
     return waiting_hours(FIRST, floor_hour(now - SETTLED))
+
+
+def overdue_since(now: datetime) -> datetime | None:
+    """Since when the oldest of them is over; None where there is none."""
+    first = first_waiting_hour(floor_hour(now - SETTLED))
+    return None if first is None else first + timedelta(hours=1)

@@ -105,6 +105,13 @@ TERMS = (
         "rules",
     ),
     Term(
+        "behind",
+        "Behind",
+        "How long ago the newest data of a node ended, the lag of its agent. Seconds are usual; an"
+        " agent that can't reach the hub keeps its data and catches up.",
+        "agents",
+    ),
+    Term(
         "budget",
         "Budget, forecast",
         "What a team or the fleet may spend in a month, and what is expected to be spent at its"
@@ -158,6 +165,12 @@ TERMS = (
         "routes",
     ),
     Term(
+        "skew",
+        "Clock skew",
+        "How far a node's clock is off the hub's. Its times are corrected by that.",
+        "agents",
+    ),
+    Term(
         "closed-month",
         "Closed month",
         "A month whose figures no longer change: what is found later is booked as an adjustment.",
@@ -198,6 +211,12 @@ TERMS = (
         " recoverable.",
         "findings",
         "?status=dismissed",
+    ),
+    Term(
+        "door",
+        "Door",
+        "The part of the hub that takes batches from agents. It answers once a batch is stored.",
+        "status",
     ),
     Term(
         "efficiency",
@@ -353,7 +372,7 @@ TERMS = (
     Term(
         "overdue",
         "Overdue",
-        "An hour of a node that could be sealed and is not yet.",
+        "An hour of a node that is over, and whose figures, or seal, are not done yet.",
         "status",
     ),
     Term(
@@ -457,6 +476,13 @@ TERMS = (
         "?view=table",
     ),
     Term(
+        "spool",
+        "Spool",
+        "The folder on a node where its agent keeps what it could not send yet: pages say waiting"
+        " on disk. At its cap the oldest is dropped, and counted as lost windows.",
+        "agents",
+    ),
+    Term(
         "stalled",
         "Stalled",
         "A job held the GPU and was waiting: for input data, for other ranks, between steps.",
@@ -553,6 +579,13 @@ TERMS = (
         "Window",
         "Ten seconds of readings of one GPU: the smallest piece that is judged.",
         "settings_policy",
+    ),
+    Term(
+        "worker",
+        "Worker",
+        "The process that works in the background: it posts, seals, finds causes and sends. It"
+        " works down rows in the database: stopped and started again it loses nothing.",
+        "status",
     ),
     Term(
         "xid",

@@ -11,9 +11,12 @@ from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.dashboard.stored_data import Kept, kept_data, retention_days, whole
 from fleetwatch.ingest import agent_package
 from fleetwatch.lib.sql import execute
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.selectors import newest_tried
 from fleetwatch.operations.disk import Space, space
 from fleetwatch.operations.selectors import Rhythm
 
+BACKUP_OLD = timedelta(days=7)
 FAR = timedelta(days=3650)  # nobody asks when a disk is full after that
 
 
@@ -33,7 +36,8 @@ class Room:
 @dataclass(frozen=True, slots=True)
 class HubFacts:
     """`room` is None where the database's disk is another server's; `backup` the newest that
-    `manage.py backup` made; `busy` how many processes background work keeps busy.
+    `manage.py backup` made, and whether that is longer ago than is wanted; `busy` how many
+    processes background work keeps busy; `told` the newest notification that was tried.
     """
 
     version: str
@@ -41,19 +45,24 @@ class HubFacts:
     is_embedded: bool
     room: Room | None
     backup: AuditEntry | None
+    is_backup_old: bool
     busy: float
+    told: Delivery | None
 
 
 def hub_facts(rhythms: Iterable[Rhythm], now: datetime) -> HubFacts:
     disk = space()
+    backup = newest_entry("export.backup")
     [[postgres]] = execute("SELECT current_setting('server_version')", {})
     return HubFacts(
         version=agent_package.version(),  # they are released together
         postgres=postgres.partition(" ")[0],
         is_embedded=settings.DATABASE_FOLDER is not None,
         room=None if disk is None else room(disk, _kept(now), now),
-        backup=newest_entry("export.backup"),
+        backup=backup,
+        is_backup_old=backup is not None and now - backup.at > BACKUP_OLD,
         busy=sum(rhythm.busy for rhythm in rhythms),
+        told=newest_tried(),
     )
 
 

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, F, OuterRef, Q, Value
+from django.db.models import Exists, F, Min, OuterRef, Q, Value
 from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.selectors import zone
@@ -113,6 +113,14 @@ def waiting_hours(start: datetime, end: datetime) -> int:
     """
     marks = TouchedHour.objects.filter(hour__gte=floor_hour(start), hour__lt=end)
     return marks.values("node_id", "hour").distinct().count()
+
+
+def first_waiting_hour(end: datetime) -> datetime | None:
+    """The first hour before then of which a node waits to be posted; None where none does."""
+    first: datetime | None = TouchedHour.objects.filter(hour__lt=end).aggregate(first=Min("hour"))[
+        "first"
+    ]
+    return first
 
 
 def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:

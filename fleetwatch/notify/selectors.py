@@ -152,6 +152,12 @@ def deliveries(limit: int) -> QuerySet[Delivery]:
     return Delivery.objects.select_related("channel").order_by("-pk")[:limit]
 
 
+def newest_tried() -> Delivery | None:
+    """The newest delivery that was tried, with its channel; None before the first."""
+    tried = Delivery.objects.filter(attempts__gt=0).select_related("channel")
+    return tried.order_by("-pk").first()
+
+
 def waiting_deliveries() -> int:
     """How many messages are to be delivered still, retries included."""
     return Delivery.objects.filter(state__in=WAITING).count()

@@ -3,10 +3,13 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.dashboard.hub_facts import hub_facts, room
 from fleetwatch.dashboard.stored_data import Kept, Stored
+from fleetwatch.dashboard.worker_load import worker_load
+from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.operations.disk import MIB, Space
 from fleetwatch.operations.models import JobRun
 from fleetwatch.operations.selectors import rhythms
@@ -66,7 +69,9 @@ def test_status_names_the_version_the_disk_and_the_last_backup(viewer):
     after = viewer.get("/status").content.decode()
 
     assert "Postgres 18" in before
-    assert "none by" in before
+    assert "none by FleetWatch" in before
+    assert "python3 manage.py backup FILE" in before
+    assert "python3 manage.py backup FILE" not in after
     assert "just now" in tight(after)[tight(after).index("Last backup") :][:200]
     assert "/srv/backup.tar" not in after
 
@@ -81,3 +86,46 @@ def test_tasks_that_are_well_are_folded(viewer):
     assert [task.run.name for task in page.context["unwell"]] == ["ledger.post"]
     assert len(page.context["well"]) == 2
     assert "<b>2 tasks</b>" in tight(page.content.decode())
+
+
+def test_a_backup_that_is_older_than_a_week_asks_for_a_new_one(viewer):
+    with time_machine.travel(NOW - timedelta(days=7, seconds=1), tick=False):
+        record("export.backup", "/srv/backup.tar", bytes=3 * MIB)
+
+    assert hub_facts([], NOW).is_backup_old
+    assert not hub_facts([], NOW - timedelta(seconds=1)).is_backup_old
+    assert "older than a week" in viewer.get("/status").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("beat_s", "overdue_h", "word"),
+    [(90, None, "fine"), (91, None, "stuck"), (None, None, "stuck"), (0, 3, "behind")],
+)
+def test_background_work_is_fine_behind_or_stuck(beat_s, overdue_h, word):
+    beat_at = None if beat_s is None else NOW - timedelta(seconds=beat_s)
+    overdue_since = None if overdue_h is None else NOW - timedelta(hours=overdue_h)
+
+    load = worker_load(beat_at, overdue_since, NOW)
+
+    assert load.word == word
+    assert load.since == {"fine": None, "behind": overdue_since, "stuck": beat_at}[word]
+    assert bool(load.todo) == (word != "fine")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("state", "said"), [("sent", "delivered"), ("failed", "failed")])
+def test_status_says_when_and_by_which_channel_the_last_notification_went(viewer, state, said):
+    assert "none sent yet" in viewer.get("/status").content.decode()
+    channel = Channel.objects.create(name="ops-mail", kind="email", created_at=NOW)
+    at = NOW - timedelta(minutes=5)
+    Delivery.objects.create(
+        channel=channel, thread="incident/7", key="incident/7/opened", message={}, state=state,
+        attempts=1, next_attempt_at=at, created_at=at, last_answer="550 no such user",
+    )  # fmt: skip
+
+    page = tight(viewer.get("/status").content.decode())
+
+    told = page[page.index("Last notification") :][:500]
+    assert "5 min ago by ops-mail:" in told
+    assert said in told
+    assert "550" not in told  # for operators

@@ -76,6 +76,10 @@ def test_what_was_seen_ends_now_at_the_latest(ends_min, shown):
         ("_places", "at-stake"),
         ("status", "seal"),
         ("status", "hot"),
+        ("status", "behind"),
+        ("_hub_facts", "worker"),
+        ("_agent_facts", "skew"),
+        ("_agent_facts", "spool"),
     ],
 )
 def test_a_hard_word_leads_to_what_it_means(template, slug):

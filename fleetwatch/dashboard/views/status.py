@@ -9,11 +9,12 @@ from django.http import HttpRequest
 
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words
 from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
-from fleetwatch.dashboard.fleet_health import overdue_hours
+from fleetwatch.dashboard.fleet_health import overdue_hours, overdue_since
 from fleetwatch.dashboard.hub_facts import hub_facts
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.dashboard.task_lines import task_lines
+from fleetwatch.dashboard.worker_load import BEAT_LATE_S, worker_load
 from fleetwatch.ingest.pressure import meaning, waiting_for
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.ledger.broken_gpus import broken_gpus
@@ -25,18 +26,19 @@ from fleetwatch.operations.selectors import recent_failures, rhythms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Depth
 
-BEAT_LATE_S = 90
+WORKER = "worker"
 MAX_DISPUTED = 50
 MAX_AGENTS = 25
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Rows that wait for background work."""
+    """Rows that wait for background work; `slug` is the word's in the glossary."""
 
     label: str
     count: int
     meaning: str
+    slug: str = ""
 
 
 @shows("dashboard/status.html", "status")
@@ -50,7 +52,7 @@ def status(_: HttpRequest, period: Period) -> Context:
         "failing": failing_channels(),
         **_work(period.now),
         "failures": recent_failures(period.now - timedelta(days=1)),
-        "beats": _beats(period.now),
+        **_beats(period.now),
         "replica": _replica(),
         "queues": _queues(depth, period.now),
         "depth": depth,
@@ -95,19 +97,36 @@ def _replica() -> Context | None:
     return {"behind_s": replica.behind_s()} if replica.has_replica() else None
 
 
-def _beats(now: datetime) -> list[tuple[Heartbeat, bool]]:
-    """Each with whether it is in time."""
-    return [
-        (beat, (now - beat.at).total_seconds() <= BEAT_LATE_S)
-        for beat in Heartbeat.objects.order_by("name")
-    ]
+def _beats(now: datetime) -> Context:
+    """Each process with whether it is in time, and whether background work keeps up."""
+    beats = list(Heartbeat.objects.order_by("name"))
+    worker_at = next((beat.at for beat in beats if beat.name == WORKER), None)
+    return {
+        "beats": [(beat, (now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in beats],
+        "load": worker_load(worker_at, overdue_since(now), now),
+    }
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
     return [
-        Queue("Hours overdue", overdue_hours(now), "complete node-hours not in figures yet"),
-        Queue("Hours to post", depth.touched_hours, "node-hours being recomputed"),
-        Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
-        Queue("Batches to seal", depth.overdue_batches, meaning(waiting_for(now))),
-        Queue("Messages to deliver", waiting_deliveries(), "retries included"),
+        Queue(
+            "Hours overdue",
+            overdue_hours(now),
+            "hours of nodes that are over and not in the figures yet; should be 0",
+            "overdue",
+        ),
+        Queue(
+            "Hours to post",
+            depth.touched_hours,
+            "hours of nodes whose figures are being worked out; the current hour always is",
+            "post",
+        ),
+        Queue(
+            "Hours to seal",
+            depth.overdue_hours,
+            "hours of nodes that are over and not packed for keeping yet",
+            "seal",
+        ),
+        Queue("Batches to seal", depth.overdue_batches, meaning(waiting_for(now)), "hot"),
+        Queue("Messages to deliver", waiting_deliveries(), "notifications, retries included"),
     ]
