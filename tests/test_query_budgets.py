@@ -58,7 +58,7 @@ PAGES = {
     "/explain": 7,
     "/explain.csv": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
-    "/status": 23,  # also how often each task runs, what of it failed today, and what is stored
+    "/status": 25,  # also the last notification, and since when hours are overdue
     "/agents": 7,
     "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 5,
