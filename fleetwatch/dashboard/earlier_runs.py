@@ -8,13 +8,14 @@ from typing import Any
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q
 
-from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_lines import JobLine, lasted
 from fleetwatch.dashboard.job_orders import Signals
 from fleetwatch.dashboard.job_requests import time_limit_ms
-from fleetwatch.dashboard.run_differences import Cell, Run, cells, names
+from fleetwatch.dashboard.run_differences import Cell, Run, cells, like, names
 from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope
+from fleetwatch.figures.selectors import Group, Scope
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.jobs.selectors import runs_like
@@ -33,18 +34,27 @@ class RunLine:
     is_this: bool
 
 
-def earlier_runs(job: Job, now: datetime) -> list[RunLine]:
-    """The job and, the newest first, those of its name and owner before it; [] without any."""
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The job and, the newest first, those of its name and owner before it."""
+
+    lines: Sequence[RunLine]
+    like: str = ""  # how many of the earlier ones have its verdict, in words
+
+
+def earlier_runs(job: Job, now: datetime) -> Runs:
+    """Without lines where there is none before it."""
     earlier = runs_like(job, limit=MAX_RUNS)
     if not earlier or job.start_ms is None:
-        return []
+        return Runs(())
     runs = _runs([job, *earlier], _interval(job.start_ms, [job, *earlier], to_ms(now)), to_ms(now))
     if not runs.keys() - {job.pk}:
-        return []
+        return Runs(())
     than = runs[job.pk][1] if job.pk in runs else None
-    return [
+    lines = [
         RunLine(line, cells(run, than), is_this=pk == job.pk) for pk, (line, run) in runs.items()
     ]
+    return Runs(lines, like([run for pk, (_, run) in runs.items() if pk != job.pk], than))
 
 
 def _interval(start_ms: int, jobs: Sequence[Job], now_ms: int) -> Interval:
@@ -72,10 +82,14 @@ def _lines(jobs: Sequence[Job], interval: Interval) -> list[tuple[Job, JobLine]]
     groups = {group.key: group for group in held.by("job")}
     causes = diagnosis.causes_of(ids, interval)
     return [
-        (job, JobLine(groups[job.key], job, causes.get(job.pk), None, Signals(), None))
+        (job, _line(groups[job.key], job, causes.get(job.pk), interval))
         for job in with_outcomes(jobs)
         if job.key in groups
     ]
+
+
+def _line(group: Group, job: Job, cause: Primary | None, interval: Interval) -> JobLine:
+    return JobLine(group, job, cause, None, Signals(), *lasted(job, interval))
 
 
 def _machines(jobs: Sequence[Job]) -> dict[int, dict[str, Any]]:
@@ -101,7 +115,8 @@ def _run(
         lasted_ms=_lasted_ms(job, now_ms),
         is_whole=_is_whole(job, interval),
         wasted_share=totals.wasted_share_of_cost,
-        cause=line.cause_title,
+        cause=line.why,
+        is_judged=line.is_judged,
         cost_usd=totals.cost_usd,
     )
 

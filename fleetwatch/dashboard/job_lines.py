@@ -9,7 +9,6 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, WELL_CODES, of_job
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.selectors import Group
-from fleetwatch.figures.totals import Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import Interval
@@ -17,6 +16,8 @@ from fleetwatch.lib.intervals import Interval
 WELL = "Nothing to change"
 YOUNG = "Too young to tell"
 SHORT = "Too short to tell"
+UNDIAGNOSED = "Not diagnosed yet"
+UNJUDGED = (YOUNG, SHORT, UNDIAGNOSED)
 BRIEF_MS = 1_800_000  # less than a rule's window
 HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
 
@@ -42,17 +43,18 @@ class JobLine:
             return ""
         if self.cause.cause not in BY_CODE:
             return self.cause.cause
-        return of_job(self.cause.cause, "", self.group.totals.coverage).title
+        kind = self.job.kind if self.job else ""
+        return of_job(self.cause.cause, kind, self.group.totals.coverage).title
 
     @property
     def why(self) -> str:
-        """The same for a list, where each line says something: a job that works, or that wastes
-        hardly anything for a reason that nobody knows, has nothing to change.
+        """The verdict, as lists, the job's page and its runs say it: a job that works, or that
+        wastes hardly anything for a reason that nobody knows, has nothing to change.
         """
         if self._is_brief and (self.cause is None or self.cause.cause == UNDETERMINED):
             return self._of_brief
         if self.cause is None:
-            return WELL if self._wastes_little else "Not diagnosed yet"
+            return WELL if self._wastes_little else UNDIAGNOSED
         is_well = self.cause.cause in WELL_CODES and self._wastes_little
         return WELL if is_well else self.cause_title or WELL
 
@@ -60,6 +62,11 @@ class JobLine:
     def is_well(self) -> bool:
         """Whether there is nothing to change."""
         return self.why == WELL
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether enough of it was seen to say why it wastes, or that it does not."""
+        return self.why not in UNJUDGED
 
     @property
     def is_longer(self) -> bool:
@@ -79,15 +86,10 @@ class JobLine:
 
     @property
     def _wastes_little(self) -> bool:
-        return wastes_little(self.group.totals)
+        return (self.group.totals.wasted_share_of_observed or 0) < HEALTHY
 
     def _is_healthy(self, cause: Primary) -> bool:
         return cause.cause == UNDETERMINED and self._wastes_little
-
-
-def wastes_little(totals: Totals) -> bool:
-    """Whether a job that has them wastes so little that nobody need know why."""
-    return (totals.wasted_share_of_observed or 0) < HEALTHY
 
 
 def lines_of(
@@ -115,10 +117,10 @@ def _line(
         return JobLine(group, None, None, None, Signals(), None)
     signal = read.get(job.pk, Signals())
     count = signal.gpus if gpus is None else gpus.get(job.pk)
-    return JobLine(group, job, causes.get(job.pk), count, signal, *_lasted(job, interval))
+    return JobLine(group, job, causes.get(job.pk), count, signal, *lasted(job, interval))
 
 
-def _lasted(job: Job, interval: Interval) -> tuple[int | None, int | None]:
+def lasted(job: Job, interval: Interval) -> tuple[int | None, int | None]:
     """Milliseconds since its start, and of these in the period; None where that is not known."""
     if job.start_ms is None:
         return None, None

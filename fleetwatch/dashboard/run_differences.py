@@ -1,7 +1,7 @@
 """Runs of one job beside the newest of them, and what differs from it. Pure.
 
-What is not known differs from nothing, and of a run that goes on, or that figures hold a part of,
-neither its time nor its dollars are compared.
+What is not known differs from nothing. What a run was given is marked only where its waste is
+another one too: else it explains nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,7 @@ from decimal import Decimal
 
 from fleetwatch.dashboard import numbers
 
-# smaller differences are chance
-LEAST_PERCENT = 20  # of time and dollars
-LEAST_POINTS = 5  # of the share that was wasted
+LEAST_POINTS = 5  # of the share that was wasted: smaller differences are chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,8 @@ class Run:
     lasted_ms: int | None
     is_whole: bool  # it is over, and its figures are of all of it
     wasted_share: Decimal | None  # of its cost
-    cause: str
+    cause: str  # the verdict
+    is_judged: bool  # enough of it was seen for one
     cost_usd: Decimal
 
 
@@ -44,9 +43,22 @@ class Cell:
 
 
 def cells(run: Run, than: Run | None) -> tuple[Cell, ...]:
-    """The run's values, and where they differ from those of the other (None: from nothing)."""
+    """The run's values, and what of them may be why it wastes more or less than the other (None:
+    than nothing).
+    """
     other = than or run
-    return (*_given(run, other), *_outcome(run, other))
+    explains = bool(_points(run.wasted_share, other.wasted_share))
+    return (*_given(run, other if explains else run), *_outcome(run, other))
+
+
+def like(earlier: Sequence[Run], this: Run | None) -> str:
+    """How many of the earlier runs have this one's verdict; "" where nothing can be said."""
+    judged = [run for run in earlier if run.is_judged]
+    if this is None or not this.is_judged or not judged:
+        return ""
+    same = sum(run.cause == this.cause for run in judged)
+    runs = "earlier run" if len(judged) == 1 else "earlier runs"
+    return f"{same or 'None'} of {len(judged)} {runs} had the same verdict: {this.cause}"
 
 
 def _given(run: Run, other: Run) -> Iterator[Cell]:
@@ -60,22 +72,20 @@ def _given(run: Run, other: Run) -> Iterator[Cell]:
 
 def _outcome(run: Run, other: Run) -> Iterator[Cell]:
     """What came of it."""
-    yield _of_the_whole(run, other, Cell("Lasted", numbers.duration(run.lasted_ms)), "lasted_ms")
+    yield _of_the_whole(run, Cell("Lasted", numbers.duration(run.lasted_ms)))
     share = numbers.UNKNOWN if run.wasted_share is None else numbers.percent(run.wasted_share)
     yield Cell("Wasted", share, _points(run.wasted_share, other.wasted_share))
     cause = run.cause or numbers.UNKNOWN
-    yield Cell("Likely cause", cause, _named(run.cause, other.cause), is_number=False)
-    yield _of_the_whole(run, other, Cell("Cost", numbers.usd(run.cost_usd)), "cost_usd")
+    is_compared = run.is_judged and other.is_judged
+    differs = _named(run.cause, other.cause) if is_compared else ""
+    yield Cell("Likely cause", cause, differs, is_number=False)
+    yield _of_the_whole(run, Cell("Cost", numbers.usd(run.cost_usd)))
 
 
-def _of_the_whole(run: Run, other: Run, cell: Cell, field: str) -> Cell:
-    """The cell with its difference where both runs are whole, else with why there is none."""
-    if not run.is_whole:
-        return replace(cell, note="" if cell.text == numbers.UNKNOWN else "so far")
-    if not other.is_whole:
-        return cell
-    change = _ratio(getattr(run, field), getattr(other, field), least=LEAST_PERCENT)
-    return replace(cell, difference=change)
+def _of_the_whole(run: Run, cell: Cell) -> Cell:
+    """The cell, with a note where it will grow or figures hold a part of the run."""
+    is_part = not run.is_whole and cell.text != numbers.UNKNOWN
+    return replace(cell, note="so far") if is_part else cell
 
 
 def names(several: Sequence[str]) -> str:
@@ -99,9 +109,8 @@ def _points(share: Decimal | None, other: Decimal | None) -> str:
     return numbers.points(difference, difference)
 
 
-def _ratio(value: Decimal | int | None, other: Decimal | int | None, *, least: int = 0) -> str:
-    """By how much it is more or less than the other; "" below so many percent."""
+def _ratio(value: int | None, other: int | None) -> str:
+    """By how much it is more or less than the other."""
     if value is None or not other or value == other:
         return ""
-    share = Decimal(value) / Decimal(other) - 1
-    return numbers.change(float(share)) if abs(share) * 100 >= least else ""
+    return numbers.change(value / other - 1)

@@ -47,7 +47,7 @@ def test_of_a_job_of_less_than_half_an_hour_it_is_said_that_nobody_can_know(
 ):
     totals = SimpleNamespace(wasted_share_of_observed=wasted, coverage=1.0)
     primary = SimpleNamespace(cause=cause) if cause else None
-    job = SimpleNamespace(end_ms=end_ms)
+    job = SimpleNamespace(end_ms=end_ms, kind="batch")
     lasted_ms = minutes * 60_000
 
     line = JobLine(SimpleNamespace(totals=totals), job, primary, None, Signals(), lasted_ms)

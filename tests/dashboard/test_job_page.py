@@ -184,7 +184,9 @@ def test_what_differs_from_earlier_runs_is_marked(client):
     for key, days_ago, limit in (("slurm/della/1", 3, "60"), ("slurm/della/2", 2, "120")):
         ran(key, days_ago=days_ago, labels={"time_limit_minutes": limit}, state="RUNNING")
     other = Job.objects.get(key="slurm/della/1")
-    factories.hold(factories.gpu(factories.node(now=NOW)), other, hours_ago=72, hours=1, now=NOW)
+    also = factories.gpu(factories.node(now=NOW))
+    factories.hold(also, other, hours_ago=72, hours=1, now=NOW)
+    an_entry(also, "idle", HOUR_MS, start=NOW - timedelta(hours=72), job=other, tier="certain")
     page = tight(log_in(client).get("/jobs/slurm/della/2").content.decode())
     _, this, earlier = page.partition("Earlier runs")[2].partition("</table>")[0].rsplit("<tr>", 2)
 
@@ -270,7 +272,7 @@ def test_a_busy_job_has_nothing_to_change_on_its_page_as_in_the_list(client):
     )
 
     assert "<h2>Nothing to change</h2>" in page
-    assert "how well it is used is not measured" in page
+    assert "how efficient that work is can&#x27;t be measured on it" in page
     assert "Busy share of cost" in page
     assert "Useful share of cost" not in page
     assert "Nothing to change" in listed

@@ -21,8 +21,8 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
-from fleetwatch.dashboard.job_lines import JobLine, wastes_little
-from fleetwatch.dashboard.job_orders import NOW, SORTS, order_by
+from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_orders import NOW, SORTS, Signals, order_by
 from fleetwatch.dashboard.job_requests import notes, other_labels, request_lines
 from fleetwatch.dashboard.jobs_csv import to_csv
 from fleetwatch.dashboard.parameters import (
@@ -45,7 +45,6 @@ from fleetwatch.diagnosis.cause_totals import Caused
 from fleetwatch.diagnosis.causes import (
     BY_CODE,
     SLOWED,
-    UNDETERMINED,
     UNMEASURED,
     WELL_CODES,
     of_job,
@@ -295,8 +294,8 @@ def _findings(job: Job, lines: Sequence[Line]) -> list[tuple[Line, Cause, str, l
 
 def _diagnosed(request: HttpRequest, job: Job, period: Period, totals: Totals) -> Context:
     of_findings = _of_findings(request, job, period)
-    has_findings = bool(of_findings["findings"])
-    why = _why(job, period.interval, totals, has_findings=has_findings)
+    causes = [cause for _, cause, *_ in of_findings["findings"]]
+    why = _why(job, period.interval, totals, causes)
     return {**of_findings, **why, "quiet_ms": _quiet_ms(job)}
 
 
@@ -307,20 +306,25 @@ def _quiet_ms(job: Job) -> int | None:
     return current_policy()[1].idle_ms(job.kind) if job.kind in PAUSING else None
 
 
-def _why(job: Job, interval: Interval, totals: Totals, *, has_findings: bool) -> Context:
-    """Why it wastes most, None where nothing was diagnosed, or hardly anything is wasted, by a
-    cause that asks for nothing (`is_well`, as lists say it; `well` is that cause, "" where nobody
-    knows; `is_only_busy`: how well it uses its GPUs is not measured); and what its machines lost
-    it.
+def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) -> Context:
+    """The verdict, as lists say it; of a job that works and yet has findings, of these `causes`,
+    the first one's. The cause is None where nothing was diagnosed, or nothing is to change
+    (`is_well`; `well` is what its sensors say of that, "" where nobody knows; `is_only_busy`: how
+    well it uses its GPUs is not measured); and what its machines lost it.
     """
     several = diagnosis.caused_of(job, interval)
-    code = diagnosis.primary(several).cause if several else ""
+    primary = diagnosis.primary(several) if several else None
+    lasted = job_lines.lasted(job, interval)
+    line = JobLine(Group(job.key, "", totals), job, primary, None, Signals(), *lasted)
+    code = primary.cause if primary else ""
     slowed = next((each for each in several if each.cause == SLOWED), None)
-    asks_nothing = code == UNDETERMINED or code in WELL_CODES
-    is_well = asks_nothing and not has_findings and slowed is None and wastes_little(totals)
+    is_well = line.is_well and not causes and slowed is None
     is_known = code in BY_CODE and not is_well
+    cause = of_job(code, job.kind, totals.coverage) if is_known else None
+    of_finding = causes[0] if line.is_well and causes else None
     return {
-        "cause": of_job(code, job.kind, totals.coverage) if is_known else None,
+        "cause": of_finding or cause,
+        "verdict": of_finding.title if of_finding else line.why,
         "is_well": is_well,
         "is_only_busy": code in UNMEASURED,
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",

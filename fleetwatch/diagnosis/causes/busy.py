@@ -23,8 +23,8 @@ CAUSE = Cause(
     code="busy",
     title="Busy, efficiency not measured",
     sentence=(
-        "The GPU is busy; how well it is used is not measured, at most estimated from the power it"
-        " draws."
+        "The GPU works nearly all the time, which counts as useful; how efficient that work is "
+        "can't be measured on it."
     ),
     looks="Busy, without profiling counters.",
     sensors=(
