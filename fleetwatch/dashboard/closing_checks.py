@@ -8,6 +8,7 @@ from datetime import datetime
 from django.urls import reverse
 
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.invoice_lines import to_book_usd
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import WHY
@@ -62,10 +63,9 @@ def _invoice(month: OpenMonth, now: datetime) -> Check:
         return Check(False, label, url, "no day of the month is over")
     if not reconciled.invoices:
         return Check(False, label, url, "no invoice is imported")
-    left = [line.open.open_usd for line in reconciled.lines]
-    count = sum(map(numbers.has_cents, left))
-    note = f"{count} open, {numbers.cents(exact_sum(left))} together" if count else ""
-    return Check(not count, label, url, note)
+    left = to_book_usd(reconciled.lines)
+    note = f"{len(left)} open, {numbers.cents(exact_sum(left))} together" if left else ""
+    return Check(not left, label, url, note)
 
 
 def _statements(month: OpenMonth) -> Check:

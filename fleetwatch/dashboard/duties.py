@@ -18,12 +18,13 @@ from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.budgets import month_end, selectors
 from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.invoice_lines import to_book_usd
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import ZERO, Scope
 from fleetwatch.finance import reconciliation
-from fleetwatch.finance.reconciling import COMMITTED, Line
+from fleetwatch.finance.reconciling import Line
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
@@ -203,11 +204,8 @@ def _invoices(now: datetime) -> list[Duty]:
 
 
 def _not_booked(month: str, lines: Iterable[Line]) -> Duty:
-    """Those whose difference from the ledger nobody booked, and that no report has: what
-    commitments paid for GPUs that were not there is in one already.
-    """
-    open_usd = [line.open.open_usd for line in lines if line.kind != COMMITTED]
-    unexplained = [usd for usd in open_usd if numbers.has_cents(usd)]
+    """Those whose difference from the ledger nobody booked."""
+    unexplained = to_book_usd(lines)
     return Duty(
         len(unexplained),
         f"Invoice lines of {months.in_words(month)} that differ from the ledger, not booked",

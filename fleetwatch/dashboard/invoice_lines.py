@@ -4,13 +4,14 @@ The ledger's and the invoice's columns sum to their totals; a difference is what
 one less what is printed of the other, and its reasons sum to that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from fleetwatch.dashboard import numbers
 from fleetwatch.figures.pricing import CENT, exact_sum, usd
 from fleetwatch.finance.gaps import Gap
-from fleetwatch.finance.reconciling import Line
+from fleetwatch.finance.reconciling import COMMITTED, Line
 from fleetwatch.reports.printed import apportioned
 
 PARTS = ("unobserved_usd", "hours_usd", "rate_usd", "committed_usd", "other_usd")
@@ -41,7 +42,7 @@ class PrintedLine:
     @property
     def is_beside_both(self) -> bool:
         """Whether neither invoice nor ledger has it: it is in the fleet's report alone."""
-        return self.line.kind == "committed" and not self.difference_usd
+        return self.line.kind == COMMITTED and not self.difference_usd
 
 
 def printed_lines(lines: Sequence[Line]) -> list[PrintedLine]:
@@ -64,3 +65,20 @@ def _reasons(gap: Gap, difference_usd: Decimal) -> dict[str, Decimal]:
     largest = max(PARTS, key=lambda name: abs(getattr(gap, name)))
     rest_usd = difference_usd - exact_sum(shown.values())
     return shown | {largest: shown[largest] + rest_usd}
+
+
+def to_book_usd(lines: Iterable[Line]) -> list[Decimal]:
+    """What is open of each line that is to be booked, and that no report has: what commitments paid
+    for GPUs that were not there is in one already.
+    """
+    open_usd = [line.open.open_usd for line in lines if line.kind != COMMITTED]
+    return [usd for usd in open_usd if numbers.has_cents(usd)]
+
+
+def above_contract_usd(lines: Iterable[Line]) -> Decimal:
+    """What the lines that are above the contract are above it, together."""
+    return exact_sum(
+        line.above_contract_usd
+        for line in lines
+        if line.is_above_contract and line.above_contract_usd is not None
+    )

@@ -17,7 +17,7 @@ from fleetwatch.figures.totals import EVERYTHING, WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
-from fleetwatch.reports.advised import advised
+from fleetwatch.reports.advised import advised, undismissed
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.daily import days_by_key, with_days
 from fleetwatch.reports.models import ReportPart
@@ -175,8 +175,8 @@ def _teams(groups: list[Group], by_team: dict[str, Decimal]) -> list[Shape]:
 
 
 def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
-    """The jobs that wasted most, certain and probable, with who can change it; what no job held
-    comes with its own lines.
+    """The jobs that wasted most, certain and probable, with who can change it, without those whose
+    finding was dismissed; what no job held comes with its own lines.
     """
     largest = seen.held().ranked("job", SAVINGS).groups
     wasters = [group for group in largest if group.totals.wasted_usd > 0]
@@ -193,7 +193,7 @@ def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
         for group in wasters
     ]
     usd = [pricing.usd(group.totals.cost_usd) for group in wasters]
-    return statement.with_figures(heads, wasters, usd)
+    return undismissed(statement.with_figures(heads, wasters, usd))
 
 
 def _owner(job: Job | None) -> Shape:

@@ -389,7 +389,7 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
         shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
     )
 
-    assert "days missing before 11 Nov 2026; whether it is kept is not known" in one
+    assert "days missing before 11 Nov 2026, so nobody can say whether it will be kept" in one
     assert "of the month before that nothing is recorded" in one
     assert "days missing" in every
     assert "Nothing of November before 11 Nov 2026 is recorded." in every

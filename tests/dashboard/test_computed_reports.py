@@ -81,6 +81,7 @@ def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(
         "H100 $4.00",
         "L4 $1.00",
         "Savings list",
+        "October 2026 cost $19.00 ;",
         "$19.00",
     ):
         assert part in text(answer)
@@ -99,7 +100,6 @@ def test_the_savings_list_says_why_and_what_to_do_first(viewer):
 @pytest.mark.parametrize(
     ("cause", "status", "tag"),
     [
-        ("idle_held", "dismissed", "dismissed"),
         ("idle_held", "accepted", "accepted"),
         ("idle_held", "open", ""),
         ("hung", "dismissed", ""),  # of another cause
@@ -108,15 +108,24 @@ def test_the_savings_list_says_why_and_what_to_do_first(viewer):
 def test_the_savings_list_says_how_the_finding_stands_that_somebody_decided_about(
     viewer, cause, status, tag
 ):
-    """What a job wasted is the ledger's word: a dismissed finding stays in the list, marked."""
     job = Job.objects.get(key="slurm/della/1")
     told.cause("idle_held", of=job, on=GPU.objects.first(), start=OCTOBER + HOUR)
     told.finding(job, cause, status=status)
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    first_step = of_kind("idle_held", job.kind).fixes[0].text
-    assert f"{BY_CODE['idle_held'].title}{f' {tag}' if tag else ''} {first_step}" in page
+    assert f"{BY_CODE['idle_held'].title}{f' {tag}' if tag else ''} " in page
+
+
+def test_what_was_dismissed_is_in_no_savings_list_nor_in_its_total(viewer):
+    job = Job.objects.get(key="slurm/della/1")
+    told.cause("idle_held", of=job, on=GPU.objects.first(), start=OCTOBER + HOUR)
+    told.finding(job, "idle_held", status="dismissed")
+
+    savings = text(viewer.get(f"/reports/{newest().pk}")).partition("Savings list")[2]
+
+    assert job.key not in savings
+    assert "but for what was dismissed as no waste" in savings
 
 
 def test_each_report_has_one_menu_of_its_files_and_names_to_whom_it_goes(viewer):

@@ -165,6 +165,8 @@ def test_what_the_fleets_report_has_already_waits_for_nobody(client, fiona, held
     [line] = [each for each in waiting(client) if each[0].startswith("Invoice lines")]
 
     assert line[1:] == (2, "$1.00 together, some more and some less")
+    # the closing of the month counts the same
+    assert "2 open, $1.00 together" in client.get("/settings/months").content.decode()
 
 
 def test_without_anything_that_waits_that_is_said(client, fiona):

@@ -204,7 +204,8 @@ def test_the_fleets_report_leads_from_the_rates_to_what_is_paid_by_contract(view
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
     # $19 and 6 h that were not there at $4.50; 4 h that were at $4.50 instead of $4
-    assert "At the rates $46.00" in page
+    at_the_rates = "At the rates and what was committed and not delivered, at its contract price"
+    assert f"{at_the_rates} $46.00" in page
     assert "GPU-hours that were there: $18.00 by contract instead of $16.00 at the rates" in page
     assert "Paid by contract commitments at their contract price, all else at the rates $48.00" in (
         page
@@ -219,11 +220,13 @@ def test_where_an_invoice_is_booked_the_month_is_told_with_it_and_without(viewer
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    assert "At the rates $46.00" in page
+    at_the_rates = "At the rates and what was committed and not delivered, at its contract price"
+    assert f"{at_the_rates} $46.00" in page
     assert "all else at the rates $48.00" in page
     # the invoice is $18: the H100's contract price is in its line
     assert "taken back: the invoice’s line of H100 has it −$2.00" in page
     assert "With what was booked of invoices $18.00" in page
+    assert "The provider billed $18.00 : invoice beside the ledger" in page
 
 
 def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
@@ -235,7 +238,7 @@ def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    assert "days missing before 21 Oct 2026; whether it is kept is not known" in page
+    assert "days missing before 21 Oct 2026, so nobody can say whether it will be kept" in page
     assert "within" not in page
 
 

@@ -21,7 +21,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.forms.asked import Asked
-from fleetwatch.dashboard.invoice_lines import PrintedLine, printed_lines
+from fleetwatch.dashboard.invoice_lines import PrintedLine, above_contract_usd, printed_lines
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, existing, page
@@ -270,7 +270,7 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         **_counted_in_report(newest_fleet(reconciled.month.interval.start)),
         "sums": sums,
         "hours": _hours(reconciled.lines),
-        "above_contract_usd": _above_contract(reconciled.lines),
+        "above_contract_usd": above_contract_usd(reconciled.lines),
         **shown,
     }
 
@@ -300,15 +300,6 @@ def _shown(every: Sequence[PrintedLine], ticked: Collection[str] | None) -> Cont
         "most_usd": max((abs(line.difference_usd) for line in lines), default=Decimal(0)),
         **_to_book([each for each in lines if each.line.is_open], ticked),
     }
-
-
-def _above_contract(lines: Sequence[Line]) -> Decimal:
-    """What the lines that are above the contract are above it, together."""
-    return exact_sum(
-        line.above_contract_usd
-        for line in lines
-        if line.is_above_contract and line.above_contract_usd is not None
-    )
 
 
 def _sums(lines: Sequence[PrintedLine]) -> Context:

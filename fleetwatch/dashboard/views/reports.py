@@ -19,6 +19,7 @@ from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard.digest_fixes import digest_fixes
+from fleetwatch.dashboard.invoice_lines import above_contract_usd
 from fleetwatch.dashboard.month_rows import month_rows
 from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.report_pages import (
@@ -29,11 +30,12 @@ from fleetwatch.dashboard.report_pages import (
 )
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.dashboard.team_waste import team_waste
+from fleetwatch.finance import reconciliation
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.reports import download, monthly, selectors, team_months
 from fleetwatch.reports.digest import TEAMS, footnotes
-from fleetwatch.reports.models import Report
+from fleetwatch.reports.models import Invoice, Report
 from fleetwatch.reports.months import in_words, name_at
 from fleetwatch.reports.selectors import MonthLine, figures
 from fleetwatch.reports.statement import amount_or_none
@@ -107,11 +109,23 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     digest = selectors.weekly_digest(pk)
     if digest is not None:
         return render(request, "dashboard/digest.html", _digest(digest))
-    return render(
-        request,
-        "dashboard/report.html",
-        report_context(existing(selectors.report(pk))),
-    )
+    shown = existing(selectors.report(pk))
+    context = report_context(shown) | {"provider": _provider(shown)}
+    return render(request, "dashboard/report.html", context)
+
+
+def _provider(shown: Report) -> dict[str, Any] | None:
+    """What the provider billed for the month of the fleet's report, and what of it is above
+    contract; None of a team's statement, and where no invoice is imported.
+    """
+    month = f"{shown.content['month']}"
+    if "team" in shown.content or not Invoice.objects.filter(month=month).exists():
+        return None
+    reconciled = reconciliation.reconciliation(month, now=timezone.now())
+    return {
+        "billed_usd": reconciled.total.billed_usd,
+        "above_usd": above_contract_usd(reconciled.lines),
+    }
 
 
 @require_GET
