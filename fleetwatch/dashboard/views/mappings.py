@@ -2,6 +2,7 @@
 dollars what that moves.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +21,7 @@ from fleetwatch.accounts.permissions import Right, check, may
 from fleetwatch.costs.difference import closed_days
 from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rule_terms
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
-from fleetwatch.costs.mapping.unmapped_time import unmapped_time
+from fleetwatch.costs.mapping.unmapped_time import Unmapped, unmapped_time
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.forms.prices import read_since
@@ -115,20 +116,27 @@ def _linked(request: HttpRequest) -> dict[str, str]:
 
 
 def _unmapped(period: Period) -> Context:
-    """What of the last days is nobody's, by owner: its sum, and the dearest of it."""
+    """What of the last days is nobody's: its sum by owner, and the dearest of it, each with what it
+    is without.
+    """
     time = unmapped_time(closed_days(period.now))
+    without: dict[Unmapped, list[str]] = defaultdict(list)
+    for owner, lines in time.items():
+        for line in lines:
+            without[line].append(rule_terms.GIVES[owner])
+    dearest = sorted(without.items(), key=lambda row: (-row[0].usd, -row[0].gpu_ms, row[0].name))
     return {
         "unmapped": [
             (
                 rule_terms.GIVES[owner],
                 sum((line.usd for line in lines), ZERO),
                 sum(line.gpu_ms for line in lines),
-                lines[:MAX_UNMAPPED],
-                max(0, len(lines) - MAX_UNMAPPED),
             )
             for owner, lines in time.items()
             if lines
-        ]
+        ],
+        "unmapped_lines": dearest[:MAX_UNMAPPED],
+        "unmapped_left_off": max(0, len(dearest) - MAX_UNMAPPED),
     }
 
 
