@@ -10,7 +10,9 @@ import pytest
 import time_machine
 
 from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard.state_terms import by_state
 from fleetwatch.dashboard.views import explain
+from fleetwatch.figures.breakdown import Term
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from tests.costs.factories import an_entry
@@ -441,3 +443,43 @@ def test_all_parts_are_in_the_file_and_sum_to_the_figure(reader, five):
     assert [(row["job"], row["cost_usd"]) for row in rows] == [
         (f"slurm/della/{number}", f"{number}.000000") for number in (5, 4, 3, 2, 1)
     ]
+
+
+def text_of(answer) -> str:
+    assert answer.status_code == 200
+    return " ".join(re.sub("<[^>]*>", "", answer.content.decode()).split())
+
+
+def test_a_jobs_figure_names_it_and_its_owner_and_leads_back_to_it(admin):
+    factories.rate("2.00")
+    job = factories.job("slurm/della/7", name="train", user="ann")
+    gpu = factories.gpu(factories.node(), hours=5)
+    factories.entry(gpu, hours_ago=2, held_by=job).save()
+
+    page = admin.get(f"/explain?job={job.key}&from=now-5h&to=now")
+
+    assert "train of ann, slurm/della/7" in text_of(page)
+    assert "A job holds the GPU and its units work" in text_of(page)
+    crumb = page.content.decode().partition('class="crumb"')[2].partition("</p>")[0]
+    assert 'href="/jobs/slurm/della/7' in crumb
+
+
+def test_a_state_of_several_lines_has_its_sum_and_small_lines_are_one():
+    """Two models of 4 and 2 hours, and two of a minute each."""
+    hours = (("H100", 4.0), ("A100", 2.0), ("L4", 1 / 60), ("T4", 1 / 60))
+    rows = [
+        (_term(model, each), Decimal(str(round(each, 2))), Decimal(str(round(2 * each, 2))))
+        for model, each in hours
+    ]
+
+    [useful, idle] = by_state([*rows, (_term("H100", 1, "idle"), Decimal(1), Decimal(2))])
+
+    assert [term.gpu_model for term, *_ in useful.terms] == ["H100", "A100"]
+    assert (useful.small.count, useful.small.shown_hours) == (2, Decimal("0.04"))
+    assert (useful.whole.count, useful.whole.shown_usd) == (4, Decimal("12.06"))
+    assert (idle.small, idle.whole) == (None, None)
+
+
+def _term(model: str, hours: float, state: str = "useful") -> Term:
+    gpu_ms = round(hours * HOUR_MS)
+    return Term(state, "", False, model, gpu_ms, Decimal(2), False, Decimal(2) * gpu_ms / HOUR_MS)

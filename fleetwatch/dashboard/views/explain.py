@@ -26,6 +26,7 @@ from fleetwatch.dashboard.parameters import PERIOD, in_states, refused, takes, t
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, file, page
 from fleetwatch.dashboard.shown_states import shown_state
+from fleetwatch.dashboard.state_terms import by_state
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
@@ -144,16 +145,32 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     states = _states(request)
     place = pages.read_place(request.GET.get("after", ""))
     figure = _traced(period.interval, named, states, place or 0)
+    job = visible(Job.objects.filter(key=named.get("job", UNALLOCATED))).first()
     context = {
+        "job": job,
         **_paged(figure, is_first=place is None),
         **_printed(figure),
-        "apart": [part for part, whole in PARTS.items() if states == (whole,)],
-        "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
-        "states": states,
-        "may_be_wasted": not states or not HEADLINE_STATES.isdisjoint(states),
-        **_parts(figure, named | _named_states(states), period.interval),
+        "subjects": _subjects(named, job),
+        **_narrowed_to(states),
+        **_parts(figure, named | _named_states(states), job, period.interval),
     }
     return page(request, period, "dashboard/figure.html", "waste", context)
+
+
+def _narrowed_to(states: tuple[str, ...]) -> Context:
+    """The states, which lines of their own are no part of them, and whether any may be wasted."""
+    return {
+        "states": states,
+        "apart": [part for part, whole in PARTS.items() if states == (whole,)],
+        "may_be_wasted": not states or not HEADLINE_STATES.isdisjoint(states),
+    }
+
+
+def _subjects(named: dict[str, Any], job: Job | None) -> list[tuple[str, Any]]:
+    """What narrows the figure, in words; a job that the reader sees is named apart."""
+    return [
+        (SUBJECTS[name], value) for name, value in named.items() if name != "job" or job is None
+    ]
 
 
 def _traced(
@@ -195,7 +212,7 @@ def _printed_terms(figure: Traced, total: dict[str, Decimal]) -> Context:
     shown = [term for term in terms if any(term[1:])]
     priced_terms = [term for term in figure.terms if term.usd is not None]
     return {
-        "terms": shown,
+        "states_of_terms": by_state(shown),
         "terms_of_nothing": len(terms) - len(shown),
         "list_prices": _how_many([term.is_example_rate for term in priced_terms]),
     }
@@ -225,7 +242,7 @@ def _apportioned(
     yield printed.apportioned(usd, total["cost_usd"])
 
 
-def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context:
+def _parts(figure: Traced, named: dict[str, str], job: Job | None, interval: Interval) -> Context:
     """Whose its parts are, and by what their own figures are narrowed further."""
     if figure.parts_by == "job":
         # many jobs bear one name; what no job held has no owner
@@ -233,7 +250,6 @@ def _parts(figure: Traced, named: dict[str, str], interval: Interval) -> Context
         owners = attribution.jobs_by_key(keys, before=interval.end)
         return {"owners": owners, "further": urlencode(named), "leads_on": True}
     kept = {name: value for name, value in named.items() if name in ("job", "state")}
-    job = visible(Job.objects.filter(key=named.get("job", UNALLOCATED))).first()
     return {"owners": {}, "further": urlencode(kept), "leads_on": _is_explained(job)}
 
 
