@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.dashboard.numbers import UNKNOWN, duration
+from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
-from fleetwatch.lib.intervals import MINUTE_MS
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms
 
 # labels that request_lines tells
 IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_minutes"}
 NOT_SAID = "Not reported by its scheduler"
 NOT_KEPT = "Use is not kept per job"
+CPU = "cpu"  # the sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,43 @@ class RequestLine:
         return {self.requested, self.held} != {UNKNOWN}
 
 
-def request_lines(job: Job, *, gpus: int, now_ms: int) -> list[RequestLine]:
-    """GPUs, time, CPUs and memory; `gpus`: on how many it was seen."""
+def request_lines(
+    job: Job, *, gpus: int, now_ms: int, evidence: Evidence | None = None
+) -> list[RequestLine]:
+    """GPUs, time, CPUs and memory; `gpus`: on how many it was seen. Of its CPUs those that the
+    evidence of its finding names.
+    """
     asked_gpus = granted_gpus(job.labels)
     limit_ms = time_limit_ms(job.labels)
     lasted_ms = None if job.start_ms is None else (job.end_ms or now_ms) - job.start_ms
     return [
         _line("GPUs", str(asked_gpus or UNKNOWN), str(gpus)),
         _line("Time limit", duration(limit_ms), duration(lasted_ms)),
-        _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, UNKNOWN),
+        _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, _cores(evidence)),
         _line("Memory", job.labels.get("requested_memory") or UNKNOWN, UNKNOWN),
     ]
+
+
+def _cores(evidence: Evidence | None) -> str:
+    """Those on the node of the GPU that was looked at, and how much of them it used:
+    "128, 97 % in use"; a dash where nobody measured them.
+    """
+    cores = evidence.facts.cores if evidence else None
+    if evidence is None or cores is None:
+        return UNKNOWN
+    use = [f", {sign.text} in use" for sign in evidence.signs if sign.feature == CPU and sign.value]
+    return f"{cores:.0f}{''.join(use)}"
+
+
+def measured_cpus(evidence: Evidence | None) -> str:
+    """Where and when the CPUs in _cores were measured; "" = nowhere."""
+    if evidence is None or evidence.facts.cores is None:
+        return ""
+    window = f"{from_ms(evidence.start_ms):%-d %b, %H:%M} to {from_ms(evidence.end_ms):%H:%M} UTC"
+    return (
+        f"CPUs: as the agent of {evidence.gpu.node.name} measured them in the window that the"
+        f" finding rests on, {window}."
+    )
 
 
 def other_labels(job: Job) -> list[tuple[str, str]]:

@@ -2,10 +2,11 @@
 wasted there, a line each.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import Q
@@ -131,9 +132,20 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     ]
 
 
-def of_incidents(which: Q, now: datetime) -> list[Problem]:
-    """Those that fire; what befell GPUs of a node at once is one."""
-    return [_of_incident(each) for each in incident_rows(machine_incidents.going_on(which, now))]
+def of_incidents(
+    which: Q, now: datetime, most_usd: Mapping[str, Decimal] = MappingProxyType({})
+) -> list[Problem]:
+    """Those that fire; what befell GPUs of a node at once is one. `most_usd`: what those of a
+    subject can have cost at most.
+    """
+    rows = incident_rows(machine_incidents.going_on(which, now))
+    return [_at_most(_of_incident(each), most_usd.get(each.first.breach.subject)) for each in rows]
+
+
+def _at_most(problem: Problem, usd: Decimal | None) -> Problem:
+    if usd is None or problem.usd is None:
+        return problem
+    return replace(problem, usd=min(problem.usd, usd))
 
 
 def _of_incident(several: IncidentRow) -> Problem:

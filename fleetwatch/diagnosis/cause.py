@@ -88,6 +88,7 @@ class Facts:
     gpus: int = 1
     affected_gpus: int = 1  # at a time
     gpus_on_node: int = 1  # of the job, on the node of the GPU that was looked at
+    node_gpus: int | None = None  # of that node, whoever holds them
     cores: float | None = None  # of the job, on that node
     memory_total_bytes: float | None = None
     memory_peak_ratio: float | None = None

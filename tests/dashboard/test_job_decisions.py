@@ -165,3 +165,18 @@ def test_who_did_what_stands_on_the_jobs_page_for_everybody(client, wasted):
     assert "<b>dismissed</b>by engineer-1: &lt;script&gt;" in seen
     assert HOSTILE not in seen
     assert seen.index("<b>dismissed</b>") < seen.index("<b>assigned</b>")
+
+
+@pytest.mark.parametrize(
+    ("role", "facts", "tells"),
+    [
+        ("operator", {}, True),
+        ("lead", {"leads": "nlp"}, True),
+        ("engineer", {"owns": "vera"}, False),
+        ("finance", {}, False),
+    ],
+)
+def test_who_decides_and_is_not_the_owner_can_tell_the_owner(client, wasted, role, facts, tells):
+    client.force_login(person(role, **facts))
+
+    assert ("Tell the owner" in page(client)) is tells

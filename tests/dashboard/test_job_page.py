@@ -222,6 +222,22 @@ def test_what_to_do_is_said_of_what_nobody_settled(client, status, is_advised):
     assert "How this is detected" in page
 
 
+@pytest.mark.parametrize(("last_ms", "are_alike"), [(HOUR_MS, True), (HOUR_MS // 2, False)])
+def test_gpus_that_read_the_same_are_one_line_that_opens(client, last_ms, are_alike):
+    """Three were useful for an hour, and the fourth as long or for half of it."""
+    told.rate("2.00")
+    of = told.job()
+    for number, useful_ms in enumerate((HOUR_MS, HOUR_MS, HOUR_MS, last_ms), start=1):
+        on = told.gpu(number)
+        factories.hold(on, of, hours_ago=2, hours=1)
+        an_entry(on, "useful", useful_ms, start=NOW - timedelta(hours=2), job=of)
+
+    page = log_in(client).get("/jobs/slurm/della/7?range=7d").content.decode()
+
+    text = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert ("4 GPUs alike, each 1.00 GPU-hours, $2.00, of which $0.00" in text) is are_alike
+
+
 def test_jobs_that_run_now_are_a_list_of_their_own(admin):
     gpu = factories.gpu(factories.node(), hours=4)
     for key, state in (("slurm/della/1", "RUNNING"), ("slurm/della/2", "COMPLETED")):
@@ -231,7 +247,7 @@ def test_jobs_that_run_now_are_a_list_of_their_own(admin):
     every = tight(admin.get("/jobs").content.decode())
     running = tight(admin.get("/jobs?running=yes").content.decode())
 
-    assert ("2 jobs" in every, "1 job<" in running) == (True, True)
+    assert ("2 jobs cost" in every, "1 job cost" in running) == (True, True)
     assert ("job-running" in running, "job-completed" in running) == (True, False)
     assert "There is no `running` &#x27;no&#x27;" in tight(
         admin.get("/jobs?running=no").content.decode()
@@ -333,7 +349,11 @@ def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):
     told.cause("data_starved", of=of, waste="stalled_probable_ms")
     told.finding(of, "data_starved")
     full = Facts(met=frozenset({"cpu", "util"}), cores=8.0)
-    monkeypatch.setattr(inbox, "evidence", lambda *_: SimpleNamespace(facts=full))
+    monkeypatch.setattr(
+        inbox,
+        "evidence",
+        lambda *_: SimpleNamespace(facts=full, signs=(), gpu=told.gpu(), start_ms=0, end_ms=0),
+    )
 
     page = log_in(client).get(f"/jobs/{of.key}?range=7d").content.decode()
 

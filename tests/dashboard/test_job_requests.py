@@ -1,18 +1,22 @@
 """What a job asked for beside what it held."""
 
 import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from fleetwatch.dashboard.job_requests import (
     NOT_KEPT,
     NOT_SAID,
+    measured_cpus,
     notes,
     other_labels,
     request_lines,
 )
+from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.markup import tight
@@ -34,6 +38,29 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
     assert (cpus.requested, cpus.held, cpus.why) == ("32", "–", NOT_KEPT)
     assert (memory.requested, memory.why) == ("–", NOT_SAID)
     assert not memory.is_known
+
+
+@pytest.mark.parametrize(
+    ("ratio", "held"), [(0.97, "128, 97 % in use"), (None, "128")], ids=["read", "not read"]
+)
+def test_cpus_are_those_that_the_finding_rests_on(ratio, held):
+    start_ms = to_ms(datetime(2026, 11, 25, 14, 5, tzinfo=UTC))
+    seen = SimpleNamespace(
+        facts=Facts(cores=128.0),
+        signs=[SimpleNamespace(feature="cpu", value=ratio, text="97 %")],
+        gpu=SimpleNamespace(node=SimpleNamespace(name="a100-08")),
+        start_ms=start_ms,
+        end_ms=start_ms + HOUR_MS // 2,
+    )
+
+    cpus = request_lines(Job(labels={"requested_cpus": "128"}), gpus=8, now_ms=0, evidence=seen)[2]
+
+    assert (cpus.requested, cpus.held, cpus.why) == ("128", held, "")
+    assert measured_cpus(seen) == (
+        "CPUs: as the agent of a100-08 measured them in the window that the finding rests on,"
+        " 25 Nov, 14:05 to 14:35 UTC."
+    )
+    assert measured_cpus(None) == ""
 
 
 def test_why_there_are_dashes_is_said_once():

@@ -1,6 +1,7 @@
 """The list of jobs: how long each ran beside the period's dollars, and the list as a file."""
 
 import csv
+import re
 from datetime import timedelta
 
 import pytest
@@ -102,3 +103,17 @@ def test_who_sees_own_teams_alone_has_no_others_in_the_file(client, three):
     client.force_login(factories.user(role="engineer", username="vera"))
 
     assert rows_of(client.get(f"/jobs.csv?{DAY}")) == []
+
+
+def test_the_headline_says_what_the_listed_jobs_cost_and_wasted(admin, three):
+    """An hour of each at $2, all of it idle."""
+    every, of_one = (
+        admin.get(f"/jobs?{DAY}{narrowed}").content.decode() for narrowed in ("", "&user=bob")
+    )
+
+    assert "3 jobs cost $6.00, of which $6.00 (100 %) was wasted" in text_of(every)
+    assert "1 job cost $2.00, of which $2.00 (100 %) was wasted" in text_of(of_one)
+
+
+def text_of(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", "", page).split())

@@ -7,8 +7,9 @@ import pytest
 
 from fleetwatch.alerts.models import Rule
 from fleetwatch.inventory.models import Node
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
+from tests.costs.factories import an_entry
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
@@ -165,3 +166,21 @@ def test_a_broken_gpu_says_in_its_head_since_when_and_what_is_critical_comes_fir
     assert f'<a class="tag bad-c" href="/incidents/{broken.pk}">broken since' in head
     links = re.findall(r'href="/incidents/(\d+)"><b>', page)
     assert links == [str(broken.pk), str(older.pk)]
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "shown"), [("", "$2.00 so far"), ("?range=1h", "$2.56 so far")]
+)
+def test_an_incident_of_a_job_costs_no_more_than_the_whole_job(admin, narrowed, shown):
+    """It counts to this second, the job's cost as far as it was posted: of a part that is no end."""
+    rate("2.00")
+    of = job("slurm/della/7", start_ms=to_ms(NOW - 2 * HOUR))
+    hold(gpu(1), of, hours_ago=2, hours=2)
+    an_entry(gpu(1), "idle", HOUR_MS, start=NOW - 2 * HOUR, job=of, tier="certain")
+    rule = Rule.objects.get(condition="job_idle")
+    cost = {"cost_usd": "2.56", "has_cost": True}
+    an_incident(rule, of.key, opened_at=NOW - HOUR, facts={"kind": "job"} | cost)
+
+    page = admin.get(f"/jobs/slurm/della/7{narrowed}").content.decode()
+
+    assert shown in in_text(page.partition("<h2>Problems")[2])

@@ -84,7 +84,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         ),
         (
             "/fleet?gpu=1",
-            "There is no parameter 'gpu': parameters are view, metric, sort, open, after, team,",
+            "There is no parameter 'gpu': parameters are view, metric, sort, open, only, after, team,",
         ),
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, team,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
@@ -212,8 +212,8 @@ def test_a_hostile_name_is_told_bounded_and_as_text(small):
 )
 def test_every_grouping_of_the_waste_page_links_to_its_csv(small, group_by):
     page = tight(text(small.get(f"/waste?range=24h&group_by={group_by}")))
-    [_, link] = page.split('<span class="more"><a href="', 1)
-    file = small.get(link.partition('"')[0])
+    [link] = re.findall(r'<span class="more"><a href="(/waste\.csv[^"]*)"', page)
+    file = small.get(unescape(link))
 
     assert file.status_code == 200
     assert file.headers["Content-Disposition"].endswith(f'fleetwatch-waste-by-{group_by}.csv"')

@@ -1,6 +1,6 @@
 """Jobs: the list by waste, and one job."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -16,14 +16,14 @@ from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
-from fleetwatch.dashboard import job_lines, pages, selectors
+from fleetwatch.dashboard import job_lines, numbers, pages, selectors
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.job_orders import NOW, SORTS, Signals, order_by
-from fleetwatch.dashboard.job_requests import notes, other_labels, request_lines
+from fleetwatch.dashboard.job_requests import measured_cpus, notes, other_labels, request_lines
 from fleetwatch.dashboard.jobs_csv import to_csv
 from fleetwatch.dashboard.parameters import (
     PERIOD,
@@ -33,7 +33,7 @@ from fleetwatch.dashboard.parameters import (
     takes,
     takes_only,
 )
-from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.period import Period, floor_minute, read_period
 from fleetwatch.dashboard.problems import Problem, of_incidents
 from fleetwatch.dashboard.selectors import GPULine
 from fleetwatch.dashboard.showing import Context, existing, file, live, page, shows
@@ -53,7 +53,7 @@ from fleetwatch.diagnosis.causes import (
 )
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
-from fleetwatch.diagnosis.findings.deciding import assignable, decidable
+from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
 from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -74,7 +74,7 @@ from fleetwatch.jobs.selectors import (
 )
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.ledger.selectors import current_policy
-from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.timeframes import TimeframeError
 
 JOB_PAGE = "dashboard/job.html"
@@ -82,6 +82,7 @@ PAGE_SIZE = 50
 MAX_ROWS = 5000  # of a file
 MAX_CHOICES = 200  # of people that a finding may be given to
 PAUSING = ("batch", "interactive")  # a service's quiet time is waiting
+LEAST_ALIKE = 4  # GPUs: fewer are shown as they are
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
@@ -94,6 +95,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
         "lines": lines,
+        "totals": ranked.totals,
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": _sort(request),
         "sorts": SORTS.items(),
@@ -175,21 +177,29 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
     period = read_period(request, whole=held)
     drawn = period.within(held)  # the rest of it would be empty
     with_outcomes(attribution.into_teams([job], before=period.interval.end))
-    scope = Scope(job=job.key)
-    by_gpu = costs.breakdown(period.interval, "gpu", scope=scope)
+    by_gpu = costs.breakdown(period.interval, "gpu", scope=Scope(job=job.key))
     gpus = _gpu_lines(job, by_gpu.lines, drawn.interval)
     context = {
         **fresh.context(),
         "job": job,
         **_diagnosed(request, job, period, by_gpu.totals),
         "totals": by_gpu.totals,
-        "last_hour": last_hour(job, period.minute),
         "drawn": drawn.timeframe,
-        "energy": energy(period.interval, scope=scope),
+        **_beside(job, gpus, period, by_gpu.totals),
         **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
-    return page(request, period, JOB_PAGE, "jobs", context)
+    requested = _asked_for(job, gpus, period, context["advised"])
+    return page(request, period, JOB_PAGE, "jobs", context | requested)
+
+
+def _beside(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> Context:
+    """What it wastes now, what fires, and its energy."""
+    return {
+        "energy": energy(period.interval, scope=Scope(job=job.key)),
+        "last_hour": last_hour(job, period.minute),
+        "problems": _problems(job, gpus, period, totals),
+    }
 
 
 def _first_node(gpus: Sequence[GPULine]) -> str:
@@ -213,29 +223,58 @@ def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
     }
 
 
+def _are_alike(gpus: Sequence[GPULine]) -> bool:
+    """Whether several GPUs read the same in every column: a line says it of all."""
+    shown = {
+        (
+            round(line.totals.capacity_ms / HOUR_MS, 2),
+            round(line.totals.cost_usd, 2),
+            round(line.totals.wasted_usd, 2),
+            numbers.percent(line.totals.wasted_share_of_cost or 0),
+        )
+        for line in gpus
+    }
+    return len(gpus) >= LEAST_ALIKE and len(shown) == 1
+
+
 def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Period) -> Context:
-    """What it held and what of it is drawn, what it asked for beside that, its processes, and where
-    else something of it is.
-    """
-    requested = request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now))
+    """What it held and what of it is drawn, its processes, and where else something of it is."""
     return {
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
+        "are_alike": _are_alike(gpus),
         **_curves(request, job, gpus),
         "labels": other_labels(job),
-        "requested": [line for line in requested if line.is_known],
-        "requested_notes": notes(requested, is_submit_known=job.submit_ms is not None),
-        "problems": _problems(job, gpus, period.now),
         "processes": processes_of(job),
     }
 
 
-def _problems(job: Job, gpus: Sequence[GPULine], now: datetime) -> list[Problem]:
+def _asked_for(
+    job: Job, gpus: Sequence[GPULine], period: Period, advised: Explained | None
+) -> Context:
+    """What it asked for beside what it held, as far as somebody said or measured it."""
+    seen = advised.evidence if advised else None
+    lines = request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now), evidence=seen)
+    measured = measured_cpus(seen)
+    return {
+        "requested": [line for line in lines if line.is_known],
+        "requested_notes": [
+            *filter(None, [measured]),
+            *notes(lines, is_submit_known=job.submit_ms is not None),
+        ],
+    }
+
+
+def _problems(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> list[Problem]:
     """What fires of the job, and of the GPUs that it holds: those of a job that is over are
-    others' now.
+    others' now. Its own count to this second, its cost as far as it was posted: where all of that
+    is shown, no more than it.
     """
     held = [line.gpu.uuid for line in gpus] if job.end_ms is None else []
-    return of_incidents(machine_incidents.of_job(job.key, held), now)
+    is_whole = job.start_ms is not None and period.interval.start_ms <= job.start_ms
+    reaches_now = period.interval.end >= floor_minute(period.now)
+    most_usd = {job.key: totals.cost_usd} if is_whole and reaches_now else {}
+    return of_incidents(machine_incidents.of_job(job.key, held), period.now, most_usd)
 
 
 def _said_of(job: Job, now: datetime) -> Context:
@@ -258,16 +297,27 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
     findings = [line.finding for line in lines]
     for finding in findings:
         finding.job = copy(job)  # its team now, where the page shows the period's
+    advised = _advised(lines, period)
+    may_decide = decidable(user, findings, now=period.now)
     return {
-        "advised": _advised(lines, period),
+        "advised": advised,
+        "may_tell": _may_tell(user, advised, may_decide),
         "stuck": stuck(lines, job.end_ms),
         "findings": _findings(job, lines),
-        "decidable": decidable(user, findings, now=period.now),
+        "decidable": may_decide,
         "people": assignable(user, period.now)[:MAX_CHOICES],
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
     }
+
+
+def _may_tell(user: User, advised: Explained | None, may_decide: Collection[int]) -> bool:
+    """Whether the reader decides about it, and somebody else runs the job."""
+    if advised is None or advised.line.finding.pk not in may_decide:
+        return False
+    job = advised.line.finding.its_job
+    return bool(job.user) and not own(user, {job.pk: job})
 
 
 def _advised(lines: Sequence[Line], period: Period) -> Explained | None:
@@ -307,24 +357,19 @@ def _quiet_ms(job: Job) -> int | None:
 
 
 def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) -> Context:
-    """The verdict, as lists say it; of a job that works and yet has findings, of these `causes`,
-    the first one's. The cause is None where nothing was diagnosed, or nothing is to change
+    """The verdict and its cause, None where nothing was diagnosed, or nothing is to change
     (`is_well`; `well` is what its sensors say of that, "" where nobody knows; `is_only_busy`: how
-    well it uses its GPUs is not measured); and what its machines lost it.
+    well it uses its GPUs is not measured); and what its machines lost it. `causes` are those of its
+    findings.
     """
     several = diagnosis.caused_of(job, interval)
-    primary = diagnosis.primary(several) if several else None
-    lasted = job_lines.lasted(job, interval)
-    line = JobLine(Group(job.key, "", totals), job, primary, None, Signals(), *lasted)
-    code = primary.cause if primary else ""
+    line = _verdict(job, interval, totals, several)
     slowed = next((each for each in several if each.cause == SLOWED), None)
     is_well = line.is_well and not causes and slowed is None
+    code = line.cause.cause if line.cause else ""
     is_known = code in BY_CODE and not is_well
-    cause = of_job(code, job.kind, totals.coverage) if is_known else None
-    of_finding = causes[0] if line.is_well and causes else None
     return {
-        "cause": of_finding or cause,
-        "verdict": of_finding.title if of_finding else line.why,
+        **_named(line, of_job(code, job.kind, totals.coverage) if is_known else None, causes),
         "is_well": is_well,
         "is_only_busy": code in UNMEASURED,
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
@@ -332,6 +377,22 @@ def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) 
         "slowed": slowed,
         "slowed_by": machine_findings.slowing(job, interval) if slowed else [],
     }
+
+
+def _verdict(job: Job, interval: Interval, totals: Totals, several: Sequence[Caused]) -> JobLine:
+    """The job as lists have it."""
+    primary = diagnosis.primary(several) if several else None
+    lasted = job_lines.lasted(job, interval)
+    return JobLine(Group(job.key, "", totals), job, primary, None, Signals(), *lasted)
+
+
+def _named(line: JobLine, cause: Cause | None, causes: Sequence[Cause]) -> Context:
+    """The cause and the verdict as lists say it; of a job that works and yet has findings those of
+    the first.
+    """
+    if line.is_well and causes:
+        return {"cause": causes[0], "verdict": causes[0].title}
+    return {"cause": cause, "verdict": line.why}
 
 
 def _is_in_pauses(code: str, several: Sequence[Caused]) -> bool:

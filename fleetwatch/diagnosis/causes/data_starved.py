@@ -149,12 +149,14 @@ def _request(facts: Facts) -> tuple[str, str, str]:
         # by GPU: nobody read into how many tasks the job is split
         now = f"{facts.cores / facts.gpus_on_node:.0f}"
         listing = node and f"scontrol show node {node}"
-        return (
-            f" (--cpus-per-gpu, now {now})",
-            listing,
-            "At most the node's CPUTot divided by its GPUs.",
-        )
+        return f" (--cpus-per-gpu, now {now})", listing, _most_cores(facts.node_gpus)
     return ", as far as its node has them", "", ""
+
+
+def _most_cores(node_gpus: int | None) -> str:
+    """How many cores a GPU's share of its node is; nobody reads how many the node has."""
+    by = f"the node's {node_gpus} GPUs" if node_gpus else "the number of its GPUs"
+    return f"At most the node's cores (CPUTot in that list) divided by {by}."
 
 
 def _told_by(facts: Facts) -> str:

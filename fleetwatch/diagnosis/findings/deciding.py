@@ -74,10 +74,11 @@ def decidable(user: User, findings: Collection[Finding], *, now: datetime) -> se
         for finding in findings
         if finding.job is not None and not finding.job.has_pseudonym
     }
-    return given | _own(user, jobs) | _led(user, jobs, now)
+    return given | own(user, jobs) | _led(user, jobs, now)
 
 
-def _own(user: User, jobs: Mapping[int, Job]) -> set[int]:
+def own(user: User, jobs: Mapping[int, Job]) -> set[int]:
+    """The keys of those of these jobs that the user runs."""
     holders = {pk: Holder(job.scheduler, job.cluster, job.user) for pk, job in jobs.items()}
     owners = people(holders.values())
     return {pk for pk, holder in holders.items() if owners.get(holder) == user}

@@ -317,7 +317,7 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
             affected_gpus=_affected(entry),
             may_work=(job.pk, entry.cause) not in stopped([job.pk]),
         ),
-        gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
+        **_on_node(gpu.node_id, gpu_ids),
         cores=place.at(place.features["cores"]),
         memory_total_bytes=gpu.memory_total_bytes,
         memory_peak_ratio=place.at(long["mem_max"]),
@@ -326,6 +326,15 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         indexes=() if gpu.index is None else (gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
+
+
+def _on_node(node_id: int, gpu_ids: Ints) -> dict[str, int]:
+    """How many of these GPUs are on the node, and how many GPUs it has."""
+    here = GPU.objects.filter(node=node_id)
+    return {
+        "gpus_on_node": here.filter(pk__in=gpu_ids.tolist()).count(),
+        "node_gpus": here.filter(parent=None).count(),
+    }
 
 
 def _pauses(job: Job, entry: CauseEntry) -> Pauses | None:

@@ -52,12 +52,14 @@ def test_persistence_mode_is_switched_on_where_it_is_off():
 
 
 def test_full_cores_want_more_cores_and_not_more_workers():
-    facts = Facts(Place("slurm", "7", node="n 1"), cores=8.0, met=frozenset({"cpu", "main1"}))
+    place = Place("slurm", "7", node="n 1")
+    facts = Facts(place, node_gpus=4, cores=8.0, met=frozenset({"cpu", "main1"}))
 
     first = advice.advise("data_starved", facts).steps[0]
 
     assert "(--cpus-per-gpu, now 8)" in first.text
-    assert first.detail == "At most the node's CPUTot divided by its GPUs."
+    most = "At most the node's cores (CPUTot in that list) divided by the node's 4 GPUs."
+    assert first.detail == most
     assert first.code == "scontrol show node 'n 1'"
 
 
