@@ -7,9 +7,11 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.models import Commitment, Rate
+from fleetwatch.dashboard.views.capacity import Step, gentler
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
+from fleetwatch.planning.replayed_runs import Outcome
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -187,6 +189,37 @@ def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machine
     assert "None can run: 1 run would never fit." in both
     assert "none can run" in both
     assert "all would have started" not in both
+
+
+def test_where_most_runs_would_wait_the_headline_says_that_first(machines):
+    """On one GPU two runs wait for the first one's end, from 3 and 2 hours ago to one hour ago, where
+    the replayed time ends.
+    """
+    for number in (2, 3):
+        later = factories.job(f"slurm/della/{number}")
+        factories.hold(GPU.objects.get(index=1), later, hours_ago=5 - number, hours=0.5)
+
+    page = machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode()
+
+    text = " ".join(re.sub("<[^>]*>", " ", page).split())
+    headlines = [" ".join(each.split()) for each in re.findall(r"<h2>(.*?)</h2>", page, re.DOTALL)]
+    said = "2 of 3 H100 SXM runs would wait, 1 h 30 min on average; saves $1,460 a month"
+    assert said in headlines
+    assert "1 day replayed" in text
+    assert "Delayed past this day" in text
+
+
+def test_a_gentler_step_is_the_largest_at_which_few_wait_and_all_fit():
+    waits = {1: (1, 0), 2: (2, 0), 4: (3, 0), 6: (0, 1)}  # of ten runs, and those that never fit
+    steps = [
+        Step(fewer, Outcome(runs=10, waited=waited, unfit=unfit), None, None)
+        for fewer, (waited, unfit) in waits.items()
+    ]
+
+    asked = {fewer: gentler(steps, fewer) for fewer in waits}
+    assert {fewer: step and step.fewer for fewer, step in asked.items()} == {
+        1: None, 2: None, 4: 2, 6: 2,
+    }  # fmt: skip
 
 
 def test_a_price_has_the_digits_that_the_dollars_are_the_product_of(machines):

@@ -38,6 +38,15 @@ def test_a_limit_lies_where_its_amount_does_and_places_are_said_by_their_words()
     ]  # fmt: skip
 
 
+def test_of_labels_that_would_touch_the_later_one_stays():
+    """Steps of 49 px; a label of ten characters takes 75 and a gap, one of six 45 and a gap."""
+    labels = ["", "8 min", "19 min", "1 h 43 min", "7 h 55 min", "15 h 48 min", "1 d", "1 d 6 h"]
+    drawn = curve([Value(place, 0.0, label) for place, label in enumerate(labels)])
+
+    shown = [point.label for point in drawn.points]
+    assert shown == ["", "8 min", "", "1 h 43 min", "", "15 h 48 min", "", "1 d 6 h"]
+
+
 def test_a_curve_of_nothing_lies_on_its_axis():
     drawn = curve([Value(0, 0.0, "0"), Value(1, 0.0, "0"), Value(2, 0.0, "0")])
 

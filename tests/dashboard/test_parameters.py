@@ -2,6 +2,7 @@
 refuse.
 """
 
+import re
 from html import unescape
 
 import pytest

@@ -7,7 +7,8 @@ WIDTH = 460
 HEIGHT = 180
 SIDE = 34  # room beside the first and the last label
 EDGE = 30  # room above and below
-LABEL = 66  # a label's room; nearer ones are left out
+GAP = 5  # from a label to its point, and to the label before
+CHARACTER = 7.5  # of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a value lies in pixels, its place on the axis as it is written, and its label ("" = it
-    would cover the one before, as would the place's words).
+    """Where a value lies in pixels, its place on the axis as it is written ("" = it would cover the
+    one before), and its label ("" = it would touch the next one).
     """
 
     x: float
@@ -89,10 +90,14 @@ def _point_of(values: Sequence[Value], top: float) -> Callable[[Value, bool], Po
 
 
 def _are_apart(values: Sequence[Value]) -> Iterator[bool]:
-    """Of each whether its label has room; the one at 0 says nothing."""
+    """Of each whether its label, which ends beside its point, has room: later ones come first. The
+    one at 0 says nothing.
+    """
     last = values[-1].place
-    free = _x(values[0], last) + 1
-    for value in values:
-        x = _x(value, last)
-        yield x >= free
-        free = x + LABEL if x >= free else free
+    free = float(WIDTH)
+    have_room = []
+    for value in values[:0:-1]:
+        end = _x(value, last) - GAP
+        have_room.append(end <= free)
+        free = end - len(value.label) * CHARACTER - GAP if end <= free else free
+    yield from (False, *reversed(have_room))

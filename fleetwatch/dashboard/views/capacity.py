@@ -40,6 +40,8 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
+FEW = 0.2  # of the runs that fit
+MOST = 0.5
 FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
 
 
@@ -155,7 +157,9 @@ def _verdict(replayed: WhatIf, *, elsewhere: bool) -> Context:
     runs that move to another model may delay that one's.
     """
     subject = replayed if elsewhere else replayed.only_changed or replayed
-    return {"subject": subject, "outcome": subject.outcome}
+    outcome = subject.outcome
+    most_wait = outcome.fitting > 0 and outcome.waited > MOST * outcome.fitting
+    return {"subject": subject, "outcome": outcome, "most_wait": most_wait}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,7 @@ def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
         "asked": asked,
         "is_paid": any(each.now_usd != each.later_usd for each in steps),
         "falls": _first_fall(steps),
+        "gentler": gentler(steps, asked),
         **_curves(steps),
     }
 
@@ -225,6 +230,19 @@ def _first_fall(steps: Sequence[Step]) -> tuple[Step, Step] | None:
         or after.outcome.waited < before.outcome.waited
     )
     return next(falls, None)
+
+
+def gentler(steps: Sequence[Step], asked: int) -> Step | None:
+    """The largest step below what is asked for at which few runs wait and all fit; None where there
+    is none, or that is so of what is asked for.
+    """
+    calm = [step for step in steps if step.fewer <= asked and _is_calm(step.outcome)]
+    largest = max(calm, key=attrgetter("fewer"), default=None)
+    return largest if largest and largest.fewer < asked else None
+
+
+def _is_calm(outcome: Outcome) -> bool:
+    return not outcome.unfit and outcome.waited <= FEW * outcome.fitting
 
 
 def _more_than_there_are(replayed: WhatIf) -> str:
