@@ -85,7 +85,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         ),
         (
             "/fleet?gpu=1",
-            "There is no parameter 'gpu': parameters are view, metric, sort, open, only, after, team,",
+            "There is no parameter 'gpu': parameters are view, metric, sort, only, open, after, team,",
         ),
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, team,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),

@@ -9,6 +9,7 @@ SIDE = 34  # room beside the first and the last label
 EDGE = 30  # room above and below
 GAP = 5  # from a label to its point, and to the label before
 CHARACTER = 7.5  # of a label
+PLACE = 66  # from the words of a place to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def curve(values: Sequence[Value], *, limit: tuple[float, str] | None = None) ->
     """
     amounts = [value.amount for value in values] + ([limit[0]] if limit else [])
     top = max(amounts) or 1.0
-    points = list(map(_point_of(values, top), values, _are_apart(values)))
+    points = list(map(_point_of(values, top), values, _places(values), _labels(values)))
     return Curve(
         points,
         "M" + "L".join(f"{point.x} {point.y}" for point in points),
@@ -78,26 +79,38 @@ def _y(amount: float, top: float) -> float:
     return round(HEIGHT - EDGE - amount / top * (HEIGHT - 2 * EDGE), 1)
 
 
-def _point_of(values: Sequence[Value], top: float) -> Callable[[Value, bool], Point]:
+def _point_of(values: Sequence[Value], top: float) -> Callable[[Value, str, str], Point]:
     last = values[-1].place
 
-    def point(value: Value, is_apart: bool) -> Point:
-        place = (value.at if is_apart else "") if value.at else str(value.place)
-        label = value.label if is_apart else ""
+    def point(value: Value, place: str, label: str) -> Point:
         return Point(_x(value, last), _y(value.amount, top), place, label)
 
     return point
 
 
-def _are_apart(values: Sequence[Value]) -> Iterator[bool]:
-    """Of each whether its label, which ends beside its point, has room: later ones come first. The
-    one at 0 says nothing.
+def _places(values: Sequence[Value]) -> Iterator[str]:
+    """How each place is written: its number, or its words where they have room behind those before;
+    nothing is said of the first.
+    """
+    last = values[-1].place
+    free = _x(values[0], last) + 1
+    for value in values:
+        has_room = _x(value, last) >= free
+        free = _x(value, last) + PLACE if has_room else free
+        words = value.at if has_room else ""
+        yield words if value.at else str(value.place)
+
+
+def _labels(values: Sequence[Value]) -> Iterator[str]:
+    """The label of each, which ends beside its point, where it has room before those after; the one
+    at 0 says nothing.
     """
     last = values[-1].place
     free = float(WIDTH)
-    have_room = []
+    labels = []
     for value in values[:0:-1]:
         end = _x(value, last) - GAP
-        have_room.append(end <= free)
-        free = end - len(value.label) * CHARACTER - GAP if end <= free else free
-    yield from (False, *reversed(have_room))
+        has_room = end <= free
+        labels.append(value.label if has_room else "")
+        free = end - len(value.label) * CHARACTER - GAP if has_room else free
+    yield from ("", *reversed(labels))

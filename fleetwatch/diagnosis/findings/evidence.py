@@ -309,6 +309,7 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
     lanes = place.features.lanes
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
+    used, there = _on_node(gpu.node_id, gpu_ids)
     return replace(
         facts_of(
             job,
@@ -317,7 +318,8 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
             affected_gpus=_affected(entry),
             may_work=(job.pk, entry.cause) not in stopped([job.pk]),
         ),
-        **_on_node(gpu.node_id, gpu_ids),
+        gpus_on_node=used,
+        node_gpus=there,
         cores=place.at(place.features["cores"]),
         memory_total_bytes=gpu.memory_total_bytes,
         memory_peak_ratio=place.at(long["mem_max"]),
@@ -328,13 +330,10 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
     )
 
 
-def _on_node(node_id: int, gpu_ids: Ints) -> dict[str, int]:
+def _on_node(node_id: int, gpu_ids: Ints) -> tuple[int, int]:
     """How many of these GPUs are on the node, and how many GPUs it has."""
     here = GPU.objects.filter(node=node_id)
-    return {
-        "gpus_on_node": here.filter(pk__in=gpu_ids.tolist()).count(),
-        "node_gpus": here.filter(parent=None).count(),
-    }
+    return here.filter(pk__in=gpu_ids.tolist()).count(), here.filter(parent=None).count()
 
 
 def _pauses(job: Job, entry: CauseEntry) -> Pauses | None:
