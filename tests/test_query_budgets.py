@@ -55,7 +55,7 @@ PAGES = {
     "/budgets": 11,  # since when there is history, and since when figures; the last days
     "/teams": 13,  # since when figures; the last days
     "/budgets/fleet": 13,  # since when there is history, and since when figures; the last days
-    "/explain": 7,
+    "/explain": 8,  # and what its job is called
     "/explain.csv": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 25,  # also the last notification, and since when hours are overdue

@@ -20,7 +20,7 @@ from tests.markup import tight
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
-SPOOL = '<dt><a class="link" href="/glossary#spool">Waiting on disk</a></dt><dd>{}</dd>'
+SPOOL = '<dt><a class="link" href="/docs/glossary#spool">Waiting on disk</a></dt><dd>{}</dd>'
 
 
 @pytest.mark.parametrize(
