@@ -31,6 +31,16 @@ def test_dollars_wasted_stand_over_time_with_the_mean_of_the_period_before(waste
     assert level["y"] == pytest.approx([2 / 24, 2 / 24])
 
 
+def test_a_period_that_begins_within_an_hour_has_the_same_mean(wasted):
+    """23 hours, before which 23 more have the one of the day before."""
+    period = "from=2026-11-19T12:40:00Z&to=2026-11-20T11:40:00Z"
+
+    data = wasted.get(f"/charts/wasted?{period}").json()["data"]
+
+    [level] = [trace for trace in data if trace["type"] == "scatter"]
+    assert level["y"] == pytest.approx([2 / 23, 2 / 23])
+
+
 def test_a_period_before_that_is_not_recorded_is_compared_with_nothing(wasted):
     data = wasted.get("/charts/wasted?range=7d").json()["data"]
 

@@ -111,9 +111,10 @@ def _mean_before(period: Period, step: str, scope: Scope) -> float | None:
     earlier = recorded_before(period)
     if earlier is None:
         return None
-    step_ends = boundaries.following(period.interval.start, step, period.zone)
     begins = boundaries.beginning(period.interval.start, step, period.zone)
-    steps = (earlier.end - earlier.start) / (step_ends - begins)
+    steps = (earlier.end - earlier.start) / (
+        boundaries.following(begins, step, period.zone) - begins
+    )
     return float(costs.totals(earlier, scope=scope).wasted_usd) / steps
 
 
