@@ -49,7 +49,7 @@ PAGES = {
     "/alerts/silences": 6,
     "/alerts/routes": 7,
     "/alerts/actions": 6,
-    "/causes": 3,
+    "/causes": 9,  # what each wastes
     "/causes/hung": 4,
     "/reports": 10,
     "/budgets": 11,  # since when there is history, and since when figures; the last days

@@ -258,7 +258,9 @@ def _nodes(text: str, limit: int) -> Iterator[Hit]:
 
 def _gpus(text: str, limit: int) -> Iterator[Hit]:
     if sight() is None:
-        called = Q(uuid__icontains=text) | Q(model_name__icontains=text)
+        called = (
+            Q(uuid__icontains=text) | Q(model_name__icontains=text) | Q(node__name__iexact=text)
+        )
         rows = inventory.here(GPU.objects.filter(called | Q(model__name__icontains=text)))
         yield from map(_gpu, rows.select_related("node").order_by("node__name", "index")[:limit])
 

@@ -137,6 +137,7 @@ urlpatterns = [
     path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
     path("reports/waste", misc.moved("waste")),
     path("nodes", misc.moved("fleet")),
+    path("views", misc.moved("views")),
     path("idle", misc.moved("idle")),
     path("glossary", misc.moved("glossary")),
     path("budgets", budgets.budgets, name="budgets"),

@@ -28,6 +28,11 @@ palette?.addEventListener("keydown", (event) => {
 palette?.addEventListener("click", (event) => {
   if (event.target === palette) palette.close();
 });
+// What was found for a former text is no answer to this one.
+palette?.addEventListener("input", (event) => {
+  const hits = palette.querySelector("[data-of]");
+  hits?.classList.toggle("former", hits.dataset.of !== event.target.value.trim());
+});
 palette?.querySelector("form").addEventListener("submit", (event) => {
   const text = palette.querySelector("input").value.trim();
   const found = palette.querySelector("[data-of]");

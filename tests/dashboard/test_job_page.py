@@ -289,8 +289,7 @@ def test_a_busy_job_has_nothing_to_change_on_its_page_as_in_the_list(client):
 
     assert "<h2>Nothing to change</h2>" in page
     assert "how efficient that work is can&#x27;t be measured on it" in page
-    assert "Busy share of cost" in page
-    assert "Useful share of cost" not in page
+    assert "at most, by the power it draws" in page
     assert "Nothing to change" in listed
     assert "Busy, efficiency not measured" not in page + listed
 

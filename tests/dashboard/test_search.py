@@ -94,6 +94,15 @@ def test_what_is_typed_is_answered_in_a_list_that_keys_go_through(admin, fleet):
     assert "No match" in admin.get("/search/quick?q=zz").content.decode()
 
 
+def test_a_node_is_found_with_its_gpus(admin, fleet):
+    node = GPU.objects.get(uuid="GPU-5").node
+
+    groups = dict(admin.get(f"/search?q={node.name}").context["groups"])
+
+    assert [hit.name for hit in groups["node"]] == [node.name]
+    assert len(groups["GPU"]) == min(5, node.gpus.count())
+
+
 def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
     factories.rate("2.00")
     gpu = GPU.objects.get(uuid="GPU-5")
@@ -110,7 +119,7 @@ def test_what_is_found_has_its_dollars_of_the_last_week_beside_it(admin, fleet):
         "tune": 1,
         "priya": 2,  # the user and the job
         "nlp": 1,
-        "l40s-05": 1,
+        "l40s-05": 2,  # the node and its GPU
         "l40s-05 5": 1,
         "l40s-05 4": 0,
         "glossary": 0,
@@ -133,7 +142,12 @@ def test_nothing_that_is_looked_for_is_no_error(admin):
 
 @pytest.mark.parametrize(
     ("typed", "page"),
-    [("/nodes", "/fleet"), ("/idle", "/fleet/idle"), ("/glossary", "/docs/glossary")],
+    [
+        ("/nodes", "/fleet"),
+        ("/idle", "/fleet/idle"),
+        ("/glossary", "/docs/glossary"),
+        ("/views", "/v"),
+    ],
 )
 def test_an_address_that_people_guess_leads_to_its_page(admin, typed, page):
     assert admin.get(typed).headers["Location"] == page

@@ -351,8 +351,9 @@ def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
 
 
 @shows("dashboard/causes.html", "causes")
-def causes(_: HttpRequest, __: Period) -> Context:
-    return {"causes": CATALOGUE}
+def causes(_: HttpRequest, period: Period) -> Context:
+    lines = {line.key: line.totals for line in selectors.waste_by_cause(period.interval).lines}
+    return {"causes": [(cause, lines.get(cause.code)) for cause in CATALOGUE]}
 
 
 def _cause(code: str) -> Cause:
