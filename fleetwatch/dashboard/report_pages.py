@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, dropwhile
 from typing import Any
@@ -35,6 +35,7 @@ RATE_PLACES = 4  # a rate with more is an average of several
 MOST_POINTS = 10  # of the curve on paper: more labels cover each other
 LINES_ON_PAPER = 50  # all of them are in the files
 DECIDED = (Finding.Status.ACCEPTED, Finding.Status.FIXED)
+MICROSECOND = timedelta(microseconds=1)
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
 
@@ -102,13 +103,14 @@ def _day(bucket: Bucket) -> str:
 
 
 def _periods(report: Report, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The report's days and those it is compared with in words, its period for links, and since
-    when there are figures, where that is later.
+    """The report's days, the last of them and those it is compared with in words, its period for
+    links, and since when there are figures, where that is later.
     """
     return {
         "days": timeframes.in_words(report.start, report.end, zone()),
         "compared_days": _compared_days(content["compared_with"]),
         "period": f"?from={content['from']}&to={content['to']}",
+        "last_day": f"{(report.end - MICROSECOND).astimezone(zone()):%-d %b}",
         "recorded_since": _recorded_since(report, content),
     }
 

@@ -67,10 +67,12 @@ def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:
     """What the team's fixes of the quarter in which the interval ends were measured to save."""
     quarter = fixes.quarter(interval.end - timedelta(microseconds=1), zone)
     effects = fixes.top_fixes(quarter, {"team": team.slug})
+    regressed = sum(each.fix.outcome == Outcome.REGRESSED for each in effects)
     return {
         "realised": fixes.realised(effects),
-        "regressed": sum(each.fix.outcome == Outcome.REGRESSED for each in effects),
+        "regressed": regressed,
         "fixes_count": len(effects),
+        "lasting": len(effects) - regressed,
         "quarter": words.quarter(quarter.start),
         "fixes": [(each, title(each.fix.cause)) for each in effects[:TOP_FIXES]],
     }

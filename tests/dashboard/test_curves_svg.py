@@ -70,3 +70,11 @@ def test_a_difference_takes_half_a_bar_where_it_is_the_largest(usd, colour, x, w
 
 def test_no_difference_has_no_bar():
     assert difference_bar(Decimal(0), Decimal(100)) is None
+
+
+@pytest.mark.parametrize(("spent", "dy"), [(85, 17), (50, -7), (100, 17)])
+def test_a_label_that_would_touch_the_limit_stands_below_its_point(spent, dy):
+    """The limit of 100 is 120 pixels high, and a label about 24."""
+    drawn = curve([Value(0, 0, ""), Value(1, spent, f"${spent}")], limit=(100, "budget $100"))
+
+    assert drawn.points[-1].dy == dy

@@ -11,6 +11,7 @@ from django.test import Client
 from fleetwatch.accounts import people
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.budgets.models import Outlook
+from fleetwatch.budgets.selectors import line
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.report_pages import burn_of
 from fleetwatch.diagnosis.models import Finding, Fix
@@ -281,8 +282,9 @@ def test_what_fixes_of_the_team_were_measured_to_save_is_on_its_statement(octobe
 
     page = client_of("finance").get(PAGE)
 
-    assert "1 of them regressed: its last runs were bad again" in text(page)
-    assert (page.context["fixes_count"], len(page.context["fixes"])) == (2, 2)
+    assert "1 more came back: the last runs were bad again" in text(page)
+    assert "came back 3 runs before, 9 since" in text(page)
+    assert (page.context["lasting"], len(page.context["fixes"])) == (1, 2)
 
 
 def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(october):
@@ -295,7 +297,30 @@ def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(oc
 
 
 @pytest.mark.usefixtures("_frozen")
-def test_page_paper_and_excel_of_a_version_expect_what_it_did():
+def test_a_running_month_is_expected_to_come_to_the_same_on_its_statement_and_in_budgets():
+    """A dollar an hour to come, when the version was computed; half a dollar now."""
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    a_budget(240, month=date(2026, 11, 1))
+    an_outlook("nlp", 1.0)
+    computed("2026-11", now=factories.NOW)
+    Outlook.objects.all().delete()
+    an_outlook("nlp", 0.5)
+    finance = client_of("finance")
+
+    answer = finance.get("/teams/nlp/2026-11")
+
+    now_usd = line(Team.objects.get(slug="nlp"), factories.NOW).end.end.expected_usd
+    assert now_usd < 240
+    assert numbers.about(now_usd) in text(finance.get("/budgets"))
+    part = text(answer).split("for the whole month")[1]
+    assert "expected as of Fri 20 Nov, 12:00 days missing" in part
+    assert numbers.about(now_usd) in part
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_paper_and_excel_of_a_version_expect_what_it_did():
     """$2 spent, and a dollar an hour to come; later there is no forecast."""
     gpu = factories.gpu(factories.node())
     factories.rate("2.00")
@@ -307,16 +332,16 @@ def test_page_paper_and_excel_of_a_version_expect_what_it_did():
     finance = client_of("finance")
     report = Report.objects.get(subject="nlp")
 
-    places = ("/teams/nlp/2026-11", f"/reports/{report.pk}/print", f"/reports/{report.pk}")
+    places = (f"/reports/{report.pk}/print", f"/reports/{report.pk}")
     pages = [text(finance.get(place)) for place in places]
-    _, line = sheets(download.xlsx(report))["Budget"]
+    _, row = sheets(download.xlsx(report))["Budget"]
 
     expected_usd = Decimal(report.content["budget"]["expected_usd"])
     assert expected_usd > 240
     for page in pages:
-        assert "expected as of Fri 20 Nov, 12:00 will pass it" in page
+        assert "expected as of the end of 19 Nov will pass it" in page
         assert numbers.about(expected_usd) in page
-    assert expected_usd in line
+    assert expected_usd in row
 
 
 @pytest.mark.usefixtures("_frozen")

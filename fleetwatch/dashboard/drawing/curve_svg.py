@@ -7,6 +7,9 @@ WIDTH = 460
 HEIGHT = 180
 SIDE = 34  # room beside the first and the last label
 EDGE = 30  # room above and below
+ABOVE = -7  # from a point to its label's foot, and where that would touch a limit
+BELOW = 17
+TOUCHES = 24  # below a limit
 GAP = 5  # from a label to its point, and to the label before
 CHARACTER = 7.5  # of a label
 PLACE = 66  # from the words of a place to the next
@@ -27,13 +30,14 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class Point:
     """Where a value lies in pixels, its place on the axis as it is written ("" = it would cover the
-    one before), and its label ("" = it would touch the next one).
+    one before), and its label ("" = it would touch the next one), whose foot is `dy` further down.
     """
 
     x: float
     y: float
     place: str
     label: str
+    dy: int = ABOVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,14 @@ def curve(values: Sequence[Value], *, limit: tuple[float, str] | None = None) ->
     """
     amounts = [value.amount for value in values] + ([limit[0]] if limit else [])
     top = max(amounts) or 1.0
-    points = list(map(_point_of(values, top), values, _places(values), _labels(values)))
+    limit_y = _y(limit[0], top) if limit else None
+    point_of = _point_of(values, top, limit_y)
+    points = list(map(point_of, values, _places(values), _labels(values)))
     return Curve(
         points,
         "M" + "L".join(f"{point.x} {point.y}" for point in points),
         ", ".join(f"{value.at or value.place}: {value.label}" for value in values),
-        Limit(_y(limit[0], top), limit[1]) if limit else None,
+        Limit(limit_y, limit[1]) if limit and limit_y is not None else None,
     )
 
 
@@ -79,11 +85,15 @@ def _y(amount: float, top: float) -> float:
     return round(HEIGHT - EDGE - amount / top * (HEIGHT - 2 * EDGE), 1)
 
 
-def _point_of(values: Sequence[Value], top: float) -> Callable[[Value, str, str], Point]:
+def _point_of(
+    values: Sequence[Value], top: float, limit_y: float | None
+) -> Callable[[Value, str, str], Point]:
     last = values[-1].place
 
     def point(value: Value, place: str, label: str) -> Point:
-        return Point(_x(value, last), _y(value.amount, top), place, label)
+        y = _y(value.amount, top)
+        touches = limit_y is not None and 0 <= y - limit_y < TOUCHES
+        return Point(_x(value, last), y, place, label, BELOW if touches else ABOVE)
 
     return point
 

@@ -21,6 +21,7 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels
+from fleetwatch.budgets.selectors import line_or_run_rate
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import report_context, trend_of
@@ -112,17 +113,19 @@ def _form(request: HttpRequest, errors: dict[str, str]) -> Context:
 
 
 def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
-    """What the month's newest version says, by whom it was approved; its burn while it runs."""
+    """What the month's newest version says, by whom it was approved; while it runs its burn, and
+    what is expected of it as /budgets says it.
+    """
     context = report_context(report)
     query = urlencode({"team": of.slug, "until": to_ms(report.end)})
     interval = Interval(report.start, report.end)
+    is_running = month == months.name_at(now, zone())
     return context | {
         **team_waste(of, interval, now, zone()),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "approved_from": _month_end(month),
-        "burn_url": f"{reverse('chart', args=['budget'])}?{query}"
-        if month == months.name_at(now, zone())
-        else "",
+        "burn_url": f"{reverse('chart', args=['budget'])}?{query}" if is_running else "",
+        "live": line_or_run_rate(of, now) if is_running else None,
     }
 
 
