@@ -172,7 +172,7 @@ def test_while_a_commitment_pays_for_what_is_less_nothing_is_saved(machines):
     assert '<td class="num" data-label="Saved later">$1,100</td>' in page
 
 
-def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machines):
+def test_the_headline_says_how_many_of_the_models_own_runs_would_wait(machines):
     """Another model's runs are not asked of."""
     other = factories.gpu(
         factories.node("node-002"), model=factories.gpu_model("L40S"), model_name="NVIDIA L40S"
@@ -182,16 +182,15 @@ def test_the_headline_says_how_many_of_the_models_own_runs_start_as_soon(machine
     one = tight(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
     both = tight(machines.get("/capacity/what-if?less=2&less_of=H100+SXM").content.decode())
 
-    assert "1 of 1 H100 SXM run (100 %) would start as soon on 1 of 2 GPUs" in one
+    assert "Of 1 H100 SXM run none would wait" in one
+    assert "on 1 of 2 GPUs" in one
     assert "Saves $1,460 a month." in one  # one GPU at $2 an hour for 730 hours
-    assert "No job would notice." in one
-    assert "0 of 1 H100 SXM run (0 %) would start as soon on 0 of 2 GPUs" in both
-    assert "None can run: 1 run would never fit." in both
+    assert "Of 1 H100 SXM run none could run: too few GPUs" in both
     assert "none can run" in both
     assert "all would have started" not in both
 
 
-def test_where_most_runs_would_wait_the_headline_says_that_first(machines):
+def test_the_headline_says_the_harm_alone_and_no_step_is_advised_where_one_less_is_long(machines):
     """On one GPU two runs wait for the first one's end, from 3 and 2 hours ago to one hour ago, where
     the replayed time ends.
     """
@@ -203,17 +202,18 @@ def test_where_most_runs_would_wait_the_headline_says_that_first(machines):
 
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     headlines = [" ".join(each.split()) for each in re.findall(r"<h2>(.*?)</h2>", page, re.DOTALL)]
-    said = "2 of 3 H100 SXM runs would wait, 1 h 30 min on average; saves $1,460 a month"
-    assert said in headlines
+    assert "Of 3 H100 SXM runs 2 would wait, 1 h 30 min on average" in headlines
+    assert text.count("Saves $1,460 a month.") == 1
+    assert "None can go without long waits : even 1 fewer means 1 h on average of all" in text
     assert "1 day replayed" in text
     assert "Delayed past this day" in text
 
 
-def test_a_gentler_step_is_the_largest_at_which_few_wait_and_all_fit():
-    waits = {1: (1, 0), 2: (2, 0), 4: (3, 0), 6: (0, 1)}  # of ten runs, and those that never fit
+def test_a_gentler_step_is_the_largest_with_half_an_hour_of_waiting_at_which_all_fit():
+    waits = {1: (9, 0), 2: (30, 0), 4: (31, 0), 6: (0, 1)}  # minutes; runs that never fit, of ten
     steps = [
-        Step(fewer, Outcome(runs=10, waited=waited, unfit=unfit), None, None)
-        for fewer, (waited, unfit) in waits.items()
+        Step(fewer, Outcome(runs=10, wait_ms=10 * minutes * 60_000, unfit=unfit), None, None)
+        for fewer, (minutes, unfit) in waits.items()
     ]
 
     asked = {fewer: gentler(steps, fewer) for fewer in waits}
@@ -346,7 +346,7 @@ def test_a_swap_tells_gpus_that_go_and_come_and_what_it_costs_more(machines):
     more = machines.get(f"/capacity/what-if?{swap}").content.decode()
 
     assert "with 1 H100 SXM less and 2 L4 more" in page
-    assert "No job would notice." in freely  # the one run keeps to the H100 that is left
+    assert "Of 1 run none would wait" in freely  # it keeps to the H100 that is left
     assert "if jobs run as fast" not in page
     assert "of the 0 GPUs" not in page
     assert "$−" not in more
@@ -360,8 +360,7 @@ def test_that_nobody_waits_where_runs_move_is_said_to_depend_on_the_other_models
     answer = machines.get("/capacity/what-if?less=2&less_of=H100+SXM&elsewhere=1")
     page = " ".join(re.sub("<[^>]*>", " ", answer.content.decode()).split())
 
-    assert "No job would notice." not in page
-    assert "No job would wait longer, if jobs run as fast on L4 as on H100 SXM." in page
+    assert "Of 1 run none would wait if jobs run as fast on L4 as on H100 SXM" in page
     assert "1 run ( 3.00 GPU-hours) would run on L4 instead of H100 SXM." in page
 
 
@@ -373,7 +372,7 @@ def test_runs_that_move_in_are_seen_to_delay_those_of_the_other_model(machines):
     answer = machines.get("/capacity/what-if?less=2&less_of=H100+SXM&elsewhere=1")
 
     assert answer.context["outcome"].waited == 1
-    assert "No job would" not in answer.content.decode()
+    assert "none would wait" not in answer.content.decode()
 
 
 def test_a_saving_that_turns_dearer_once_a_commitment_ends_is_said_and_summed(machines):

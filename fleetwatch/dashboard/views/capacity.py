@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from operator import attrgetter
@@ -40,8 +41,8 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
-FEW = 0.2  # of the runs that fit
-MOST = 0.5
+CALM_MS = HOUR_MS // 2  # of a model's runs on the mean: a longer wait is a long one
+REPLAYED = timedelta(days=30)
 FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
 
 
@@ -60,8 +61,8 @@ def capacity(request: HttpRequest, period: Period) -> Context:
         "queues": waiting(to_ms(period.now)),
         "pending": pending_jobs(to_ms(period.now)),
         "waits": waits(period.interval.start_ms, period.interval.end_ms, limit=MOST_PARTITIONS),
-        **_commitments(period),
-        **_choices(),
+        **_commitments(hours or period.so_far, period.now),
+        **_choices(period.now),
     }
 
 
@@ -103,13 +104,15 @@ def _touched(interval: Interval) -> int:
     return -(-interval.duration_ms // HOUR_MS)
 
 
-def _commitments(period: Period) -> Context:
-    covered = coverage(period.so_far, now=period.now)
-    return {"counted": covered.interval, "commitments": uses(covered.lines, period.now)}
+def _commitments(interval: Interval, now: datetime) -> Context:
+    covered = coverage(interval, now=now)
+    return {"counted": covered.interval, "commitments": uses(covered.lines, now)}
 
 
-def _choices() -> Context:
-    """GPU models by name, and what is asked for where nothing is said: an eighth of the largest."""
+def _choices(now: datetime) -> Context:
+    """GPU models by name, what is asked for where nothing is said, an eighth of the largest, and
+    what is replayed, in words.
+    """
     models = list(
         GPUModel.objects.annotate(
             present=Count("gpus", filter=Q(gpus__parent=None, gpus__retired_ms=None)),
@@ -123,7 +126,14 @@ def _choices() -> Context:
         "gpu_models": models,
         "default_of": largest.name if largest else "",
         "default_less": max(1, largest.present // 8) if largest else 1,
+        "last_days": _last_days(now),
     }
+
+
+def _last_days(now: datetime) -> str:
+    """What a replay is of where it is small enough: "last 14 days"."""
+    days = -(-min(REPLAYED, now - (figures.ledger_began() or now)) // timedelta(days=1))
+    return f"last {days} days" if days > 1 else "last day"
 
 
 @shows("dashboard/what_if.html", "capacity", *NAMES, needs_gpus=True)
@@ -131,9 +141,8 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     """The last weeks again with the GPUs that the address asks for; without any, the form, and
     where to ask for the default.
     """
-    choices = _choices()
-    form = read_what_if(request.GET, [model.name for model in choices["gpu_models"]])
-    context = {"form": form, "faults": form.faults, **choices}
+    context = _form(request, period.now)
+    form = context["form"]
     if form.asked is None:
         return context
     try:
@@ -152,14 +161,19 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     }
 
 
+def _form(request: HttpRequest, now: datetime) -> Context:
+    """What is asked for, of what can be."""
+    choices = _choices(now)
+    form = read_what_if(request.GET, [model.name for model in choices["gpu_models"]])
+    return {"form": form, "faults": form.faults, **choices}
+
+
 def _verdict(replayed: WhatIf, *, elsewhere: bool) -> Context:
     """Whose runs the page speaks of: those of the one model that changes, else of the fleet, as
     runs that move to another model may delay that one's.
     """
     subject = replayed if elsewhere else replayed.only_changed or replayed
-    outcome = subject.outcome
-    most_wait = outcome.fitting > 0 and outcome.waited > MOST * outcome.fitting
-    return {"subject": subject, "outcome": outcome, "most_wait": most_wait}
+    return {"subject": subject, "outcome": subject.outcome}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +204,7 @@ def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
         "is_paid": any(each.now_usd != each.later_usd for each in steps),
         "falls": _first_fall(steps),
         "gentler": gentler(steps, asked),
+        "hardest": None if _is_calm(steps[0].outcome) else steps[0],
         **_curves(steps),
     }
 
@@ -233,8 +248,8 @@ def _first_fall(steps: Sequence[Step]) -> tuple[Step, Step] | None:
 
 
 def gentler(steps: Sequence[Step], asked: int) -> Step | None:
-    """The largest step below what is asked for at which few runs wait and all fit; None where there
-    is none, or that is so of what is asked for.
+    """The largest step below what is asked for at which runs wait half an hour at most on the mean
+    of all, and all fit; None where there is none, or that is so of what is asked for.
     """
     calm = [step for step in steps if step.fewer <= asked and _is_calm(step.outcome)]
     largest = max(calm, key=attrgetter("fewer"), default=None)
@@ -242,7 +257,7 @@ def gentler(steps: Sequence[Step], asked: int) -> Step | None:
 
 
 def _is_calm(outcome: Outcome) -> bool:
-    return not outcome.unfit and outcome.waited <= FEW * outcome.fitting
+    return not outcome.unfit and outcome.mean_wait_of_all_ms <= CALM_MS
 
 
 def _more_than_there_are(replayed: WhatIf) -> str:
