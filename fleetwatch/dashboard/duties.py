@@ -181,6 +181,8 @@ def _unsent(of_month: _OfMonth) -> Duty:
         for line in alone[:MAX_NAMED]
     ]
     address = f"{reverse('reports')}#statements"
+    if more := len(alone) - len(places):
+        places.append((f"and {more} more", address))
     return Duty(len(alone), "Teams whose statement reaches nobody", address, places=places)
 
 

@@ -26,7 +26,7 @@ def culling(facts: Facts) -> Step | None:
     )
     return Step(
         f"{what}: of this job's {idle_s / HOUR_S:.1f} idle GPU-hours that would have saved up to"
-        f" {saved_s / HOUR_S:.1f}.",
+        f" {saved_s / HOUR_S:.1f} GPU-hours.",
         _setting(timeout_s) if is_jupyter else "",
         saved_gpu_ms=int(saved_s * 1000),
     )

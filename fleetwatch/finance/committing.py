@@ -13,6 +13,7 @@ from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import LONGEST_NAME, RateError
 from fleetwatch.costs.services import MAX_USD_PER_GPU_HOUR
 from fleetwatch.figures.pricing import usd
+from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.refusal import is_name
 
 MAX_GPUS = 1_000_000
@@ -129,6 +130,15 @@ def _record(action: str, commitment: Commitment) -> None:
         commitment.name,
         gpu_model=commitment.gpu_model.name,
         gpus=commitment.gpus,
+        price=_price(commitment),
         valid_from=commitment.valid_from.isoformat(),
         valid_to=commitment.valid_to.isoformat() if commitment.valid_to else None,
     )
+
+
+def _price(commitment: Commitment) -> str:
+    """ "1.5 USD per GPU-hour"."""
+    of_hour = commitment.price_per_gpu_hour
+    amount = commitment.amount_per_month or ZERO if of_hour is None else of_hour
+    unit = "month" if of_hour is None else "GPU-hour"
+    return f"{amount.normalize():f} {commitment.currency} per {unit}"

@@ -19,7 +19,7 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.figures.pricing import EXACT
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.notify.models import Channel
-from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG
+from fleetwatch.notify.transports.delivery_log import DELIVERY_LOG, KEPT
 from fleetwatch.reports import months
 from fleetwatch.reports.models import Report, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
@@ -97,7 +97,7 @@ def _why_nobody(channels: Sequence[Channel]) -> str:
         return "no recipient"
     ways = [channel for channel in channels if channel.kind != DELIVERY_LOG.kind]
     if not ways:
-        return "only kept here, sent nowhere"
+        return KEPT
     return "" if any(channel.is_enabled for channel in ways) else "its channel is switched off"
 
 
@@ -161,11 +161,13 @@ def lines_of(start: datetime) -> list[TeamLine]:
 
 
 def _recipients() -> Mapping[str, list[str]]:
-    """By team to whom its statement goes."""
+    """By team to whom its statement goes, and of which nothing is sent."""
     by_team = defaultdict(list)
     rows = StatementRecipient.objects.order_by("channel__name", "address")
-    for slug, channel, address in rows.values_list("team__slug", "channel__name", "address"):
-        by_team[slug].append(address or channel)
+    for row in rows.select_related("team", "channel"):
+        name = row.address or row.channel.name
+        is_kept = row.channel.kind == DELIVERY_LOG.kind
+        by_team[row.team.slug].append(f"{name} ({KEPT})" if is_kept else name)
     return by_team
 
 

@@ -280,7 +280,9 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     # one hour was there: $3 billed, $2 by the ledger, $1.50 by contract
     assert "invoice $3.00 ledger $2.00 contract $1.50" in page
     assert "billed about $1.50 above contract" in page
-    assert "more than the ledger ; $1.50 is billed above contract" in page
+    assert "more than the ledger and bills $1.50 above contract" in page
+    assert "billed above contract : ask the issuer to credit it first" in page
+    assert "H100 SXM billed above contract" in page  # and not ticked
     assert "Next: ask the issuer to credit $1.50" in page
     assert "it explains no difference to the ledger $1.50" in page
 

@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.accounts.models import Membership, Team, User
 from fleetwatch.costs.models import Commitment
+from fleetwatch.dashboard import duties
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPU
@@ -101,7 +102,7 @@ def test_statements_that_nobody_approved_wait_for_finance(client, fiona):
 
 
 def test_statements_that_reach_nobody_wait_for_finance_with_where_a_recipient_is_added(
-    client, fiona
+    client, fiona, monkeypatch
 ):
     a_fleet()
     computed(now=NOW)
@@ -111,8 +112,8 @@ def test_statements_that_reach_nobody_wait_for_finance_with_where_a_recipient_is
     add_recipient(nlp, mail, "cfo@example.org", now=NOW, by="fiona")
 
     def reaches_nobody():
-        duties = client.get("/me").context["duties"]
-        return [each.places for each in duties if each.label.endswith("reaches nobody")]
+        waits = client.get("/me").context["duties"]
+        return [each.places for each in waits if each.label.endswith("reaches nobody")]
 
     to = "/2026-10#recipients"
     assert reaches_nobody() == [
@@ -122,11 +123,16 @@ def test_statements_that_reach_nobody_wait_for_finance_with_where_a_recipient_is
         ]
     ]
     assert f'href="/teams/vision{to}"' in page(client)
+    with monkeypatch.context() as few:
+        few.setattr(duties, "MAX_NAMED", 1)
+        assert reaches_nobody()[0][1:] == [("and 1 more", "/reports#statements")]
     add_recipient(vision, log, "", now=NOW, by="fiona")
     Channel.objects.filter(pk=mail.pk).update(is_enabled=True)
     assert reaches_nobody() == [
-        [("VISION: only kept here, sent nowhere", f"/teams/vision{to}")],
+        [("VISION: kept here, sent nowhere", f"/teams/vision{to}")],
     ]
+    for address in ("/reports", f"/teams/vision{to}"):
+        assert "kept here, sent nowhere" in client.get(address).content.decode()
     add_recipient(vision, mail, "vision@example.org", now=NOW, by="fiona")
     assert reaches_nobody() == []
 

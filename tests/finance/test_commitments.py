@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.models import Commitment
 from fleetwatch.costs.rates import exchange
@@ -229,3 +230,15 @@ def test_a_form_sent_twice_is_no_second_commitment():
 
     a_commitment(3)
     assert Commitment.objects.count() == 2
+
+
+def test_the_audit_log_says_what_is_paid():
+    a_commitment(2, "1.50")
+    a_commitment(2, amount_per_month=Decimal(3000))
+
+    entries = AuditEntry.objects.filter(action="commitment.make").order_by("pk")
+
+    assert [entry.detail["price"] for entry in entries] == [
+        "1.5 USD per GPU-hour",
+        "3000 USD per month",
+    ]

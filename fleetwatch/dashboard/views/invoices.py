@@ -75,6 +75,10 @@ WHY_NOT = {
     ),
     "booked": ("its line is gone", "tick it to take the booking back"),
 }
+ABOVE = (
+    "billed above contract",
+    "ask the issuer to credit it first; tick it to book it as it is",
+)
 TWICE = (
     "several issuers bill the same hours",
     "look whether one of the invoices is of other GPUs or a duplicate, and remove that one",
@@ -338,12 +342,14 @@ def _why_not(line: Line) -> tuple[str, str]:
         return WHY_NOT[line.kind]
     if line.is_billed_twice:
         return TWICE
+    if line.is_above_contract:
+        return ABOVE
     return TINY if line.is_plausible else LARGE
 
 
 def _to_book(lines: Sequence[PrintedLine], asked: Collection[str] | None) -> Context:
     """The lines that can be booked; ticked are those that were asked for, else the plausible ones
-    of a cent or more, with their sum.
+    of a cent or more of which nothing is to be asked of the issuer first, with their sum.
     """
     ticked = [each for each in lines if _is_ticked(each.line, asked)]
     unticked = {} if asked else {e.line.key: _why_not(e.line) for e in lines if e not in ticked}
@@ -359,4 +365,6 @@ def _to_book(lines: Sequence[PrintedLine], asked: Collection[str] | None) -> Con
 def _is_ticked(line: Line, asked: Collection[str] | None) -> bool:
     if asked is not None:
         return line.key in asked
-    return line.is_plausible and numbers.has_cents(line.open.open_usd)
+    return (
+        line.is_plausible and not line.is_above_contract and numbers.has_cents(line.open.open_usd)
+    )

@@ -136,7 +136,11 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The same on white paper, A4."""
     statement = existing(selectors.report(pk))
     shown = report_context(statement, size=LINES_ON_PAPER)
-    paper = {"is_paper": True, "approval": selectors.approval_of(statement)}
+    paper = {
+        "is_paper": True,
+        "approval": selectors.approval_of(statement),
+        "provider": _provider(statement),
+    }
     return render(
         request, "dashboard/report_print.html", shown | paper | _of_team_on_paper(statement)
     )
