@@ -9,39 +9,32 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.coverage import missing_usd
-from fleetwatch.lib.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class ContractCosts:
-    """`differs_usd`: what committed GPUs that were there cost by contract, less what they cost at
-    the rates; `missing_usd` was paid for those that were not, and is in no ledger. Of `interval`
-    (None: nothing was committed).
+    """`usd`: committed GPUs that were there at their contract's price, all others at the rates;
+    `missing_usd` was paid for committed ones that were not there, and is in no ledger.
     """
 
-    interval: Interval | None
-    rates_usd: Decimal
-    differs_usd: Decimal
+    usd: Decimal
     missing_usd: Decimal
 
-    @property
-    def usd(self) -> Decimal:
-        return self.rates_usd + self.differs_usd
 
+def contract_costs(
+    period: Period, filters: Mapping[str, str], rates_usd: Decimal
+) -> ContractCosts | None:
+    """Of all GPUs, or of the model that the filters name, which cost `rates_usd` at the rates.
 
-def may_be_asked(filters: Mapping[str, str]) -> bool:
-    """Contracts are of the whole fleet's GPUs, of one model or all."""
-    return narrowed() is None and not filters.keys() - {"gpu_model"}
-
-
-def contract_costs(period: Period, filters: Mapping[str, str], rates_usd: Decimal) -> ContractCosts:
-    """Of all GPUs, or of the model that the filters name, which cost `rates_usd` at the rates."""
-    covered = coverage(period.so_far, now=period.now)
+    None: nothing was committed of them, or what is asked for is less than the fleet's, whose the
+    contracts are.
+    """
+    if narrowed() is not None or filters.keys() - {"gpu_model"}:
+        return None
     model = filters.get("gpu_model")
+    covered = coverage(period.so_far, now=period.now)
     lines = [line for each, line in covered.lines if model in (None, each.gpu_model.name)]
-    return ContractCosts(
-        covered.interval if lines else None,
-        rates_usd,
-        exact_sum(line.rate_book_differs_usd for line in lines),
-        missing_usd(lines),
-    )
+    if not lines:
+        return None
+    differs_usd = exact_sum(line.rate_book_differs_usd for line in lines)
+    return ContractCosts(rates_usd + differs_usd, missing_usd(lines))

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from fleetwatch.figures import pricing, ranking
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import Compared, compared
+from fleetwatch.figures.ranking import Place, Ranked
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import EVERYTHING, Scope, together
 from fleetwatch.ledger.policy import SHOWN_STATES
@@ -33,6 +35,16 @@ PERIODS = ("from_utc", "to_utc", "before_from_utc", "before_to_utc")
 SHEET = "Costs"
 
 
+class FromJob(NamedTuple):
+    """By what jobs are sorted, and from which position or place in that order on."""
+
+    sort: str
+    start: int | Place
+
+
+DEAREST = FromJob(ranking.COST, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Others:
     """The lines that are not shown, as one."""
@@ -43,7 +55,9 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """The lines of a grouping, the dearest first, and the others: together the whole."""
+    """The lines of a grouping, the dearest first, and the others: together the whole. `page` is
+    where in their order the lines of jobs stand.
+    """
 
     interval: Interval
     before: Interval | None  # None = there is nothing to compare with
@@ -51,6 +65,7 @@ class Explored:
     lines: list[Compared]
     others: Others
     whole: Compared
+    page: Ranked | None = None
 
     @property
     def is_compared(self) -> bool:
@@ -65,17 +80,23 @@ def explored(
     *,
     scope: Scope = EVERYTHING,
     size: int = ALL,
+    jobs: FromJob = DEAREST,
 ) -> Explored:
     """Costs of the interval by a grouping of figures or by state, in `size` lines, each beside what
     it cost in `before`, where the ledger knows all of that (None: beside nothing).
 
-    Jobs come and go: their lines are compared with nothing. Raises ValueError for another group_by.
+    Jobs come and go: their lines are compared with nothing, and are those that `jobs`
+    says. Raises ValueError for another group_by.
     """
     seen = _look(interval, group_by, scope)
     then = _look(before, group_by, scope) if before and _is_known(before) else None
-    lines, others = _jobs(seen, size) if group_by == "job" else _groups(seen, then, group_by, size)
     whole = Compared("", "Total", seen.totals(), then.totals() if then else None)
-    return Explored(interval, before if then else None, group_by, lines, others, whole)
+    compared_with = before if then else None
+    if group_by == "job":
+        page = seen.ranked("job", size, sort=jobs.sort, start=jobs.start)
+        return Explored(interval, compared_with, group_by, *_jobs(page), whole, page)
+    lines, others = _groups(seen, then, group_by, size)
+    return Explored(interval, compared_with, group_by, lines, others, whole)
 
 
 def _is_known(interval: Interval) -> bool:
@@ -88,11 +109,12 @@ def _look(interval: Interval, group_by: str, scope: Scope) -> Look:
     return costs.look(interval, *groups, scope=scope)
 
 
-def _jobs(seen: Look, size: int) -> tuple[list[Compared], Others]:
+def _jobs(page: Ranked) -> tuple[list[Compared], Others]:
     """Of tens of thousands only the shown ones are summed one by one."""
-    ranked = seen.ranked("job", size, sort=ranking.COST)
-    rest = ranked.after
-    return compared(ranked.groups, None), Others(rest.groups, Compared("", "", rest.totals, None))
+    rest = [page.before, page.after]
+    totals = together(each.totals for each in rest)
+    count = sum(each.groups for each in rest)
+    return compared(page.groups, None), Others(count, Compared("", "", totals, None))
 
 
 def _groups(

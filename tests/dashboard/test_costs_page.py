@@ -75,23 +75,24 @@ def contract(explorer) -> Commitment:
 
 
 @pytest.mark.parametrize("of", ["", "&gpu_model=H100+SXM"])
-def test_what_is_paid_by_contract_is_told_where_that_is_asked_for(explorer, contract, of):
+def test_what_is_paid_by_contract_stands_in_one_line_under_the_total(explorer, contract, of):
     """Two hours of one GPU: $4 at the rates, $3 by contract; and $3 for the missing one."""
     period = f"from={to_ms(NOW) - 4 * HOUR_MS}&to={to_ms(NOW) - 2 * HOUR_MS}"
-    usual = page_of(explorer, f"/costs?{period}{of}")
-    answer = explorer.get(f"/costs?{period}{of}&prices=contract")
+    answer = explorer.get(f"/costs?{period}{of}")
 
     costs = answer.context["contract"]
-    assert (costs.rates_usd, costs.usd, costs.missing_usd) == (4, 3, 3)
-    assert "Cost by contract" in answer.content.decode()
-    assert "prices=contract" in usual
-    assert "Cost by contract" not in usual
+    assert (costs.usd, costs.missing_usd) == (3, 3)
+    assert answer.context["seen"].whole.totals.cost_usd == 4
+    said = " ".join(re.sub(r"<[^>]+>", " ", answer.content.decode()).split())
+    assert "at contract prices $3.00 , and $3.00 for committed GPUs that were missing" in said
+
+
+def test_without_a_contract_nothing_is_said_of_its_prices(explorer):
+    assert "contract prices" not in page_of(explorer, f"/costs?{TWO_HOURS}")
 
 
 def test_a_team_has_no_contract_of_its_own(explorer, contract):
-    page = page_of(explorer, f"/costs?{TWO_HOURS}&team=nlp&prices=contract")
-
-    assert "by contract" not in page
+    assert "contract prices" not in page_of(explorer, f"/costs?{TWO_HOURS}&team=nlp")
 
 
 def test_the_period_before_is_as_long_as_what_is_posted_of_this_one(admin):
@@ -389,3 +390,32 @@ def test_the_files_have_every_line_and_no_formula(explorer):
 )
 def test_a_file_that_can_not_be_made_is_refused(explorer, address, status):
     assert explorer.get(address).status_code == status
+
+
+def test_jobs_come_25_a_page_the_dearest_first_and_lead_on(admin):
+    factories.rate("2.00")
+    node = factories.node()
+    for number in range(26):
+        gpu = factories.gpu(node, index=number, hours=2)
+        job = factories.job(f"slurm/della/{number:02}")
+        factories.entry(gpu, hours_ago=1, held_by=job, gpu_ms=HOUR_MS - number * 60_000).save()
+
+    first = admin.get(f"/costs?{TWO_HOURS}&group_by=job").context
+    after = first["pager"].after
+    second = admin.get(f"/costs?{TWO_HOURS}&group_by=job&after={after}").context
+
+    assert [line.key for line in first["lines"]] == [f"slurm/della/{n:02}" for n in range(25)]
+    assert [line.key for line in second["lines"]] == ["slurm/della/25"]
+    assert (first["seen"].others.count, second["seen"].others.count) == (1, 25)
+    assert second["pager"].after == ""
+
+
+def test_nodes_stand_by_what_they_wasted(explorer):
+    assert explorer.get(f"/costs?{TWO_HOURS}&group_by=node").context["sort"] == "waste"
+
+
+def test_what_no_rule_maps_leads_to_the_rules(explorer):
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=project")
+
+    line = page.split("no project: no rule matched")[1].split("</tr>")[0]
+    assert 'href="/settings/mappings">map</a>' in line

@@ -1,6 +1,6 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
@@ -10,27 +10,29 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.costs.mapping import attribution
-from fleetwatch.dashboard.choices import LONGEST, chosen
+from fleetwatch.dashboard.choices import LONGEST, chosen, first_page
 from fleetwatch.dashboard.compared_period import (
     COMPARE,
     COMPARISONS,
     compared_with,
     period_before,
 )
-from fleetwatch.dashboard.contract_costs import contract_costs, may_be_asked
+from fleetwatch.dashboard.contract_costs import contract_costs
 from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, recorded_since, steps_of
 from fleetwatch.dashboard.opened_costs import opened_by
+from fleetwatch.dashboard.pages import pager, read_place
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
+from fleetwatch.figures.ranking import COST, TIME, WASTE
 from fleetwatch.figures.selectors import ledger_began
-from fleetwatch.figures.totals import HEADLINE_STATES
+from fleetwatch.figures.totals import HEADLINE_STATES, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError, in_words
-from fleetwatch.reports.explored import Explored, explored, table, workbook
+from fleetwatch.reports.explored import Explored, FromJob, explored, table, workbook
 from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.exports.tables import Cell
 from fleetwatch.reports.months import last_begun
@@ -49,47 +51,52 @@ GROUPS = {
 JUDGED_STATES = HEADLINE_STATES | {"underused"}
 TOTAL = frozenset(("",))  # the key of the line that has none
 MAX_LINES = 200
-CONTRACT = "contract"
+JOBS_ON_PAGE = 25
+RANKED = (COST, TIME, WASTE)  # what jobs are sorted by
 FILES = {"csv": CSV, "xlsx": XLSX}
 
 
 @shows(
-    *("dashboard/costs.html", "costs", "group_by", "step", "prices", COMPARE),
-    *(*SUBJECTS, "sort", *PERIOD),
+    *("dashboard/costs.html", "costs", "group_by", "step", COMPARE),
+    *(*SUBJECTS, "sort", "after", *PERIOD),
     needs_gpus=True,
 )
 def cost_explorer(request: HttpRequest, period: Period) -> Context:
-    group_by = chosen(request, "group_by", GROUPS, default="team")
-    sort = chosen(request, "sort", SORTS, default="cost")
     scope, filters = filtered(request)
     before = period_before(request, period)
-    seen = explored(period.so_far, before, group_by, scope=scope, size=MAX_LINES)
+    looked_at = _lines(request, period, before, scope)
+    seen = looked_at["seen"]
     return {
         **_steps(request, period, before),
         **compared_with(request),
+        **looked_at,
         "groups": GROUPS.items(),
-        "group_label": GROUPS[group_by],
-        "seen": seen,
-        "lines": ordered(seen.lines, sort),
-        "opened": _opened(request, group_by, seen.lines, filters, period),
+        "group_label": GROUPS[seen.group_by],
+        "opened": _opened(request, seen.group_by, seen.lines, filters, period),
         **_of_lines(seen, filters.get("state", "")),
-        "sort": sort,
         "filters": filters,
-        **_prices(request, period, filters, seen),
+        "contract": contract_costs(period, filters, seen.whole.totals.cost_usd),
         **_elsewhere(period),
     }
 
 
-def _prices(
-    request: HttpRequest, period: Period, filters: Mapping[str, str], seen: Explored
-) -> Context:
-    """By which prices the whole is told: at the rates, or by contract where that is asked for."""
-    if not may_be_asked(filters):
-        return {"contract": None, "may_contract": False}
-    is_asked = chosen(request, "prices", (CONTRACT,)) == CONTRACT
-    rates_usd = seen.whole.totals.cost_usd
-    contract = contract_costs(period, filters, rates_usd) if is_asked else None
-    return {"contract": contract, "may_contract": True}
+def _lines(request: HttpRequest, period: Period, before: Interval | None, scope: Scope) -> Context:
+    """The lines of the grouping that is asked for, in their order; of jobs a page."""
+    group_by = chosen(request, "group_by", GROUPS, default="team")
+    # nodes cost the same all the time
+    sort = chosen(request, "sort", SORTS, default="waste" if group_by == "node" else "cost")
+    place = read_place(request.GET.get("after", "")) if group_by == "job" else None
+    if place is None:
+        first_page(request)
+    jobs = FromJob(sort if sort in RANKED else COST, place or 0)
+    size = JOBS_ON_PAGE if group_by == "job" else MAX_LINES
+    seen = explored(period.so_far, before, group_by, scope=scope, size=size, jobs=jobs)
+    return {
+        "seen": seen,
+        "lines": ordered(seen.lines, sort),
+        "sort": sort,
+        "pager": pager(seen.page, is_first=place is None) if seen.page else None,
+    }
 
 
 def _elsewhere(period: Period) -> Context:
@@ -154,12 +161,12 @@ def _of_states(group_by: str, narrowed_to: str) -> Context:
     """
     states = frozenset(narrowed_to.split(",")) if narrowed_to else frozenset(SHOWN_STATES)
     return {
-        "judged": _lines_of(JUDGED_STATES & states, group_by),
-        "wasted_lines": _lines_of(HEADLINE_STATES & states, group_by),
+        "judged": _keys_of(JUDGED_STATES & states, group_by),
+        "wasted_lines": _keys_of(HEADLINE_STATES & states, group_by),
     }
 
 
-def _lines_of(states: frozenset[str], group_by: str) -> frozenset[str] | None:
+def _keys_of(states: frozenset[str], group_by: str) -> frozenset[str] | None:
     """The keys of lines with time in these states, the total's too; None: of all lines."""
     if not states:
         return frozenset()
