@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import cast
 
 from django.contrib.auth.models import AnonymousUser
 
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.step_savings import part_of, share_of
 from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import deciding, noted_facts
 from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.alternatives import Alternative, in_words
@@ -19,7 +22,9 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the inbox with its words."""
+    """A line of the inbox with its words; what it could save is what its step alone saves, where
+    that was measured.
+    """
 
     line: Line
     cause: Cause
@@ -27,6 +32,14 @@ class Row:
     sentence: str
     step: Step
     alternatives: list[Alternative]
+
+    @property
+    def share(self) -> Fraction | None:
+        return share_of(self.step, self.line.caused.saving)
+
+    @property
+    def saving(self) -> Saving:
+        return part_of(self.line.caused.saving, self.share)
 
 
 def context(lines: Sequence[Line], reader: User | AnonymousUser, now: datetime) -> Context:

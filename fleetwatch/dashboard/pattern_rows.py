@@ -13,6 +13,8 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
+from fleetwatch.dashboard.step_savings import part_of
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import patterns
 from fleetwatch.diagnosis.findings.inbox import Inbox
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
@@ -32,11 +34,23 @@ WHEN = {
 
 @dataclass(frozen=True, slots=True)
 class PatternRow:
-    """A pattern with its words, and its waste over the period as shares of its dearest step."""
+    """A pattern with its words, and its waste over the period as shares of its dearest step.
+
+    The step is the dearest run's: it is taken to save as large a share of the other runs.
+    """
 
     row: Row
     pattern: Pattern
     spark: list[float]
+
+    @property
+    def saving(self) -> Saving:
+        return part_of(self.pattern.caused.saving, self.row.share)
+
+    @property
+    def per_month(self) -> Saving | None:
+        ahead = self.pattern.per_month
+        return part_of(ahead, self.row.share) if ahead else None
 
 
 def lines(request: HttpRequest, shown: Inbox, period: Period) -> Context:

@@ -29,6 +29,7 @@ def culling(facts: Facts) -> Step | None:
         f" {saved_s / HOUR_S:.1f} GPU-hours.",
         _setting(timeout_s) if is_jupyter else "",
         saved_gpu_ms=int(saved_s * 1000),
+        idle_gpu_ms=int(idle_s * 1000),
     )
 
 

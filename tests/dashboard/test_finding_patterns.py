@@ -4,10 +4,13 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
+import msgspec
 import pytest
+from django.core.cache import cache
 
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts.models import Silence
+from fleetwatch.diagnosis.cause import Facts, Pauses
 from fleetwatch.diagnosis.findings import inbox, patterns
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
@@ -59,6 +62,26 @@ def test_a_month_is_one_rate_in_the_inbox_of_any_period_and_on_the_findings_page
         page = tight(admin.get(f"/findings/{week[0].pk}?{period}").content.decode())
         ahead = page.partition("in the next 30 days:")[2].partition("</b>")[0]
         assert ahead.endswith("$23–45</span>")
+
+
+@pytest.mark.parametrize("view", ["", "&view=compact"])
+def test_a_row_says_what_its_printed_step_saves_where_that_was_measured(admin, view):
+    """Of a pause of two hours, ending sessions after one saves 55 minutes (the server looks every
+    five): of the $2 that were wasted in the period $2 x 55 / 120.
+    """
+    rate()
+    of = job("slurm/della/1", kind="interactive", end_ms=to_ms(NOW))
+    cause(of=of, start=NOW - timedelta(hours=2))
+    session = finding(of, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+    facts = Facts(kind="interactive", pauses=Pauses((7200.0,), idle_after_s=3600.0))
+    row = {"last_ms": session.last_ms, "facts": msgspec.to_builtins(facts)}
+    cache.set(f"finding-facts/{session.pk}", row)
+
+    page = tight(admin.get(f"/findings?from=now-7d&to=now{view}").content.decode())
+
+    listed = page[page.index("1 pattern of waste") :]
+    assert ">$0.92</span>" in listed
+    assert "$1.00–2.00" not in listed
 
 
 def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):

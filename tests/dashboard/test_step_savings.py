@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fleetwatch.dashboard.step_savings import with_savings
+from fleetwatch.dashboard.step_savings import part_of, share_of, with_savings
 from fleetwatch.dashboard.stuck_jobs import Stuck, stuck
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Saving
@@ -29,6 +29,19 @@ def test_what_has_no_rate_has_no_dollars():
     unpriced = Saving(HOUR_MS, HOUR_MS, Decimal(0), Decimal(0))
 
     assert with_savings([Step("End it.", saved_gpu_ms=HOUR_MS)], unpriced)[0].detail == ""
+
+
+def test_of_a_part_of_the_idle_time_a_step_saves_as_large_a_part():
+    """12 of the job's 48 idle hours: a quarter, so 6 of the 24 hours that the period has of it."""
+    step = Step("End it.", saved_gpu_ms=12 * HOUR_MS, idle_gpu_ms=48 * HOUR_MS)
+
+    part = part_of(SAVING, share_of(step, SAVING))
+
+    assert part == Saving(6 * HOUR_MS, 6 * HOUR_MS, Decimal(48), Decimal(48))
+
+
+def test_where_a_step_was_not_measured_the_whole_range_stands():
+    assert part_of(SAVING, share_of(Step("End it."), SAVING)) == SAVING
 
 
 def line(cause: str = "hung", *, held_ms: int = 8 * HOUR_MS):

@@ -35,7 +35,7 @@ from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
-from fleetwatch.dashboard.step_savings import with_savings
+from fleetwatch.dashboard.step_savings import part_of, share_of, with_savings
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
@@ -255,10 +255,20 @@ def _finding_page(
 
 
 def _explained(finding: Finding, seen: Explained, period: Period) -> Context:
-    """What it took in the period and, where that is not all of it, in all; and what to do."""
+    """What it took in the period and, where that is not all of it, in all; and what to do. What it
+    could save is what its first step alone saves, where that was measured.
+    """
+    total = inbox.in_all(finding, period.interval, now=period.now)
+    ahead = projection(finding.job_id, finding.cause, now=period.now)
+    share = share_of(seen.advice.first, seen.line.caused.saving)
     return {
         "line": seen.line,
-        "total": inbox.in_all(finding, period.interval, now=period.now),
+        "total": total,
+        "ahead": ahead,
+        "is_by_step": share is not None,
+        "worth": part_of(seen.line.caused.saving, share),
+        "worth_in_all": part_of(total.caused.saving, share) if total else None,
+        "worth_ahead": part_of(ahead.saving, share) if ahead else None,
         "advice": seen.advice,
         "exemption": seen.exemption,
     }
@@ -299,7 +309,6 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
-        "ahead": projection(job.pk, finding.cause, now=period.now),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }

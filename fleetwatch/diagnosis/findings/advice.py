@@ -57,7 +57,10 @@ class Advice:
         """
         step = next((step for step in self.steps if step != OVER), Step(""))
         is_done_by_it = "\n" not in step.code and not looks_up(step.code)
-        return Step(step.text, self.command or (step.code if is_done_by_it else ""))
+        code = self.command or (step.code if is_done_by_it else "")
+        return replace(
+            Step(step.text, code), saved_gpu_ms=step.saved_gpu_ms, idle_gpu_ms=step.idle_gpu_ms
+        )
 
     @property
     def numbered(self) -> tuple[Step, ...]:
