@@ -22,6 +22,7 @@ from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
 MAX_PROCESSES = 100
+SLIGHT = 0.01  # of a slowed GPU's time: so little lost is no reason to look at it
 MAX_NUMBERS = 4  # of GPUs, in a title
 
 
@@ -57,7 +58,8 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
     hurt = machine_findings.hurt(finding, interval)
-    affected = machine_findings.affected(finding, interval)
+    every = machine_findings.affected(finding, interval)
+    affected = clearly_affected(finding.cause, every)
     return {
         "row": row(seen.line),
         **_past(finding, affected, period),
@@ -65,6 +67,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         if finding.cause == SLOWED and hurt
         else None,
         "affected": affected,
+        "slight": len(every) - len(affected),
         "hurt": hurt,
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
@@ -72,6 +75,14 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "others": _others(finding, period),
         "is_whole": period.interval == machine_findings.whole(finding),
     }
+
+
+def clearly_affected(cause: str, every: Sequence[Affected]) -> Sequence[Affected]:
+    """Without slowed GPUs that lost next to nothing; all of them where none lost more."""
+    if cause != SLOWED:
+        return every
+    clearly = [line for line in every if line.caused.wasted_ms >= SLIGHT * line.gpu_ms]
+    return clearly or every
 
 
 def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:

@@ -7,12 +7,13 @@ import pytest
 import time_machine
 
 from fleetwatch.alerts.models import Rule
-from fleetwatch.diagnosis.models import CapacityEntry
+from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import an_incident
 from tests.costs.factories import a_run
+from tests.dashboard import factories
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
 from tests.markup import tight
@@ -105,6 +106,35 @@ def test_a_command_stands_under_its_own_step_and_other_findings_have_the_inboxs_
     of_job = tight(admin.get(f"/jobs/{of.key}").content.decode())
     assert "Its machine lost it" in of_job
     assert f'href="/findings/{slow.pk}"' in of_job
+
+
+def test_of_a_machine_that_is_well_again_it_says_what_could_have_been_saved(admin):
+    """GPU 1 lost a quarter of its hour of $2, GPU 2 half a percent of it."""
+    rate("2.00")
+    of = job(start_ms=to_ms(NOW - 3 * HOUR))
+    for number, lost in ((1, 0.25), (2, 0.005)):
+        slowed = cause("throttled", of=of, on=gpu(number), low=lost, high=lost)
+        own = {"idle_certain_ms": 0, "underused_ms": int(lost * HOUR_MS)}
+        CauseEntry.objects.filter(pk=slowed.pk).update(**own)
+        hold(gpu(number), of, hours_ago=3, hours=3)
+    Node.objects.update(last_ms=to_ms(NOW) + 3 * HOUR_MS)
+    slow = place("throttled", node=gpu(1).node, last_ms=to_ms(NOW))
+
+    page = tight(admin.get(f"/findings/{slow.pk}").content.decode())
+
+    assert "Could have been saved" in page
+    assert "Could be saved" not in page
+    assert "without 1 GPU that lost less than 1 %" in page
+
+
+def test_of_a_machine_an_operator_decides(client):
+    client.force_login(factories.user(role="finance"))
+    broken = place("gpu_fault", node=gpu(1).node)
+
+    page = tight(client.get(f"/findings/{broken.pk}").content.decode())
+
+    assert "an operator decides" in page
+    assert "the team’s lead" not in page
 
 
 def test_the_hour_that_goes_on_is_by_what_is_known_of_it_and_does_not_fall(admin):

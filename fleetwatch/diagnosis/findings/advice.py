@@ -33,6 +33,7 @@ class Advice:
     command: str = ""
     tell: tuple[Step, ...] = field(default=())
     told: str = ""  # what its signs say, where that is not the cause's sentence
+    is_past: bool = False  # of a machine that is well again
 
     @property
     def sentence(self) -> str:
@@ -48,7 +49,7 @@ class Advice:
     def range_words(self) -> str:
         """What the range of its saving rests on: of a job that is over nothing is freed."""
         is_freed = self.cause.range_words == FREED
-        return HAD_IT_ENDED if is_freed and self.note else self.cause.range_words
+        return HAD_IT_ENDED if is_freed and (self.note or self.is_past) else self.cause.range_words
 
     @property
     def first(self) -> Step:
@@ -57,10 +58,12 @@ class Advice:
         """
         step = next((step for step in self.steps if step != OVER), Step(""))
         is_done_by_it = "\n" not in step.code and not looks_up(step.code)
-        code = self.command or (step.code if is_done_by_it else "")
-        return replace(
-            Step(step.text, code), saved_gpu_ms=step.saved_gpu_ms, idle_gpu_ms=step.idle_gpu_ms
-        )
+        return Step(step.text, self.command or (step.code if is_done_by_it else ""))
+
+    @property
+    def costed(self) -> Step:
+        """The first step of which was measured what it alone would have saved. Empty: of none."""
+        return next((step for step in self.steps if step.saved_gpu_ms), Step(""))
 
     @property
     def numbered(self) -> tuple[Step, ...]:
@@ -79,7 +82,7 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = of_kind(code, facts.kind)
     place = facts.place
     if cause.when_over and place.is_over:
-        return Advice(cause, cause.when_over, told=cause.machine.past_sentence)
+        return Advice(cause, cause.when_over, told=cause.machine.past_sentence, is_past=True)
     typed = command(code, place)
     every = _steps(cause, facts, typed)
     also = tuple(step for step in every if _is_contradicted(step, facts))
