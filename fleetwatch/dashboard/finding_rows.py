@@ -22,8 +22,8 @@ from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the inbox with its words; what it could save is what its step alone saves, where
-    that was measured.
+    """A line of the inbox with its words; what it could save is what its `costed` step alone
+    saves, where one was measured.
     """
 
     line: Line
@@ -31,11 +31,12 @@ class Row:
     confidence: str
     sentence: str
     step: Step
+    costed: Step
     alternatives: list[Alternative]
 
     @property
     def share(self) -> Fraction | None:
-        return share_of(self.step, self.line.caused.saving)
+        return share_of(self.costed, self.line.caused.saving)
 
     @property
     def saving(self) -> Saving:
@@ -58,5 +59,6 @@ def _row(line: Line, advice: Advice) -> Row:
         CONFIDENCES[line.caused.confidence],
         advice.sentence,
         advice.first,
+        advice.costed,
         in_words(line.alternatives, line.job.kind),
     )

@@ -1,8 +1,10 @@
 """Findings by pattern as lists show them, and the findings before and after one of a list."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
@@ -16,8 +18,9 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.step_savings import part_of
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import patterns
-from fleetwatch.diagnosis.findings.inbox import Inbox
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib import timeframes
 
@@ -27,7 +30,11 @@ GROUPINGS = (PATTERN, "finding")
 WHEN = {
     "": ("All", "in any state"),
     patterns.NOW: ("Wasting now", "seen in the last 30 minutes, in a job that has not ended"),
-    patterns.HABIT: ("Recurring", "in several runs, or in a job that has not ended; not right now"),
+    patterns.HABIT: (
+        "Recurring",
+        "in several runs, here or in the last two weeks, or in a job that has not ended; not right"
+        " now",
+    ),
     patterns.ONCE: ("One-off", "in one job, which has ended"),
 }
 
@@ -42,6 +49,8 @@ class PatternRow:
     row: Row
     pattern: Pattern
     spark: list[float]
+    is_wasting: bool  # in the last hour; what goes on and is not is potential
+    is_elsewhere: bool = False  # it is open too: its month stands there
 
     @property
     def saving(self) -> Saving:
@@ -49,18 +58,22 @@ class PatternRow:
 
     @property
     def per_month(self) -> Saving | None:
-        ahead = self.pattern.per_month
+        ahead = None if self.is_elsewhere else self.pattern.per_month
+        if self.row.line.status in (Finding.Status.DISMISSED, EXEMPT):
+            return None
         return part_of(ahead, self.row.share) if ahead else None
 
 
-def lines(request: HttpRequest, shown: Inbox, period: Period) -> Context:
-    """A page of patterns, and how many there are of each kind."""
+def lines(
+    request: HttpRequest, shown: Inbox, period: Period, elsewhere: Collection[int] = ()
+) -> Context:
+    """A page of patterns, and how many there are of each kind; `elsewhere` as in rows_of()."""
     every = patterns.patterns(shown.of_jobs, period.so_far, now=period.now)
     when = chosen(request, "when", WHEN)
     of_kind_asked = every.of(when) if when else every
     wanted, pager = pages.page_of(of_kind_asked, after=request.GET.get("after", ""), size=PAGE_SIZE)
     return {
-        **rows_of(of_kind_asked, wanted, request.user, period.now),
+        **rows_of(of_kind_asked, wanted, request.user, period.now, elsewhere),
         "pager": pager,
         "when": when,
         "whens": [
@@ -70,16 +83,35 @@ def lines(request: HttpRequest, shown: Inbox, period: Period) -> Context:
     }
 
 
-def rows_of(every: Patterns, wanted: slice, reader: User | AnonymousUser, now: datetime) -> Context:
-    """The wanted patterns with their words, and which of their findings the reader decides
-    about.
+def open_too(every: Findings, period: Period) -> set[int]:
+    """The accepted findings whose pattern has open ones beside them."""
+    both = every.of_status(*RECOVERABLE, "accepted")
+    grouped = patterns.patterns(both, period.so_far, now=period.now)
+    is_open = np.isin(grouped.findings.pk, both.of_status(*RECOVERABLE).pk)
+    is_beside = np.isin(grouped.at, grouped.at[is_open]) & ~is_open
+    return set(grouped.findings.pk[is_beside].tolist())
+
+
+def rows_of(
+    every: Patterns,
+    wanted: slice,
+    reader: User | AnonymousUser,
+    now: datetime,
+    elsewhere: Collection[int] = (),
+) -> Context:
+    """The wanted patterns with their words, and which of their findings the reader decides about;
+    `elsewhere` are findings whose month is told where they are open.
     """
     several = every[wanted]
     context = finding_rows.context([each.line for each in several], reader, now)
     drawn = patterns.sparks(every, wanted) if several else []
-    rows = zip(context["lines"], several, drawn, strict=True)
+    goes_on = any(each.when == patterns.NOW for each in several)
+    wasting = patterns.wasting_now(every, wanted) if goes_on else [False] * len(several)
+    rows = zip(context["lines"], several, drawn, wasting, strict=True)
     return {
-        "patterns": [PatternRow(*each) for each in rows],
+        "patterns": [
+            PatternRow(*each, is_elsewhere=each[1].line.finding.pk in elsewhere) for each in rows
+        ],
         "decidable": context["decidable"],
     }
 

@@ -37,6 +37,7 @@ def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
     page = words_of(admin, f"/findings/{found.pk}")
 
     assert "Now: $2.40 in the last hour, $2.40 of it wasted." in page
+    assert "Stops if you end it $2.40 /h could have been saved:" in page
 
 
 def test_of_a_job_that_is_over_nothing_burns(admin, found):
@@ -46,7 +47,7 @@ def test_of_a_job_that_is_over_nothing_burns(admin, found):
 
 
 def test_of_a_job_that_is_over_it_says_what_could_have_been_saved(admin, found):
-    assert "Could be saved" in words_of(admin, f"/findings/{found.pk}")
+    assert "Could have been saved" not in words_of(admin, f"/findings/{found.pk}")
     Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
 
     page = words_of(admin, f"/findings/{found.pk}")

@@ -115,6 +115,39 @@ def test_what_is_over_is_a_habit_from_its_second_run_on(week):
     assert [each.when for each in of_week()[:]] == ["habit", "once"]
 
 
+def test_one_run_of_a_period_recurs_where_others_came_in_the_two_weeks_of_its_rate(admin, week):
+    """Ann's three runs, all over; the last day has one of them, and so has bob's."""
+    Job.objects.update(end_ms=to_ms(NOW) - 31 * 60_000)
+    day = Interval(NOW - DAY, NOW)
+
+    every = inbox.inbox(day, now=NOW).of_jobs
+    page = tight(admin.get("/findings?from=now-24h&to=now").content.decode())
+
+    shown = patterns.patterns(every, day, now=NOW)[:]
+    assert [(each.runs, each.when, each.recent_runs) for each in shown] == [(1, "habit", 3)]
+    assert "a month if it goes on: 3 runs in 14 days" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "rest", "said"),
+    [
+        ("accepted", "accepted", "a month if it goes on"),
+        ("accepted", "open", ""),
+        ("fixed", "fixed", "was<span"),
+        ("dismissed", "dismissed", ""),
+    ],
+)
+def test_a_month_is_told_once_and_not_of_what_is_no_waste(admin, week, status, rest, said):
+    """Of ann's runs the first stands as `status`, the others as `rest`."""
+    Finding.objects.filter(pk__in=[each.pk for each in week]).update(status=rest)
+    Finding.objects.filter(pk=week[0].pk).update(status=status)
+
+    page = tight(admin.get(f"/findings?status={status}").content.decode())
+
+    assert ("a month" in page) == bool(said)
+    assert said in page
+
+
 def test_a_spark_has_a_bar_for_each_day_and_the_largest_is_whole(week):
     [days, _] = patterns.sparks(of_week(), slice(0, 25))
 
@@ -140,6 +173,20 @@ def test_what_is_potential_alone_is_not_called_wasted_now(admin, view):
 
     assert "potential waste, now" in page
     assert "wasting now" not in page
+
+
+def test_what_wasted_earlier_and_only_might_have_been_used_in_its_last_hour_is_potential_now(admin):
+    """An hour of certain waste three hours ago, since then underused."""
+    rate()
+    goes_on = job("slurm/della/9", end_ms=None)
+    cause("small_batch", of=goes_on, start=NOW - timedelta(hours=3))
+    cause("small_batch", of=goes_on, start=NOW - timedelta(hours=1), waste="underused_ms")
+    finding(goes_on, "small_batch", first_ms=to_ms(NOW) - 3 * HOUR_MS, last_ms=to_ms(NOW))
+
+    page = tight(admin.get("/findings?when=now").content.decode())
+
+    assert "potential waste, now" in page
+    assert "wasting now</span>" not in page
 
 
 def test_of_a_single_run_no_month_is_told_while_it_goes_on_either(admin, week):

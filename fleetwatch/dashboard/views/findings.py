@@ -48,6 +48,7 @@ from fleetwatch.diagnosis.findings import (
     machine_findings,
     rules_in_words,
 )
+from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.alternatives import in_words
 from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.evidence import Evidence
@@ -61,6 +62,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -116,8 +118,11 @@ def _lines(
 ) -> Context:
     """Of those that stand so a page of jobs', and all of machines and of the queue."""
     shown = every if status == "all" else every.of_status(status)
-    page = pattern_rows.lines if group_by == PATTERN else _each
-    of_jobs = page(request, shown, period)
+    of_jobs = (
+        pattern_rows.lines(request, shown, period, _elsewhere(every, period, status))
+        if group_by == PATTERN
+        else _each(request, shown, period)
+    )
     if of_jobs["pager"].is_first:
         first_page(request)
     places = shown.of_places
@@ -130,6 +135,11 @@ def _lines(
         "of_jobs_count": len(shown.of_jobs),
         "has_examples": shown.has_example_rates,
     }
+
+
+def _elsewhere(every: Inbox, period: Period, status: str) -> set[int]:
+    """Of accepted ones those whose month is told where their pattern is open."""
+    return pattern_rows.open_too(every.of_jobs, period) if status == "accepted" else set()
 
 
 def _each(request: HttpRequest, shown: Inbox, period: Period) -> Context:
@@ -256,11 +266,11 @@ def _finding_page(
 
 def _explained(finding: Finding, seen: Explained, period: Period) -> Context:
     """What it took in the period and, where that is not all of it, in all; and what to do. What it
-    could save is what its first step alone saves, where that was measured.
+    could save is what its costed step alone saves, where one was measured.
     """
     total = inbox.in_all(finding, period.interval, now=period.now)
     ahead = projection(finding.job_id, finding.cause, now=period.now)
-    share = share_of(seen.advice.first, seen.line.caused.saving)
+    share = share_of(seen.advice.costed, seen.line.caused.saving)
     return {
         "line": seen.line,
         "total": total,
@@ -299,11 +309,11 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
     return {
+        **_now(job, seen.advice, period),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
         "steps": with_savings(seen.advice.numbered, seen.line.caused.saving),
-        "last_hour": last_hour(job, period.minute),
         "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
@@ -312,6 +322,16 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }
+
+
+def _now(job: Job, advice: Advice, period: Period) -> Context:
+    """What the job costs and wastes by now, and what of it stops when it is ended, where that is to
+    be done.
+    """
+    lately = last_hour(job, period.minute)
+    is_to_be_ended = bool(advice.command) and advice.cause.is_ended
+    stops_usd = lately.wasted_usd if lately and is_to_be_ended else None
+    return {"last_hour": lately, "stops_usd": stops_usd}
 
 
 def _measured(finding: Finding, seen: Evidence | None) -> Context:

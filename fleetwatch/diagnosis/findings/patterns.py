@@ -4,26 +4,31 @@ What happens again and again is one line, whatever number of jobs it happened in
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause_totals import Caused, Saving
+from fleetwatch.diagnosis import cause_columns, selectors
+from fleetwatch.diagnosis.cause_time import CauseTime
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, Place
-from fleetwatch.diagnosis.findings.recurrence import Projection, projections
-from fleetwatch.figures import boundaries
+from fleetwatch.diagnosis.findings.recurrence import Projection, projections, recurring
+from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.others_names import job_name_shown
 from fleetwatch.figures.packed_spans import Bools, Ints, numbered, sums
+from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 FRESH_MS = 30 * 60_000  # seen so lately, in a job that has not ended: it goes on
+LATELY = timedelta(hours=1)
+SLIGHT = 0.01  # of an hour: so little wasted is a cent or two, by jitter between two steps
 HOURLY = timedelta(days=2)  # periods up to so long are drawn by the hour
 
 NOW = "now"
@@ -40,9 +45,10 @@ class Pattern:
     """What findings of one cause took together in a period, in jobs of one owner and name.
 
     `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
-    of WHEN: it goes on now, it comes back (several runs, or a job that has not ended), or it was
-    one job that is over. `per_month` is what it could save in the next 30 days, whatever the period
-    (findings/recurrence.py); None of what does not recur.
+    of WHEN: it goes on now, it comes back (several runs, here or in the last two weeks, or a
+    job that has not ended), or it was one job that is over. `per_month` is what it could save in
+    the next 30 days, whatever the period, at the rate of `recent_runs` (findings/recurrence.py);
+    None of what does not recur.
     """
 
     line: Line
@@ -52,6 +58,7 @@ class Pattern:
     when: str
     job_name: str
     per_month: Saving | None
+    recent_runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ class Patterns:
             when=when,
             job_name=name,
             per_month=ahead.saving if ahead else None,
+            recent_runs=ahead.runs if ahead else 0,
         )
 
 
@@ -155,7 +163,17 @@ def patterns(findings: Findings, interval: Interval, *, now: datetime) -> Patter
     series, is_running = _series(findings.lines.job)
     causes = max(1, len(findings.lines.spans.labels))
     _, at = numbered(series * causes + findings.lines.cause)
-    return _in_order(findings, at, _when(findings, at, is_running, now), interval, now)
+    when = _when(findings, at, is_running, now)
+    when[_recurring(findings, at, when, now)] = WHEN.index(HABIT)
+    return _in_order(findings, at, when, interval, now)
+
+
+def _recurring(findings: Findings, at: Ints, when: Ints, now: datetime) -> list[int]:
+    """The patterns of one job that is over here, and came in others in the last two weeks."""
+    seen_once = np.flatnonzero((when == WHEN.index(ONCE))[at])
+    keys = findings.at(seen_once).keys()
+    again = recurring(keys, now=now)
+    return [int(at[place]) for place, key in zip(seen_once, keys, strict=True) if key in again]
 
 
 def _key(line: Line) -> Key:
@@ -216,7 +234,31 @@ def sparks(shown: Patterns, wanted: slice) -> list[list[float]]:
     return shares
 
 
-def _places(shown: Patterns, places: range) -> dict[tuple[int, str], int]:
+def wasting_now(shown: Patterns, wanted: slice) -> list[bool]:
+    """Of each of these patterns whether it goes on and wasted more than SLIGHT of the time that it
+    affected in the last hour, what is potential left out.
+    """
+    places = range(len(shown))[wanted]
+    of_now = [place for place in places if WHEN[int(shown.when[place])] == NOW]
+    place_of = _places(shown, of_now)
+    spans = engine.read(
+        CauseTime(),
+        Interval(shown.now - LATELY, shown.now),
+        scope=Scope(jobs=tuple(sorted({job_id for job_id, _ in place_of}))),
+    )
+    caused = cause_columns.lines(spans, by_job=True).caused()
+    lately = {
+        place: [each for each in caused if place_of.get((each.job_id or 0, each.cause)) == place]
+        for place in of_now
+    }
+    return [_wastes(total(lately.get(place, ()))) for place in places]
+
+
+def _wastes(caused: Caused) -> bool:
+    return caused.totals.wasted_ms > SLIGHT * caused.held_ms
+
+
+def _places(shown: Patterns, places: Sequence[int]) -> dict[tuple[int, str], int]:
     """Job and cause of each finding in these patterns -> the place of its pattern."""
     own = np.isin(shown.at, list(places))
     job_ids = shown.findings.lines.job[own].tolist()

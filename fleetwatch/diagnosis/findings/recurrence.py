@@ -22,6 +22,7 @@ TIMES = 3  # runs of one owner and name with the cause, within LOOKS_BACK
 AHEAD = timedelta(days=30)
 
 _RUNS = read_statement("diagnosis/sql/recent_runs.sql")
+_RECURRING = read_statement("diagnosis/sql/recurring.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,15 @@ def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection
         for key, own in several.items()
         if len(own) >= TIMES
     }
+
+
+def recurring(keys: Collection[Key], *, now: datetime) -> set[Key]:
+    """Of these jobs and causes those that recur, whatever period is looked at."""
+    if not keys:
+        return set()
+    job_ids, causes = (list(each) for each in zip(*keys, strict=True))
+    wanted = {"job_ids": job_ids, "causes": causes, "since": now - LOOKS_BACK, "times": TIMES}
+    return set(fetched(_RECURRING, wanted))
 
 
 def _runs(job_ids: Collection[int], past: Interval) -> dict[int, list[int]]:
