@@ -1,6 +1,7 @@
 """A finding beside what was measured: pauses, readings at zero, a healthy hour."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
 from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.findings.evidence import evidence
-from fleetwatch.diagnosis.findings.excerpts import most_pauses
+from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -134,6 +135,37 @@ def test_of_minutes_that_were_read_the_one_with_the_most_pauses_is_shown(dips, z
 
     columns = {"util_min": lowest, "util_dips": dips, "util_zero_fraction": zeros}
     assert most_pauses(columns, 2) == first
+
+
+@pytest.mark.parametrize(("highest", "is_idle"), [(0.09, True), (0.1, False), (None, False)])
+def test_a_minute_is_idle_where_each_of_its_readings_is_low(highest, is_idle):
+    quiet = WindowReadings(0, 0.0, 0.0, 0.0, 1.0, 0, 10.0)
+
+    assert Excerpt(10, (quiet, replace(quiet, highest=highest))).is_idle == is_idle
+
+
+def test_what_an_unused_gpu_does_not_do_is_idle_in_its_chart_and_no_pause(client):
+    """Of two GPUs the first is idle for three hours; the last of them ends with its job at 8:52."""
+    end = T0 + 172 * MINUTE
+    batch = Sender(gpus=2).batch(
+        T0,
+        *[QUIET] * 172,
+        jobs=[a_job(name="train", start_ms=T0, submit_ms=T0, end_ms=end)],
+        allocations=[held(gpu, end=end) for gpu in (0, 1)],
+    )
+    windows = batch["windows"]
+    for name in ("util_mean", "util_max"):
+        windows[name] = [float(gpu == 1) for gpu in windows["gpu"]]
+    post(batch)
+    services.diagnose(NOW, 1000)
+    unused = Finding.objects.get(cause="partial_idle")
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        names = set(traces(client, unused))
+
+    seen = evidence(unused.job, "partial_idle")
+    assert ("idle" in names, "pause" in names) == (True, False)
+    assert (seen.end_ms - seen.start_ms, seen.end_ms < end - 15 * MINUTE) == (5 * MINUTE, True)
 
 
 def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():

@@ -68,10 +68,11 @@ BEFORE_MS = HOUR_MS  # drawn of what came before, where nobody knows when the ru
 LONGEST_MS = 168 * HOUR_MS  # of a longer run its last week until what was judged is drawn
 JUDGED = "judged"
 # the token and the name of each kind
-SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.SPINNING: "idle"}
+SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.IDLE: "idle", marks.SPINNING: "idle"}
 KEYS = {
     JUDGED: "judged period",
     marks.PAUSE: "pause",
+    marks.IDLE: "idle",
     marks.SPINNING: "spinning at near-idle power",
 }
 UTIL = "util_mean"
@@ -125,12 +126,20 @@ def _window(finding: Finding, seen: evidence.Evidence, period: Period) -> Chart:
     series_of = _series_of(finding, seen)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _lately_well(finding, read, period)
-    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(seen.gpu))
+    marked = _marked(cause, seen.gpu, read)
     shades = [*_judged(seen, read), *marked]
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
     rows = _panels(drawn, other, read, _keys(shades, read))
     chart = _of_panels(f"{cause.title}, as it was measured", rows, read, period)
     return _with_kinds(replace(chart, figure=_shaded(chart.figure, shades, period)), read, marked)
+
+
+def _marked(cause: Cause, gpu: GPU, read: StepSeries) -> list[marks.Mark]:
+    """What of it pauses or spins: of a GPU that does nothing it is no pause, it is idle."""
+    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(gpu))
+    if not cause.idle:
+        return marked
+    return [replace(mark, kind=marks.IDLE) if mark.kind == marks.PAUSE else mark for mark in marked]
 
 
 def _panels(drawn: Lines, other: Lines, read: StepSeries, keys: Sequence[Line]) -> list[Panel]:

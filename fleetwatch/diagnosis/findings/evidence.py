@@ -1,5 +1,5 @@
 """What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by
-sign. Worked out when asked for.
+sign; of an unused GPU one from the middle of its newest hour. Worked out when asked for.
 
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from django.db.models import F
 
 from fleetwatch.diagnosis import lane_rows
-from fleetwatch.diagnosis.cause import Facts, Pauses
+from fleetwatch.diagnosis.cause import PART, Facts, Pauses
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind
 from fleetwatch.diagnosis.findings import measures
 from fleetwatch.diagnosis.findings.idle_pauses import pauses_of
@@ -125,7 +125,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
-    place = _looked_at(job, entry, detectors)
+    place = _looked_at(job, entry, detectors, _cell(entry))
     if place is None:
         return None
     lanes = place.features.lanes
@@ -135,8 +135,18 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     return _evidence(job, entry, place, _beside_it(cause, place, ranks))
 
 
-def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_Place | None":
-    """The place of the entry's last cell; None where its telemetry is no longer kept."""
+def _cell(entry: CauseEntry) -> int:
+    """Which of the entry's hour is looked at: the newest; of a GPU that its job does not use the
+    middle, which is like the others, for the newest may be cut short by the job's end.
+    """
+    cells = [cell for cell in range(entry.cells.bit_length()) if entry.cells >> cell & 1]
+    return cells[len(cells) // 2] if BY_CODE[entry.cause].idle == PART else cells[-1]
+
+
+def _looked_at(
+    job: Job, entry: CauseEntry, detectors: Sequence[Detector], cell: int
+) -> "_Place | None":
+    """The place of that cell of the entry's hour; None where its telemetry is no longer kept."""
     hour_ms = to_ms(floor_hour(entry.start))
     reach = max(length for detector in detectors for length in detector.lengths)
     # a window that looks at the last cell may end after it; windows reach back as long as they are
@@ -145,7 +155,7 @@ def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_
     if lanes is None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
-    last = (hour_ms - low) // CELL_MS + entry.cells.bit_length() - 1
+    last = (hour_ms - low) // CELL_MS + cell
     return _place(detectors, lanes, lane, last)
 
 

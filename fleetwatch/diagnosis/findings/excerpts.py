@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.diagnosis.findings.evidence import Evidence
+from fleetwatch.diagnosis.judgement.marks import LOW
 from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -45,6 +46,11 @@ class Excerpt:
     @property
     def has_pauses(self) -> bool:
         return any(window.pauses for window in self.windows)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether each reading of it was low: a GPU that never works has no pauses either."""
+        return all(window.highest is not None and window.highest < LOW for window in self.windows)
 
 
 def excerpt(seen: Evidence) -> Excerpt | None:

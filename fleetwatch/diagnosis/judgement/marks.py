@@ -25,6 +25,7 @@ COLUMNS = (
 )
 POLICY = Policy()
 PAUSE = "pause"
+IDLE = "idle"  # a pause of a GPU that does nothing in between either
 SPINNING = "spinning"
 MAX_MARKS = 200  # drawn; a sawtooth of seconds has no stretch of its own
 
