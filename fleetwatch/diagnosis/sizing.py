@@ -7,6 +7,7 @@ from fleetwatch.lib.memory_sizes import GB, gigabytes
 
 FULL = 0.85  # of the GPU's memory: room for what an allocator takes on top
 LARGEST_FACTOR = 16  # of the batch: beyond it the work is of another kind
+ASK_OPERATOR = "Ask an operator to cut it: nothing may run on the GPU meanwhile."
 HEADROOM = 1.3  # a smaller GPU's memory by the peak that it must hold
 WORKERS_AT_MOST = 16  # per GPU; more loaders fight for memory and file handles
 # as many as that, where nobody read how many cores the job has
@@ -78,7 +79,9 @@ def smaller_gpu(facts: Facts) -> tuple[Step, ...]:
         "nvidia-smi -i INDEX -mig 1 && nvidia-smi mig -i INDEX -cgi"
         f" {names[0].removeprefix('MIG ')} -C"
     )
-    return (Step(text, cut if is_sliced else ""),)
+    if is_sliced:
+        text = f"{text} {ASK_OPERATOR}"
+    return (Step(text, cut if is_sliced else "", topics=("smaller",)),)
 
 
 def smaller(

@@ -434,6 +434,15 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
 
 
 @register.simple_tag(takes_context=True)
+def span(context: Context, start: int, end: int) -> str:
+    """From when to when, in the zone that times are shown in; the day of its end where that is
+    another one.
+    """
+    is_of_a_day = at(context, start, "day") == at(context, end, "day")
+    return f"{at(context, start)} to {at(context, end, 'minute' if is_of_a_day else '')}"
+
+
+@register.simple_tag(takes_context=True)
 def seen_until(context: Context, moment: datetime | int, style: str = "") -> str:
     """The end of something that was seen, now at the latest: the cell of five minutes or the hour
     that it was seen in may end later.

@@ -68,7 +68,8 @@ def larger_batch(facts: Facts) -> tuple[Step, ...]:
         f"Memory peaks at {(facts.memory_peak_ratio or 0) * 100:.0f} %: a batch {factor:.0f}"
         " times as large still fits. Double it step by step, and scale the learning rate with it."
     )
-    return Step(text, f"batch_size = {factor:.0f} * batch_size"), *smaller_gpu(facts)
+    code = f"batch_size = {factor:.0f} * batch_size"
+    return Step(text, code, topics=("batch",)), *smaller_gpu(facts)
 
 
 CAUSE = Cause(
@@ -78,12 +79,18 @@ CAUSE = Cause(
     looks="A kernel is always there, but few SMs work and memory is far from full.",
     sensors="SM and tensor activity; by power alone with little confidence",
     fixes=(
-        Step("Raise the batch until memory is about 85 % full; tune the learning rate again."),
+        Step(
+            "Raise the batch until memory is about 85 % full; tune the learning rate again.",
+            topics=("batch",),
+        ),
         Step(
             "Launch less: CUDA graphs and fused kernels.",
             "model = torch.compile(model, mode='reduce-overhead')",
         ),
-        Step("If the work can't grow, a smaller GPU or a MIG slice does it for less."),
+        Step(
+            "If the work can't grow, a smaller GPU or a MIG slice does it for less.",
+            topics=("smaller",),
+        ),
     ),
     effort=HOURS,
     range_words=FASTER,

@@ -136,6 +136,20 @@ def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
     ].code == made.format(3)
 
 
+def test_the_same_is_advised_once_and_a_slice_is_an_operators_to_cut():
+    """Of 19 % of its memory a batch four times as large fits, and a slice holds it."""
+    facts = Facts(gpu_model="H100 SXM", memory_total_bytes=80 * GIB, memory_peak_ratio=0.19)
+
+    texts = [step.text for step in advice.advise("small_batch", facts).steps]
+
+    assert [text.split(":")[0] for text in texts] == [
+        "Memory peaks at 19 %",
+        "Memory peaks at 15.2 GB of 80 GB",
+        "Launch less",
+    ]
+    assert texts[1].endswith("Ask an operator to cut it: nothing may run on the GPU meanwhile.")
+
+
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
     assert sizing.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
     assert sizing.smaller("H100 SXM", 80 * GIB, 0.9) == ()
