@@ -27,6 +27,16 @@ from fleetwatch.lib import timeframes
 PAGE_SIZE = 10  # each is read with what to do: some screens of them
 PATTERN = "pattern"
 GROUPINGS = (PATTERN, "finding")
+# by how findings stand what may be done to several of them at once
+OFFERED = {
+    "open": ("accept", "snooze", "fixed", "tell", "assign"),
+    "all": ("accept", "snooze", "fixed", "tell", "assign", "reopen"),
+    "accepted": ("snooze", "fixed", "tell", "assign", "reopen"),
+    "snoozed": ("accept", "fixed", "tell", "assign", "reopen"),
+    "exempt": ("tell", "assign"),
+    "fixed": ("reopen",),
+    "dismissed": ("fixed", "reopen"),
+}
 WHEN = {
     "": ("All", "in any state"),
     patterns.NOW: ("Wasting now", "seen in the last 30 minutes, in a job that has not ended"),

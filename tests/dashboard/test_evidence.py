@@ -9,6 +9,7 @@ import time_machine
 
 from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
 from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
+from fleetwatch.dashboard.templatetags.fleetwatch import span
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
@@ -173,6 +174,14 @@ def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():
     none = {name: [None, None] for name in one}
 
     assert (most_pauses(one, 6), most_pauses(none, 6)) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [(1, "Fri 20 Nov, 06:00 to 07:00"), (24, "Fri 20 Nov, 06:00 to Sat 21 Nov, 06:00")],
+)
+def test_a_range_names_the_day_of_its_end_where_that_is_another(hours, said):
+    assert span({}, T0, T0 + hours * HOUR_MS) == said
 
 
 @pytest.fixture

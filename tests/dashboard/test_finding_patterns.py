@@ -286,6 +286,33 @@ def test_one_decision_is_about_every_run_of_what_is_ticked(admin, week):
     assert AuditEntry.objects.filter(action="finding.accept").count() == 3
 
 
+@pytest.mark.parametrize(
+    ("status", "offered"),
+    [
+        ("open", ["accept", "snooze", "fixed", "tell", "assign"]),
+        ("accepted", ["snooze", "fixed", "tell", "reopen", "assign"]),
+        ("dismissed", ["fixed", "reopen"]),
+    ],
+)
+def test_only_what_applies_is_offered_for_what_is_ticked(admin, week, status, offered):
+    Finding.objects.update(status=status)
+
+    page = tight(admin.get(f"/findings?status={status}").content.decode())
+
+    form = page[page.index('id="bulk"') :].partition("</form>")[0]
+    assert re.findall(r'name="action" value="(\w+)"', form) == offered
+
+
+def test_several_are_opened_again_at_once(admin, week):
+    Finding.objects.update(status="dismissed")
+
+    sent = {"action": "reopen", "group_by": "pattern", "id": [week[0].pk]}
+    admin.post("/findings/act?status=dismissed", sent)
+
+    stands = dict(Finding.objects.values_list("pk", "status"))
+    assert [stands[each.pk] for each in week] == ["open", "open", "open", "dismissed"]
+
+
 def test_others_findings_are_not_decided_at_once_either(viewer, week):
     answer = viewer.post(
         "/findings/act",

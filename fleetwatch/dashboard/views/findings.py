@@ -31,7 +31,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
-from fleetwatch.dashboard.pattern_rows import GROUPINGS, PAGE_SIZE, PATTERN
+from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
@@ -107,6 +107,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "filters": filters,
         "statuses": STATUSES.items(),
         "page_size": PAGE_SIZE,
+        "offered": OFFERED[status],
         **_lines(request, period, every, status, group_by),
         **_savings(every, filters, period),
         **_fixed(period, filters),

@@ -19,6 +19,7 @@ from fleetwatch.diagnosis.judgement.rules import (
 UNUSED_UTIL = 0.02  # maximum over the window: what monitoring itself draws
 USED_UTIL = 0.20  # mean of the job's busiest GPU
 GPUS = 2
+GPUS_TOPIC = ("gpus",)
 
 
 def find(f: Features) -> Judged:
@@ -52,7 +53,7 @@ def fewer_gpus(facts: Facts) -> tuple[Step, ...]:
     if used < 1:
         return ()
     text = f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all."
-    return (Step(text, request(facts, used)),)
+    return (Step(text, request(facts, used), topics=GPUS_TOPIC),)
 
 
 def request(facts: Facts, gpus: int) -> str:
@@ -73,6 +74,10 @@ CAUSE = Cause(
     looks="At least one GPU shows nothing at all while another one of the job works.",
     sensors="utilisation of all the job's GPUs",
     fixes=(
+        Step(
+            "Ask for as many GPUs as the program uses, or use them all.",
+            topics=GPUS_TOPIC,
+        ),
         Step(
             "Start one process per GPU.", 'torchrun --nproc_per_node="$SLURM_GPUS_ON_NODE" train.py'
         ),

@@ -379,7 +379,10 @@ def test_a_step_for_a_sign_that_is_not_met_stands_apart(met, first, also):
 def test_how_many_gpus_to_ask_for_is_said_only_where_they_were_counted():
     advised = advice.advise("partial_idle", Facts(Place("slurm", "7"), gpus=4, affected_gpus=4))
 
-    assert advised.steps[0].text == "Start one process per GPU."
+    assert [step.text for step in advised.steps[:2]] == [
+        "Ask for as many GPUs as the program uses, or use them all.",
+        "Start one process per GPU.",
+    ]
 
 
 def test_fewer_gpus_of_several_nodes_are_asked_for_together():

@@ -14,7 +14,7 @@ from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
 
 pytestmark = pytest.mark.django_db
 HALF_BUSY = BUSY | {"util_mean": 0.5}
-GENERAL = "Start one process per GPU."
+GENERAL = "Ask for as many GPUs as the program uses, or use them all."
 ITS_OWN = "Ask for 2 GPUs instead of 3, or use them all."
 
 
