@@ -18,10 +18,14 @@ from fleetwatch.notify.message import one_line
 
 Line = tuple[str, str]  # a label and its value
 
+TIME_LIMIT = "label.time_limit_minutes"
 BELOW = "below"  # the threshold, where a breach is over
 ABOVE = "above"
 # agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
 STALE_MS = 10 * MINUTE_MS
+# kinds of subjects: what somebody owns, and what is a team's; of all else operators are told
+OF_OWNERS = ("job", "person", "finding")
+OF_TEAMS = ("team", "budget", "series")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,11 @@ class Breach:
             return self.cost_usd
         more_ms = max(0, now_ms - (self.counted_until_ms or 0))
         return pricing.usd((self.cost_usd or ZERO) + pricing.price([(more_ms, self.usd_per_hour)]))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it is of a job that its scheduler ends at a time: it burns for no month."""
+        return self.kind == "job" and bool(self.labels.get(TIME_LIMIT))
 
     @property
     def over_budget_usd(self) -> Decimal | None:
@@ -202,7 +211,7 @@ class Condition:
     the value may lie at which a breach is over, BELOW or ABOVE; "": it has no such value. `usual`
     is how it ships, and `is_on` whether it is switched on. `no_history`: why it can't be tried on
     history. `speaks_for`: labels; while an incident of it fires other rules tell nobody of what has
-    of such a label only values of its.
+    of such a label only values of its. `is_held`: of GPUs that somebody holds.
     """
 
     name: str
@@ -222,6 +231,15 @@ class Condition:
     every_minutes: int = 1
     no_history: str = ""
     speaks_for: tuple[str, ...] = ()
+    is_held: bool = False
+
+    @property
+    def first_told(self) -> str:
+        """Who hears first of what it finds, in words."""
+        if self.kind in OF_TEAMS:
+            return "the team's channels, or the operators'"
+        is_owned = self.kind in OF_OWNERS or self.is_held
+        return "the owner, where there is one" if is_owned else "the operators' channels"
 
     def in_words(self, settings: Settings) -> str:
         """What a rule that is set so does, in a sentence."""

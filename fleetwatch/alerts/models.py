@@ -1,5 +1,6 @@
 """Rules, the incidents they opened, who was told of them, and what is not to be told."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -198,6 +199,26 @@ class Incident(models.Model):
         return None if self.fired_ms is None else max(self.fired_ms, to_ms(self.opened_at))
 
     @property
+    def severity(self) -> str:
+        """Its rule's; of a budget that is passed critical."""
+        own = self.of_condition
+        if "spent_usd" not in own or "budget_usd" not in own:
+            return self.rule.severity
+        is_over = Decimal(own["spent_usd"]) > Decimal(own["budget_usd"])
+        return Severity.CRITICAL if is_over else self.rule.severity
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether somebody said why it is no waste, and that holds."""
+        return self.muted.startswith("accepted until")
+
+    @property
+    def is_noted_afterwards(self) -> bool:
+        """Whether it was over by the time it was raised."""
+        raised_ms = self.raised_ms
+        return None not in (raised_ms, self.ended_ms) and (raised_ms or 0) > (self.ended_ms or 0)
+
+    @property
     def fired_or_since_ms(self) -> int:
         """When it fired; of one that is pending when the breach began."""
         return self.since_ms if self.fired_ms is None else self.fired_ms
@@ -276,7 +297,7 @@ class Silence(models.Model):
         SILENCE = "silence"
         MAINTENANCE = "maintenance", "maintenance window"
         EXEMPTION = "exemption"
-        JUSTIFICATION = "justification", "its owner's reason"
+        JUSTIFICATION = "justification", "accepted reason"
 
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.SILENCE)
     matchers = models.JSONField(help_text="matchers.py: all of them hold")

@@ -16,6 +16,7 @@ from fleetwatch.lib.intervals import Interval, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
+DECISIONS = ("ack", "snooze")
 PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 
@@ -28,6 +29,7 @@ class IncidentView:
     incident: Incident
     breach: Breach
     now_ms: int | None = None
+    decided: str = ""  # who acknowledged or snoozed it, and why
 
     @property
     def what(self) -> str:
@@ -118,6 +120,20 @@ def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
     for incident in rows:
         incident.resolution = in_words(incident.resolution, by=incident.resolved_by)
     return [IncidentView(incident, stored_breach(incident.facts)) for incident in rows]
+
+
+def with_decisions(views: Iterable[IncidentView]) -> list[IncidentView]:
+    """The views, each with who acknowledged or snoozed it last and why, as the reader may know."""
+    every = list(views)
+    rows = IncidentEvent.objects.filter(
+        incident__in=[each.incident.pk for each in every], kind__in=DECISIONS
+    )
+    events = list(rows.select_related("by", "person").order_by("at", "pk"))
+    show_people(events, "by", "person")
+    texts = {
+        each.incident_id: in_words(each.text, by=each.by, person=each.person) for each in events
+    }
+    return [replace(each, decided=texts.get(each.incident.pk, "")) for each in every]
 
 
 def rules() -> list[tuple[Rule, Condition]]:

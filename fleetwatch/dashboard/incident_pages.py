@@ -3,17 +3,21 @@ who holds it and the finding of the same cause.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from urllib.parse import urlencode
 
 from django.db.models import Q
 
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import Breach
+from fleetwatch.alerts.breach import Breach, Watch
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
-from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.models import Incident, Route
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
+from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
 from fleetwatch.dashboard.selectors import Holder
@@ -24,15 +28,19 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
+OF_BUDGETS = ("budget_spent", "budget_forecast")
 MAX_HOLDERS = 3
+FAULTY = "faulty"  # the word of a GPU that can't work
 MAX_OTHERS = 5
 FROM_JOB = "; from when the job began"
 UNIT = "share of the time in which a kernel ran"
@@ -49,6 +57,28 @@ class Curve:
     title: str
     about: str
     is_stack: bool = False
+
+
+def of_now(view: IncidentView, now: datetime) -> IncidentView:
+    """Of a budget's incident that goes on the figures of now, as /budgets has them; all others as
+    they are.
+    """
+    incident = view.incident
+    if view.breach.kind != "budget" or incident.ended_ms is not None:
+        return view
+    now_ms = to_ms(now)
+    episode = Episode(incident.subject, incident.since_ms, now_ms, incident.fired_ms)
+    watch = Watch(settings=settings_of(incident.rule), start_ms=incident.since_ms, end_ms=now_ms)
+    [breach] = condition(incident.rule.condition).describe([episode], watch)
+    return view if breach is None else replace(view, breach=breach)
+
+
+def lacks_route(incident: Incident) -> bool:
+    """Whether it is of a team's budget, and the team has no channel of its own."""
+    if incident.team_id is None or incident.rule.condition not in OF_BUDGETS:
+        return False
+    routes = Route.objects.filter(team=incident.team_id, channels__isnull=False)
+    return not routes.exists()
 
 
 def begun_ms(breach: Breach) -> int | None:
@@ -133,10 +163,13 @@ def _step(text: str, breach: Breach) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job that held the GPU, and until when: None = it may hold it still."""
+    """A job that held the GPU, and until when: None = it may hold it still. `ended_usd`: what the
+    run had cost, of one that the fault ended.
+    """
 
     job: Job
     until_ms: int | None
+    ended_usd: Decimal | None = None
 
 
 def holders(breach: Breach) -> list[Held]:
@@ -153,7 +186,26 @@ def holders(breach: Breach) -> list[Held]:
     if sight() is not None:
         seen = set(visible(Job.objects.filter(pk__in=[job.pk for job in jobs])))
         jobs = [job for job in jobs if job in seen]
-    return [Held(job, _held_until_ms(job, latest[job.pk])) for job in jobs]
+    return [_held(job, latest[job.pk], breach) for job in jobs]
+
+
+def _held(job: Job, hold: Holder, breach: Breach) -> Held:
+    until_ms = _held_until_ms(job, hold)
+    is_ended = (
+        breach.word == FAULTY
+        and until_ms is not None
+        and abs(from_ms(until_ms) - from_ms(breach.since_ms)) <= JUST_BEFORE
+    )
+    return Held(job, until_ms, _run_usd(job) if is_ended else None)
+
+
+def _run_usd(job: Job) -> Decimal | None:
+    """What all of the run cost; None where its times are not known."""
+    if job.start_ms is None or job.end_ms is None or job.end_ms <= job.start_ms:
+        return None
+    run = Interval(from_ms(job.start_ms), from_ms(job.end_ms))
+    held = costs.held_by_job(run, Scope(jobs=(job.pk,))).get(job.pk)
+    return None if held is None else held[1]
 
 
 def _held_until_ms(job: Job, hold: Holder) -> int | None:
@@ -164,14 +216,16 @@ def _held_until_ms(job: Job, hold: Holder) -> int | None:
 
 
 def of_same_gpu(incident: Incident, breach: Breach) -> list[IncidentView]:
-    """The other incidents of the GPU that went on meanwhile, or go on now, the oldest first."""
+    """The other incidents of the GPU that went on meanwhile, go on now, or follow at once (memory
+    errors end in a fault), the oldest first.
+    """
     if breach.kind != "gpu":
         return []
     others = visible_incidents().filter(subject=breach.subject).exclude(pk=incident.pk)
-    is_over = Q(ended_ms__lte=incident.since_ms)
+    is_over = Q(ended_ms__lt=incident.since_ms)
     meanwhile = others.exclude(is_over).exclude(fired_ms=None)
     if incident.ended_ms is not None:
-        meanwhile = meanwhile.filter(since_ms__lt=incident.ended_ms)
+        meanwhile = meanwhile.filter(since_ms__lte=incident.ended_ms)
     return views_of(meanwhile.order_by("since_ms", "pk")[:MAX_OTHERS])
 
 

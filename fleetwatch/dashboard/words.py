@@ -239,7 +239,7 @@ def place_name(page: str) -> str:
 
 # what happened to an incident; what people do says itself whole
 INCIDENT_EVENTS = {
-    "fired": "Fired",
+    "fired": "Raised",
     "action": "Action",
     "resolved": "Over",
     "muted": "Muted",

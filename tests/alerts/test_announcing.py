@@ -299,7 +299,7 @@ def test_what_a_silence_mutes_too_stays_muted_when_its_snooze_is_taken_back():
     longer(run_, 35)
     run(35)
 
-    assert Incident.objects.get().muted.startswith("its owner's reason until")
+    assert Incident.objects.get().muted.startswith("accepted until")
 
 
 @pytest.mark.django_db

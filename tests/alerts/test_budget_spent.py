@@ -90,7 +90,7 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
     assert breach.title == "budget · NLP spent 80 % of $600"
     # 480 of 600 at $10 an hour of the last known day: 12 hours, of a month of 720
     assert breach.lines == (
-        ("Spent", "$480, 80 % of $600"),
+        ("Spent", "$480 until 00:00 UTC, 80 % of $600"),
         ("Left", "$120 of $600"),
         ("Spending", "$10.00/h"),
         (
@@ -130,7 +130,14 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     states(1.5)
 
     lines = dict(newest().lines)
-    assert lines["Left"] == "nothing of $200"
+    assert lines["Over"] == "$40.00 beyond $200"
+    assert "Left" not in lines
+    # the 20th hour of the first day
+    assert (
+        newest().title == "budget · NLP over its budget since 2026-11-01 20:00 UTC, 120 % of $200"
+    )
+    assert newest().does == "The budget of NLP is over by $40.00"
+    assert Incident.objects.get().severity == "critical"
     assert lines["At this pace"] == "≈ $7,200 by the month's end, $7,000 over the budget"
     assert (newest().left_usd, newest().budget_usd) == (0, 200)
 

@@ -13,6 +13,7 @@ from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import a_rule, at, ms
 from tests.costs.factories import a_gpu, a_rate
 
@@ -104,8 +105,9 @@ def test_a_retired_gpu_is_no_longer_seen(rule):
 @pytest.mark.parametrize(
     ("reason", "wrong", "fix"),
     [
-        ("xid_79", "the driver reported XID 79", "--gpu-reset -i 3"),
-        ("gpu_lost", "the driver lost it", "--gpu-reset -i 3"),
+        ("xid_79", "XID 79: it has fallen off the bus", "sudo reboot"),
+        ("xid_95", "the driver reported XID 95", "--gpu-reset -i 3"),
+        ("gpu_lost", "the driver lost it", "sudo reboot"),
         ("driver_mismatch", "its node's driver and libraries are of different versions", "load"),
         ("new_<!here>\nreason", "new <!here> reason", "--gpu-reset -i 3"),
     ],
@@ -124,6 +126,50 @@ def test_it_says_what_is_wrong_what_it_costs_and_what_to_do(rule, reason, wrong,
     assert fix in " ".join(breach.actions)
     assert breach.cost_usd == Decimal(2)
     assert breach.labels == {"node": ("gpu-01",), "model": ("H100 SXM",)}
+
+
+def tell(gpu: GPU, *xids: tuple[float, int]) -> None:
+    """XIDs of the GPU, each at a minute."""
+    for minute, code in xids:
+        HealthEvent.objects.create(node=gpu.node, gpu=gpu, kind="xid", code=code, at_ms=ms(minute))
+
+
+def test_a_lost_gpu_is_reached_by_no_reset_but_by_a_reboot_of_its_node(rule):
+    gpu = a_gpu(index=3)
+    broken(gpu, (0, None, "gpu_lost"))
+    tell(gpu, (-100, 63), (-40, 94), (0, 79))
+
+    states(30)
+
+    breach = newest()
+    assert breach.does == "gpu-01 GPU 3 can't work (XID 79: it has fallen off the bus)"
+    assert dict(breach.lines)["What led to it"].count("XID") == 3
+    assert "gpu-reset" not in " ".join(breach.actions)
+    assert breach.codes == ("sudo reboot",)
+    assert breach.actions[-1] == "Have the GPU replaced if this comes back."
+
+
+def test_a_gpu_that_failed_so_before_is_to_be_replaced(rule):
+    gpu = a_gpu()
+    broken(gpu, (0, None, "xid_79"))
+    tell(gpu, (-9 * 1440, 79), (-9 * 1440 + 5, 79), (0, 79))
+
+    states(30)
+
+    breach = newest()
+    assert breach.actions[-1] == "Fix: have the GPU replaced: it is the second time in 9 days."
+    assert dict(breach.lines)["Before"].startswith("XID 79 at 20")
+
+
+@pytest.mark.parametrize("before", [(-15 * 1440, 79), (-9 * 1440, 63)])
+def test_another_fault_and_one_of_long_ago_are_no_first_time(rule, before):
+    gpu = a_gpu()
+    broken(gpu, (0, None, "xid_79"))
+    tell(gpu, before, (0, 79))
+
+    states(30)
+
+    assert newest().actions[-1] == "Have the GPU replaced if this comes back."
 
 
 def test_without_a_rate_its_cost_is_unknown(rule):

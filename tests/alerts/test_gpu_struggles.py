@@ -300,6 +300,18 @@ class TestMemoryErrors:
 
         assert newest().does == f"gpu-01 GPU 3 {words.format('1 time in 24 h, by XID 94')}"
 
+    def test_errors_end_where_the_gpu_fails_and_its_fault_goes_on(self):
+        errors()
+        gpu = a_gpu(index=3)
+        xid(gpu, 10)
+        assert states(15) == ["firing"]
+        Posted.objects.create(gpu=gpu, spans=[], outages=[[ms(20), None, "gpu_lost", False]])
+
+        assert states(30) == states(40) == ["resolved"]
+        incident = Incident.objects.get()
+        assert incident.ended_ms == ms(20)
+        assert incident.resolution.startswith("the GPU can't work since")
+
 
 @pytest.mark.parametrize(
     ("signs", "words"),

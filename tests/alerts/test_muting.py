@@ -150,7 +150,7 @@ def test_the_first_reason_of_the_order_is_the_one_that_is_said():
         else:
             speakers = []
 
-    assert words == ["its", "snoozed", "silence", "exemption", "its", "Node", "its"]
+    assert words == ["its", "snoozed", "silence", "exemption", "accepted", "Node", "its"]
 
 
 def test_a_hostile_reason_stays_one_line_in_bounds():

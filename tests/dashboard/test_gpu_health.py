@@ -39,7 +39,7 @@ def test_a_broken_gpu_says_why_and_since_when(gpu):
     Posted.objects.create(gpu=gpu, spans=[[0, NOW_MS]], outages=outages)
 
     assert health_of(gpu.node, DAY) == {
-        gpu.pk: GPUHealth("the driver reported XID 79", since_ms, 0, None)
+        gpu.pk: GPUHealth("XID 79: it has fallen off the bus", since_ms, 0, None)
     }
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
@@ -43,6 +44,24 @@ def test_whose_job_a_fault_ended_is_told_though_nobody_holds_the_gpu_since(admin
     page = tight(text(admin, f"/incidents/{lost.pk}"))
 
     assert "which held it until Fri 20 Nov, 11:00" in page
+    assert "ended by the fault, the run had cost" not in page  # nothing of it was posted
+
+
+def test_what_the_run_that_a_fault_ended_had_cost_is_told(admin):
+    """Two hours at $2 an hour; a job that ended an hour before a fault was not ended by it."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node("h100-01"))
+    start_ms = AT_ELEVEN_MS - 2 * HOUR_MS
+    job = factories.job("slurm/della/9", start_ms=start_ms, end_ms=AT_ELEVEN_MS)
+    factories.hold(gpu, job, hours_ago=3, hours=2)
+    busy = {"useful": 2 * HOUR_MS}
+    stored_runs.store(factories.run(gpu, hours_ago=3, hours=2, states=busy, held_by=job))
+    lost = of_gpu(gpu, "gpu_fault", "faulty", since_ms=AT_ELEVEN_MS, until_ms=to_ms(NOW))
+
+    page = tight(text(admin, f"/incidents/{lost.pk}"))
+
+    assert "ended by the fault, the run had cost" in page
+    assert "$4.00" in page.partition("the run had cost")[2][:80]
 
 
 def test_a_hold_that_goes_on_is_said_to_go_on(admin):

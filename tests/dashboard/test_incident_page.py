@@ -7,6 +7,7 @@ from fleetwatch.alerts.models import (
     IncidentEvent,
     IncidentGroup,
     Notification,
+    Route,
     Rule,
 )
 from fleetwatch.diagnosis.cause_totals import WASTE
@@ -224,6 +225,76 @@ class TestPage:
 
         assert (send.moment, send.state) == ("kept", "Kept")
 
+    def test_a_job_with_a_time_limit_burns_for_no_month(self, admin):
+        labels = {"user": ("ann",), "label.time_limit_minutes": ("10080",)}
+
+        shown = text(admin, f"/incidents/{incident(facts={'labels': labels}).pk}")
+
+        assert "a month if left" not in shown
+        assert "until its time limit at the latest" in shown
+
+    def test_what_was_accepted_with_a_reason_is_not_to_be_ended(self, admin):
+        one = incident(muted="accepted until 2026-12-06 03:38 UTC: a workshop")
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        assert "Accepted until 2026-12-06 03:38 UTC: a workshop" in shown
+        assert "scancel slurm/della/7</code>" not in shown
+
+    def test_of_a_teams_budget_without_a_route_the_page_leads_to_where_one_is_added(self, admin):
+        rule = Rule.objects.get(condition="budget_spent")
+        team = factories.Team.objects.create(slug="vision")
+        one = incident("teams/vision", rule=rule, team=team, facts={"kind": "budget"})
+
+        assert "vision has no route of its own" in text(admin, f"/incidents/{one.pk}")
+
+        route = Route.objects.create(kind="team", team=team)
+        route.channels.add(
+            Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW)
+        )
+
+        assert "has no route" not in text(admin, f"/incidents/{one.pk}")
+
+    def test_messages_of_its_groups_others_are_not_its_own(self, admin):
+        group = IncidentGroup.objects.create(
+            rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW
+        )
+        earlier = incident(group=group, ended_ms=to_ms(NOW), resolved_at=NOW)
+        own = incident(group=group)
+        log = Channel.objects.create(kind="log", name="log", config=b"", created_at=NOW)
+        for minutes, shown in ((20, [earlier.pk]), (10, [earlier.pk, own.pk])):
+            at = NOW - timedelta(minutes=minutes)
+            when = {"created_at": at, "channel": log}
+            Notification.objects.create(
+                group=group, step=0, kind="opened", shown=shown, due_at=at, why="on call", **when
+            )
+            Delivery.objects.create(
+                thread=f"group/{group.pk}",
+                key=f"group/{group.pk}/opened/{minutes}",
+                message={},
+                state="sent",
+                next_attempt_at=at,
+                sent_at=at,
+                **when,
+            )
+
+        of_own, of_earlier = (
+            [send.at for send in admin.get(f"/incidents/{each.pk}").context["sends"]]
+            for each in (own, earlier)
+        )
+
+        assert of_own == [NOW - timedelta(minutes=10)]
+        assert of_earlier == [NOW - timedelta(minutes=10), NOW - timedelta(minutes=20)]
+
+    def test_one_that_was_over_before_it_was_raised_was_told_to_nobody(self, admin):
+        over_ms = to_ms(NOW - timedelta(minutes=40))
+        one = incident(ended_ms=over_ms, fired_ms=over_ms - 1, resolved_at=NOW)
+
+        shown = text(admin, f"/incidents/{one.pk}")
+
+        assert "It was over before anybody was to be notified." in shown
+        assert "noted afterwards" in shown
+
     def test_its_timeline_says_who_did_what(self, admin):
         one = incident()
         for kind, said in (("fired", "idle"), ("ack", "acknowledged by ann: I am on it")):
@@ -232,7 +303,7 @@ class TestPage:
         shown = text(admin, f"/incidents/{one.pk}")
 
         assert "<b>Acknowledged by ann: I am on it</b>" in shown
-        assert "<b>Fired</b>" in shown
+        assert "<b>Raised</b>" in shown
 
     def test_its_timeline_begins_where_it_began_and_says_when_late_data_was_judged(self, admin):
         """It began an hour ago, and fired after 40 minutes; the data came ten minutes later."""
@@ -246,9 +317,9 @@ class TestPage:
 
         of_prompt, of_late = (text(admin, f"/incidents/{one.pk}") for one in (prompt, late))
 
-        assert "<b>Began</b>" in of_prompt
-        assert "by its data, which was judged" not in of_prompt
-        assert "by its data, which was judged" in of_late
+        assert "<b>Since</b>" in of_prompt
+        assert "by data that was judged later" not in of_prompt
+        assert "by data that was judged later" in of_late
 
     def test_the_times_before_of_the_same_subject_are_listed(self, admin):
         for hours, key in ((50, "slurm/della/7"), (40, "slurm/della/7"), (30, "slurm/della/8")):

@@ -103,7 +103,7 @@ def test_broken_gpus_are_those_whose_outage_goes_on(fleet):
     GPU.objects.filter(node__name="node-4").update(retired_ms=NOW_MS)
 
     assert counts(fleet)["Broken GPUs"] == 1
-    assert "the driver reported XID 79" in fleet.get("/status").content.decode()
+    assert "XID 79: it has fallen off the bus" in fleet.get("/status").content.decode()
 
 
 def test_incidents_that_somebody_has_seen_to_do_not_fire(fleet):

@@ -55,6 +55,7 @@ def test_a_rule_that_was_evaluated_before_keeps_the_past_untold(past):
 
 
 def test_people_act_on_what_is_over_as_minutes_later_and_on_their_own_since_they_are_there(past):
+    User.objects.filter(username="otto").update(is_active=False)
     demo_incidents.tell_past(NOW)
 
     assert demo_incidents.act_on_some(NOW) == 1
@@ -67,6 +68,13 @@ def test_people_act_on_what_is_over_as_minutes_later_and_on_their_own_since_they
         "amara",
         NOW,
     )
+
+
+def test_what_an_operator_accepted_is_told_to_nobody_from_then_on(past):
+    demo_incidents.tell_past(NOW)
+
+    silence = Silence.objects.get(kind="justification")
+    assert (silence.by.username, silence.starts_at) == ("otto", at(57))  # 12 minutes after its end
 
 
 def test_an_operator_acknowledges_and_snoozes_what_goes_on_minutes_after_it_fired(people):

@@ -16,13 +16,20 @@ from fleetwatch.alerts.measuring.budget_months import (
     slug_of,
     usd_of,
 )
-from fleetwatch.budgets.month_end import MonthEnd
+from fleetwatch.budgets.month_end import MAY_EXCEED, PARTIAL, MonthEnd
+from fleetwatch.budgets.month_end import risk as month_end_risk
+from fleetwatch.figures.selectors import not_recorded_before
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
 NO_BUDGET = "there is no budget any more"
 LASTS = "the budget lasts"
+# of a forecast within the budget, by what /budgets says of it
+OUTCOMES = {
+    MAY_EXCEED: "the budget may be passed",
+    PARTIAL: "within it, but days of the month were not recorded",
+}
 ACTION = (
     "Fix: see on its page where the dollars went; give back GPUs that are held for nothing, or"
     " agree on another budget."
@@ -93,9 +100,8 @@ def _breach(
     episode: Episode, month: BudgetMonth, label: str, watch: Watch, end: MonthEnd | None
 ) -> Breach:
     limit = f"{watch.settings.threshold:g} %"
-    spent_usd = usd_of(month.spending.by(episode.until_ms))
-    amounts = _amounts(month, spent_usd)
     where = f"budget of {label}"
+    over = _over(month, episode.until_ms, limit)
     return Breach(
         subject=month.subject,
         kind="budget",
@@ -103,10 +109,10 @@ def _breach(
         until_ms=episode.until_ms,
         word=f"over {limit}",
         tag="budget",
-        title=f"budget · {label} spent {amounts}",
+        title=f"budget · {label} {_title(month, episode.until_ms)}",
         where=where,
-        what=f"The {where} was over {limit}",
-        does=f"The {where} is over {limit}",
+        what=f"The {where} was over {over}",
+        does=f"The {where} is over {over}",
         had="It had been over it",
         limit=f"spent ≥ {limit}",
         name=label,
@@ -114,26 +120,53 @@ def _breach(
         lines=_lines(month, episode.until_ms, end),
         actions=(ACTION,),
         labels=month.labels,
-        facts={
-            "spent_usd": str(spent_usd),
-            "budget_usd": str(usd_of(month.usd)),
-            "spent_until_ms": month.spending.known_ms(episode.until_ms),
-        },
+        facts=_facts(month, episode.until_ms),
     )
+
+
+def _facts(month: BudgetMonth, at_ms: int) -> dict[str, str | int | None]:
+    return {
+        "spent_usd": str(usd_of(month.spending.by(at_ms))),
+        "budget_usd": str(usd_of(month.usd)),
+        "spent_until_ms": month.spending.known_ms(at_ms),
+    }
+
+
+def _over(month: BudgetMonth, at_ms: int, limit: str) -> str:
+    """What it is over: the rule's limit; where all of it is spent by how much."""
+    over_usd = usd_of(month.spending.by(at_ms)) - usd_of(month.usd)
+    return f"by {wording.usd(over_usd)}" if over_usd > 0 else limit
 
 
 def _lines(month: BudgetMonth, at_ms: int, end: MonthEnd | None) -> tuple[Line, ...]:
     spent_usd = usd_of(month.spending.by(at_ms))
     left_usd = usd_of(month.usd) - spent_usd
-    left = wording.usd(left_usd) if left_usd > 0 else "nothing"
+    budget = wording.usd(usd_of(month.usd))
+    known_ms = month.spending.known_ms(at_ms)
+    until = "" if known_ms is None else f" until {_clock(known_ms, at_ms)}"
     return (
-        ("Spent", f"{wording.usd(spent_usd)}, {_amounts(month, spent_usd)}"),
-        ("Left", f"{left} of {wording.usd(usd_of(month.usd))}"),
-        *(_pace(month, spent_usd, at_ms) if end is None else [_forecast(month, end)]),
+        ("Spent", f"{wording.usd(spent_usd)}{until}, {_amounts(month, spent_usd)}"),
+        ("Left", f"{wording.usd(left_usd)} of {budget}")
+        if left_usd >= 0
+        else ("Over", f"{wording.usd(-left_usd)} beyond {budget}"),
+        *(_pace(month, spent_usd, at_ms) if end is None else [_forecast(month, end, at_ms)]),
     )
 
 
-def _forecast(month: BudgetMonth, end: MonthEnd) -> Line:
+def _clock(moment_ms: int, now_ms: int) -> str:
+    return wording.moment(from_ms(moment_ms), zone(), now=from_ms(now_ms))
+
+
+def _title(month: BudgetMonth, at_ms: int) -> str:
+    """How much of it is spent; of one that is passed since when."""
+    amounts = _amounts(month, usd_of(month.spending.by(at_ms)))
+    passed_ms = month.spending.reached_ms(month.usd)
+    if month.spending.by(at_ms) <= month.usd or passed_ms is None:
+        return f"spent {amounts}"
+    return f"over its budget since {_clock(passed_ms, at_ms)}, {amounts}"
+
+
+def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
     """What is expected by the month's end, its range, and what of it is over the budget."""
     last = end.end
     expected_usd = usd_of(last.expected_usd)
@@ -141,8 +174,11 @@ def _forecast(month: BudgetMonth, end: MonthEnd) -> Line:
     words = f"≈ {wording.about(expected_usd)} by the month's end ({between})"
     over_usd = expected_usd - usd_of(month.usd)
     if over_usd <= 0:
-        may_pass = usd_of(last.high_usd) > usd_of(month.usd)
-        return "Forecast", f"{words}: {'the budget may be passed' if may_pass else LASTS}"
+        since = not_recorded_before(month.interval.start, from_ms(at_ms))
+        spent_usd = usd_of(month.spending.by(at_ms))
+        is_partial = since is not None
+        risk = month_end_risk(spent_usd, usd_of(month.usd), last, is_partial=is_partial)
+        return "Forecast", f"{words}: {OUTCOMES.get(risk, LASTS)}"
     return "Forecast", f"{words}, {wording.about(over_usd)} over the budget"
 
 

@@ -6,10 +6,21 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
+from fleetwatch.alerts.measuring.fault_history import (
+    LOOKS_BACK_MS,
+    NOTED_MS,
+    FaultHistory,
+    Xid,
+    history,
+    xids_by_gpu,
+)
 from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of
 from fleetwatch.alerts.measuring.gpu_words import (
+    LOST,
+    OFF_THE_BUS,
     fault_in_words,
     gpu_labels,
     place_of,
@@ -17,7 +28,12 @@ from fleetwatch.alerts.measuring.gpu_words import (
 )
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
-from fleetwatch.alerts.measuring.reset_steps import Reset, reset_of, schedulers_of
+from fleetwatch.alerts.measuring.reset_steps import (
+    Reset,
+    reset_of,
+    restart_of,
+    schedulers_of,
+)
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -28,28 +44,39 @@ from fleetwatch.ledger.models import Posted
 
 WORKS_AGAIN = "it works again"
 REASON = "GPU fault"
+XID_OFF_THE_BUS = 79
 DRIVER = "Fix: load the driver that matches the installed libraries, or restart the node."
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A GPU, why it can't work, what that costs, and how to reset it."""
+    """A GPU, why it can't work, what that costs, and what was told of it before."""
 
     gpu: GPU
     reason: str
     cost: Cost
     clusters: tuple[str, ...]
-    reset: Reset
+    scheduler: str
+    history: FaultHistory
 
     @property
     def wrong(self) -> str:
-        """What is wrong, in words."""
-        return fault_in_words(self.reason)
+        """What is wrong, in words: of a lost GPU by the XID that says more."""
+        return fault_in_words(OFF_THE_BUS if self._is_off_the_bus else self.reason)
+
+    @property
+    def _is_off_the_bus(self) -> bool:
+        return self.reason in LOST and self.history.code == XID_OFF_THE_BUS
 
     @property
     def fixes(self) -> Reset:
         """What to do."""
-        return Reset((DRIVER,), ()) if self.reason.startswith("driver_") else self.reset
+        if self.reason.startswith("driver_"):
+            return Reset((DRIVER,), ())
+        often = self.history.often
+        if self.reason in LOST:
+            return restart_of(self.gpu, self.scheduler, reason=REASON, often=often)
+        return reset_of(self.gpu, self.scheduler, reason=REASON, often=often)
 
 
 def measure(watch: Watch) -> Measured:
@@ -97,7 +124,8 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     faults = {row.gpu.uuid: _faults(row) for row in _posted(gpus)}
     rates = RatesInForce(gpu.pk for gpu in gpus.values())
     nodes = {gpu.node_id for gpu in gpus.values()}
-    books = _Books(faults, rates, clusters_of(nodes), schedulers_of(nodes))
+    xids = _xids(gpus, episodes)
+    books = _Books(faults, rates, clusters_of(nodes), schedulers_of(nodes), xids)
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
         None if gpu is None else _breach(each, _fault(each, gpu, books), watch)
@@ -113,6 +141,15 @@ class _Books:
     rates: RatesInForce
     clusters: Mapping[int, set[str]]
     schedulers: Mapping[int, str]
+    xids: Mapping[int, Sequence[Xid]]
+
+
+def _xids(gpus: Mapping[str, GPU], episodes: Sequence[Episode]) -> Mapping[int, Sequence[Xid]]:
+    """By id the XIDs of these GPUs, of long enough before the first to the start of the last."""
+    if not episodes:
+        return {}
+    starts = [each.since_ms for each in episodes]
+    return xids_by_gpu(gpus.values(), min(starts) - LOOKS_BACK_MS, max(starts) + NOTED_MS + 1)
 
 
 def _fault(episode: Episode, gpu: GPU, books: _Books) -> Fault:
@@ -122,9 +159,10 @@ def _fault(episode: Episode, gpu: GPU, books: _Books) -> Fault:
         if outage.start_ms < episode.until_ms and outage.end_ms > episode.since_ms
     ]
     cost = cost_of([gpu.pk], books.rates, episode.since_ms, episode.until_ms)
-    reset = reset_of(gpu, books.schedulers.get(gpu.node_id, ""), reason=REASON)
     clusters = tuple(books.clusters.get(gpu.node_id, ()))
-    return Fault(gpu, during[-1] if during else "", cost, clusters, reset)
+    scheduler = books.schedulers.get(gpu.node_id, "")
+    past = history(books.xids.get(gpu.pk, ()), episode.since_ms)
+    return Fault(gpu, during[-1] if during else "", cost, clusters, scheduler, past)
 
 
 def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
@@ -147,7 +185,7 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         cost_usd=fault.cost.usd,
         counted_until_ms=episode.until_ms,
         has_example_rates=fault.cost.has_example_rates,
-        lines=(("What is wrong", fault.wrong),),
+        lines=(("What is wrong", fault.wrong), *fault.history.lines(zone(), watch.end_ms)),
         actions=fault.fixes.actions,
         codes=fault.fixes.codes,
         labels=gpu_labels([fault.gpu], fault.clusters),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
-from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
+from fleetwatch.alerts.measuring.gpu_words import LOST, gpu_labels, place_of, with_model
 from fleetwatch.alerts.measuring.job_causes import starts
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
 from fleetwatch.alerts.measuring.merged_spans import clear_between
@@ -30,8 +30,8 @@ from fleetwatch.notify import wording
 # be reset soon (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt). What stops it is gpu_fault's.
 MEMORY_XIDS = (63, 92, 94)
 CLEARED = "its memory had no further errors for a day"
+MERGED = "the GPU can't work since: its fault is an incident of its own"
 COUNTER = "counted by the driver without an XID"
-LOST = ("gpu_lost", "xid_79")  # its driver has it no more; of other reasons it can't work
 REASON = "GPU memory errors"
 
 
@@ -106,13 +106,26 @@ def measure(watch: Watch) -> Measured:
     gpus = {
         uuid: gpu for uuid, gpu in inventory.newest_rows(uuids).items() if gpu.retired_ms is None
     }
-    spans = {}
-    for uuid, gpu in gpus.items():
-        heard_ms = min(gpu.node.last_ms or 0, watch.end_ms)
-        breaches = _breaches(troubles.get(uuid, ()), int(watch.settings.threshold), heard_ms)
-        spans[uuid] = clear_between(breaches, watch.start_ms, heard_ms)
-    ends = {uuid: End(watch.end_ms, RETIRED) for uuid in watch.firing if uuid not in gpus}
-    return Measured(spans, ends, cleared=CLEARED)
+    retired = {uuid: End(watch.end_ms, RETIRED) for uuid in watch.firing if uuid not in gpus}
+    merged = {
+        uuid: End(outage.start_ms, MERGED) for uuid, outage in _failed(gpus, watch.end_ms).items()
+    }
+    spans = {
+        uuid: _spans(troubles.get(uuid, ()), watch, _seen_ms(gpu, watch, merged.get(uuid)))
+        for uuid, gpu in gpus.items()
+    }
+    return Measured(spans, retired | merged, cleared=CLEARED)
+
+
+def _seen_ms(gpu: GPU, watch: Watch, end: End | None) -> int:
+    """Until when it is known how it works: what came after it failed is the fault's."""
+    return min(gpu.node.last_ms or 0, end.at_ms if end else watch.end_ms, watch.end_ms)
+
+
+def _spans(troubles: Sequence[Trouble], watch: Watch, seen_ms: int) -> list[Span]:
+    """Of one GPU until it was seen last."""
+    breaches = _breaches(troubles, int(watch.settings.threshold), seen_ms)
+    return clear_between(breaches, watch.start_ms, seen_ms)
 
 
 def _breaches(troubles: Sequence[Trouble], count: int, heard_ms: int) -> Iterator[Span]:
@@ -166,13 +179,21 @@ def _outages(uuids: Iterable[str]) -> Mapping[str, list[tuple[int, int]]]:
 
 def _lost(uuids: Iterable[str], watch: Watch) -> dict[str, str]:
     """By GPU since when it can't work, in words; of those whose fault goes on."""
+    return {
+        uuid: _since_when(outage, watch.end_ms)
+        for uuid, outage in _failed(uuids, watch.end_ms).items()
+    }
+
+
+def _failed(uuids: Iterable[str], now_ms: int) -> dict[str, Outage]:
+    """By GPU the outage that goes on then, no drain: of those that have one."""
     rows = Posted.objects.filter(gpu__uuid__in=list(uuids)).exclude(outages=[])
-    words = {}
-    for row in rows.select_related("gpu"):
-        for outage in posted_outages(row):
-            if not outage.is_drain and outage.start_ms < watch.end_ms <= outage.end_ms:
-                words[row.gpu.uuid] = _since_when(outage, watch.end_ms)
-    return words
+    return {
+        row.gpu.uuid: outage
+        for row in rows.select_related("gpu")
+        for outage in posted_outages(row)
+        if not outage.is_drain and outage.start_ms < now_ms <= outage.end_ms
+    }
 
 
 def _since_when(outage: Outage, now_ms: int) -> str:

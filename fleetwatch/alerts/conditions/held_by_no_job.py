@@ -221,4 +221,5 @@ CONDITION = Condition(
     measure=partial(gpu_lanes.measured, condition=STATE, cleared=FREED),
     describe=describe,
     is_on=True,
+    is_held=True,
 )

@@ -1,6 +1,6 @@
 """One incident's past: who was told of it and why, and the times before."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -51,16 +51,50 @@ class Before:
 
 
 def sends(incident: Incident) -> list[Send]:
-    """The messages that tell of it and of those that are told with it, the newest first."""
+    """The messages that tell of it, the newest first: those of its group's others are theirs."""
     if incident.group_id is None:
         return []
     notified = notifications(incident)
-    thread = f"group/{incident.group_id}"
-    deliveries = Delivery.objects.filter(thread=thread).select_related("channel")
-    newest = deliveries.order_by("-pk")[:MAX_SENDS]
-    waiting = [each for each in notified if each.state != Notification.State.SENT]
-    rows = [*_of_deliveries(newest, notified), *map(_unsent, waiting)]
+    own = _own(notified, incident)
+    waiting = [each for each in own if each.state != Notification.State.SENT]
+    theirs = {_moment_of(each) for each in notified} - {_moment_of(each) for each in own}
+    rows = [*_of_deliveries(_deliveries(incident, theirs), own), *map(_unsent, waiting)]
     return sorted(rows, key=lambda send: send.at, reverse=True)
+
+
+def _deliveries(incident: Incident, theirs: Collection[object]) -> list[Delivery]:
+    """The newest of its group since it was opened, without those that are others'."""
+    every = Delivery.objects.filter(
+        thread=f"group/{incident.group_id}", created_at__gte=incident.opened_at
+    )
+    newest = every.select_related("channel").order_by("-pk")[:MAX_SENDS]
+    return [each for each in newest if _moment_of(each) not in theirs]
+
+
+def _own(notes: Sequence[Notification], incident: Incident) -> list[Notification]:
+    """Those of the group's that tell of the incident."""
+    ended_at = _told_over_at(notes, incident)
+    return [each for each in notes if _tells_of(each, incident, ended_at)]
+
+
+def _told_over_at(notes: Iterable[Notification], incident: Incident) -> datetime | None:
+    """When its end was told: with the first of these after it; None where it was not."""
+    over_at = incident.resolved_at
+    later = [each.created_at for each in notes if over_at and each.created_at >= over_at]
+    return min(later, default=None)
+
+
+def _tells_of(note: Notification, incident: Incident, ended_at: datetime | None) -> bool:
+    """Whether it names what goes on of the incident, or tells that it is over."""
+    if incident.pk in note.shown or note.created_at == ended_at:
+        return True
+    is_open = incident.resolved_at is None and note.created_at >= incident.opened_at
+    return is_open and not note.shown
+
+
+def _moment_of(row: Notification | Delivery) -> tuple[int, str, datetime]:
+    """By what a delivery is known as that of a notification: both are written at once."""
+    return row.channel_id, row.address, row.created_at
 
 
 def before(incident: Incident, now: datetime) -> Before:

@@ -21,11 +21,13 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce, Greatest, Round
+from django.db.models.lookups import GreaterThan
 
 from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import STALE_MS
+from fleetwatch.alerts.incidents.muting import KINDS
 from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -33,6 +35,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 State = Incident.State
 MICRO = 1_000_000
 BURNING = 10**15  # micro-dollars: what burns comes before what cost less than a billion dollars
+CRITICAL = 10**17  # micro-dollars: before all that burns
 NO_DOLLARS = -1  # micro-dollars of what has no rate: behind all that has one
 MAX_NUMBER = 2**63
 MAX_OWNED = 1000  # incidents whose owners a list can be narrowed to
@@ -68,14 +71,24 @@ def narrowed_to(wanted: Wanted) -> QuerySet[Incident]:
     given = {
         "team__slug": wanted.team,
         "rule__pk": wanted.rule,
-        "rule__severity": wanted.severity,
     }
     rows = visible_incidents().filter(**{name: value for name, value in given.items() if value})
+    if wanted.severity:
+        rows = rows.filter(of_severity(wanted.severity))
     if wanted.person:
         rows = rows.filter(of_person(wanted.person) | of_owner(wanted.person))
     if wanted.mine is None:
         return rows
     return rows.filter(Q(person=wanted.mine) | Q(assignee=wanted.mine))
+
+
+def of_severity(severity: str) -> Q:
+    """Those of it, as Incident.severity has it."""
+    passes = GreaterThan(_usd("facts__spent_usd"), _usd("facts__budget_usd"))
+    is_over = Q(passes, facts__facts__has_keys=["spent_usd", "budget_usd"])
+    if severity == Severity.CRITICAL:
+        return Q(rule__severity=severity) | is_over
+    return Q(rule__severity=severity) & ~is_over
 
 
 def of_person(name: str) -> Q:
@@ -128,24 +141,46 @@ class OpenSums:
 
 
 def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
-    """Of those that fire, acknowledged and snoozed ones among them."""
+    """Of those that fire, acknowledged and snoozed ones among them; what is snoozed, or accepted
+    with a reason, is nothing an hour that somebody has to end.
+    """
     going_on = rows.filter(state__in=(State.FIRING, State.ACKNOWLEDGED))
     return OpenSums(
         **going_on.aggregate(
             count=Count("pk"),
             cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now))),
-            usd_per_hour=Sum(_usd("usd_per_hour"), filter=Q(note="")),
+            usd_per_hour=Sum(_usd("usd_per_hour"), filter=_is_left(now)),
             unpriced=Count("pk", filter=Q(facts__cost_usd=None, facts__has_cost=True)),
             oldest_ms=Min("since_ms"),
         )
     )
 
 
-def over_sums(rows: QuerySet[Incident], since: datetime) -> tuple[int, Decimal | None]:
-    """How many were resolved since then, and their dollars."""
-    over = rows.filter(state=State.RESOLVED, resolved_at__gte=since)
-    sums = over.aggregate(count=Count("pk"), cost_usd=Sum(_usd("cost_usd")))
-    return sums["count"], sums["cost_usd"]
+def _is_left(now: datetime) -> Q:
+    """What burns and nobody put off or accepted."""
+    is_put_off = Q(snoozed_until__isnull=False, snoozed_until__gt=now)
+    return Q(note="") & ~is_put_off & ~Q(muted__startswith=KINDS["justification"])
+
+
+@dataclass(frozen=True, slots=True)
+class OverSums:
+    """What is resolved: how many in all, how many since a moment, and the dollars of these."""
+
+    count: int
+    lately: int
+    usd: Decimal | None
+
+
+def over_sums(rows: QuerySet[Incident], since: datetime) -> OverSums:
+    """Of those that are resolved, and lately: since then."""
+    is_lately = Q(resolved_at__gte=since)
+    return OverSums(
+        **rows.filter(state=State.RESOLVED).aggregate(
+            count=Count("pk"),
+            lately=Count("pk", filter=is_lately),
+            usd=Sum(_usd("cost_usd"), filter=is_lately),
+        )
+    )
 
 
 def page_of_incidents(
@@ -209,11 +244,11 @@ def _burning() -> Case:
 
 
 def _critical() -> Case:
-    """What is critical, before all else; each by dollars per hour."""
-    hourly = _micro(F("hourly"))
-    is_critical = Q(rule__severity=Severity.CRITICAL)
+    """What is critical, before all else; each in the order of what burns."""
     return Case(
-        When(is_critical, then=hourly + BURNING), default=hourly, output_field=BigIntegerField()
+        When(of_severity(Severity.CRITICAL), then=_burning() + CRITICAL),
+        default=_burning(),
+        output_field=BigIntegerField(),
     )
 
 

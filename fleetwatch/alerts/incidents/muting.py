@@ -1,6 +1,6 @@
 """Why nobody is told of an incident: the first of the reasons that hold, in their order. Pure.
 
-The rule's schedule, a snooze, a silence or maintenance window, an exemption, its owner's reason, an
+The rule's schedule, a snooze, a silence or maintenance window, an exemption, an accepted reason, an
 incident that speaks for it, telemetry that came late.
 """
 
@@ -19,7 +19,7 @@ KINDS = {
     "silence": "silence",
     "maintenance": "maintenance window",
     "exemption": "exemption",
-    "justification": "its owner's reason",
+    "justification": "accepted",
 }
 ORDER = (("silence", "maintenance"), ("exemption",), ("justification",))
 LONGEST = 200

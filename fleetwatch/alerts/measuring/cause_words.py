@@ -22,7 +22,11 @@ def what_to_do(advice: Advice | None) -> tuple[str, ...]:
     if advice is None:
         return (NO_CAUSE,)
     fix = advice.steps[0]
-    typed = advice.command or fix.code
-    shown = "" if "\n" in typed else one_line(typed, MAX_COMMAND)
-    alike = " ".join([advice.cause.alike, *(step.text for step in advice.tell)])
-    return (f"Fix: {fix.text} {shown}".strip(), alike.strip())
+    typed = _line(advice.command or fix.code)
+    tell = (f"{step.text} {_line(step.code)}".strip() for step in advice.tell)
+    return (f"Fix: {fix.text} {typed}".strip(), " ".join([advice.cause.alike, *tell]).strip())
+
+
+def _line(code: str) -> str:
+    """What to type, where it is a line."""
+    return "" if "\n" in code else one_line(code, MAX_COMMAND)

@@ -7,6 +7,8 @@ from fleetwatch.ledger.judgement.rule_words import OUTAGES
 from fleetwatch.notify.message import one_line
 
 XID_PREFIX = "xid_"
+OFF_THE_BUS = "xid_79"
+LOST = ("gpu_lost", OFF_THE_BUS)  # its driver has it no more; of other reasons it can't work
 
 
 def model_of(gpu: GPU) -> str:
@@ -29,6 +31,8 @@ def with_model(gpu: GPU) -> str:
 def fault_in_words(reason: str) -> str:
     """What is wrong with a GPU that can't work for that reason."""
     code = reason.removeprefix(XID_PREFIX)
+    if reason == OFF_THE_BUS:
+        return "XID 79: it has fallen off the bus"
     if code != reason:
         return f"the driver reported XID {one_line(code, 12)}"
     words = one_line(reason.replace("_", " "), 60)

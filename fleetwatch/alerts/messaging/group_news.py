@@ -16,6 +16,7 @@ from fleetwatch.alerts.breach import Breach, stored_breach
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
+from fleetwatch.alerts.messaging.page_steps import advised
 from fleetwatch.alerts.messaging.sparks import NOTHING, Spark, of_breach
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
 from fleetwatch.notify.message import Message
@@ -92,10 +93,11 @@ class GroupNews:
     def message(self, zone: ZoneInfo, now: datetime, *, again: bool = False) -> Message:
         """How it stands, or (again) that it still does."""
         setting = setting_of(self.group, zone, now)
+        cases = [replace(each, breach=advised(each.breach, now)) for each in self.cases]
         if again:
-            return reminder(self.cases, setting)
+            return reminder(cases, setting)
         spark = self.spark
-        return replace(of_group(self.cases, setting), spark=spark.shares, spark_label=spark.label)
+        return replace(of_group(cases, setting), spark=spark.shares, spark_label=spark.label)
 
     @property
     def spark(self) -> Spark:

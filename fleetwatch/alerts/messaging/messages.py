@@ -197,7 +197,7 @@ def _dollars(breaches: Sequence[Breach]) -> tuple[Line, ...]:
         return ()
     return (
         ("So far", wording.usd(_sum(breach.cost_usd for breach in breaches))),
-        ("Burning", _burning(_sum(breach.usd_per_hour for breach in breaches))),
+        ("Burning", _burning(breaches)),
     )
 
 
@@ -327,9 +327,13 @@ def _rule(breach: Breach, setting: Setting) -> Line:
     return "Rule", f"{one_line(setting.rule_name, 80)}: {breach.limit}"
 
 
-def _burning(usd_per_hour: Decimal | None) -> str:
+def _burning(breaches: Sequence[Breach]) -> str:
+    """Dollars an hour, and a month of what nothing ends by itself."""
+    usd_per_hour = _sum(breach.usd_per_hour for breach in breaches)
     if usd_per_hour is None:
         return wording.UNKNOWN
+    if any(breach.is_limited for breach in breaches):
+        return f"{wording.usd(usd_per_hour)}/h"
     month = wording.about(usd_per_hour * HOURS_PER_MONTH)
     return f"{wording.usd(usd_per_hour)}/h, ≈ {month}/month if left"
 

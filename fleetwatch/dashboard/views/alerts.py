@@ -13,7 +13,7 @@ from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.incident_actions import actable
 from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
-from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.alerts.selectors import visible_incidents, with_decisions
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.period import Period
@@ -31,7 +31,9 @@ TABS = {
     "resolved": "Resolved",
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed")
+DECIDED = ("acknowledged", "snoozed")
 SORTS = {
+    "critical": "critical first",
     "burning": "burning",
     "dearest": "dollars",
     "newest": "newest",
@@ -47,33 +49,37 @@ def alerts(request: HttpRequest, period: Period) -> Context:
     state = chosen(request, "state", TABS, default="firing")
     choices = _choices(request, state, period.now)
     asked = _asked(request, choices)
-    sort = chosen(request, "sort", SORTS, default="burning")
+    sort = _sort(request, state)
     rows = inbox.narrowed_to(_wanted(request, asked))
-    counts = inbox.counts(rows, period.now)
     return {
-        "tabs": [(state, label, counts.get(state)) for state, label in TABS.items()],
-        "open_count": sum(counts.values()),
         **_sums(rows, period.now),
         "asked": asked,
         "is_narrowed": any(asked.values()),
-        **_order(state, sort),
+        "sort": sort,
+        "sorts": (OVER_SORTS if state == "resolved" else SORTS).items(),
         **choices,
         "state": state,
         **_lines(request, rows, period, state, sort),
     }
 
 
-def _order(state: str, sort: str) -> Context:
-    """What the list can be sorted by, and what it is."""
-    sorts = OVER_SORTS if state == "resolved" else SORTS
-    return {"sort": sort if sort in sorts else "burning", "sorts": sorts.items()}
+def _sort(request: HttpRequest, state: str) -> str:
+    """How the list is sorted: of what is over nothing is critical."""
+    sort = chosen(request, "sort", SORTS, default="critical")
+    return "burning" if state == "resolved" and sort not in OVER_SORTS else sort
 
 
 def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
-    """Of what goes on, and of what was resolved lately."""
-    over_count, over_usd = inbox.over_sums(rows, now - LOOKS_BACK)
-    sums = inbox.open_sums(rows, now)
-    return {"sums": sums, "over_count": over_count, "over_usd": over_usd}
+    """How many are in each state, of what goes on, and of what was resolved lately."""
+    counts = inbox.counts(rows, now)
+    over = inbox.over_sums(rows, now - LOOKS_BACK)
+    by_state = {**counts, "resolved": over.count}
+    return {
+        "tabs": [(state, label, by_state[state]) for state, label in TABS.items()],
+        "open_count": sum(counts.values()),
+        "sums": inbox.open_sums(rows, now),
+        "over": over,
+    }
 
 
 def _choices(request: HttpRequest, state: str, now: datetime) -> Context:
@@ -133,9 +139,10 @@ def _lines(
     )
     is_first = inbox.read_cursor(after) is None
     incidents = [line.incident for line in shown.lines]
+    lines = with_decisions(shown.lines) if state in DECIDED else shown.lines
     return {
-        "lines": shown.lines,
-        "rows": incident_rows(shown.lines),
+        "lines": lines,
+        "rows": incident_rows(lines),
         "actable": actable(cast("User", request.user), incidents, now=period.now)
         if state in ACTED_ON
         else set(),

@@ -192,11 +192,12 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
     user = cast("User", request.user)
     context: Context = {
         "incident": incident,
-        **_of_breach(user, view_of(incident).at(period.now), period),
+        **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
         "is_seen_late": _is_seen_late(incident),
         "sends": sends(incident),
+        "lacks_route": incident_pages.lacks_route(incident),
         "before": before(incident, period.now),
         "again_after_ms": again_after([incident]).get(incident.pk),
         **_rights(user, incident, period.now),
@@ -207,6 +208,10 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, PAGE, "alerts", context)
+
+
+def _view(incident: Incident, period: Period) -> IncidentView:
+    return incident_pages.of_now(view_of(incident).at(period.now), period.now)
 
 
 def _is_seen_late(incident: Incident) -> bool:
@@ -244,7 +249,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        **_advice(breach, period.now, is_over=view.incident.ended_ms is not None),
+        **_advice(breach, period.now, is_left=_is_left(view.incident)),
         "subject_url": _subject_url(user, breach, period),
         "places": places(breach),
         "around": _around(breach, period),
@@ -255,13 +260,16 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     }
 
 
-def _advice(breach: Breach, now: datetime, *, is_over: bool) -> Context:
-    """The likely cause, what to do step by step, and what else there is to say of it. Of what is
-    over nothing is to be ended: the job may work by now.
-    """
+def _is_left(incident: Incident) -> bool:
+    """Whether its job is not to be ended: it may work by now, or somebody said why it is needed."""
+    return incident.ended_ms is not None or incident.is_accepted
+
+
+def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:
+    """The likely cause, what to do step by step, and what else there is to say of it."""
     likely = incident_pages.likely(breach, now)
     steps, notes = incident_pages.steps(breach, likely)
-    if is_over and breach.command:
+    if is_left and breach.command:
         steps = [step for step in steps if step.code != breach.command]
     return {"likely": likely, "steps": steps, "step_notes": notes}
 

@@ -1,0 +1,102 @@
+"""What the driver told of a GPU before it failed: the XIDs that led to it, and whether the same was
+told before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
+from fleetwatch.notify import wording
+from fleetwatch.telemetry.models import HealthEvent
+
+LOOKS_BACK_MS = 14 * DAY_MS
+LED_MS = DAY_MS  # before a fault: what was told of its GPU then led to it
+NOTED_MS = 5 * MINUTE_MS  # after it: drivers say why a little later
+APART_MS = HOUR_MS  # what is told again sooner is of one fault
+ORDINALS = ("second", "third", "fourth", "fifth")
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """An XID, and when it was told."""
+
+    at_ms: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultHistory:
+    """Of one fault the XIDs that led to it, the oldest first, and when the last of them was told
+    in the LOOKS_BACK_MS before that.
+    """
+
+    since_ms: int
+    chain: tuple[Xid, ...] = ()
+    before_ms: tuple[int, ...] = ()
+
+    @property
+    def code(self) -> int | None:
+        """The XID that it ended in; None where none was told."""
+        return self.chain[-1].code if self.chain else None
+
+    @property
+    def often(self) -> str:
+        """How often it was so, in words; "" of the first time."""
+        if not self.before_ms:
+            return ""
+        days = max(1, round((self.since_ms - self.before_ms[0]) / DAY_MS))
+        count = len(self.before_ms) - 1
+        time = f"{ORDINALS[count]} time" if count < len(ORDINALS) else f"{count + 2} times"
+        return f"{time} in {days} day{'s' * (days != 1)}"
+
+    def lines(self, zone: ZoneInfo, now_ms: int) -> tuple[tuple[str, str], ...]:
+        """What led to it, and when it was so before, in words."""
+
+        def at(moment_ms: int) -> str:
+            return wording.moment(from_ms(moment_ms), zone, now=from_ms(now_ms))
+
+        led = ", ".join(f"XID {each.code} at {at(each.at_ms)}" for each in self.chain)
+        before = ", ".join(at(each) for each in self.before_ms)
+        every = (
+            ("What led to it", led if len(self.chain) > 1 else ""),
+            ("Before", f"XID {self.code} at {before}" if before else ""),
+        )
+        return tuple((label, value) for label, value in every if value)
+
+
+def xids_by_gpu(gpus: Iterable[GPU], start_ms: int, end_ms: int) -> Mapping[int, list[Xid]]:
+    """By the id of each GPU its XIDs of [start_ms, end_ms), the oldest first."""
+    every = list(gpus)
+    rows = HealthEvent.objects.filter(
+        # by node: events are kept by node and time
+        node__in={gpu.node_id for gpu in every},
+        gpu__in=every,
+        kind="xid",
+        code__isnull=False,
+        at_ms__gte=start_ms,
+        at_ms__lt=end_ms,
+    )
+    by_gpu: dict[int, list[Xid]] = defaultdict(list)
+    for gpu_id, at_ms, code in rows.order_by("at_ms", "pk").values_list("gpu", "at_ms", "code"):
+        by_gpu[gpu_id].append(Xid(at_ms, code or 0))
+    return by_gpu
+
+
+def history(xids: Sequence[Xid], since_ms: int) -> FaultHistory:
+    """Of a fault since then, by what was told of its GPU."""
+    chain = tuple(each for each in xids if since_ms - LED_MS <= each.at_ms <= since_ms + NOTED_MS)
+    if not chain or chain[-1].at_ms < since_ms - NOTED_MS:
+        return FaultHistory(since_ms, chain)
+    same = [each.at_ms for each in xids if each.code == chain[-1].code and each not in chain]
+    return FaultHistory(since_ms, chain, tuple(_apart(same)))
+
+
+def _apart(moments: Iterable[int]) -> Iterable[int]:
+    last_ms = None
+    for at_ms in moments:
+        if last_ms is None or at_ms - last_ms >= APART_MS:
+            yield at_ms
+        last_ms = at_ms
