@@ -57,7 +57,23 @@ def text(answer) -> str:
     return " ".join(answer.content.decode().split())
 
 
+def _lines_of(client):
+    """Of every rule on the page of rules."""
+    page = client.get("/alerts/rules")
+    assert "notified: the operators' channels" in text(page).replace("&#x27;", "'")
+    return [line for _, lines in page.context["groups"] for line in lines]
+
+
 class TestList:
+    def test_each_says_who_hears_first_of_what_it_watches(self, admin):
+        first = {line.watched.name: line.watched.first_told for line in _lines_of(admin)}
+
+        assert first["job_idle"] == "the owner, where there is one"
+        assert first["orphaned"] == "the owner, where there is one"
+        assert first["budget_spent"] == "the team's channels, or the operators'"
+        for name in ("clock_off", "hub_behind", "channel_dead", "gpu_fault"):
+            assert first[name] == "the operators' channels", name
+
     def test_each_rule_says_what_it_does_and_how_often_it_did(self, admin, job_rule):
         incident()
         incident("slurm/della/8", resolved_at=NOW)

@@ -120,6 +120,12 @@ class TestSilences:
         assert 'role="alert"' in answer.content.decode()
         assert not Silence.objects.exists()
 
+    def test_of_a_job_its_name_is_said(self, admin):
+        factories.job("slurm/della/7", name="jupyter")
+        silence(matchers=[{"label": "subject", "values": ["slurm/della/7"]}])
+
+        assert "slurm/della/7 (jupyter)" in text(admin.get("/alerts/silences"))
+
     def test_one_is_ended_now(self, admin):
         one = silence()
 

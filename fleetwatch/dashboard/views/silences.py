@@ -20,6 +20,7 @@ from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.incidents.muted_incidents import muted_counts
+from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Silence
 from fleetwatch.alerts.silences import (
     OF_LEADS,
@@ -42,6 +43,7 @@ from fleetwatch.dashboard.forms.matcher_fields import (
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.refusal import RefusedFieldError
 
 LOOKS_BACK = timedelta(days=30)  # for those that are over
@@ -183,10 +185,24 @@ def _lines(silences: Iterable[Silence], user: User, now: datetime) -> list[Silen
     may_end = endable(user, rows, now=now)
     show_people(rows, "by", "approved_by")
     muted = muted_counts(rows, now)
-    return [_line(silence, silence.pk in may_end, muted[silence.pk]) for silence in rows]
+    names = _job_names(rows)
+    return [_line(silence, silence.pk in may_end, muted[silence.pk], names) for silence in rows]
 
 
-def _line(silence: Silence, may_end: bool, muted: int) -> SilenceLine:
+def _line(silence: Silence, may_end: bool, muted: int, names: Mapping[str, str]) -> SilenceLine:
     hours = weekly_hours.stored(silence.weekly)
-    texts = tuple(matcher.text for matcher in matchers.stored(silence.matchers))
+    texts = tuple(_text(matcher, names) for matcher in matchers.stored(silence.matchers))
     return SilenceLine(silence, texts, hours.text if hours else "", may_end, muted)
+
+
+def _text(matcher: Matcher, names: Mapping[str, str]) -> str:
+    """What it matches; of jobs with their names."""
+    called = [names[value] for value in matcher.values if names.get(value)]
+    return f"{matcher.text} ({', '.join(called)})" if called else matcher.text
+
+
+def _job_names(silences: Iterable[Silence]) -> dict[str, str]:
+    """By the key of each job that one of them is about its name."""
+    every = [matcher for silence in silences for matcher in matchers.stored(silence.matchers)]
+    keys = {value for matcher in every if matcher.label == "subject" for value in matcher.values}
+    return dict(Job.objects.filter(key__in=keys).values_list("key", "name")) if keys else {}
