@@ -5,7 +5,6 @@ from datetime import timedelta
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
@@ -54,8 +53,8 @@ def test_what_the_run_that_a_fault_ended_had_cost_is_told(admin):
     start_ms = AT_ELEVEN_MS - 2 * HOUR_MS
     job = factories.job("slurm/della/9", start_ms=start_ms, end_ms=AT_ELEVEN_MS)
     factories.hold(gpu, job, hours_ago=3, hours=2)
-    busy = {"useful": 2 * HOUR_MS}
-    stored_runs.store(factories.run(gpu, hours_ago=3, hours=2, states=busy, held_by=job))
+    for hours_ago in (3, 2):
+        factories.entry(gpu, hours_ago=hours_ago, held_by=job).save()
     lost = of_gpu(gpu, "gpu_fault", "faulty", since_ms=AT_ELEVEN_MS, until_ms=to_ms(NOW))
 
     page = tight(text(admin, f"/incidents/{lost.pk}"))

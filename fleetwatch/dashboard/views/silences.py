@@ -1,4 +1,4 @@
-"""Silences, maintenance windows, exemptions and owners' reasons: what is not told, until when."""
+"""Silences, maintenance windows, exemptions and accepted reasons: what is not told, until when."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
