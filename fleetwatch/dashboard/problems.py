@@ -24,7 +24,7 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
-from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.causes import FAILURES, of_kind
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
@@ -60,6 +60,9 @@ class Problem:
     is_of_period: bool = False  # its dollars: else all so far
     total_usd: Decimal | None = None  # in all, where it began before the period
     is_fault: bool = False  # a GPU can't work: what its head says
+    is_capacity: bool = False  # found by diagnosis: time that could not work
+    is_counted_above: bool = False  # its dollars are those of the fault's incident
+    meanwhile: str = ""  # what still runs there, beside its step
     step: Step | None = None  # to do first
     again_after_ms: int | None = None  # it began again then or later: one before it was over
     episodes: Episodes | None = None  # where it began more than once
@@ -132,6 +135,13 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     ]
 
 
+def first_steps(uuids: Sequence[str], now: datetime) -> dict[str, Step | None]:
+    """By the GPU that can't work what to do first."""
+    which = Q(subject__in=uuids, rule__condition=gpu_cannot_work.CONDITION.name)
+    views = machine_incidents.going_on(which, now)
+    return {view.incident.subject: next_step(view.breach, now) for view in views}
+
+
 def of_incidents(
     which: Q, now: datetime, most_usd: Mapping[str, Decimal] = MappingProxyType({})
 ) -> list[Problem]:
@@ -179,6 +189,7 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
         until_ms=until_ms,
         **_dollars(place, place.line.caused),
         total_usd=_total_usd(place, period),
+        is_capacity=finding.cause in FAILURES,
         episodes=_several(episodes(finding)),
     )
 
@@ -199,6 +210,7 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 until_ms=until_ms,
                 **_dollars(place, each.caused),
                 total_usd=_total_usd_of(place, each.gpu, period),
+                is_capacity=line.finding.cause in FAILURES,
                 episodes=_several(episodes(line.finding, each.gpu)),
             )
 

@@ -20,11 +20,12 @@ from fleetwatch.figures.totals import Totals, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
+from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger import state_days
 from fleetwatch.ledger.packed_runs import RunColumns, unpacked
 from fleetwatch.ledger.policy import PARTS, STATES
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -269,6 +270,15 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     latest = sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
     into_teams((holder.allocation.job for holder in latest), before=interval.end)
     return latest
+
+
+def running_on(node: Node) -> list[str]:
+    """The names of the jobs that held the node's GPUs when it was heard last, by name."""
+    heard_ms = node.last_ms or 0
+    holdings = jobs.holdings(node.pk, heard_ms - MINUTE_MS, heard_ms)
+    ids = {held.job_id for held in holdings if held.spans[-1][1] >= heard_ms}
+    named = Job.objects.filter(pk__in=ids, end_ms=None).values_list("name", "key")
+    return sorted({name or key for name, key in named})
 
 
 def processes(gpu: GPU) -> list[GPUProcess]:

@@ -193,7 +193,7 @@ def test_ticks_of_bars_read_differently(step_h, count, written):
 
 @pytest.mark.parametrize(
     ("hours", "clock", "day"),
-    [(24, "%H:%M", "%a %-d"), (25, "%a %H:%M", "%a %-d"), (24 * 30, "%a %H:%M", "%-d %b")],
+    [(12, "%H:%M", "%a %-d"), (24, "%a %H:%M", "%a %-d"), (24 * 30, "%a %H:%M", "%-d %b")],
 )
 def test_ticks_that_plotly_chooses_name_the_time_that_they_are_apart_by(hours, clock, day):
     figure = figures.series(

@@ -184,3 +184,55 @@ def test_an_incident_of_a_job_costs_no_more_than_the_whole_job(admin, narrowed, 
     page = admin.get(f"/jobs/slurm/della/7{narrowed}").content.decode()
 
     assert shown in in_text(page.partition("<h2>Problems")[2])
+
+
+FAULT = {"kind": "gpu", "cost_usd": "10.79", "has_cost": True}
+DRAIN = "scontrol update nodename=n1 state=drain"
+
+
+def breaks(*, reason: str = "GPU fault", condition: str = "gpu_fault"):
+    """An incident of GPU 1 of n1 since 11:00."""
+    command = {"command": f"{DRAIN} reason='{reason}'", "actions": ["Fix: drain it."]}
+    facts = FAULT | command | {"labels": {"node": ["n1"]}}
+    rule = Rule.objects.get(condition=condition)
+    return an_incident(rule, UUID, opened_at=NOW - HOUR, facts=facts)
+
+
+def test_a_gpu_that_cant_work_says_first_what_that_costs_and_not_how_useful_it_was(admin):
+    gpu(1)
+    breaks()
+
+    page = tight(admin.get(f"/gpus/{UUID}").content.decode())
+    page = in_text(page.partition('<dl class="kpis">')[2])
+
+    head = page.partition("Problems")[0]
+    assert head.index("Can’t work $10.79 since Fri 20 Nov, 11:00") < head.index("Cost")
+    assert "Useful share" not in head
+    assert "Wasted" not in head
+    assert "answered last Fri 20 Nov, 11:00; its agent" in page
+    assert "Processes last seen" not in page
+
+
+def test_a_node_says_what_its_gpu_that_cant_work_costs_beside_its_waste(admin):
+    gpu(1)
+    breaks()
+
+    head = in_text(tight(admin.get("/nodes/n1").content.decode())).partition("Problems")[0]
+
+    assert "Can’t work, of its GPUs $10.79 since Fri 20 Nov, 11:00" in head
+    assert "Useful share of cost" in head
+
+
+@pytest.mark.parametrize("address", [f"/gpus/{UUID}", "/nodes/n1"])
+def test_the_command_that_drains_a_node_is_there_once_with_the_jobs_that_run(admin, address):
+    of = job("slurm/della/7", name="sweep")
+    hold(gpu(1), of, hours_ago=2, hours=2)
+    Node.objects.update(last_ms=to_ms(NOW))
+    breaks()
+    breaks(reason="GPU memory errors", condition="gpu_memory_errors")
+
+    page = tight(admin.get(address).content.decode())
+
+    assert page.lower().count("state=drain") == 1
+    assert "Running there now: sweep; drained, goes on to the end." in in_text(page)
+    assert "as above" in in_text(page)

@@ -457,7 +457,8 @@ def _span(starts: Sequence[datetime]) -> timedelta:
 
 def _stops(starts: Sequence[datetime]) -> list[Figure]:
     """How ticks that Plotly chooses are written, by how far they are apart (milliseconds)."""
-    clock = "%H:%M" if _span(starts) <= DAY else "%a %H:%M"
+    is_one_day = not starts or starts[0].date() == starts[-1].date()
+    clock = "%H:%M" if is_one_day else "%a %H:%M"
     return [
         {"dtickrange": [None, MINUTE_MS - 1], "value": "%H:%M:%S"},
         {"dtickrange": [MINUTE_MS, DAY_MS - 1], "value": clock},

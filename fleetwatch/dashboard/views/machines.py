@@ -19,12 +19,13 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
-from fleetwatch.dashboard import agents, machine_commands, problems, selectors
+from fleetwatch.dashboard import agents, machine_commands, machine_faults, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
 from fleetwatch.dashboard.agent_history import BACK, of_boot, with_kinds
 from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.problems import Problem
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Group, Scope
@@ -69,26 +70,38 @@ class HostEvent:
 def node(request: HttpRequest, period: Period, node: Node) -> Context:
     gpus = selectors.physical_gpus(node)
     figures = costs.machine(period.interval, node.name, size=TOP_JOBS)
+    of_node = _at_fault(problems.of_node(node, period), node)
     return {
         "node": node,
         "totals": figures.totals,
         "gpus": selectors.gpu_lines(gpus, figures.by_gpu, period.interval),
         "health": health_of(node, period.interval),
         "jobs": _with_jobs(figures.jobs.groups, period),
-        **problems.of_node(node, period),
+        **of_node,
         "energy": energy_of_node(node, period.interval, figures.totals),
         "may_remove": may(request.user, Right.FLEET) and _is_silent(node, period.now),
         "events": _newest_events(node, period.now),
         **_history([gpu.pk for gpu in gpus[:1]], node, period),
-        **_on_the_host(node, gpus),
+        **_on_the_host(node, gpus, of_node["problems"]),
     }
 
 
-def _on_the_host(node: Node, gpus: Sequence[GPU]) -> Context:
+def _at_fault(shown: Context, node: Node) -> Context:
+    """The problems, each fault's dollars and command once, and what can't work as the head says
+    it.
+    """
+    fault = machine_faults.fault_of(shown["problems"])
+    running = selectors.running_on(node) if fault else []
+    problems = machine_faults.counted_once(shown["problems"], running)
+    return {**shown, "problems": problems, "fault": fault}
+
+
+def _on_the_host(node: Node, gpus: Sequence[GPU], shown: Sequence[Problem]) -> Context:
     """Its agent, and commands to paste there."""
     facts = agent_facts(node, gpus)
     kinds = [source.kind for source in facts["sources"]]
-    return {**facts, "commands": machine_commands.of_node(node, kinds)}
+    commands = machine_faults.without_drain(machine_commands.of_node(node, kinds), shown)
+    return {**facts, "commands": commands}
 
 
 def _with_jobs(groups: Sequence[Group], period: Period) -> list[tuple[Job | None, Group]]:
@@ -179,13 +192,13 @@ def _gpu(uuid: str) -> GPU:
 
 @shows("dashboard/gpu.html", "fleet", *PERIOD, default="24h", find=_gpu)
 def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
-    of_gpu = problems.of_gpu(gpu, period)
+    of_gpu = _at_fault(problems.of_gpu(gpu, period), gpu.node)
     return {
         "gpu": gpu,
         "gpu_parameter": quote(gpu.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
         **of_gpu,
-        "fault": next((each for each in of_gpu["problems"] if each.is_fault), None),
+        "is_dead": of_gpu["fault"] is not None,
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),
