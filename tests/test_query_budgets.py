@@ -59,7 +59,7 @@ PAGES = {
     "/explain.csv": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
     "/status": 25,  # also the last notification, and since when hours are overdue
-    "/agents": 7,
+    "/agents": 8,  # with broken GPUs
     "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 5,
     "/settings/general": 5,

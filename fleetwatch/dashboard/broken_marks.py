@@ -47,6 +47,16 @@ def broken_marks() -> list[BrokenMark]:
     return sorted([*marks, *_with_errors(broken, incidents)], key=_place_of)
 
 
+def that_cannot_work() -> list[BrokenMark]:
+    """By node and index: those that can't work."""
+    broken = broken_gpus()
+    if not broken:
+        return []
+    incidents = _incidents()
+    findings = _findings(broken, incidents)
+    return [_cannot_work(each, incidents, findings) for each in broken]
+
+
 def by_node(marks: Collection[BrokenMark]) -> dict[str, list[BrokenMark]]:
     """By the name of the node."""
     of_node: dict[str, list[BrokenMark]] = {}

@@ -12,7 +12,7 @@ from fleetwatch.dashboard.stored_data import Kept, kept_data, retention_days, wh
 from fleetwatch.ingest import agent_package
 from fleetwatch.lib.sql import execute
 from fleetwatch.notify.models import Delivery
-from fleetwatch.notify.selectors import newest_tried
+from fleetwatch.notify.selectors import is_kept, newest_tried
 from fleetwatch.operations.disk import Space, space
 from fleetwatch.operations.selectors import Rhythm
 
@@ -48,6 +48,11 @@ class HubFacts:
     is_backup_old: bool
     busy: float
     told: Delivery | None
+
+    @property
+    def told_nobody(self) -> bool:
+        """Whether the newest notification was kept here, and sent nowhere."""
+        return self.told is not None and is_kept(self.told.channel.kind, self.told.state)
 
 
 def hub_facts(rhythms: Iterable[Rhythm], now: datetime) -> HubFacts:

@@ -156,7 +156,8 @@ def test_an_agents_page_has_its_tokens_its_sources_and_the_line_that_upgrades_it
     assert "cccc3333" not in page
     assert page.count("in force") == page.count('<span class="tag">revoked</span>') == 1
     assert SPOOL.format("3.0 MB") in page
-    assert "<code>sm_active</code>" in page
+    assert "the agent may not ask" in page
+    assert page.count("sm_active") == 0  # said once, in words
     assert "curl -fsSL https://hub.example/agent/install.sh | sudo sh</code>" in page
     assert admin.get("/agents/nowhere").status_code == 404
 

@@ -124,3 +124,24 @@ def test_only_nodes_with_broken_gpus_are_shown_where_that_is_asked_for(admin, th
     assert "a100-02" not in page.partition('id="nodes"')[2]
     assert figure["layout"]["yaxis"]["ticktext"] == ["h100-01"]
     assert admin.get("/charts/fleet?range=24h&only=x").status_code == 404
+
+
+def test_status_has_the_incident_of_a_broken_gpu_and_what_to_do_first(admin, three):
+    lost = three[1]
+    lose(lost)
+    opened = fires(lost, "gpu_fault", "faulty")
+
+    page = tight(admin.get("/status").content.decode())
+
+    section = page.partition('id="broken"')[2].partition("</section>")[0]
+    assert f'href="/incidents/{opened.pk}"' in section
+    assert 'data-label="Do first"' in section
+
+
+def test_the_agents_list_says_whose_gpu_is_broken(admin, three):
+    lose(three[1])
+
+    page = tight(admin.get("/agents").content.decode())
+
+    assert page.count("broken</a>") == 1
+    assert "1 GPU broken</a>" in page

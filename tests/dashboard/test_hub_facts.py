@@ -129,3 +129,19 @@ def test_status_says_when_and_by_which_channel_the_last_notification_went(viewer
     assert "5 min ago by ops-mail:" in told
     assert said in told
     assert "550" not in told  # for operators
+
+
+@pytest.mark.django_db
+def test_a_notification_that_was_only_kept_is_amber_and_called_so(viewer):
+    channel = Channel.objects.create(name="Team nlp", kind="log", created_at=NOW)
+    Delivery.objects.create(
+        channel=channel, thread="incident/7", key="incident/7/opened", message={}, state="sent",
+        attempts=1, next_attempt_at=NOW, created_at=NOW,
+    )  # fmt: skip
+
+    page = tight(viewer.get("/status").content.decode())
+
+    told = page.partition("Last notification")[2].partition("</dd>")[0]
+    assert "kept here, sent nowhere" in told
+    assert "dot warn" in told
+    assert "delivered" not in told

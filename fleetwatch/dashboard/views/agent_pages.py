@@ -40,6 +40,7 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         first_page(request)
     return {
         "agents": shown,
+        "broken_of": Counter(each.gpu.node.name for each in broken_gpus()),
         "pager": pager,
         "agent_count": len(every),
         "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
@@ -62,6 +63,7 @@ def _page_of(asked: Sequence[Agent], after: str) -> tuple[Sequence[Agent], Pager
 def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
     gpus = physical_gpus(node)
     newest = next((gpu for gpu in gpus if gpu.retired_ms is None), None)
+    facts = agent_facts(node, gpus)
     return {
         "node": node,
         "agent": agent_of(node, period.now),
@@ -70,5 +72,6 @@ def agent_page(_: HttpRequest, period: Period, node: Node) -> Context:
         "reads": agent_reads(node, newest, period.now),
         "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus(node)],
         "past": agent_history(node, period.now),
-        **agent_facts(node, gpus),
+        **facts,
+        "unread": [row for row in facts["unread"] if row.gpus != "all"],  # these `reads` names
     }

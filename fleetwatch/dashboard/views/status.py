@@ -7,17 +7,18 @@ from datetime import datetime, timedelta
 
 from django.http import HttpRequest
 
-from fleetwatch.alerts.measuring.gpu_words import fault_in_words
-from fleetwatch.dashboard.agent_lines import LATE, NEVER, SILENT, Agent, agents
+from fleetwatch.dashboard import problems
+from fleetwatch.dashboard.agent_lines import LATE, NEVER, OK, SILENT, Agent, agents
+from fleetwatch.dashboard.broken_marks import BrokenMark, that_cannot_work
 from fleetwatch.dashboard.fleet_health import overdue_hours, overdue_since
 from fleetwatch.dashboard.hub_facts import hub_facts
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.dashboard.task_lines import task_lines
 from fleetwatch.dashboard.worker_load import BEAT_LATE_S, worker_load
+from fleetwatch.diagnosis.cause import Step
 from fleetwatch.ingest.pressure import meaning, waiting_for
 from fleetwatch.inventory import selectors as inventory
-from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.lib import replica
 from fleetwatch.notify.selectors import failing_channels, waiting_deliveries
 from fleetwatch.operations import disk
@@ -45,10 +46,12 @@ class Queue:
 def status(_: HttpRequest, period: Period) -> Context:
     every = agents(period.now)
     depth = telemetry.depth(period.now)
+    broken = _broken(period.now)
     return {
         **_agents(every),
         "lag_ms": _shortest_lag_ms(every),
-        "broken": [(each, fault_in_words(each.reason)) for each in broken_gpus()],
+        "broken": broken,
+        "broken_of": Counter(mark.gpu.node.name for mark, _ in broken),
         "failing": failing_channels(),
         **_work(period.now),
         "failures": recent_failures(period.now - timedelta(days=1)),
@@ -69,10 +72,18 @@ def _agents(every: Sequence[Agent]) -> Context:
     return {
         "agents": every[:MAX_AGENTS],
         "agent_count": len(every),
+        "is_all_ok": all(agent.health == OK and not agent.silent for agent in every),
         "not_ok": counts[LATE] + counts[SILENT],
         "never": counts[NEVER],
         "unanswered": sum(bool(agent.silent) for agent in every),
     }
+
+
+def _broken(now: datetime) -> list[tuple[BrokenMark, Step | None]]:
+    """The GPUs that can't work, and what each one's incident says to do first."""
+    marks = that_cannot_work()
+    steps = problems.first_steps([mark.gpu.uuid for mark in marks], now) if marks else {}
+    return [(mark, steps.get(mark.gpu.uuid)) for mark in marks]
 
 
 def _work(now: datetime) -> Context:
@@ -101,8 +112,10 @@ def _beats(now: datetime) -> Context:
     """Each process with whether it is in time, and whether background work keeps up."""
     beats = list(Heartbeat.objects.order_by("name"))
     worker_at = next((beat.at for beat in beats if beat.name == WORKER), None)
+    lives = [(beat, (now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in beats]
     return {
-        "beats": [(beat, (now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in beats],
+        "beats": lives,
+        "quiet_beats": [beat.name for beat, is_live in lives if not is_live],
         "load": worker_load(worker_at, overdue_since(now), now),
     }
 
