@@ -245,7 +245,7 @@ def _fields(digest: Digest) -> Fields:
         ("Useful share of cost", _efficiency(this, before, is_alone=bool(short))),
         *_unverified(this),
         *_won(digest.won),
-        ("Incidents", _incidents(digest.incidents)),
+        *_incidents(digest.incidents),
         ("Telemetry coverage", wording.share(this.coverage)),
     )
 
@@ -315,10 +315,21 @@ def _budget(budget: Shape | None) -> Fields:
         return ()
     spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
     expected = budget["expected_usd"]
-    ahead = "" if expected is None else f"{wording.about(expected)} expected at its end, "
+    ahead = "" if expected is None else f"{_ahead(budget)} expected at its end, "
+    also = ""
+    if budget.get("is_partial") and budget["risk"] != month_end.PARTIAL:
+        also = f"; {RISKS[month_end.PARTIAL]}"
     month = months.in_words(budget["month"])
     until = f"{date.fromisoformat(budget['until']):%-d %b}"
-    return ((f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}"),)
+    return ((f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}{also}"),)
+
+
+def _ahead(budget: Shape) -> str:
+    """What is expected, with its range where that is kept."""
+    expected = wording.about(budget["expected_usd"])
+    if budget.get("low_usd") is None:
+        return expected
+    return f"{expected} ({wording.between(budget['low_usd'], budget['high_usd'])})"
 
 
 def _won(won: Shape | None) -> Fields:
@@ -330,14 +341,21 @@ def _won(won: Shape | None) -> Fields:
     saved = wording.between(won["low_usd"], won["high_usd"])
     hours = wording.gpu_hours(won["high_ms"])
     back = won.get("came_back", 0)
-    but = f"; {back} came back since" if back else ""
+    but = f"; the waste of {back} of them is back since" if back else ""
     return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far{but}"),)
 
 
-def _incidents(incidents: Shape) -> str:
+def _incidents(incidents: Shape) -> Fields:
+    """Nothing where none fired and no rule watched yet."""
+    if not incidents["count"] and not incidents["is_watched"]:
+        return ()
+    return (("Incidents", _acknowledged(incidents)),)
+
+
+def _acknowledged(incidents: Shape) -> str:
     count = incidents["count"]
     if not count:
-        return "none" if incidents["is_watched"] else "no rule watched yet"
+        return "none"
     if not incidents["acknowledged"]:
         return f"{count}, none acknowledged"
     mean = wording.duration(incidents["acknowledge_ms"] // incidents["acknowledged"])

@@ -154,6 +154,7 @@ def _of_job(line: Line) -> Shape:
     name = job.name or job.key
     return _shape(line.caused, name, _owner(job), advice.cause.title, advice.first) | {
         "job": job.key,
+        "is_over": job.end_ms is not None,
         "finding": line.finding.pk,
     }
 
@@ -196,15 +197,22 @@ def _budget(audience: Audience, last: datetime) -> Shape | None:
     line = budgets.line(audience.team, last)
     if line.budget_usd is None:
         return None
-    expected = None if line.end is None else line.end.end.expected_usd
+    ends = None if line.end is None else line.end.end
     return {
         "month": f"{budgets.running_month(last).first:%Y-%m}",
         "until": f"{last.astimezone(audience.zone):%Y-%m-%d}",
         "spent_usd": pricing.usd(line.spent_usd),
         "budget_usd": rounded(line.budget_usd),
-        "expected_usd": None if expected is None else pricing.usd(Decimal(expected), pricing.CENT),
+        "expected_usd": None if ends is None else _cents(ends.expected_usd),
+        "low_usd": None if ends is None else _cents(ends.low_usd),
+        "high_usd": None if ends is None else _cents(ends.high_usd),
+        "is_partial": line.recorded_since is not None,
         "risk": line.risk,
     }
+
+
+def _cents(usd: float) -> Decimal:
+    return pricing.usd(Decimal(usd), pricing.CENT)
 
 
 def _won(audience: Audience, week: Interval) -> Shape | None:

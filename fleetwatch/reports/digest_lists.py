@@ -4,6 +4,7 @@ its people. Pure.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import quote
 
@@ -29,7 +30,8 @@ def could_save(causes: Sequence[Shape]) -> str:
     )
     if not high_usd:
         return ""
-    fixes = "The fix" if len(causes) == 1 else f"The {len(causes)} fixes"
+    count = len(set(map(_fix_of, causes)))
+    fixes = "The fix" if count == 1 else f"The {count} fixes"
     of_month = wording.between(low_usd * WEEKS_PER_MONTH, high_usd * WEEKS_PER_MONTH)
     of_week = wording.between(low_usd, high_usd)
     return f"{fixes} below could have saved {of_week}, {of_month} in a month of such weeks. "
@@ -63,18 +65,39 @@ def lists(
     is its reader's, and no owner is told.
     """
     if causes:
-        yield Listing(CAUSES, tuple(_of_cause(each, base, is_own=is_own) for each in causes))
+        yield Listing(CAUSES, tuple(_of_causes(causes, base, is_own=is_own)))
     if teams:
         yield Listing(TEAMS, tuple(_of_teams(teams, url, base)))
     if people:
         yield Listing(PEOPLE, tuple(_of_people(people, url, base)))
 
 
+def _of_causes(causes: Sequence[Shape], base: str, *, is_own: bool) -> Iterator[Item]:
+    """Each; a fix that helps several stands with the first of them."""
+    first_of: dict[tuple[str, str], str] = {}
+    for cause in causes:
+        name = one_line(cause["name"], 60)
+        first = first_of.get(_fix_of(cause))
+        item = _of_cause(cause, base, is_own=is_own)
+        if cause["step"] and first is not None:
+            yield replace(item, text=f"The same fix as of {first}, above.", code="")
+        else:
+            yield item
+        first_of.setdefault(_fix_of(cause), name)
+
+
+def _fix_of(cause: Shape) -> tuple[str, str]:
+    """What tells fixes apart: the step, and what to type."""
+    return cause["step"], cause["command"]
+
+
 def _of_cause(cause: Shape, base: str, *, is_own: bool) -> Item:
+    """What was wasted; of a job that is over the fix is for its next run."""
     name = one_line(cause["name"], 60)
     key = one_line(cause.get("job", ""), 100)
     owner = "" if is_own else one_line(cause["owner"], 60)
     finding = cause.get("finding")
+    of_next = "For its next run: " if cause.get("is_over") else ""
     return Item(
         title=name,
         url=_page_of(cause, base),
@@ -82,7 +105,7 @@ def _of_cause(cause: Shape, base: str, *, is_own: bool) -> Item:
         about=", ".join(filter(None, (key if key != name else "", owner))),
         cause=cause["title"],
         cause_url=f"{base}/findings/{finding}" if finding else "",
-        text=one_line(cause["step"], 300),
+        text=f"{of_next}{one_line(cause['step'], 300)}",
         code=one_line(cause["command"], 500),
     )
 
@@ -110,16 +133,22 @@ def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
 
 
 def _of_people(people: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
-    """Who wasted most first, then what the others wasted together."""
+    """Who wasted most first, then what the others spent together: the amount is what was spent, as
+    of teams.
+    """
     for person in people[:MAX_PEOPLE]:
         wasted = Decimal(person["wasted_usd"])
         yield Item(
             one_line(person["name"], 60),
             f"{base}{person['page']}" if person["page"] else "",
-            wording.usd(wasted),
-            about=f"wasted of {wording.usd(Decimal(person['cost_usd']))}",
+            wording.usd(Decimal(person["cost_usd"])),
+            about=f"{wording.usd(wasted)} wasted",
         )
     left = people[MAX_PEOPLE:]
     if left:
-        usd = pricing.exact_sum(Decimal(person["wasted_usd"]) for person in left)
-        yield Item(f"and {len(left)} more", url, wording.usd(usd), about="wasted")
+        cost_usd, wasted_usd = (
+            pricing.exact_sum(Decimal(person[name]) for person in left)
+            for name in ("cost_usd", "wasted_usd")
+        )
+        about = f"{wording.usd(wasted_usd)} wasted"
+        yield Item(f"and {len(left)} more", url, wording.usd(cost_usd), about=about)

@@ -80,6 +80,11 @@ def test_it_begins_with_what_could_be_saved_in_a_month():
     assert "could have saved" not in text(causes=[])
     twice = [a_job(7, "5", "10"), a_job(8, "5", "10"), NODE]
     assert "The 3 fixes below" in text(causes=twice)  # as many as are listed
+    alike = [a_job(7, "5", "10"), a_job(8, "5", "10") | {"command": "scancel 7"}, NODE]
+    assert "The 2 fixes below" in text(causes=alike)
+    assert text(causes=alike).count("scancel 7\n") == 1
+    assert "The same fix as of sweep-7, above." in text(causes=alike)
+    assert "For its next run: End" in text(causes=[a_job(7, "5", "10") | {"is_over": True}])
     assert "The fix below" in text(causes=[NODE])
     assert "could have saved" not in text(causes=[a_job(7, "0", "0")])
 

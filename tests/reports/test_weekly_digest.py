@@ -65,7 +65,6 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
         ["Wasted", "$30.00, 3.0 GPU-h"],
         ["Teams", "NLP $20.00, unallocated GPUs $20.00"],
         ["Useful share of cost", "25 %"],
-        ["Incidents", "no rule watched yet"],
         ["Telemetry coverage", "100 %"],
     ]
     assert message["rows"] == []  # nothing was diagnosed
