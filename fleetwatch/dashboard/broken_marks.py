@@ -18,6 +18,7 @@ from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
 
 CANNOT_WORK = gpu_cannot_work.CONDITION.name
 MEMORY_ERRORS = gpu_memory_errors.CONDITION.name
+WITH_ERRORS = "memory errors"
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
 
 Incidents = Mapping[tuple[str, str], tuple[int, int]]  # condition, UUID: its number, since when
@@ -34,6 +35,11 @@ class BrokenMark:
     since_ms: int
     leads_to: str
     address: str
+
+    @property
+    def works(self) -> bool:
+        """Whether jobs can use it, in spite of what is wrong."""
+        return self.wrong == WITH_ERRORS
 
 
 def broken_marks() -> list[BrokenMark]:
@@ -105,7 +111,7 @@ def _with_errors(broken: Collection[BrokenGPU], incidents: Incidents) -> list[Br
     }
     gpus = inventory.newest_rows(of_errors) if of_errors else {}
     return [
-        BrokenMark(gpus[uuid], "memory errors", since_ms, "incident", _number("incident", pk))
+        BrokenMark(gpus[uuid], WITH_ERRORS, since_ms, "incident", _number("incident", pk))
         for uuid, (pk, since_ms) in of_errors.items()
         if uuid in gpus
     ]

@@ -2,7 +2,6 @@
 whole period. For SVG, which works without JavaScript.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -19,6 +18,7 @@ from fleetwatch.lib.intervals import Interval
 IN_A_ROW = 8
 SIDE = 14  # of a square and the air beside it
 SQUARE = 12
+NUMBER_UP = 4
 CROSS_IN = 2  # from the square's edge to the cross
 SHADES = 10  # classes of app.css, from nothing to the most
 
@@ -33,8 +33,19 @@ class Square:
     x: int
     y: int
     title: str
+    number: str = ""
     wasted_high: float = 0
     is_broken: bool = False
+
+    @property
+    def number_x(self) -> int:
+        """The middle of its number."""
+        return self.x + SQUARE // 2
+
+    @property
+    def number_y(self) -> int:
+        """Where its number stands."""
+        return self.y + SQUARE - NUMBER_UP
 
     @property
     def wasted_y(self) -> float:
@@ -59,6 +70,12 @@ class Mark:
     text: str
     wasted_share: float
     wrong: str
+    works: bool = True
+
+    @property
+    def shown_colour(self) -> str:
+        """Of a GPU that can't work that of unavailable, whatever it did before."""
+        return self.colour if self.works else "unavailable"
 
     @property
     def words(self) -> str:
@@ -89,9 +106,9 @@ def of_page(
     """Of the nodes of a page that have GPUs in the scope; those that are broken are crossed out."""
     shown = gpus_of([line.node for line in lines], interval, scope)
     gpus = [gpu for node in shown for gpu in node.gpus]
-    wrong = {mark.gpu.uuid: mark.wrong for mark in broken}
+    wrong = {mark.gpu.uuid: (mark.wrong, mark.works) for mark in broken}
     seen = zip(gpus, _seen(metric, gpus, interval, scope), strict=True)
-    marks = iter(Mark(*mark, wrong.get(gpu.uuid, "")) for gpu, mark in seen)
+    marks = iter(Mark(*mark, *wrong.get(gpu.uuid, ("", True))) for gpu, mark in seen)
     totals = {line.node.name: line.totals for line in lines}
     return [_picture(node, totals[node.node], [next(marks) for _ in node.gpus]) for node in shown]
 
@@ -130,22 +147,27 @@ def _mark(metric: str, value: float, most: float) -> tuple[str, str]:
 def _picture(node: NodeGPUs, totals: Totals, marks: Sequence[Mark]) -> NodeSquares:
     squares = [
         Square(
-            mark.colour,
+            mark.shown_colour,
             place % IN_A_ROW * SIDE,
             place // IN_A_ROW * SIDE,
             f"GPU {number(gpu)}: {mark.words}",
+            number(gpu),
             round(SQUARE * mark.wasted_share, 1),
             bool(mark.wrong),
         )
         for place, (gpu, mark) in enumerate(zip(node.gpus, marks, strict=True))
     ]
     height = -(-len(squares) // IN_A_ROW) * SIDE
-    return NodeSquares(node.node, totals, squares, height, _label(marks))
+    label = _label([number(gpu) for gpu in node.gpus], marks)
+    return NodeSquares(node.node, totals, squares, height, label)
 
 
-def _label(marks: Sequence[Mark]) -> str:
-    """What is alike is counted: 5 × Useful, 3 × Idle, 1 × broken now."""
-    counts = Counter(mark.text for mark in marks).most_common()
-    broken = sum(bool(mark.wrong) for mark in marks)
-    counted = [*counts, ("broken now", broken)] if broken else counts
-    return ", ".join(f"{count} × {text}" for text, count in counted)
+def _label(numbers: Sequence[str], marks: Sequence[Mark]) -> str:
+    """Each GPU by its number, what is alike together: "Useful: GPU 0, 1; broken now: GPU 2"."""
+    alike: dict[str, list[str]] = {}
+    for gpu_number, mark in zip(numbers, marks, strict=True):
+        alike.setdefault(f"broken now ({mark.wrong})" if mark.wrong else mark.text, []).append(
+            gpu_number
+        )
+    most_first = sorted(alike.items(), key=lambda each: -len(each[1]))
+    return "; ".join(f"{text}: GPU {', '.join(gpus)}" for text, gpus in most_first)

@@ -1,5 +1,6 @@
 """/fleet: nodes in order and in pages, as a map, squares or a table that opens; what a cell tells."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -96,7 +97,8 @@ def test_a_square_says_what_took_most_of_the_period(three):
     assert page.count("<title>GPU 0: Idle, 100 % of its cost wasted</title>") == 1
     assert page.count("<title>GPU 0: Idle, 50 % of its cost wasted</title>") == 1
     assert page.count('class="wasted-part"') == 3
-    assert 'aria-label="2 × Useful"' in page
+    assert 'aria-label="Useful: GPU 0, 1"' in page
+    assert re.search(r'aria-hidden="true"\s*>\s*1\s*</text>', page)
 
 
 def test_a_cell_tells_state_job_owner_and_dollars_and_no_markup(three):
