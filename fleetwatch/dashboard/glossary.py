@@ -2,53 +2,9 @@
 them. Pure.
 """
 
-from dataclasses import dataclass
+from fleetwatch.dashboard.glossary_terms import OF_ALERTS, Term
 
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word, what it means, and the page where it is seen: its address' name, and what narrows it
-    to the word.
-    """
-
-    slug: str
-    word: str
-    meaning: str
-    seen: str
-    narrowed: str = ""
-
-    @property
-    def place(self) -> str:
-        """What the page is called."""
-        return PLACES[self.seen]
-
-
-# the pages of the words, as the rail and the settings call them
-PLACES = {
-    "agents": "Agents",
-    "alerts": "Alerts",
-    "capacity": "Capacity",
-    "budgets": "Budgets",
-    "causes": "Causes",
-    "costs": "Costs",
-    "findings": "Savings",
-    "fleet": "Fleet",
-    "home": "Overview",
-    "jobs": "Jobs",
-    "mappings": "Mapping rules",
-    "reports": "Reports",
-    "routes": "Routes",
-    "rules": "Rules",
-    "settings_channels": "Channels",
-    "settings_months": "Months and statements",
-    "settings_policy": "Policy",
-    "settings_pricing": "Pricing",
-    "silences": "Silences",
-    "status": "Status",
-    "waste": "Waste",
-}
-
-TERMS = (
+_OF_PAGES = (
     Term(
         "accepted",
         "Accepted",
@@ -596,3 +552,5 @@ TERMS = (
         "?view=table",
     ),
 )
+
+TERMS = tuple(sorted((*_OF_PAGES, *OF_ALERTS), key=lambda term: term.word.lower()))

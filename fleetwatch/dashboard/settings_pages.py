@@ -118,6 +118,7 @@ def _channels(request: HttpRequest, _: datetime) -> Context:
     return {
         "transports": notify.transports(),
         "channels": channels,
+        "sends_nothing": not any(each.sends for each in channels),
         "deliveries": notify.deliveries(MAX_DELIVERIES) if may(request.user, Right.FLEET) else (),
         "edited": edits[0] if edits else None,
     }

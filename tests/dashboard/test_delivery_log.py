@@ -57,3 +57,13 @@ def test_a_digest_that_a_delivery_log_took_alone_was_sent_nowhere(admin, content
     page = tight(admin.get("/reports").content.decode())
 
     assert f'<td data-label="Sent">{words}</td>' in page
+
+
+def test_channels_that_all_keep_say_that_nobody_gets_a_message(admin):
+    Channel.objects.all().delete()
+    Channel.objects.create(name="log", kind="log", created_at=NOW)
+    kept = admin.get("/settings/channels").content.decode()
+    slack_channel("https://hooks.slack.com/services/T/B/x")
+
+    assert "Nobody gets a message." in kept
+    assert "Nobody gets a message." not in admin.get("/settings/channels").content.decode()

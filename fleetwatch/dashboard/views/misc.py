@@ -94,7 +94,8 @@ def definitions(_: HttpRequest, __: Period) -> Context:
 
 @shows("dashboard/glossary.html", "definitions")
 def glossary(_: HttpRequest, __: Period) -> Context:
-    return {"terms": TERMS}
+    firsts = {term.word[0].upper(): term.slug for term in reversed(TERMS)}
+    return {"terms": TERMS, "letters": sorted(firsts.items())}
 
 
 def moved(to: str) -> View:

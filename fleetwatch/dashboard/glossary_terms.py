@@ -1,0 +1,108 @@
+"""What a word of the glossary is, and the words of alerts and their messages. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word, what it means, and the page where it is seen: its address' name, and what narrows it
+    to the word.
+    """
+
+    slug: str
+    word: str
+    meaning: str
+    seen: str
+    narrowed: str = ""
+
+    @property
+    def place(self) -> str:
+        """What the page is called."""
+        return PLACES[self.seen]
+
+
+# the pages of the words, as the rail and the settings call them
+PLACES = {
+    "agents": "Agents",
+    "alerts": "Alerts",
+    "capacity": "Capacity",
+    "budgets": "Budgets",
+    "causes": "Causes",
+    "costs": "Costs",
+    "findings": "Savings",
+    "fleet": "Fleet",
+    "home": "Overview",
+    "jobs": "Jobs",
+    "mappings": "Mapping rules",
+    "reports": "Reports",
+    "routes": "Routes",
+    "rules": "Rules",
+    "settings_channels": "Channels",
+    "settings_months": "Months and statements",
+    "settings_policy": "Policy",
+    "settings_pricing": "Pricing",
+    "silences": "Silences",
+    "status": "Status",
+    "waste": "Waste",
+}
+
+OF_ALERTS = (
+    Term(
+        "accepted-reason",
+        "Accepted reason",
+        "Why waste that a finding names was said to be none: chosen when it is dismissed. It is"
+        " shown with who said it, and the same of the same job is not asked about again.",
+        "findings",
+        "?status=dismissed",
+    ),
+    Term(
+        "escalation",
+        "Escalation",
+        "An incident that nobody acknowledged in time is told to the next: first to the owner,"
+        " then to the team, then to who is on call. After how long is set for each rule.",
+        "rules",
+    ),
+    Term(
+        "kept",
+        "Kept",
+        "Of a message: it stands under Latest messages and was sent nowhere, as its channel is a"
+        " delivery log. Nobody got it.",
+        "settings_channels",
+    ),
+    Term(
+        "lost-windows",
+        "Lost windows",
+        "Windows that an agent measured and could not hand over: its queue on disk was full, or"
+        " the hub refused them. Their time is unobserved.",
+        "agents",
+    ),
+    Term(
+        "raised",
+        "Raised",
+        "When FleetWatch opened an incident. What it is about may have begun earlier: that is"
+        " its since.",
+        "alerts",
+    ),
+    Term(
+        "reminder",
+        "Reminder",
+        "The same message once more, while an incident goes on and nobody acknowledged it. How"
+        " often is set for each rule.",
+        "rules",
+    ),
+    Term(
+        "silent",
+        "Silent",
+        "Of a node: nothing came from its agent for ten minutes. Its GPUs stay on the bill as"
+        " unobserved until it reports again or is removed.",
+        "agents",
+        "?health=silent",
+    ),
+    Term(
+        "since",
+        "Since",
+        "When what an incident or a finding is about began, by the data: dollars count from"
+        " then on, not from when it was noticed.",
+        "alerts",
+    ),
+)
