@@ -29,7 +29,7 @@ PAGES = {
     "/": 38,  # since when figures; jobs that waste now: their last hour, which run, their causes
     "/worst": 5,
     "/wasters": 6,
-    "/changes": 7,  # until when nodes are posted
+    "/changes": 20,  # until when nodes are posted; the budgets of all, and the teams of a lead
     "/fleet": 9,  # also which GPUs are broken, and their incidents
     "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version

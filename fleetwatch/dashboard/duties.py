@@ -19,12 +19,14 @@ from fleetwatch.budgets import month_end, selectors
 from fleetwatch.budgets.selectors import BudgetLine
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.invoice_lines import to_book_usd
+from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings.inbox import Inbox, inbox
+from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.totals import ZERO, Scope
 from fleetwatch.finance import reconciliation
-from fleetwatch.finance.reconciling import Line
+from fleetwatch.finance.reconciling import Line as InvoiceLine
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
 from fleetwatch.reports.models import Invoice
@@ -32,12 +34,13 @@ from fleetwatch.reports.selectors import month_lines, shown_month
 from fleetwatch.reports.team_months import TeamLine
 
 # how a budget stands that somebody has to do something about -> in words
-_PRESSING = {
+PRESSING = {
     month_end.OVER: "is over it",
     month_end.WILL_EXCEED: "is expected to pass it",
     month_end.MAY_EXCEED: "may pass it",
 }
 MAX_NAMED = 3
+MAX_FINDINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Duty:
     note: str = ""
     saving: Saving | None = None
     places: Sequence[tuple[str, str]] = ()
+    places_are: str = "add a recipient"
 
 
 def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
@@ -64,7 +68,7 @@ def duties(user: User, findings: Inbox, now: datetime) -> list[Duty] | None:
         return None
     waiting = [make(now) for right, make in _OF_RIGHTS if right in owned]
     money = [*_statements(now), *_invoices(now)] if Right.MONEY in owned else []
-    return [duty for duty in [*waiting, *money, _findings(findings)] if duty.count]
+    return [duty for duty in [*waiting, *money, _findings(findings, now)] if duty.count]
 
 
 def duties_of_lead(teams: Sequence[Team], interval: Interval, now: datetime) -> list[Duty]:
@@ -104,14 +108,24 @@ def _findings_of(team: Team, findings: Inbox, status: str, label: str) -> Duty:
     )
 
 
-def _findings(findings: Inbox) -> Duty:
+def _findings(findings: Inbox, now: datetime) -> Duty:
     unassigned = findings.assigned(None).of_status("open")
+    largest = diagnosis.with_jobs(unassigned.of_jobs[:MAX_FINDINGS], before=now)
     return Duty(
         unassigned.counts()["open"],
         "Open findings given to nobody",
         reverse("findings"),
         saving=unassigned.saving("open"),
+        places=[_place(line) for line in largest],
+        places_are="the largest of jobs",
     )
+
+
+def _place(line: Line) -> tuple[str, str]:
+    """Whose it is and what it could save, and its page."""
+    usd = numbers.roughly(line.caused.saving.low_usd, line.caused.saving.high_usd)
+    label = f"{line.job.user or 'no owner'} · {line.job.name or line.job.key}, {usd}"
+    return label, reverse("finding", args=[line.finding.pk])
 
 
 def _incidents(now: datetime) -> Duty:
@@ -121,17 +135,22 @@ def _incidents(now: datetime) -> Duty:
 
 def _budgets(now: datetime) -> Duty:
     """Teams' and the fleet's of the running month, the most pressing named."""
-    pressing = sorted(
-        (line for line in selectors.lines(now) if line.risk in _PRESSING),
+    lines = pressing(selectors.lines(now))
+    label = "Budgets that are passed, or may be by the month’s end"
+    return Duty(len(lines), label, reverse("budgets"), _named(lines))
+
+
+def pressing(lines: Iterable[BudgetLine]) -> list[BudgetLine]:
+    """Of budgets those that are passed or may be, the most pressing first."""
+    return sorted(
+        (line for line in lines if line.risk in PRESSING),
         key=lambda line: month_end.RISKS.index(line.risk),
     )
-    label = "Budgets that are passed, or may be by the month’s end"
-    return Duty(len(pressing), label, reverse("budgets"), _named(pressing))
 
 
 def _named(lines: Sequence[BudgetLine]) -> str:
     """Which they are: "vision is over it, nlp may pass it and 2 more"."""
-    named = [f"{line.label} {_PRESSING[line.risk]}" for line in lines[:MAX_NAMED]]
+    named = [f"{line.label} {PRESSING[line.risk]}" for line in lines[:MAX_NAMED]]
     more = len(lines) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 
@@ -205,7 +224,7 @@ def _invoices(now: datetime) -> list[Duty]:
     return [_not_booked(month, lines), _above_contract(month, lines)]
 
 
-def _not_booked(month: str, lines: Iterable[Line]) -> Duty:
+def _not_booked(month: str, lines: Iterable[InvoiceLine]) -> Duty:
     """Those whose difference from the ledger nobody booked."""
     unexplained = to_book_usd(lines)
     return Duty(
@@ -216,7 +235,7 @@ def _not_booked(month: str, lines: Iterable[Line]) -> Duty:
     )
 
 
-def _above_contract(month: str, lines: Iterable[Line]) -> Duty:
+def _above_contract(month: str, lines: Iterable[InvoiceLine]) -> Duty:
     """Those that bill more than the contract says."""
     above = [each.above_contract_usd or ZERO for each in lines if each.is_above_contract]
     return Duty(

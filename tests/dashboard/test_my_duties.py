@@ -65,7 +65,7 @@ def test_who_pays_sees_the_month_first(client, fiona, held_hour):
     [month] = client.get("/me").context["months"]
 
     assert (month.spent_usd, month.wasted_usd, month.share) == (2, 0, Decimal("0.25"))
-    assert "My month" in page(client)
+    assert "<h1>My jobs</h1>" in page(client)
     assert client.get("/waste?from=now/M&to=now").status_code == 200
     assert '"/waste?from=now/M&amp;to=now"' in page(client)
 
@@ -257,7 +257,7 @@ def test_who_runs_the_fleet_sees_its_health_and_what_fires(client):
 
     seen = page(client)
 
-    assert "<h1>My fleet</h1>" in seen
+    assert "<h1>My jobs</h1>" in seen
     assert "1 firing incident<" in seen
     assert 'aria-label="Fleet health"' in seen
 
@@ -325,3 +325,31 @@ def test_what_an_invoice_bills_above_contract_waits_for_finance(client, fiona, h
         1,
         "$1.50 to ask the issuer for",
     )
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_lead_reads_on_the_overview_first_how_the_own_team_stands(client, held_hour):
+    """nlp spent $2 of $1; vision is another's."""
+    nlp, _ = (Team.objects.get_or_create(slug=slug)[0] for slug in ("nlp", "vision"))
+    set_budget(nlp, NOW.date().replace(day=1), Decimal(1), repeats=True, now=NOW, by="ann")
+    lead = factories.user(role="lead", username="lea")
+    Membership.objects.create(team=nlp, user=lead, valid_from=NOW - timedelta(days=1))
+    client.force_login(lead)
+
+    part = client.get("/changes", headers={"HX-Request": "true"})
+    seen = tight(part.content.decode())
+
+    assert 'href="/budgets/teams/nlp">nlp</a></b>:' in seen
+    assert "200 % of its budget used, is over it" in seen
+    assert part.context["pressing"] == []
+
+
+def test_budgets_that_are_passed_are_named_on_the_overview(client, fiona, held_hour):
+    set_budget(
+        Team.objects.get(), NOW.date().replace(day=1), Decimal(1), repeats=True, now=NOW, by="ann"
+    )
+
+    part = client.get("/changes", headers={"HX-Request": "true"})
+
+    assert [line.label for line in part.context["pressing"]] == ["nlp"]
+    assert 'href="/budgets/teams/nlp"' in part.content.decode()

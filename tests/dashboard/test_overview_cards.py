@@ -269,7 +269,8 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     card = tight(overview.content.decode()).partition(">Month to date<")[2].partition("</div>")[0]
     assert "1 % of the budget of" in card
     # the month's first hours were before the first GPU
-    assert "used since 20 Nov 2026; what was spent before is not recorded" in card
+    assert "since 20 Nov 2026</small>" in card
+    assert "used; what was spent before is not recorded" in card
     assert "$1,600" in card
 
 

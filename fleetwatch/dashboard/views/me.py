@@ -28,6 +28,7 @@ from fleetwatch.dashboard.duties import duties, duties_of_lead
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
+from fleetwatch.dashboard.incident_pages import next_step
 from fleetwatch.dashboard.install import cli_command
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.job_orders import NOW, order_by
@@ -212,8 +213,18 @@ def _of_role(user: User, period: Period) -> Context:
         "months": _months(user, led, period),
         "month_name": months.in_words(months.name_at(period.now, period.zone)),
         "invoice_month": months.last_begun(period.now, period.zone),
-        **(needs_somebody(period.now) if may(user, Right.FLEET) else {}),
+        **(_of_the_fleet(period.now) if may(user, Right.FLEET) else {}),
     }
+
+
+def _of_the_fleet(now: datetime) -> Context:
+    """How the fleet is, and what fires with what to do first; of several at once each one's page
+    says it.
+    """
+    shown = needs_somebody(now)
+    rows = [row for row in shown.get("incidents", ()) if not row.is_group]
+    steps = {row.first.incident.pk: next_step(row.first.breach, now) for row in rows}
+    return {**shown, "steps": steps}
 
 
 def _months(user: User, led: Sequence[Team], period: Period) -> list[BudgetLine]:

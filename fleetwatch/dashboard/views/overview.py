@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import cast
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.people import teams_led
 from fleetwatch.accounts.permissions import is_engineer
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.budgets import selectors as budgets
@@ -16,6 +20,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
+from fleetwatch.dashboard.duties import PRESSING, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
@@ -42,6 +47,7 @@ from fleetwatch.reports.day_change import day_change
 
 TOP = 6
 TOP_SAVINGS = 4
+LOOKED_AT = 4 * TOP_SAVINGS  # patterns of the period; by the month their order is another
 WORST_GPUS = 10
 MAX_SILENT = 5
 # Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
@@ -136,7 +142,28 @@ def overview_worst(request: HttpRequest, period: Period) -> Context:
 def overview_changes(request: HttpRequest, period: Period) -> Context:
     """What changed since the day before; the page fetches it when it is there."""
     scope, filters = filtered(request)
-    return {"change": day_change(period.now, scope=scope), "filters": filters}
+    return {
+        "change": day_change(period.now, scope=scope),
+        "filters": filters,
+        **({} if filters or sight() is not None else _budgets_of(request, period)),
+    }
+
+
+def _budgets_of(request: HttpRequest, period: Period) -> Context:
+    """The teams that the reader leads, each with its month and what it wasted in the period; and
+    the budgets that are passed or may be, the most pressing first.
+    """
+    lines = budgets.lines(period.minute)
+    led = {team.slug for team in teams_led(cast("User", request.user), period.now)}
+    return {
+        "led": [
+            (line, costs.totals(period.interval, scope=Scope(team=line.key)).wasted_usd)
+            for line in lines
+            if line.key in led
+        ],
+        "risks": PRESSING,
+        "pressing": [line for line in pressing(lines) if line.key not in led],
+    }
 
 
 @shows("dashboard/_wasters.html", "overview", *SUBJECTS, *PERIOD, is_part=True)
@@ -163,11 +190,22 @@ def _savings(period: Period, scope: Scope) -> Context:
     return {
         "wasting": wasting_now(period.minute, size=TOP_SAVINGS, scope=scope),
         "pattern_counts": still_open.counts(),
-        "recurring": _with_causes(recurring[:TOP_SAVINGS] if len(recurring) else []),
+        "recurring": _with_causes(_dearest(recurring[:LOOKED_AT] if len(recurring) else [])),
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
         "places_count": len(every.of_status("open").of_places),
     }
+
+
+def _dearest(several: Sequence[Pattern]) -> list[Pattern]:
+    """Those that could save most, by the amounts that are shown."""
+    return sorted(several, key=_shown_usd, reverse=True)[:TOP_SAVINGS]
+
+
+def _shown_usd(pattern: Pattern) -> Decimal:
+    """The middle of what a month of it, else the period, could have saved."""
+    saving = pattern.per_month or pattern.caused.saving
+    return (saving.low_usd + saving.high_usd) / 2
 
 
 def _with_causes(several: Sequence[Pattern]) -> list[tuple[Pattern, Cause]]:
