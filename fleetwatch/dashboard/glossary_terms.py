@@ -50,8 +50,8 @@ OF_ALERTS = (
     Term(
         "accepted-reason",
         "Accepted reason",
-        "Why waste that a finding names was said to be none: chosen when it is dismissed. It is"
-        " shown with who said it, and the same of the same job is not asked about again.",
+        "Why what a finding names was said to be no waste: chosen when it is dismissed, and"
+        " shown with who said it.",
         "findings",
         "?status=dismissed",
     ),

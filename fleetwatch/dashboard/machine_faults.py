@@ -73,8 +73,8 @@ def _in_words(running: Sequence[str]) -> str:
         return "No job runs on it now."
     more = f" and {len(running) - JOBS} more" if len(running) > JOBS else ""
     named = ", ".join(running[:JOBS])
-    goes = "goes" if len(running) == 1 else "go"
-    return f"Running there now: {named}{more}; drained, {goes} on to the end."
+    goes_on = "it goes on to its end" if len(running) == 1 else "they go on to their end"
+    return f"Running there now: {named}{more}. Once the node drains {goes_on}."
 
 
 def without_drain(commands: Sequence[Command], problems: Sequence[Problem]) -> list[Command]:

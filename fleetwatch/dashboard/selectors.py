@@ -273,10 +273,12 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
 
 
 def running_on(node: Node) -> list[str]:
-    """The names of the jobs that held the node's GPUs when it was heard last, by name."""
+    """The names of the jobs that held the node's GPUs in the last minute that it was heard, and
+    are not over, by name.
+    """
     heard_ms = node.last_ms or 0
     holdings = jobs.holdings(node.pk, heard_ms - MINUTE_MS, heard_ms)
-    ids = {held.job_id for held in holdings if held.spans[-1][1] >= heard_ms}
+    ids = {held.job_id for held in holdings}
     named = Job.objects.filter(pk__in=ids, end_ms=None).values_list("name", "key")
     return sorted({name or key for name, key in named})
 

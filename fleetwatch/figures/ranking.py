@@ -80,6 +80,7 @@ class Wasters:
     teams: list[Group]
     users: Ranked
     jobs: Ranked
+    unallocated: Group | None = None  # what no job held
 
 
 Names = Callable[[Collection[int]], Mapping[int, tuple[str, str]]]  # key and label of each id

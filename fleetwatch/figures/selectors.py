@@ -308,12 +308,14 @@ def ranked(
 
 def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wasters:
     """The teams, and the users and jobs that wasted most, in one look at the ledger."""
-    held = look(interval, "team", "user", "job", scope=scope).held()
+    every = look(interval, "team", "user", "job", scope=scope)
+    held = every.held()
     teams = [group for group in held.by("team") if group.key]
     users = held.ranked("user", size)
     # equal ones by what the reader is told: ranked() has them by the names behind it
     users = replace(users, groups=sorted(users.groups, key=_rank))
-    return Wasters(teams, users, held.ranked("job", size))
+    unallocated = next((group for group in every.by("team") if not group.key), None)
+    return Wasters(teams, users, held.ranked("job", size), unallocated)
 
 
 def totals_since(

@@ -234,5 +234,5 @@ def test_the_command_that_drains_a_node_is_there_once_with_the_jobs_that_run(adm
     page = tight(admin.get(address).content.decode())
 
     assert page.lower().count("state=drain") == 1
-    assert "Running there now: sweep; drained, goes on to the end." in in_text(page)
+    assert "Running there now: sweep. Once the node drains it goes on to its end." in in_text(page)
     assert "as above" in in_text(page)

@@ -116,6 +116,8 @@ def test_one_look_gives_the_teams_users_and_jobs_of_totals_by(busy):
 
     assert isinstance(found, Wasters)
     assert found.teams == [group for group in totals_by(DAY, "team") if group.key]
+    unallocated = [group for group in totals_by(DAY, "team") if not group.key]
+    assert ([found.unallocated] if found.unallocated else []) == unallocated
     assert found.users.groups == [group for group in totals_by(DAY, "user") if group.key][:2]
     assert keys(found.users) == ["ann", NOBODY]  # 18 and 15 times 333,333 ms
     assert (keys(found.jobs), found.users.count, found.jobs.count) == (["k9", "k8"], 3, 10)

@@ -268,10 +268,16 @@ class Breakdown:
     rest: int
 
 
+def _teams(wasters: Wasters) -> list[Group]:
+    """The top ones, and below them what no job held."""
+    unallocated = [wasters.unallocated] if wasters.unallocated else []
+    return [*wasters.teams[:TOP], *unallocated]
+
+
 def _breakdowns(wasters: Wasters) -> list[Breakdown]:
     """The top wasters by team, user and job."""
     return [
-        Breakdown("team", "Teams", wasters.teams[:TOP], max(0, len(wasters.teams) - TOP)),
+        Breakdown("team", "Teams", _teams(wasters), max(0, len(wasters.teams) - TOP)),
         Breakdown("user", "Users", wasters.users.groups, wasters.users.after.groups),
         Breakdown("job", "Jobs", wasters.jobs.groups, wasters.jobs.after.groups),
     ]
