@@ -61,7 +61,7 @@ OPEN_WITH_PSEUDONYMS = frozenset(
     {"overview", "overview_worst", "overview_wasters", "overview_changes", "api-1:fleet_summary"}
 )
 NOBODY = 0  # an id that no user has: what was given to somebody is not theirs
-CHARTS = ("spend", "costs", "job", "finding", "budget")  # the others are of machines
+CHARTS = ("spend", "wasted", "costs", "job", "finding", "budget")  # the others are of machines
 
 
 @dataclass(frozen=True, slots=True)
