@@ -28,6 +28,7 @@ from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.dashboard.forms import changes
 from fleetwatch.dashboard.views import actions, invoices, people, rules, statements
 from fleetwatch.diagnosis.findings import deciding
+from fleetwatch.notify.models import Delivery
 from fleetwatch.reports.models import Report
 from tests.accounts import world
 from tests.accounts.world import World
@@ -58,6 +59,7 @@ EXPORTS = {
 }
 # addresses that not everybody who is logged in may open
 READ_BY = {
+    "message_mail": Right.FLEET,
     "people": Right.PEOPLE,
     "people_import": Right.PEOPLE,
     "people_template": Right.PEOPLE,
@@ -236,6 +238,8 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("remove-node", "name"): ["node-001"],
         ("chart", "name"): ["spend", "costs", "fleet", "capacity"],
         ("report_file", "name"): ["csv"],
+        ("digest_mail", "pk"): [],  # the world has no digest
+        ("message_mail", "pk"): list(Delivery.objects.values_list("pk", flat=True)[:1]),
         ("costs_file", "form"): ["csv"],
         ("budget", "slug"): ["nlp-research"],
         ("team", "slug"): ["nlp-research"],
