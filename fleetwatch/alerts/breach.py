@@ -234,7 +234,7 @@ class Condition:
     is_held: bool = False
 
     @property
-    def first_told(self) -> str:
+    def hears_first(self) -> str:
         """Who hears first of what it finds, in words."""
         if self.kind in OF_TEAMS:
             return "the team's channels, or the operators'"

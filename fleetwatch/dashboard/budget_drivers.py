@@ -119,8 +119,8 @@ def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind
 
 def _month(breach: Breach, now: datetime, *, is_over: bool) -> Interval | None:
     """The part of its month that was over when its dollars were told; None: nothing was."""
-    told_until_ms = breach.facts.get("spent_until_ms")
-    last_ms = told_until_ms or (breach.until_ms if is_over else to_ms(now))
+    spent_until_ms = breach.facts.get("spent_until_ms")
+    last_ms = spent_until_ms or (breach.until_ms if is_over else to_ms(now))
     month = calendar.month(calendar.month_of(from_ms(last_ms - 1), zone()), zone())
     return Interval(month.start, from_ms(last_ms)) if month.start_ms < last_ms else None
 

@@ -37,7 +37,7 @@ class Room:
 class HubFacts:
     """`room` is None where the database's disk is another server's; `backup` the newest that
     `manage.py backup` made, and whether that is longer ago than is wanted; `busy` how many
-    processes background work keeps busy; `told` the newest notification that was tried.
+    processes background work keeps busy; `last_delivery` the newest that was tried.
     """
 
     version: str
@@ -47,12 +47,13 @@ class HubFacts:
     backup: AuditEntry | None
     is_backup_old: bool
     busy: float
-    told: Delivery | None
+    last_delivery: Delivery | None
 
     @property
-    def told_nobody(self) -> bool:
+    def is_kept_only(self) -> bool:
         """Whether the newest notification was kept here, and sent nowhere."""
-        return self.told is not None and is_kept(self.told.channel.kind, self.told.state)
+        last = self.last_delivery
+        return last is not None and is_kept(last.channel.kind, last.state)
 
 
 def hub_facts(rhythms: Iterable[Rhythm], now: datetime) -> HubFacts:
@@ -67,7 +68,7 @@ def hub_facts(rhythms: Iterable[Rhythm], now: datetime) -> HubFacts:
         backup=backup,
         is_backup_old=backup is not None and now - backup.at > BACKUP_OLD,
         busy=sum(rhythm.busy for rhythm in rhythms),
-        told=newest_tried(),
+        last_delivery=newest_tried(),
     )
 
 

@@ -23,7 +23,7 @@ from fleetwatch.figures.totals import WHY, Bucket, Scope
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import by_contract, drawn, printed, selectors, team_months
-from fleetwatch.reports.advised import Advised, advised, undismissed
+from fleetwatch.reports.advised import Advised, advised
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.months import in_words
 from fleetwatch.reports.statement import Shape
@@ -34,7 +34,7 @@ LINES_ON_PAGE = 15
 RATE_PLACES = 4  # a rate with more is an average of several
 MOST_POINTS = 10  # of the curve on paper: more labels cover each other
 LINES_ON_PAPER = 50  # all of them are in the files
-DECIDED = (Finding.Status.ACCEPTED, Finding.Status.FIXED)
+DECIDED = (Finding.Status.ACCEPTED, Finding.Status.DISMISSED, Finding.Status.FIXED)
 MICROSECOND = timedelta(microseconds=1)
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
@@ -43,7 +43,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
     """What a report shows: its dearest `size` lines, what the others come to, the first savings
     with their causes.
     """
-    content = _with_savings(report, _printed(selectors.figures(report.content)))
+    content = _printed(selectors.figures(report.content))
     return {
         "page": "reports",
         "zone": zone(),
@@ -61,7 +61,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, size),
         "rate_lines": _rate_lines(content),
-        **_why(content),
+        **_why(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
 
@@ -279,25 +279,21 @@ def _there(commitment: Shape) -> Shape:
     }
 
 
-def _with_savings(report: Report, content: Shape) -> Shape:
-    """The content with why each of the first of the savings list wasted: as the report has it, else
-    as diagnosis has it now; without what was dismissed.
-    """
-    savings = content.get("savings", [])
-    unknown = [line["job"] for line in savings[:MAX_SAVINGS] if not line.get("cause")]
-    causes = advised(unknown, Interval(report.start, report.end)) if unknown else {}
-    lines = [
-        line | {"cause": asdict(causes[line["job"]])} if line["job"] in causes else line
-        for line in savings
-    ]
-    return content | {"savings": undismissed(lines)} if lines else content
-
-
-def _why(content: Shape) -> dict[str, Any]:
-    """Why the first of the savings list wasted, by the job's key, and what was decided about it."""
-    savings = content.get("savings", [])[:MAX_SAVINGS]
-    causes = {line["job"]: Advised(**line["cause"]) for line in savings if line.get("cause")}
+def _why(report: Report, content: Shape) -> dict[str, Any]:
+    """Why the first of the savings list wasted, and what was decided about it."""
+    causes = _causes(report, content)
     return {"causes": causes, "decided": _decided(causes) if causes else {}}
+
+
+def _causes(report: Report, content: Shape) -> dict[str, Advised]:
+    """Why the first of the savings list wasted, by the job's key: as the report has it, else as
+    diagnosis has it now.
+    """
+    savings = content.get("savings", [])[:MAX_SAVINGS]
+    kept = {line["job"]: Advised(**line["cause"]) for line in savings if line.get("cause")}
+    unknown = [line["job"] for line in savings if line["job"] not in kept]
+    of = Interval(report.start, report.end)
+    return (advised(unknown, of) if unknown else {}) | kept
 
 
 def _decided(causes: Mapping[str, Advised]) -> dict[str, str]:

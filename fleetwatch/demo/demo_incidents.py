@@ -61,7 +61,7 @@ PLANS = (
 
 
 @transaction.atomic
-def tell_past(now: datetime) -> int:
+def evaluate_past(now: datetime) -> int:
     """How many incidents the last hours had. None where one of these rules was evaluated before:
     from then on they are what the worker makes of them.
     """

@@ -203,7 +203,7 @@ class Totals:
         return (self.cost_usd - self.busy_only_usd) * HOUR_MS / measured_ms
 
     @property
-    def told_usd_per_useful_gpu_hour(self) -> Decimal | None:
+    def shown_usd_per_useful_gpu_hour(self) -> Decimal | None:
         """The same for people; None too where hardly anything was useful: thousands of dollars an
         hour say nothing.
         """

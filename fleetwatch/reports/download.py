@@ -1,11 +1,8 @@
-"""A stored report as a file. Reading it again gives the same bytes of the same version, but for
-the savings list of the fleet's: what was dismissed since is no longer in it, as on its page.
-"""
+"""A stored report as a file. Reading it again gives the same bytes of the same version."""
 
 import re
 
 from fleetwatch.reports import selectors
-from fleetwatch.reports.advised import undismissed
 from fleetwatch.reports.exports import focus as focus_rows
 from fleetwatch.reports.exports.cover import cover
 from fleetwatch.reports.exports.files import to_csv, to_xlsx
@@ -32,10 +29,7 @@ def csv(report: Report) -> str:
 
 def xlsx(report: Report) -> bytes:
     """A cover with the dearest as a chart, and all tables of the report, one sheet each."""
-    content = dict(report.content)
-    if content.get("savings"):
-        content["savings"] = undismissed(content["savings"])
-    return to_xlsx(tables(content), cover(content, version=report.version))
+    return to_xlsx(tables(report.content), cover(report.content, version=report.version))
 
 
 def focus(report: Report, *, by_day: bool = False) -> str:

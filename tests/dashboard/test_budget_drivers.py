@@ -91,13 +91,13 @@ def test_each_kind_has_the_sum_of_all_of_it(admin, spending):
 def test_they_are_of_the_moment_to_which_what_is_spent_was_counted(admin, spending):
     """Five hours ago: 5 hours of ann's, none of bob's."""
     of_budget = budget_incident("teams/nlp")
-    told_until_ms = to_ms(NOW) - 5 * HOUR_MS
-    of_budget.facts["facts"]["spent_until_ms"] = told_until_ms
+    spent_until_ms = to_ms(NOW) - 5 * HOUR_MS
+    of_budget.facts["facts"]["spent_until_ms"] = spent_until_ms
     of_budget.save()
 
     told = drivers(admin, of_budget)
 
-    assert (to_ms(told.interval.end), told.usd) == (told_until_ms, 10)
+    assert (to_ms(told.interval.end), told.usd) == (spent_until_ms, 10)
 
 
 def test_a_month_that_is_recorded_in_part_says_since_when(admin, spending):

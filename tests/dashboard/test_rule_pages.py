@@ -66,7 +66,7 @@ def _lines_of(client):
 
 class TestList:
     def test_each_says_who_hears_first_of_what_it_watches(self, admin):
-        first = {line.watched.name: line.watched.first_told for line in _lines_of(admin)}
+        first = {line.watched.name: line.watched.hears_first for line in _lines_of(admin)}
 
         assert first["job_idle"] == "the owner, where there is one"
         assert first["orphaned"] == "the owner, where there is one"

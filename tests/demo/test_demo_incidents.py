@@ -33,7 +33,7 @@ def past(people):
 
 
 def test_what_fired_in_the_last_hours_fires_and_is_over_when_it_was(past):
-    assert demo_incidents.tell_past(NOW) == 2
+    assert demo_incidents.evaluate_past(NOW) == 2
 
     over, goes_on = Incident.objects.order_by("opened_at")
     assert (over.opened_at, over.resolved_at, over.resolution) == (
@@ -47,16 +47,16 @@ def test_what_fired_in_the_last_hours_fires_and_is_over_when_it_was(past):
 
 
 def test_a_rule_that_was_evaluated_before_keeps_the_past_untold(past):
-    demo_incidents.tell_past(NOW)
+    demo_incidents.evaluate_past(NOW)
     Incident.objects.all().delete()
 
-    assert demo_incidents.tell_past(NOW) == 0
+    assert demo_incidents.evaluate_past(NOW) == 0
     assert not Incident.objects.exists()
 
 
 def test_people_act_on_what_is_over_as_minutes_later_and_on_their_own_since_they_are_there(past):
     User.objects.filter(username="otto").update(is_active=False)
-    demo_incidents.tell_past(NOW)
+    demo_incidents.evaluate_past(NOW)
 
     assert demo_incidents.act_on_some(NOW) == 1
 
@@ -71,7 +71,7 @@ def test_people_act_on_what_is_over_as_minutes_later_and_on_their_own_since_they
 
 
 def test_what_an_operator_accepted_is_told_to_nobody_from_then_on(past):
-    demo_incidents.tell_past(NOW)
+    demo_incidents.evaluate_past(NOW)
 
     silence = Silence.objects.get(kind="justification")
     assert (silence.by.username, silence.starts_at) == ("otto", at(57))  # 12 minutes after its end

@@ -129,7 +129,7 @@ def test_coverage_and_shares_are_of_what_was_observed():
     assert found.wasted_share_of_observed == pytest.approx(2 / 3)
     assert found.spend_efficiency == 0.25
     assert found.usd_per_useful_gpu_hour == Decimal(16)
-    assert found.told_usd_per_useful_gpu_hour == Decimal(16)
+    assert found.shown_usd_per_useful_gpu_hour == Decimal(16)
 
 
 @pytest.mark.parametrize(("useful_ms", "usd_told"), [(179_999, None), (180_000, 20)])
@@ -144,7 +144,7 @@ def test_where_hardly_anything_was_useful_nobody_is_told_dollars_per_useful_hour
 
     of_day = totals(DAY)
 
-    assert of_day.told_usd_per_useful_gpu_hour == usd_told
+    assert of_day.shown_usd_per_useful_gpu_hour == usd_told
     assert of_day.usd_per_useful_gpu_hour is not None
 
 

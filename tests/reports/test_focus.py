@@ -13,12 +13,10 @@ from fleetwatch.costs.mapping.mappings import add_rule
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.models import Commitment
 from fleetwatch.finance.committing import commit
-from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate
-from tests.diagnosis import told
 from tests.reports.factories import (
     HOUR,
     NOW,
@@ -443,19 +441,6 @@ def test_the_savings_sheet_says_why_and_what_to_do_first_where_that_is_known():
     head, line, *_ = savings_sheet(content)
     assert ("Likely cause" in head, "First step" in head) == (True, True)
     assert {"Idle: still held", "Stop the job."} <= set(line)
-
-
-def test_the_savings_sheet_leaves_out_what_was_dismissed():
-    a_fleet()
-    computed()
-    content = newest().content
-    line = content["savings"][0]
-    line["cause"] = {"code": "idle_held", "title": "Idle: still held", "first_step": "Stop it."}
-    rows = len(savings_sheet(content))
-
-    told.finding(Job.objects.get(key=line["job"]), "idle_held", status="dismissed")
-
-    assert len(savings_sheet(content)) == rows - 1
 
 
 def savings_sheet(content):

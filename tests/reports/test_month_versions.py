@@ -17,6 +17,7 @@ from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
 from fleetwatch.reports.statement_choices import choose_free_capacity
 from tests.costs.factories import HOUR_MS, a_job
+from tests.diagnosis import told as diagnosed
 from tests.reports.factories import (
     HOUR,
     NOW,
@@ -110,6 +111,20 @@ def test_the_fleets_report_has_every_team_and_own_lines_for_what_no_team_held():
         newest("(none)").content["team"]["name"]
         == "Jobs without a team: the job names no user or account"
     )
+
+
+def test_a_new_version_leaves_out_of_the_savings_list_what_was_dismissed(big):
+    """A decision alone changes no figure, and makes none."""
+    job = Job.objects.get(key="slurm/della/1")
+    diagnosed.cause("idle_held", of=job, on=GPU.objects.first(), start=OCTOBER + HOUR)
+    diagnosed.finding(job, "idle_held", status="dismissed")
+    computed(now=NOW + HOUR)
+    assert [line["job"] for line in newest().content["savings"]] == [job.key]
+
+    Rate.objects.filter(gpu_model=big.model).update(price_per_gpu_hour=5)
+    computed(now=NOW + 2 * HOUR)
+
+    assert newest().content["savings"] == []
 
 
 def test_computing_again_from_the_same_inputs_makes_no_new_version():

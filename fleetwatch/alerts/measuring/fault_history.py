@@ -13,7 +13,7 @@ from fleetwatch.notify import wording
 from fleetwatch.telemetry.models import HealthEvent
 
 LOOKS_BACK_MS = 14 * DAY_MS
-LED_MS = DAY_MS  # before a fault: what was told of its GPU then led to it
+CHAIN_MS = DAY_MS  # before a fault: the XIDs of its GPU in that time are what led to it
 NOTED_MS = 5 * MINUTE_MS  # after it: drivers say why a little later
 APART_MS = HOUR_MS  # what is told again sooner is of one fault
 ORDINALS = ("second", "third", "fourth", "fifth")
@@ -87,7 +87,7 @@ def xids_by_gpu(gpus: Iterable[GPU], start_ms: int, end_ms: int) -> Mapping[int,
 
 def history(xids: Sequence[Xid], since_ms: int) -> FaultHistory:
     """Of a fault since then, by what was told of its GPU."""
-    chain = tuple(each for each in xids if since_ms - LED_MS <= each.at_ms <= since_ms + NOTED_MS)
+    chain = tuple(each for each in xids if since_ms - CHAIN_MS <= each.at_ms <= since_ms + NOTED_MS)
     if not chain or chain[-1].at_ms < since_ms - NOTED_MS:
         return FaultHistory(since_ms, chain)
     same = [each.at_ms for each in xids if each.code == chain[-1].code and each not in chain]

@@ -60,7 +60,7 @@ class Command(HubCommand):
 
     def _tell_incidents(self) -> None:
         """Before the worker evaluates rules: what fired in the hours that are posted already."""
-        self._say(f"incidents told={demo_incidents.tell_past(timezone.now())}")
+        self._say(f"past incidents={demo_incidents.evaluate_past(timezone.now())}")
         self._say(f"incidents acted on={demo_incidents.act_on_some(timezone.now())}")
 
     def _store(self, chapters: Sequence[Chapter]) -> None:
