@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
 
@@ -210,7 +211,7 @@ class Incident(models.Model):
     @property
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste, and that holds."""
-        return self.muted.startswith("accepted until")
+        return self.muted.startswith(ACCEPTED)
 
     @property
     def is_noted_afterwards(self) -> bool:

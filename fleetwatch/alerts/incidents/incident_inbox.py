@@ -27,7 +27,7 @@ from fleetwatch.accounts.colleagues import known
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.breach import STALE_MS
-from fleetwatch.alerts.incidents.muting import KINDS
+from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.alerts.models import Incident, Severity
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -159,7 +159,7 @@ def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
 def _is_left(now: datetime) -> Q:
     """What burns and nobody put off or accepted."""
     is_put_off = Q(snoozed_until__isnull=False, snoozed_until__gt=now)
-    return Q(note="") & ~is_put_off & ~Q(muted__startswith=KINDS["justification"])
+    return Q(note="") & ~is_put_off & ~Q(muted__startswith=ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.notify.message import one_line
 
 LATE = "its telemetry came over 15 min late: it is recorded only"
+# how a sentence begins that says of an incident why it is no waste
+ACCEPTED = "accepted"
 # kinds of silences in the order in which they count
 KINDS = {
     "silence": "silence",
     "maintenance": "maintenance window",
     "exemption": "exemption",
-    "justification": "accepted",
+    "justification": ACCEPTED,
 }
 ORDER = (("silence", "maintenance"), ("exemption",), ("justification",))
 LONGEST = 200

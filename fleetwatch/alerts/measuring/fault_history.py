@@ -3,7 +3,7 @@ told before.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -94,7 +94,8 @@ def history(xids: Sequence[Xid], since_ms: int) -> FaultHistory:
     return FaultHistory(since_ms, chain, tuple(_apart(same)))
 
 
-def _apart(moments: Iterable[int]) -> Iterable[int]:
+def _apart(moments: Iterable[int]) -> Iterator[int]:
+    """Those that are no repetition of the one before."""
     last_ms = None
     for at_ms in moments:
         if last_ms is None or at_ms - last_ms >= APART_MS:
