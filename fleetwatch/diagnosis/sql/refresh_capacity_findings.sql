@@ -31,24 +31,7 @@ told AS (
             WHEN cause = %(slowed)s THEN
                 extract(epoch FROM date_trunc('hour', first_start, 'UTC'))::bigint * 1000
                 + (position('1' IN reverse(first_cells::int::bit(12)::text)) - 1) * 300000
-            ELSE GREATEST(
-                (extract(epoch FROM first_start) * 1000)::bigint,
-                (
-                    SELECT min(run.start_ms)
-                    FROM ledger_run AS run
-                    WHERE run.node_id = span.node_id
-                      AND run.cut_ms = (extract(epoch FROM first_start) * 1000)::bigint
-                      AND run.condition = span.condition
-                      AND run.gpu_id IN (
-                          SELECT entry.gpu_id
-                          FROM diagnosis_capacityentry AS entry
-                          WHERE entry.node_id = span.node_id
-                            AND entry.cause = span.cause
-                            AND entry.cluster = ''
-                            AND entry.start = first_start
-                      )
-                )
-            )
+            ELSE GREATEST((extract(epoch FROM first_start) * 1000)::bigint, diagnosis_began_ms(node_id, cause, condition, first_start))
         END AS first_ms,
         LEAST((extract(epoch FROM date_trunc('hour', last_start, 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms,
         last_start
