@@ -26,11 +26,12 @@ GPUS = (8, 16)  # of the first node, of two
 OF_THE_DAY = "?from=2026-11-19&to=2026-11-20"
 PAGES = (
     *(f"{page}{OF_THE_DAY}" for page in (
-        "/overview", "/wasters", "/fleet", "/fleet/idle", "/jobs", "/waste", "/costs", "/capacity",
+        "/overview", "/fleet", "/fleet/idle", "/jobs", "/waste", "/costs", "/capacity",
         "/findings", "/api/v1/fleet/summary", "/api/v1/waste", "/api/v1/jobs",
     )),
-    "/worst", "/changes", "/agents", "/causes", "/alerts", "/alerts/rules", "/status", "/metrics",
+    "/agents", "/causes", "/alerts", "/alerts/rules", "/status", "/metrics",
 )  # fmt: skip
+PARTS = (f"/wasters{OF_THE_DAY}", "/worst", "/changes")  # which a page asks for
 
 
 def main(when: str) -> None:
@@ -78,7 +79,7 @@ def _checked() -> str:
 
 
 def _pages() -> dict[str, int]:
-    """Status by page, each of them and some of single nodes, GPUs, jobs, findings and incidents."""
+    """Status by page, each of them, their parts and some of single nodes, GPUs, jobs, findings and incidents."""
     from django.conf import settings
     from django.test import Client
 
@@ -92,7 +93,9 @@ def _pages() -> dict[str, int]:
     )
     client.force_login(admin)
     pages = [*zip(PAGES, PAGES, strict=True), *_single_pages()]
-    return {name: client.get(address).status_code for name, address in pages}
+    statuses = {name: client.get(address).status_code for name, address in pages}
+    asked = {"HX-Request": "true"}
+    return statuses | {part: client.get(part, headers=asked).status_code for part in PARTS}
 
 
 def _single_pages() -> Iterator[tuple[str, str]]:
