@@ -13,7 +13,7 @@ import sys
 import zlib
 from array import array
 from functools import reduce
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.wire import Batch, Columns, WireError
 
@@ -76,14 +76,16 @@ def pack(batch: Batch) -> bytes:
     return zlib.compress(b"".join((HEAD.pack(MAGIC, len(text)), text, *tables)), 6)
 
 
-def unpack(content: bytes) -> Dict[str, Any]:
+def unpack(content: bytes, decode: Callable[[bytes], Any] = json.loads) -> Dict[str, Any]:
     """What the inflated bytes say, as the JSON of a batch would say it: for `wire.parse`.
 
     Columns that this version does not know are left out. Raises WireError.
     """
     text, place = rest_of(content)
     try:
-        given = json.loads(text)
+        given = decode(text)
+    except WireError:
+        raise
     except (ValueError, RecursionError) as error:
         raise WireError("", "not JSON: %s" % error) from error
     if not isinstance(given, dict):

@@ -105,8 +105,11 @@ def _read(request: HttpRequest, expanded: bytes, token: AgentToken, received_at:
 
 
 def _unpacked(content: bytes) -> Any:
+    """By the decoder of what is stored as it came: json.loads takes NaN, UTF-16 and half
+    surrogates, which no reader of the hot table does.
+    """
     try:
-        return packed.unpack(content)
+        return packed.unpack(content, requests.decode_json)
     except packed.TooManyError as error:
         raise body.TooLargeError(str(error)) from error
 

@@ -48,18 +48,19 @@ class Body(NamedTuple):
     host: PackedTable
 
 
+# Any: the door checked the last of each key, and a type would be asked of one that is there twice.
 class _GPU(msgspec.Struct):
-    uuid: str
+    uuid: Any
 
 
 class _Process(msgspec.Struct):
-    gpu: int
-    state: str | None = None
+    gpu: Any
+    state: Any = None
 
 
 _REST = msgspec.defstruct(
     "_REST",
-    [("window_s", int), ("gpus", Raw), ("processes", Raw, Raw(b"null"))],
+    [("window_s", Any), ("gpus", Raw), ("processes", Raw, Raw(b"null"))],
     # in no circle, and thousands at once: they would set the collector going over all that is
     # loaded
     gc=False,
