@@ -144,7 +144,8 @@ def are_within(run: Run, low: Floats, high: Floats) -> Mask:
     base, step = (run.heads[name].astype(np.float64) for name in ("base", "step"))
     power = _POWERS[run.heads["decimals"]]
     most = base + step * (last - 1)
-    is_exact = (base >= -packed.EXACT) & (most <= packed.EXACT)
+    # as doubles: what is one beyond them is rounded to them
+    is_exact = (base > -packed.EXACT) & (most < packed.EXACT)
     is_within = ((base + step * first) / power >= low) & (most / power <= high) & is_exact
     are_valid: Mask = (is_within | (last == 0) & ~np.isnan(power)).all(axis=1)
     return are_valid

@@ -173,6 +173,18 @@ def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
 
 
 @pytest.mark.parametrize(
+    ("base", "is_read"), [(2**53 - 1, True), (2**53 + 1, False), (-(2**53) - 1, False)]
+)
+def test_whole_numbers_that_are_not_exact_as_doubles_go_the_long_way(base, is_read):
+    body = columns(energy_j=[0.5] * 6)
+    head = packed.COLUMN.pack(packed.PLACES["energy_j"], 1, 5, 1)
+    other = packed.COLUMN.pack(packed.PLACES["energy_j"], 6, base, 1)
+    assert head in body
+
+    assert (decode(body.replace(head, other), fast_decode.Memory()) is not None) == is_read
+
+
+@pytest.mark.parametrize(
     "changed",
     [
         {"gpu": [0, 1, 0, 1, 0, 2]},
