@@ -92,7 +92,11 @@ class KnownBatches:
 
         def on_done(done: asyncio.Future[int | None]) -> None:
             self.busy -= {batch.token, batch.node_id}
-            on_stored(self._accepted(offered, done))
+            answer = None
+            try:
+                answer = self._accepted(offered, done)
+            finally:  # nobody else would answer: the long way finds that it is stored
+                on_stored(answer)
 
         self._groups.put(offered).add_done_callback(on_done)
 

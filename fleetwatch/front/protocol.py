@@ -37,6 +37,7 @@ TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
 MAX_PIECES = 1000
 BATCHES = ingest.PATH.encode()
 NO_REQUEST = "This is no request of HTTP/1.1."
+NO_UPGRADE = "No other protocol is spoken here: send a body without an Upgrade header."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
 MAX_LINGER_BYTES = 4 * 1024 * 1024
 SWEEP_EVERY_S = 1.0
@@ -166,12 +167,16 @@ class PatientProtocol(HttpToolsProtocol):
         elif self._header_count > MAX_HEADERS:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, TOO_MANY_HEADERS)
         else:
-            self._refuse(HTTPStatus.BAD_REQUEST, NO_REQUEST)
+            self._refuse(
+                HTTPStatus.BAD_REQUEST, NO_UPGRADE if self._is_upgrade_with_body else NO_REQUEST
+            )
 
     def on_headers_complete(self) -> None:
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 and self.parser.get_http_version() == "1.1":
             raise RefusedRequestError("it names no host, or several (RFC 9112, 3.2)")
+        if self._is_upgrade_with_body:
+            raise RefusedRequestError("the parser would take its body for the next request")
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
@@ -230,7 +235,8 @@ class PatientProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._held.taken_at = self.loop.time()
-        if not self.transport.is_closing():
+        # it may have begun another request meanwhile, and that one has a limit of its own
+        if self._held.waits_for is Waits.ANSWER and not self.transport.is_closing():
             self._wait_for(
                 Waits.NEXT if self.cycle is None or self.cycle.response_complete else None
             )
@@ -265,6 +271,13 @@ class PatientProtocol(HttpToolsProtocol):
         """Whether a whole request has no whole answer yet."""
         return (
             self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        )
+
+    @property
+    def _is_upgrade_with_body(self) -> bool:
+        return self.parser.should_upgrade() and any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b" 0"))
+            for name, value in self.headers or ()
         )
 
     def _disconnect(self) -> None:

@@ -61,6 +61,11 @@ class Server:
         self.probe.close()
         connection.close_pool()
 
+    @property
+    def answered(self):
+        """How many requests had their whole answer."""
+        return self._server.server_state.total_requests
+
     def connect(self, *, address="127.0.0.1", receive_buffer=None):
         peer = socket.socket()
         if receive_buffer:

@@ -2,12 +2,15 @@
 about it makes it a request like any other.
 """
 
+import contextlib
 import time
 
 import pytest
 from django.utils import timezone
 
+from fleetwatch.front import connections, protocol
 from fleetwatch.front.application import Front
+from fleetwatch.front.connections import Waits
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, head, is_closed, minute_ago
@@ -127,6 +130,39 @@ def test_a_body_that_is_no_batch_is_refused_as_every_other_is(server, bearer, re
     assert answer.status == 422
     assert requests == ["/api/v1/batches"]
     assert not server.front.is_storing
+
+
+def test_a_batch_whose_answer_fails_is_answered_by_the_long_way(
+    server, bearer, requests, monkeypatch
+):
+    monkeypatch.setattr(server.front._door, "accepted", None)  # not callable
+    answer = server.post_batch(minute_ago(NODE, sequence=2), bearer=bearer)
+
+    assert (answer.status, answer.json()["duplicate"]) == (200, 1)
+    assert requests == ["/api/v1/batches"]
+    assert not server.front.is_storing
+
+
+def test_a_body_that_began_while_answers_were_not_taken_is_not_waited_for_for_ever(
+    server, bearer, monkeypatch
+):
+    monkeypatch.setattr(protocol, "SWEEP_EVERY_S", 0.05)
+    monkeypatch.setitem(connections.LIMITS_S, Waits.BATCH, 0.5)
+    server.wait_until(lambda: len(server.register) == 0)
+    with server.connect(receive_buffer=2048) as peer:
+        server.wait_until(lambda: len(server.register) == 1)
+        (held,) = server.register._all
+        while held.unsent() <= protocol.MAX_UNSENT:
+            answered = server.answered
+            peer.sendall(head("GET", "/accounts/login/"))
+            server.wait_until(lambda answered=answered: server.answered > answered)
+        peer.sendall(second(bearer)[0] + b"x")
+        server.wait_until(lambda: held.waits_for is Waits.BATCH)
+        with contextlib.suppress(ConnectionError):
+            while peer.recv(65_536):
+                pass
+
+        server.wait_until(lambda: not server.front.is_storing)
 
 
 def test_a_batch_that_was_stored_before_is_a_duplicate(server, bearer, requests):

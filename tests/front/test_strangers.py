@@ -2,6 +2,7 @@
 answered meanwhile.
 """
 
+import contextlib
 import gzip
 import json
 import socket
@@ -232,6 +233,39 @@ def test_a_request_of_http_1_1_names_one_host(server, given, status):
         peer.sendall(given)
 
         assert Answer.of(peer).status == status
+
+
+UPGRADE = b"Connection: upgrade\r\nUpgrade: h2c\r\n"
+FORM = b"POST /accounts/login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n" + UPGRADE
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (FORM + b"Content-Length: 0\r\n\r\n", 403),
+        (FORM + b"Content-Length: 5\r\n\r\n", 400),
+        (FORM + b"Transfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + UPGRADE + b"\r\n", 200),
+    ],
+)
+def test_who_asks_for_another_protocol_gets_this_one_and_may_send_no_body(server, given, status):
+    with server.connect() as peer:
+        peer.sendall(given)
+
+        assert Answer.of(peer).status == status
+
+
+def test_a_body_behind_an_upgrade_is_no_request(server):
+    hidden = head("GET", "/healthz")
+    with server.connect() as peer:
+        peer.sendall(FORM + b"Content-Length: %d\r\n\r\n" % len(hidden))
+        answer = Answer.of(peer)
+        with contextlib.suppress(ConnectionError):
+            peer.sendall(hidden)
+
+        assert (answer.status, answer.headers["connection"]) == (400, "close")
+        assert b"without an Upgrade header" in answer.body
+        assert read_all(peer) == 0
 
 
 def test_trailers_count_as_headers(server):
