@@ -8,6 +8,7 @@ from csp.constants import NONCE, NONE, SELF
 
 from fleetwatch.lib import env, redis_servers
 from fleetwatch.lib.ldap.ldap_directory import read_directory
+from fleetwatch.lib.logs import lossy
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.data_dir()
@@ -348,6 +349,6 @@ structlog.configure(
             else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"])
         ),
     ],
-    logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    logger_factory=structlog.PrintLoggerFactory(lossy(sys.stderr)),
     cache_logger_on_first_use=True,
 )

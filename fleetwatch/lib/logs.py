@@ -1,6 +1,8 @@
-"""What is kept out of the log, and what is cut there."""
+"""What is kept out of the log, and what is cut there; and that no work fails for want of it."""
 
 import logging
+from contextlib import suppress
+from typing import TextIO, cast
 
 MAX_REFUSAL = 300  # characters; a Host header may have thousands
 
@@ -19,3 +21,25 @@ class ExpectedRefusals(logging.Filter):
         return not (
             getattr(record, "status_code", None) == 503 and "/readyz" in record.getMessage()
         )
+
+
+class _Lossy:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def lossy(stream: TextIO) -> TextIO:
+    """The stream; what it can't take (its disk is full, its reader gone) is lost, as Python's own
+    logging loses it.
+
+    A line that raises would be a batch that is stored and never answered.
+    """
+    return cast(TextIO, _Lossy(stream))
