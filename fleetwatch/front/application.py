@@ -65,6 +65,9 @@ MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
 # Of people's and scripts' larger bodies, together and of one user.
 MAX_HELD_BYTES = 64 * 1024 * 1024
 MAX_HELD_OF_USER = 16 * 1024 * 1024
+# Of nodes' larger batches, together: twice what can wait for the long way's threads, at a megabyte
+# each, as the rest of an outage has.
+MAX_HELD_OF_NODES = 128 * 1024 * 1024
 PIECE_BYTES = wsgi.PIECE_BYTES
 # How often it is noted that batches are taken: who is not heard meanwhile is silent.
 DOOR = "door"
@@ -161,7 +164,8 @@ class Front:
         self._health = Lane("health", threads=1)
         # no thread that may wait for the database
         self._files = Lane("files", threads=1)
-        self._room = _room()
+        self._room = _room(of_each=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
+        self._nodes_room = _room(of_each=requests.MAX_BATCH_BYTES, in_all=MAX_HELD_OF_NODES)
         self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
@@ -174,8 +178,8 @@ class Front:
 
     @property
     def held_bytes(self) -> int:
-        """Of people's larger bodies."""
-        return self._room.held
+        """Of larger bodies."""
+        return self._room.held + self._nodes_room.held
 
     @property
     def takes_batches(self) -> bool:
@@ -275,7 +279,7 @@ class Front:
         node's.
         """
         node_id = await self._node_of(request)
-        with self._alone(request.bearer):
+        with self._alone(request.bearer), self._nodes_room.place(request.bearer) as grow:
             if node_id in self.known_batches.busy:
                 raise refused.NodeBusyError
             if disk.is_short():
@@ -283,7 +287,7 @@ class Front:
             if self.known_batches.is_full:
                 raise BusyError
             environ = wsgi.environ_of(
-                request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES)
+                request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES, grow=grow)
             )
             self._check_servers(request)
             with self._alone(node_id):
@@ -352,8 +356,8 @@ def _page_threads(pool: int) -> int:
     return max(FEWEST_PAGE_THREADS, pool - OTHERS_CONNECTIONS)
 
 
-def _room() -> bodies.Room:
-    return bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
+def _room(*, of_each: int, in_all: int) -> bodies.Room:
+    return bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=of_each, in_all=in_all)
 
 
 def _asked(look: Callable[..., Any], of: Any) -> Any:

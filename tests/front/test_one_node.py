@@ -144,6 +144,20 @@ def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(ser
     assert server.get("/accounts/login/").status == 200
 
 
+def test_large_bodies_of_many_nodes_are_not_held_beyond_a_room_of_theirs(server, monkeypatch):
+    monkeypatch.setattr(server.front._nodes_room, "in_all", 150_000)
+    bearers = [create_agent_token(name, timezone.now()) for name in ("n1", "n2", "n3")]
+    with server.connect() as first, server.connect() as second:
+        first.sendall(batch_head(bearer=bearers[0], length=1_000_000) + b"x" * 100_000)
+        server.wait_until(lambda: server.front.held_bytes >= 100_000)
+        second.sendall(batch_head(bearer=bearers[1], length=1_000_000) + b"x" * 100_000)
+        refused = Answer.of(second)
+
+        assert (refused.status, refused.json()["error"]) == (503, "too much is being sent")
+        assert server.post_batch(minute_ago("n3"), bearer=bearers[2]).status == 200
+    server.wait_until(lambda: server.front.held_bytes == 0)
+
+
 def test_on_a_full_disk_agents_and_machines_are_told_so_and_people_are_served(
     server, settings, tmp_path, monkeypatch
 ):
