@@ -164,8 +164,7 @@ class Front:
         self._health = Lane("health", threads=1)
         # no thread that may wait for the database
         self._files = Lane("files", threads=1)
-        self._room = _room(of_each=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
-        self._nodes_room = _room(of_each=requests.MAX_BATCH_BYTES, in_all=MAX_HELD_OF_NODES)
+        self._room, self._nodes_room = _rooms()
         self._senders = senders.KnownSenders()
         self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
         self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
@@ -356,8 +355,12 @@ def _page_threads(pool: int) -> int:
     return max(FEWEST_PAGE_THREADS, pool - OTHERS_CONNECTIONS)
 
 
-def _room(*, of_each: int, in_all: int) -> bodies.Room:
-    return bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=of_each, in_all=in_all)
+def _rooms() -> tuple[bodies.Room, bodies.Room]:
+    """For people's larger bodies, and for nodes'."""
+    return (
+        bodies.Room(MAX_STRANGERS_BYTES, MAX_HELD_OF_USER, MAX_HELD_BYTES),
+        bodies.Room(MAX_STRANGERS_BYTES, requests.MAX_BATCH_BYTES, MAX_HELD_OF_NODES),
+    )
 
 
 def _asked(look: Callable[..., Any], of: Any) -> Any:

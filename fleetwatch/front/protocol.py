@@ -171,12 +171,15 @@ class PatientProtocol(HttpToolsProtocol):
                 HTTPStatus.BAD_REQUEST, NO_UPGRADE if self._is_upgrade_with_body else NO_REQUEST
             )
 
-    def on_headers_complete(self) -> None:
+    def _check_head(self) -> None:
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 and self.parser.get_http_version() == "1.1":
             raise RefusedRequestError("it names no host, or several (RFC 9112, 3.2)")
         if self._is_upgrade_with_body:
             raise RefusedRequestError("the parser would take its body for the next request")
+
+    def on_headers_complete(self) -> None:
+        self._check_head()
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
