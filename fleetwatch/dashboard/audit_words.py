@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo
@@ -12,6 +12,7 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import NoReverseMatch, reverse
 
 from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.dashboard.audit_facts import facts_in_words, moment_of
 from fleetwatch.dashboard.machine_pages import days_in_words
 from fleetwatch.lib import actor
 
@@ -36,8 +37,8 @@ DID = {
     "person.role": "changed the role of",
     "person.email": "changed the e-mail address of",
     "person.password": "set the password of",
-    "person.join": "put into a team:",
-    "person.leave": "recorded the leaving of",
+    "person.join": "added",
+    "person.leave": "removed",
     "person.leave_directory": "recorded as gone from the directory",
     "person.sign_out": "logged out everywhere",
     "person.first_admin": "became the first admin:",
@@ -65,18 +66,18 @@ DID = {
     "finding.dismiss": "dismissed finding",
     "finding.snooze": "snoozed finding",
     "finding.assign": "assigned finding",
-    "finding.fixed": "marked as fixed finding",
+    "finding.fixed": "marked finding",
     "finding.reopen": "reopened finding",
-    "finding.confirm": "confirmed finding",
-    "finding.reject": "said wrong is finding",
+    "finding.confirm": "marked the diagnosis of finding",
+    "finding.reject": "marked the diagnosis of finding",
     "finding.tell_owner": "told the owner of finding",
     "incident.ack": "acknowledged incident",
     "incident.snooze": "snoozed incident",
     "incident.unsnooze": "ended the snooze of incident",
     "incident.resolve": "resolved incident",
     "incident.assign": "assigned incident",
-    "incident.not_waste": "said not waste is incident",
-    "incident.fixed": "resolved incident",
+    "incident.not_waste": "marked incident",
+    "incident.fixed": "marked incident",
     "rule.set": "changed the rule",
     "rule.copy": "copied a rule to",
     "rule.rename": "renamed a rule to",
@@ -84,12 +85,12 @@ DID = {
     "silence.add": "added a silence of",
     "silence.end": "ended a silence of",
     "route.set": "set the route of",
-    "preference.set": "changed how to hear of things:",
+    "preference.set": "changed the notifications of",
     "action.add_policy": "added an action about",
     "action.set_policy": "changed the action about",
     "action.remove_policy": "removed the action about",
     "action.keep": "kept",
-    "action.result": "heard what became of",
+    "action.result": "noted the result for",
     "policy.set": "set the ledger’s policy to",
     "policy.stop": "stopped the trial of the policy",
     "policy.try": "tried the ledger’s policy with",
@@ -97,9 +98,9 @@ DID = {
     "mapping.add": "added a mapping rule:",
     "mapping.end": "ended a mapping rule:",
     "mapping.withdraw": "withdrew a mapping rule:",
-    "name.give": "gave a name:",
-    "name.take": "took a name:",
-    "name.confirm": "confirmed a name:",
+    "name.give": "gave a name to",
+    "name.take": "took a name from",
+    "name.confirm": "confirmed a name of",
     "name.rule_set": "set a rule of names:",
     "name.rule_drop": "removed a rule of names:",
     "link.set": "set the job link",
@@ -123,7 +124,7 @@ DID = {
     "report.free_capacity": "changed who bears free capacity to",
     "report.invoice": "imported the invoice of",
     "report.invoice_remove": "removed the invoice of",
-    "report.sku": "said what is the SKU",
+    "report.sku": "mapped the SKU",
     "report.book": "booked lines in",
     "report.book_withdraw": "withdrew a booking of",
     "view.save": "saved the view",
@@ -133,6 +134,16 @@ DID = {
     "export.report": "exported the report",
     "demo.load": "loaded the demo",
     "demo.remove": "removed the demo",
+}
+# by action, what is said behind the name
+AFTER = {
+    "finding.fixed": "as fixed",
+    "finding.reject": "as wrong",
+    "finding.confirm": "as right",
+    "incident.not_waste": "as not waste",
+    "incident.fixed": "as fixed",
+    "person.join": "to a team",
+    "person.leave": "from a team",
 }
 # by action, or what actions begin with, the page of its subject, and whether that is an argument
 PAGES = {
@@ -165,20 +176,6 @@ VIA = {
     actor.COMMAND: "by a command",
     actor.HUB: "by itself",
 }
-# facts that are no "name value", by their name
-FACTS = {
-    "amount": "{}",
-    "month": "of {}",
-    "note": "“{}”",
-    "reason": "“{}”",
-    "gpus": "GPUs: {}",
-    "gpu_model": "{}",
-    "rows": "rows: {}",
-    "lines": "lines: {}",
-    "issuer": "by {}",
-    "valid_from": "from {}",
-    "valid_to": "until {}",
-}
 # between the words of a file's name; within a month or a version it is part of them
 _SEPARATOR = re.compile(r"(?<!\d)-|-(?!\d)|\.(?=[a-z])")
 GROUPS = ("group_by", "by")  # of the address of an export, by what it is summed
@@ -186,14 +183,15 @@ GROUPS = ("group_by", "by")  # of the address of an export, by what it is summed
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """An entry in words: "accepted", then what it was done to with its address ("" = none), then
-    the facts.
+    """An entry in words: "marked incident", then what it was done to with its address ("" = none),
+    "as fixed", then the facts.
     """
 
     entry: AuditEntry
     did: str
     what: str
     address: str
+    after: str
     facts: str
 
     @property
@@ -212,31 +210,21 @@ def _line(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
         return _of_file(entry, zone)
     kind, _, verb = entry.action.partition(".")
     did = DID.get(entry.action) or f"{kind}: {verb.replace('_', ' ')}"
-    facts = [
-        FACTS.get(name, f"{name.replace('_', ' ')} {{}}").format(in_words(fact, zone))
-        for name, fact in _with_currency(entry.detail).items()
-        if fact not in ("", None)
-    ]
     what = entry.subject
     if what == entry.name and did.endswith(" as"):  # "ann logged in", not "as ann"
         did = did.removesuffix(" as")
         what = ""
-    return AuditLine(entry, did, what, _address(entry), ", ".join(facts))
-
-
-def _with_currency(detail: dict[str, Any]) -> dict[str, Any]:
-    """The detail, an amount and its currency as one fact."""
-    if not {"amount", "currency"} <= detail.keys() or detail["amount"] in ("", None):
-        return detail
-    without = {name: fact for name, fact in detail.items() if name != "currency"}
-    return without | {"amount": f"{detail['amount']} {detail['currency']}"}
+    after = AFTER.get(entry.action, "")
+    facts = ", ".join(facts_in_words(entry.action, entry.detail, zone))
+    return AuditLine(entry, did, what, _address(entry), after, facts)
 
 
 def _of_file(entry: AuditEntry, zone: ZoneInfo) -> AuditLine:
     """ "exported", "costs by team (CSV, 768 B)", "20–27 Nov"."""
     asked = str(entry.detail.get("asked", ""))
     address = f"{entry.subject}?{asked}" if asked else entry.subject
-    return AuditLine(entry, "exported", _file(entry, asked), address, _days(entry.detail, zone))
+    days = _days(entry.detail, zone)
+    return AuditLine(entry, "exported", _file(entry, asked), address, "", days)
 
 
 def _file(entry: AuditEntry, asked: str) -> str:
@@ -250,7 +238,7 @@ def _file(entry: AuditEntry, asked: str) -> str:
 
 
 def _days(detail: dict[str, Any], zone: ZoneInfo) -> str:
-    start, end = (_moment(detail.get(name)) for name in ("start", "end"))
+    start, end = (moment_of(detail.get(name)) for name in ("start", "end"))
     if start is None or end is None:
         return ""
     last = end - timedelta(microseconds=1)
@@ -265,24 +253,3 @@ def _address(entry: AuditEntry) -> str:
         return reverse(name, args=[entry.subject] if is_argument else []) if name else ""
     except NoReverseMatch:
         return ""
-
-
-def in_words(fact: object, zone: ZoneInfo) -> str:
-    """A fact as people read it: a moment in the zone to the minute, a list with "and"."""
-    if isinstance(fact, bool):
-        return "yes" if fact else "no"
-    if isinstance(fact, list):
-        return " and ".join(map(str, fact))
-    moment = _moment(fact)
-    return str(fact) if moment is None else f"{moment.astimezone(zone):%-d %b %Y, %H:%M}"
-
-
-def _moment(fact: object) -> datetime | None:
-    """The moment that the fact names with its zone; None of all else."""
-    if not isinstance(fact, str) or "T" not in fact:
-        return None
-    try:
-        moment = datetime.fromisoformat(fact)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None

@@ -283,7 +283,7 @@ def test_the_audit_log_says_a_budget_as_people_do():
     assert (line.did, line.what, line.facts) == (
         "set the budget of",
         "nlp",
-        "of 2026-11, 1200.50 USD",
+        "Nov 2026, $1,200.50",
     )
 
 

@@ -27,6 +27,7 @@ from fleetwatch.dashboard.asked_findings import (
     scope_of_findings,
 )
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
+from fleetwatch.dashboard.catalogue_rows import catalogue_rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
@@ -40,7 +41,7 @@ from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, FAILURES, title
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
@@ -382,8 +383,9 @@ def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
 
 @shows("dashboard/causes.html", "causes")
 def causes(_: HttpRequest, period: Period) -> Context:
-    lines = {line.key: line.totals for line in selectors.waste_by_cause(period.interval).lines}
-    return {"causes": [(cause, lines.get(cause.code)) for cause in CATALOGUE]}
+    waste = selectors.waste_by_cause(period.interval)
+    places = machine_findings.findings(period.interval, now=period.now)
+    return {"rows": catalogue_rows(waste, places), "wasted_usd": waste.totals.wasted_usd}
 
 
 def _cause(code: str) -> Cause:

@@ -1,0 +1,56 @@
+"""The list of all causes: what each wasted, summing to the whole, and what capacity it took."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from tests.costs.factories import an_entry
+from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+def amounts(page: str) -> dict[str, list[str]]:
+    """Of each cause its dollars wasted and its capacity, as the page writes them."""
+    rows = re.findall(r"<tr ?>.*?</tr>", page)
+    cells = {
+        code: re.findall(r'last 7 days">(.*?)</td>', row)
+        for row in rows
+        for code in re.findall(r"<code>(\w+)</code>", row)
+    }
+    return {
+        code: [re.sub(r"<[^>]*>", "", cell).strip() for cell in both]
+        for code, both in cells.items()
+    }
+
+
+def test_causes_sum_to_what_was_wasted_and_work_that_is_well_wastes_nothing(admin):
+    """An hour idle at $2, an hour idle beside healthy work, an hour that nobody explained."""
+    rate()
+    start = NOW - timedelta(hours=2)
+    for number, code in enumerate(("idle_held", "healthy", None)):
+        of = job(f"slurm/della/{number}")
+        if code:
+            cause(code, of=of, on=gpu(number), start=start)
+        an_entry(gpu(number), "idle", job=of, start=start, tier="certain")
+
+    page = tight(admin.get("/causes").content.decode())
+
+    shown = amounts(page)
+    assert shown["idle_held"] == ["$2.00", "–"]
+    assert shown["healthy"] == ["–", "–"]
+    assert shown["undetermined"] == ["$4.00", "–"]
+    assert "well:Nothing to change$2.00</div>" in re.sub(r"</?(i|span)[^>]*>", "", page)
+    assert re.search(r"Wasted in all.*<b>(<span[^>]*>)?\$6\.00<", page)
+
+
+def test_a_broken_gpu_takes_capacity_and_wastes_nothing(admin):
+    rate()
+    capacity("gpu_fault", on=gpu(3))
+    place("gpu_fault", node=gpu(3).node)
+
+    page = tight(admin.get("/causes").content.decode())
+
+    assert amounts(page)["gpu_fault"] == ["–", "$2.00"]
