@@ -4,13 +4,14 @@ of the machine, and how its batches came.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Sum
 
 from fleetwatch.dashboard.entry_words import REASONS
 from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.judgement.rule_words import OUTAGES
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, to_ms
 from fleetwatch.telemetry.arrivals import Arrivals, Boot, arrivals, boots
@@ -20,6 +21,8 @@ BACK = timedelta(days=7)
 HOURS = BACK // timedelta(hours=1)
 NO_ANSWER = ("driver_missing", "driver_mismatch", "nvml_stuck")
 OF_THE_DRIVER = (*NO_ANSWER, "driver_ok")
+STARTS = {"boot": "its machine started then", "driver_opened": "its agent started then"}
+NOTHING_TELLS = "no start or outage was reported then: see the agent’s log"
 MOST = 20
 UNITS = 24  # of a bar's height
 WIDTH = 0.86  # of an hour: a gap parts it from the next
@@ -88,12 +91,21 @@ def agent_history(node: Node, now: datetime) -> AgentHistory:
 def _happenings(node: Node, since_ms: int, lost: Lost) -> list[Happening]:
     """The newest first."""
     events = HealthEvent.objects.filter(node=node, kind__in=OF_THE_DRIVER, at_ms__gte=since_ms)
-    every = [
-        *gaps(lost),
+    others = [
         *map(of_boot, boots(node.pk, since_ms)),
         *(_of_event(*each) for each in with_kinds(events.order_by("-at_ms")[:MOST])),
     ]
+    every = [*(beside_starts(gap, others) for gap in gaps(lost)), *others]
     return sorted(every, key=lambda each: -each.start_ms)[:MOST]
+
+
+def beside_starts(gap: Happening, others: Iterable[Happening]) -> Happening:
+    """The gap with what happened in its hours that may be why: a start, or that nothing tells."""
+    if any(outage in gap.text for outage in OUTAGES.values()):
+        return gap
+    kinds = {each.kind for each in others if gap.start_ms <= each.start_ms < (gap.end_ms or 0)}
+    why = next((STARTS[kind] for kind in STARTS if kind in kinds), NOTHING_TELLS)
+    return replace(gap, text=f"{gap.text}; {why}")
 
 
 def with_kinds(newest: Iterable[HealthEvent]) -> list[tuple[HealthEvent, str]]:

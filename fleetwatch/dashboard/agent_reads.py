@@ -1,6 +1,6 @@
 """What an agent reads of a GPU and of its host, sensor by sensor, in the last minutes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -93,6 +93,12 @@ def sensors(
         if left and (len(left) == len(columns) or any(column in refused for column in left)):
             missing.append(Sensor(name, _why(left, refused)))
     return whole, missing
+
+
+def sensor_names(metrics: Iterable[str]) -> list[str]:
+    """The sensors that these metrics are of, each once; a metric of none of them by its name."""
+    of_metric = {metric: name for name, metrics in SENSORS.items() for metric in metrics}
+    return list(dict.fromkeys(of_metric.get(metric, metric) for metric in metrics))
 
 
 def _why(columns: Collection[str], refused: Mapping[str, str]) -> str:

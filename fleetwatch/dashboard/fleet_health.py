@@ -87,10 +87,8 @@ def _channels_card(status: str) -> HealthCard:
         return HealthCard("Failing channels", failing, "", f"{status}#channels")
     if any(each.sends for each in every):
         return HealthCard("Failing channels", 0, "none", "")
-    missing = "none of the channels sends" if every else "no channel set up"
-    return HealthCard(
-        "Failing channels", 0, missing, reverse("settings_channels"), none_level="warn"
-    )
+    missing = f"0 of {len(every)} send" if every else "none set up"
+    return HealthCard("Channels", 0, missing, reverse("settings_channels"), none_level="warn")
 
 
 def overdue_hours(now: datetime) -> int:

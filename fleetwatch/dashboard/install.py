@@ -1,9 +1,15 @@
 """The lines that people paste on a GPU host."""
 
+from datetime import timedelta
+
 from django.conf import settings
 
 from fleetwatch.api import cli_package
 from fleetwatch.ingest import agent_package
+
+# what an enrolment token is offered with
+USES = 10
+VALID_FOR = timedelta(days=1)
 
 
 def install_command(token: str) -> str:

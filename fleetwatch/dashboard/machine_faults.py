@@ -14,10 +14,11 @@ JOBS = 5  # named of those that run
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Since when it can't work, what that cost so far (None: not known) and per hour, and where
-    its incident is.
+    """How many GPUs can't work and since when, what that cost so far (None: not known) and per
+    hour, and where its incident is.
     """
 
+    gpus: int
     since_ms: int
     usd: Decimal | None
     usd_per_hour: Decimal | None
@@ -31,6 +32,7 @@ def fault_of(problems: Sequence[Problem]) -> Fault | None:
         return None
     first = min(faults, key=lambda each: each.since_ms)
     return Fault(
+        sum(max(1, len(each.links)) for each in faults),
         first.since_ms,
         _sum([each.usd for each in faults]),
         _sum([each.usd_per_hour for each in faults]),

@@ -218,7 +218,9 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
 def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
     """Of the place alone: since when it was seen there, and what could have been saved of that."""
     job = line.job
-    since_ms, last_ms = seen
+    # cells of five minutes reach beyond the job
+    since_ms = max(seen[0], job.start_ms or seen[0])
+    last_ms = min(seen[1], job.end_ms or seen[1])
     goes_on = job.end_ms is None and (node.last_ms or 0) < last_ms + FRESH_MS
     return Problem(
         kind="finding",

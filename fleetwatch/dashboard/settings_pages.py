@@ -17,7 +17,7 @@ from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
-from fleetwatch.dashboard import policy_pages
+from fleetwatch.dashboard import install, policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.closing_checks import closing_checks
 from fleetwatch.dashboard.commitment_rates import commitment_rows
@@ -101,6 +101,8 @@ def _agent_tokens(now: datetime) -> Context:
     agent_tokens = ingest.agent_tokens()
     return {
         "agent_tokens": agent_tokens,
+        "uses": install.USES,
+        "valid_days": install.VALID_FOR.days,
         "enrollment_tokens": ingest.enrollment_tokens(now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
     }

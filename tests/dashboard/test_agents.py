@@ -6,8 +6,8 @@ import time_machine
 
 from fleetwatch.dashboard import agents
 from fleetwatch.dashboard.agent_columns import columns_of
-from fleetwatch.dashboard.agent_history import Happening, gaps
-from fleetwatch.dashboard.agent_reads import Sensor, sensors
+from fleetwatch.dashboard.agent_history import Happening, beside_starts, gaps
+from fleetwatch.dashboard.agent_reads import Sensor, sensor_names, sensors
 from fleetwatch.dashboard.agents import Unread
 from fleetwatch.dashboard.views import agent_pages
 from fleetwatch.ingest import agent_package
@@ -110,7 +110,7 @@ def test_the_nodes_page_tells_lag_queue_losses_and_what_is_not_read(admin):
     assert (
         "<td>the agent may not ask: it needs the rights of its systemd unit, or root</td>" in page
     )
-    assert '<td><code>sm_active</code></td><td class="nowrap">0</td>' in page
+    assert '<span title="sm_active">engine and SM activity</span></td>' in page
 
 
 @pytest.mark.django_db
@@ -212,6 +212,16 @@ def test_hours_in_a_row_that_were_not_all_observed_are_one_gap():
     ]
 
 
+def test_a_gap_says_which_start_was_in_it_or_that_none_was():
+    start = Happening("driver_opened", HOUR_MS + 1, None)
+    gap = Happening("gap", HOUR_MS, 2 * HOUR_MS, 7, "no data")
+    explained = Happening("gap", HOUR_MS, 2 * HOUR_MS, 7, "its node has no driver loaded")
+
+    assert beside_starts(gap, [start]).text == "no data; its agent started then"
+    assert beside_starts(gap, []).text.startswith("no data; no start or outage was reported then")
+    assert beside_starts(explained, [start]) == explained
+
+
 def test_a_sensor_is_read_where_a_column_of_it_has_a_value():
     groups = {"power": ("power_w", "energy_j"), "SM": ("sm_active",), "PCIe": ("rx", "tx")}
 
@@ -248,3 +258,11 @@ def test_the_hour_that_goes_on_is_drawn_and_named_as_far_as_it_is_over(admin):
     assert "<span>13 Nov 13:00</span><span>20 Nov 12:15</span>" in history
     assert "Fri 20 Nov, 12:00 to 12:15" in history
     assert "13:00</td>" not in history
+
+
+def test_metrics_are_told_as_the_sensors_that_they_are_of():
+    assert sensor_names(["dram_active", "sm_active", "gr_engine_active", "new_metric"]) == [
+        "DRAM activity",
+        "engine and SM activity",
+        "new_metric",
+    ]

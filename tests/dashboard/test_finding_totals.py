@@ -48,8 +48,8 @@ def test_a_machines_finding_has_both(admin, broken):
 def test_the_pages_of_its_node_and_of_its_gpu_have_the_same(admin, broken, address):
     page = in_text(admin, f"{address}?range=24h")
 
-    assert "in this period $6.00 in all" in page
-    assert "in all" not in in_text(admin, f"{address}?range=7d").partition("States")[0]
+    assert "in this period $6.00 since 18 Nov 2026" in page
+    assert "$6.00 since" not in in_text(admin, f"{address}?range=7d").partition("States")[0]
 
 
 def test_a_jobs_finding_has_both(admin):

@@ -219,7 +219,7 @@ def test_a_node_says_what_its_gpu_that_cant_work_costs_beside_its_waste(admin):
 
     head = in_text(tight(admin.get("/nodes/n1").content.decode())).partition("Problems")[0]
 
-    assert "Can’t work, of its GPUs $10.79 since Fri 20 Nov, 11:00" in head
+    assert "1 GPU broken $10.79 since Fri 20 Nov, 11:00" in head
     assert "Useful share of cost" in head
 
 

@@ -23,6 +23,7 @@ from django.utils.safestring import SafeString
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
+from fleetwatch.dashboard.agent_reads import sensor_names
 from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
@@ -89,6 +90,7 @@ for text_of in (
     words.incident_event,
     words.place_name,
     words.task_name,
+    sensor_names,
     threshold_words.of_minutes,
     entry_words.why,
 ):
@@ -391,10 +393,10 @@ def ago(moment: datetime | int | None, now: datetime) -> str:
 
 @register.filter
 def noted_ago(moment: datetime | None, now: datetime) -> str:
-    """The same of what is noted now and then: a token that is in use "less than 6 min ago"."""
+    """The same of what is noted every few minutes: a token that was used since is "in use"."""
     if moment is None or now - moment > USE_IS_RECENT:
         return ago(moment, now)
-    return f"less than {numbers.duration(ms_in(USE_IS_RECENT))} ago"
+    return f"in use, noted every {numbers.duration(ms_in(USE_NOTED_EVERY))}"
 
 
 @register.filter

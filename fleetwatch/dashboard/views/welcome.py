@@ -2,7 +2,7 @@
 node.
 """
 
-from datetime import timedelta
+from collections import Counter
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -13,15 +13,13 @@ from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.dashboard import selectors
-from fleetwatch.dashboard.install import install_command
+from fleetwatch.dashboard.install import USES, VALID_FOR, install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.demo.loading import may_load
 from fleetwatch.ingest import tokens
-
-TTL = timedelta(hours=24)
-USES = 100
+from fleetwatch.ledger.broken_gpus import broken_gpus
 
 
 @require_http_methods(["GET", "POST"])
@@ -45,9 +43,8 @@ def _show(request: HttpRequest, command: str = "") -> HttpResponse:
 
 @needs(Right.FLEET)
 def _make_command(request: HttpRequest) -> HttpResponseBase:
-    return _show(
-        request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL))
-    )
+    token = tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=VALID_FOR)
+    return _show(request, install_command(token))
 
 
 @shows("dashboard/_waiting.html", "", "after", is_part=True)
@@ -58,7 +55,8 @@ def waiting(request: HttpRequest, _: Period) -> Context:
 
 
 def _arrived(after: int) -> Context:
-    """The nodes with higher ids, and whether one of them has sent data."""
+    """The nodes with higher ids, how many broken GPUs each has, and whether one has sent data."""
     machines = [machine for machine in selectors.machines() if machine.pk > after]
     arrived = any(machine.gpu_count for machine in machines)
-    return {"machines": machines, "has_data": arrived, "after": after}
+    broken = Counter(each.gpu.node_id for each in broken_gpus()) if arrived else {}
+    return {"machines": machines, "broken": broken, "has_data": arrived, "after": after}
