@@ -273,7 +273,8 @@ _OF_PAGES = (
         "ledger",
         "Ledger",
         "The record of all GPU time: every millisecond of every GPU is in exactly one of nine"
-        " states. All figures are sums of it.",
+        " states. Bars show two parts of states apart: busy, unverified (of useful) and waiting (of"
+        " stalled). All figures are sums of it.",
         "status",
     ),
     Term(

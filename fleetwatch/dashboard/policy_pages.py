@@ -41,6 +41,16 @@ PARTS = {
     "Efficiency, power, energy": ("ceiling", "power", "rest", "energy"),
     "Outages": ("revival",),
 }
+# whom each part concerns
+ABOUT = {
+    "When a job is idle": "most waste is decided here: after how long a quiet job is idle",
+    "Quiet windows and work": "what counts as quiet; by it idle time begins and ends",
+    "What contradicts a counter": "seldom changed: when power or traffic outweighs utilisation",
+    "Memory that is no job's": "where GPUs are held by no job",
+    "Busy-waiting": "seldom changed: a job that spins and computes nothing",
+    "Efficiency, power, energy": "what useful work is measured against",
+    "Outages": "seldom changed: when a broken GPU works again",
+}
 # how a value of each unit may be written
 LIKE = {
     "s": "a duration like 15 min or 1 h 30 min",
@@ -50,14 +60,14 @@ LIKE = {
     "W": "a number of watts",
     "windows": "a number of windows",
 }
-# what a bare number is in, as its field says
+# what a number without a unit means, as its field says
 BARE = {
-    "s": "or seconds",
-    "ratio": "or 0 to 1",
-    "bytes": "or bytes",
-    "bytes/s": "or bytes/s",
-    "W": "watts",
-    "windows": "windows",
+    "s": "20 = 20 s",
+    "ratio": "0.03 = 3 %",
+    "bytes": "20 = 20 bytes",
+    "bytes/s": "20 = 20 bytes/s",
+    "W": "20 = 20 W",
+    "windows": "20 = 20 windows",
 }
 
 
@@ -81,6 +91,7 @@ class PolicyPart:
     """Thresholds about one thing."""
 
     title: str
+    about: str
     thresholds: list[Threshold]
 
     @property
@@ -132,7 +143,9 @@ def full_hours(count: int, now: datetime) -> Interval:
 
 def _parts(shown: Sequence[Threshold]) -> list[PolicyPart]:
     return [
-        PolicyPart(title, [each for each in shown if each.name.partition("_")[0] in words])
+        PolicyPart(
+            title, ABOUT[title], [each for each in shown if each.name.partition("_")[0] in words]
+        )
         for title, words in PARTS.items()
     ]
 

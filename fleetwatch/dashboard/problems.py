@@ -220,7 +220,7 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
     job = line.job
     # cells of five minutes reach beyond the job
     since_ms = max(seen[0], job.start_ms or seen[0])
-    last_ms = min(seen[1], job.end_ms or seen[1])
+    last_ms = max(since_ms, min(seen[1], job.end_ms or seen[1]))
     goes_on = job.end_ms is None and (node.last_ms or 0) < last_ms + FRESH_MS
     return Problem(
         kind="finding",

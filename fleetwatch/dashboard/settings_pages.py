@@ -28,7 +28,7 @@ from fleetwatch.figures import selectors
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
-from fleetwatch.jobs.address_templates import PLACEHOLDERS
+from fleetwatch.jobs.address_templates import EXAMPLES, PLACEHOLDERS
 from fleetwatch.jobs.job_links import job_links
 from fleetwatch.ledger.months import closing
 from fleetwatch.ledger.selectors import closed_months
@@ -153,7 +153,11 @@ def _months(_: HttpRequest, now: datetime) -> Context:
 
 def _links(_: HttpRequest, __: datetime) -> Context:
     """Ways from a job's page to its logs and its experiment."""
-    return {"links": job_links(), "placeholders": PLACEHOLDERS.items()}
+    return {
+        "links": job_links(),
+        "examples": EXAMPLES.items(),
+        "placeholders": PLACEHOLDERS.items(),
+    }
 
 
 def _retention(_: HttpRequest, now: datetime) -> Context:

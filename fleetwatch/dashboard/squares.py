@@ -48,6 +48,11 @@ class Square:
         return self.y + SQUARE - NUMBER_UP
 
     @property
+    def wasted_x(self) -> int:
+        """Of the mark, half as wide as the square: its colour stays to be seen beside it."""
+        return self.x + SQUARE // 4
+
+    @property
     def wasted_y(self) -> float:
         """Where the mark begins."""
         return self.y + SQUARE - self.wasted_high

@@ -25,6 +25,22 @@ PLACEHOLDERS = {
     "end_ms": "when it ended, or now, in milliseconds",
 }
 
+# ready ones, by title: hosts that begin with YOURS, and words in capitals, are to be replaced
+YOURS = "your-"
+EXAMPLES = {
+    "Logs (Grafana, Loki)": (
+        "https://your-grafana/explore?orgId=1&left=%7B%22datasource%22:%22loki%22,%22queries%22:"
+        "%5B%7B%22expr%22:%22%7Bjob_id%3D%5C%22{job_id}%5C%22%7D%22%7D%5D,%22range%22:"
+        "%7B%22from%22:%22{start_ms}%22,%22to%22:%22{end_ms}%22%7D%7D"
+    ),
+    "Dashboard (Grafana)": (
+        "https://your-grafana/d/DASHBOARD?var-node={node}&from={start_ms}&to={end_ms}"
+    ),
+    "Run (W&B)": "https://wandb.ai/ENTITY/{label.wandb_project}/runs/{label.wandb_run_id}",
+    "Run (MLflow)": "https://your-mlflow/#/experiments/0/runs/{label.mlflow_run_id}",
+    "TensorBoard": "https://your-tensorboard/?runFilter={job_id}#timeseries",
+}
+
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _CHARACTERS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%{}-]*")  # RFC 3986, and braces
 _UP = (".", "..")
@@ -59,6 +75,8 @@ def _check_host(template: str) -> None:
         host = None
     if not host or parts.scheme not in ("http", "https"):
         _refuse("A whole address, please, from http:// or https:// on.")
+    if host.startswith(YOURS):
+        _refuse(f"Your own host, please, in place of {host}.")
     if "@" in parts.netloc:
         _refuse("No user and no password in the address: everybody who sees the job sees it.")
     if "{" in parts.netloc:

@@ -341,7 +341,7 @@ def _won(won: Shape | None) -> Fields:
     saved = wording.between(won["low_usd"], won["high_usd"])
     hours = wording.gpu_hours(won["high_ms"])
     back = won.get("came_back", 0)
-    but = f"; the waste of {back} of them is back since" if back else ""
+    but = f"; after {back} of them the waste came back" if back else ""
     return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far{but}"),)
 
 

@@ -16,7 +16,7 @@ def amounts(page: str) -> dict[str, list[str]]:
     """Of each cause its dollars wasted and its capacity, as the page writes them."""
     rows = re.findall(r"<tr ?>.*?</tr>", page)
     cells = {
-        code: re.findall(r'last 7 days">(.*?)</td>', row)
+        code: re.findall(r'data-label="(?:Wasted|Capacity)">(.*?)</td>', row)
         for row in rows
         for code in re.findall(r"<code>(\w+)</code>", row)
     }

@@ -103,6 +103,20 @@ def test_it_goes_on_while_the_job_runs_and_was_seen_so_lately_here(admin, start,
     assert ("goes on" in section) == (not is_over)
 
 
+def test_a_jobs_finding_is_no_longer_than_the_job_itself(admin):
+    """The cells of five minutes of an hour from 11:00 on, of a job from 11:02 to 11:58."""
+    start = NOW - HOUR
+    minute = timedelta(minutes=1)
+    of = job(start_ms=to_ms(start + 2 * minute), end_ms=to_ms(start + 58 * minute))
+    cause(of=of, on=gpu(1), start=start)
+    hold(gpu(1), of, hours_ago=1, hours=1)
+    finding(of)
+
+    section = in_text(problems_of(admin, "/gpus/GPU-n1-1"))
+
+    assert "Fri 20 Nov, 11:02 over here since Fri 20 Nov, 11:58" in section
+
+
 def fires(subject: str = "slurm/della/7", *, since=NOW - HOUR, **fields):
     """An incident of an idle job on GPU 1 of n1."""
     labels = {"labels": {"node": ["n1"], "job": [subject]}, "facts": {"gpus": [{"uuid": UUID}]}}

@@ -132,7 +132,7 @@ def test_every_threshold_stands_with_its_unit(finance):
     assert "Policy 1, in force" in text(page)
     shown = [each.name for part in page.context["parts"] for each in part.thresholds]
     assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
-    assert "Batch job is idle after 15 min or seconds" in text(page)
+    assert "Batch job is idle after 15 min 20 = 20 s" in text(page)
 
 
 def test_a_trial_says_what_moves_for_whom_and_where_it_is_put_in_force(finance):

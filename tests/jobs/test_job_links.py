@@ -5,7 +5,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fleetwatch.jobs.address_templates import LONGEST, PLACEHOLDERS, check_template, filled
+from fleetwatch.jobs.address_templates import (
+    EXAMPLES,
+    LONGEST,
+    PLACEHOLDERS,
+    check_template,
+    filled,
+)
 from fleetwatch.jobs.job_links import MOST, Link, add_link, links_of
 from fleetwatch.jobs.models import JobLink
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -114,3 +120,13 @@ def test_a_title_has_one_link_and_there_are_so_many_at_most():
         with pytest.raises(RefusedFieldError):
             add_link(title, "https://logs.example/{job_id}")
     assert JobLink.objects.count() == MOST
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_ready_template_is_taken_once_its_host_is_ones_own(title):
+    template = EXAMPLES[title]
+
+    if "your-" in template:
+        with pytest.raises(RefusedFieldError, match="Your own host, please, in place of your-"):
+            check_template(template)
+    check_template(template.replace("your-", "our."))

@@ -203,7 +203,7 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),
         "processes": selectors.processes(gpu),
-        "events": HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS],
+        "events": list(HealthEvent.objects.filter(gpu__uuid=gpu.uuid).order_by("-at_ms")[:EVENTS]),
         **_history([gpu.pk], gpu.node, period),
         "unread": agents.unread_of([(gpu.uuid, gpu.unread)]),
         "idle_power": idle_power_of(gpu),

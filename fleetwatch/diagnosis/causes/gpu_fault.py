@@ -19,6 +19,9 @@ WHERE state = 'unavailable' AND reason <> 'drained'
 GROUP BY node_id, gpu_id, start
 """
 
+OUT_OF_SERVICE = Step("Take the node out of service.")  # by the command of its scheduler
+DRAIN = "scontrol update nodename=NODE state=drain reason='GPU fault'"
+
 
 def broken(now: Features, _: Mask) -> Iterator[Overruled]:
     """Cells with new memory errors, none of which is blocked: the GPU goes on working; then those
@@ -38,16 +41,19 @@ CAUSE = Cause(
     ),
     sensors="the agent's events (XID) and the driver's health fields",
     fixes=(
-        Step("Take the node out of service."),
+        Step("Take the node out of service.", DRAIN, fitted=lambda _: OUT_OF_SERVICE),
         Step(
             "Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.",
             "nvidia-smi --gpu-reset -i INDEX",
         ),
+        Step(
+            "Where the driver lost the GPU (XID 79) no reset reaches it: reboot the node, or"
+            " power-cycle it where that does not bring the GPU back."
+        ),
     ),
     effort=HOURS,
     range_words=(
-        "all of the hours after it was noticed: capacity that comes back, not a part of what jobs"
-        " wasted"
+        "the GPU's hours from then on, for other jobs: capacity, no part of what jobs wasted"
     ),
     alike=(
         "An application can trigger some XIDs (13, 31, 43, 45): the same code on another GPU tells."

@@ -87,6 +87,17 @@ def test_the_gpus_to_reset_are_named(indexes, typed):
     assert f"nvidia-smi --gpu-reset {typed}" in [step.code for step in steps]
 
 
+def test_what_takes_a_node_out_of_service_is_typed_for_its_scheduler_alone():
+    """The catalogue shows Slurm's command; a finding has its own node's, or none."""
+    slurm, docker = (
+        advice.advise("gpu_fault", Facts(Place(scheduler, node="n1"))).numbered[0].code
+        for scheduler in ("slurm", "docker")
+    )
+
+    assert slurm == "scontrol update nodename=n1 state=drain reason='GPU fault'"
+    assert docker == ""
+
+
 def test_one_full_thread_wants_workers():
     first = advice.advise(
         "data_starved", Facts(cores=32.0, gpus=4, gpus_on_node=4, met=frozenset({"main1"}))
