@@ -75,7 +75,7 @@ def _check_host(template: str) -> None:
         host = None
     if not host or parts.scheme not in ("http", "https"):
         _refuse("A whole address, please, from http:// or https:// on.")
-    if host.startswith(YOURS):
+    if host and host.startswith(YOURS):
         _refuse(f"Your own host, please, in place of {host}.")
     if "@" in parts.netloc:
         _refuse("No user and no password in the address: everybody who sees the job sees it.")

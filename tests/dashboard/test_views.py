@@ -14,7 +14,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import together
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import DayMatrix, SealMark, TouchedHour
@@ -487,6 +487,18 @@ def test_the_welcome_makes_a_command_only_when_asked(admin):
 
     assert "install.sh | { echo FLEETWATCH_TOKEN=fw_" in page
     assert "Waiting for the first data" in page
+
+
+def test_the_welcome_says_how_many_of_a_nodes_gpus_are_broken(admin):
+    node = factories.node("new")
+    for index in range(3):
+        factories.gpu(node, index=index)
+    lost = [[to_ms(factories.NOW) - HOUR_MS, None, "gpu_lost", False]]
+    Posted.objects.create(gpu=GPU.objects.get(index=1), spans=[], outages=lost)
+
+    page = " ".join(re.sub(r"<[^>]+>", "", text_of(admin.get("/welcome"))).split())
+
+    assert "new ✓ 3 GPUs (1 broken)" in page
 
 
 def test_where_nodes_report_already_the_welcome_waits_for_a_new_one(admin):
