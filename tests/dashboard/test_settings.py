@@ -596,27 +596,3 @@ def test_a_link_stands_on_the_page_of_a_job_and_its_template_in_the_audit_log(ad
     admin.post("/settings/link-remove", {"id": JobLink.objects.get().pk})
 
     assert "logs.example" not in text_of(admin.get("/jobs/slurm/della/4711"))
-
-
-def test_a_token_that_never_ends_and_nobody_used_is_marked(admin):
-    user = factories.user(username="ben")
-    for used_at, ends_at in (
-        (None, None),
-        (factories.NOW, None),
-        (None, factories.NOW + timedelta(days=1)),
-    ):
-        create_api_token(user, scope="read", now=factories.NOW)
-        newest = ApiToken.objects.order_by("pk").last()
-        ApiToken.objects.filter(pk=newest.pk).update(last_used_at=used_at, expires_at=ends_at)
-
-    assert text_of(admin.get("/settings/tokens")).count(">unused</span>") == 1
-
-
-def test_a_ready_link_is_offered_and_kept_with_ones_own_host(admin):
-    page = text_of(admin.get("/settings/links"))
-    sent = {"title": "TensorBoard", "template": "https://your-tensorboard/?runFilter={job_id}"}
-
-    assert 'value="TensorBoard"' in page
-    assert admin.post("/settings/link", sent).status_code == 422
-    sent["template"] = sent["template"].replace("your-tensorboard", "tb.example")
-    assert admin.post("/settings/link", sent).status_code == 302
