@@ -1,5 +1,6 @@
 """Who has jobs here and no account: whose waste nobody is told of."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,13 +19,14 @@ DAYS = 7
 @dataclass(frozen=True, slots=True)
 class Accountless:
     """A user of jobs: the system that names him, what his time of the last DAYS cost, and the
-    account of the same name ("" = there is none).
+    account of the same name ("" = there is none). Who runs services alone is hardly a person.
     """
 
     name: str
     system: str
     totals: Totals
     namesake: str
+    runs_services_alone: bool
 
 
 def accountless(now: datetime, *, text: str = "") -> list[Accountless]:
@@ -47,18 +49,24 @@ def _names_of_accounts() -> set[str]:
 
 
 def _lines(groups: Mapping[str, Totals]) -> Iterator[Accountless]:
-    unix = _outside_kubernetes(groups)
+    kinds = _kinds(groups)
     namesakes = set(User.objects.filter(username__in=groups).values_list("username", flat=True))
     for name, totals in groups.items():
-        system = Identity.System.UNIX if name in unix else Identity.System.KUBERNETES
-        yield Accountless(name, system, totals, name if name in namesakes else "")
+        of_name = kinds.get(name, set())
+        is_unix = any(scheduler != KUBERNETES for scheduler, _ in of_name)
+        system = Identity.System.UNIX if is_unix else Identity.System.KUBERNETES
+        is_service = {kind for _, kind in of_name} == {Job.Kind.SERVICE}
+        yield Accountless(name, system, totals, name if name in namesakes else "", is_service)
 
 
 def _dearest_first(line: Accountless) -> tuple[Decimal, int, str]:
     return -line.totals.cost_usd, -line.totals.capacity_ms, line.name
 
 
-def _outside_kubernetes(names: Collection[str]) -> set[str]:
-    """Those of the users who have a job that is no pod."""
-    jobs = Job.objects.filter(user__in=names).exclude(scheduler=KUBERNETES)
-    return set(jobs.order_by().values_list("user", flat=True).distinct())
+def _kinds(names: Collection[str]) -> dict[str, set[tuple[str, str]]]:
+    """By the user the schedulers and kinds of his jobs."""
+    jobs = Job.objects.filter(user__in=names).order_by()
+    kinds: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for name, scheduler, kind in jobs.values_list("user", "scheduler", "kind").distinct():
+        kinds[name].add((scheduler, kind))
+    return kinds

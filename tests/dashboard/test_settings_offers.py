@@ -1,4 +1,4 @@
-"""What settings offer and mark by themselves: ready templates of links, tokens that nobody uses."""
+"""What settings offer and mark by themselves: links, tokens that nobody uses, whom to invite."""
 
 from datetime import timedelta
 
@@ -37,3 +37,16 @@ def test_a_ready_link_is_offered_and_kept_with_ones_own_host(admin):
     assert admin.post("/settings/link", sent).status_code == 422
     sent["template"] = sent["template"].replace("your-tensorboard", "tb.example")
     assert admin.post("/settings/link", sent).status_code == 302
+
+
+def test_who_runs_services_alone_is_invited_nowhere(admin):
+    gpu = factories.gpu(factories.node("n1"))
+    for hours_ago, (user, kind) in enumerate((("svc-web", "service"), ("robert", "batch")), 20):
+        of = factories.job(f"kubernetes/prod/{user}", user=user, kind=kind)
+        factories.entry(gpu, hours_ago=hours_ago, held_by=of).save()
+
+    page = text_of(admin.get("/settings/people"))
+
+    listed = page[page.index('id="accountless"') : page.index('id="invite"')]
+    assert listed.count('href="#invite"') == 1
+    assert ">service</span>" in listed.partition("svc-web")[2].partition("</tr>")[0]
