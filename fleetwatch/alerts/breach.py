@@ -4,6 +4,7 @@ conditions/ makes one. Pure.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -211,7 +212,8 @@ class Condition:
     the value may lie at which a breach is over, BELOW or ABOVE; "": it has no such value. `usual`
     is how it ships, and `is_on` whether it is switched on. `no_history`: why it can't be tried on
     history. `speaks_for`: labels; while an incident of it fires other rules tell nobody of what has
-    of such a label only values of its. `is_held`: of GPUs that somebody holds.
+    of such a label only values of its. `is_held`: of GPUs that somebody holds. `renewed_at` gives
+    when people changed last what it measures: that is measured at once (None: they never).
     """
 
     name: str
@@ -232,6 +234,7 @@ class Condition:
     no_history: str = ""
     speaks_for: tuple[str, ...] = ()
     is_held: bool = False
+    renewed_at: Callable[[], datetime | None] | None = None
 
     @property
     def hears_first(self) -> str:

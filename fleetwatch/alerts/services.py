@@ -27,7 +27,7 @@ from fleetwatch.alerts.breach import (
     stored_breach,
 )
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.episodes import Episode, episodes
+from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
 from fleetwatch.alerts.incidents.open_names import PERSON
 from fleetwatch.alerts.incidents.owners import Owners, owners_of
@@ -111,14 +111,18 @@ def _evaluated(rule: Rule, now: datetime) -> Counter[str]:
 
 
 def _is_due(rule: Rule, now: datetime) -> bool:
-    """What its condition measures changes each so many minutes; what is switched off, was not
-    evaluated yet, or will have been (the clock was ahead), is always due.
+    """What its condition measures changes each so many minutes, or by people; what is switched
+    off, was not evaluated yet, or will have been (the clock was ahead), is always due.
     """
-    every_ms = condition(rule.condition).every_minutes * MINUTE_MS
+    watched = condition(rule.condition)
+    every_ms = watched.every_minutes * MINUTE_MS
     if not rule.is_enabled or rule.evaluated_ms is None or every_ms == MINUTE_MS:
         return True
     since_ms = to_ms(now) - rule.evaluated_ms
-    return since_ms < 0 or since_ms >= every_ms - CLOCK_MS
+    if since_ms < 0 or since_ms >= every_ms - CLOCK_MS:
+        return True
+    renewed_at = watched.renewed_at() if watched.renewed_at else None
+    return renewed_at is not None and to_ms(renewed_at) > rule.evaluated_ms
 
 
 def settings_of(rule: Rule) -> Settings:
@@ -266,7 +270,7 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
         watch.settings.timing,
         edge_ms=watch.end_ms,
         firing=watch.firing,
-        over_ms=evaluation.over_until(map(_row, _over_since(rule, watch.start_ms))),
+        over_ms=evaluation.over_until(map(_row, _over_since(rule, _measured_from(measured, watch)))),
     )
     if rule.evaluated_ms is None:
         rule.begun_ms = watch.end_ms
@@ -283,6 +287,12 @@ def _open_incidents(rule: Rule) -> QuerySet[Incident]:
     """
     rows = rule.incidents.filter(OPEN).select_for_update(of=("self",))
     return rows if rule.matchers else rows.defer("facts")
+
+
+def _measured_from(measured: Measured, watch: Watch) -> int:
+    """Where what was measured begins: of some conditions long before the period."""
+    firsts = (spans[0].start_ms for spans in measured.spans.values() if spans)
+    return min(firsts, default=watch.start_ms)
 
 
 def _over_since(rule: Rule, start_ms: int) -> QuerySet[Incident]:

@@ -207,6 +207,27 @@ def test_a_teams_hostile_name_is_one_line(rule):
     assert newest().title.startswith("budget · <!channel> *x* spent 80 % of")
 
 
+def test_a_budget_that_is_set_when_most_of_it_is_spent_fires_with_the_next_look(rule):
+    spent(10, 0)
+    assert states(1.5) == []
+    minute = 1 / 24 / 60
+
+    a_budget("300", created_at=day(1.5 + minute / 2))
+
+    assert states(1.5 + minute) == [("teams/nlp", "firing")]
+    incident = Incident.objects.get()
+    assert incident.since_ms == to_ms(day(1))
+    assert not incident.is_late
+
+
+def test_what_was_spent_before_the_rule_began_fires_as_it_begins(rule):
+    Rule.objects.update(evaluated_ms=None)
+    a_budget("200")
+    spent(10, 0)
+
+    assert states(29) == states(29.5) == [("teams/nlp", "firing")]
+
+
 def test_what_was_evaluated_each_hour_is_what_the_back_test_says(rule):
     a_budget("1000")
     for number in range(5):

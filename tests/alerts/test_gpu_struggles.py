@@ -312,6 +312,17 @@ class TestMemoryErrors:
         assert incident.ended_ms == ms(20)
         assert incident.resolution.startswith("the GPU can't work since")
 
+    def test_what_ended_long_ago_is_no_new_incident_while_its_errors_are_a_day_old(self):
+        errors()
+        gpu = a_gpu(index=3)
+        xid(gpu, 10)
+        states(15)
+        Posted.objects.create(gpu=gpu, spans=[], outages=[[ms(20), None, "gpu_lost", False]])
+
+        looks = [states(minute) for minute in range(30, 10 * 60, 45)]
+
+        assert looks == [["resolved"]] * len(looks)
+
 
 @pytest.mark.parametrize(
     ("signs", "words"),

@@ -10,6 +10,7 @@ from fleetwatch.alerts.measuring.budget_months import (
     forecasts,
     labels_of,
     month_end,
+    newest_budget_at,
     slug_of,
     usd_of,
 )
@@ -140,6 +141,7 @@ CONDITION = Condition(
     measure=measure,
     describe=describe,
     is_on=True,
-    every_minutes=15,
+    every_minutes=5,  # as the days of dollars are made again
+    renewed_at=newest_budget_at,
     no_history="Of forecasts the newest alone is kept.",
 )

@@ -13,6 +13,7 @@ from fleetwatch.alerts.measuring.budget_months import (
     known_ms,
     labels_of,
     month_end,
+    newest_budget_at,
     slug_of,
     usd_of,
 )
@@ -226,5 +227,6 @@ CONDITION = Condition(
     measure=measure,
     describe=describe,
     is_on=True,
-    every_minutes=15,
+    every_minutes=5,  # as the days of dollars are made again
+    renewed_at=newest_budget_at,
 )

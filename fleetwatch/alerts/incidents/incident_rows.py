@@ -1,7 +1,7 @@
 """The rows of a list of incidents: what befell GPUs of a node at once is one of them. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -72,7 +72,7 @@ def incident_rows(lines: Iterable[IncidentView]) -> list[IncidentRow]:
     """The lines in their order, each group where its first line stands."""
     rows: list[list[IncidentView]] = []
     for line in lines:
-        row = next((each for each in rows if _is_of(line, each[0])), None)
+        row = next((each for each in rows if _is_of(line, each)), None)
         if row is None:
             rows.append([line])
         else:
@@ -85,10 +85,13 @@ def is_repeated(text: str, title: str) -> bool:
     return _words(text) <= _words(title)
 
 
-def _is_of(line: IncidentView, first: IncidentView) -> bool:
-    """Whether the line belongs to the group of the first: a GPU of that node, and at once."""
+def _is_of(line: IncidentView, row: Sequence[IncidentView]) -> bool:
+    """Whether the line belongs to the group: one more GPU of that node, and at once."""
+    first = row[0]
     node = line.breach.label("node")
     if line.breach.kind != "gpu" or not node or _key(line) != _key(first):
+        return False
+    if any(each.breach.subject == line.breach.subject for each in row):
         return False
     return abs(line.incident.fired_or_since_ms - first.incident.fired_or_since_ms) <= AT_ONCE_MS
 

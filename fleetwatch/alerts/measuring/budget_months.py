@@ -3,18 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Max, Q
 from numpy.typing import NDArray
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import budgets, calendar, daily_dollars, outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
-from fleetwatch.budgets.models import Outlook, SpendDay
+from fleetwatch.budgets.models import Budget, Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
@@ -100,6 +100,12 @@ def budget_months(start_ms: int, end_ms: int) -> Iterator[BudgetMonth]:
     while (interval := calendar.month(first, zone())).start_ms < end_ms:
         yield from _of_month(first, interval)
         first = calendar.following(first)
+
+
+def newest_budget_at() -> datetime | None:
+    """When somebody last set a budget; None: nobody ever did."""
+    newest: datetime | None = Budget.objects.aggregate(Max("created_at"))["created_at__max"]
+    return newest
 
 
 def known_ms(now_ms: int) -> int:
