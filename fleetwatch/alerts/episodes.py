@@ -109,7 +109,8 @@ class Episode:
     """One subject in breach since then; until_ms is where the breach was seen last.
 
     `fired_ms` is when it had lasted as long as the rule asks; None: it is pending. `ended_ms` is
-    when it was over, and `reason` why; None: it goes on, or nobody can know.
+    when it was over, and `reason` why; None: it goes on, or nobody can know. `seen_ms` is until
+    when the subject was seen, in breach or not (None: until_ms).
     """
 
     subject: str
@@ -118,6 +119,12 @@ class Episode:
     fired_ms: int | None
     ended_ms: int | None = None
     reason: str = ""
+    seen_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def known_ms(self) -> int:
+        """Until when it is known how the subject stood."""
+        return self.until_ms if self.seen_ms is None else max(self.seen_ms, self.until_ms)
 
     @property
     def lasted_ms(self) -> int:
@@ -233,4 +240,6 @@ class _Walk:
 
     def _episode(self, ended_ms: int | None = None, reason: str = "") -> Episode:
         since_ms = self.since_ms or 0
-        return Episode(self.subject, since_ms, self.until_ms, self.fired_ms, ended_ms, reason)
+        return Episode(
+            self.subject, since_ms, self.until_ms, self.fired_ms, ended_ms, reason, self.seen_ms
+        )

@@ -270,7 +270,9 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
         watch.settings.timing,
         edge_ms=watch.end_ms,
         firing=watch.firing,
-        over_ms=evaluation.over_until(map(_row, _over_since(rule, _measured_from(measured, watch)))),
+        over_ms=evaluation.over_until(
+            map(_row, _over_since(rule, _measured_from(measured, watch)))
+        ),
     )
     if rule.evaluated_ms is None:
         rule.begun_ms = watch.end_ms
@@ -343,9 +345,13 @@ class _Writing:
         ]
 
     def stale(self, episode: Episode) -> str:
-        """What to say where nothing new is known of it."""
-        is_stale = episode.until_ms < to_ms(self.now) - STALE_MS and episode.ended_ms is None
-        return _not_known(episode.until_ms, self.now) if is_stale else ""
+        """What to say where it was not seen to be so for a while."""
+        recent_ms = to_ms(self.now) - STALE_MS
+        if episode.until_ms >= recent_ms or episode.ended_ms is not None:
+            return ""
+        if episode.known_ms < recent_ms:
+            return _not_known(episode.known_ms, self.now)
+        return f"It stopped at {_moment(episode.until_ms, self.now)}; it is over if that lasts."
 
     def is_news(self, episode: Episode, incident: Incident) -> bool:
         """Whether more is new of it than that it goes on, or that was said for long enough."""
@@ -555,5 +561,8 @@ def add_event(
 
 def _not_known(since_ms: int, now: datetime) -> str:
     """Of a subject without telemetry, and of one that begins anew after a gap of it."""
-    moment = wording.moment(from_ms(since_ms), organisation_zone(), now=now)
-    return f"Not known since {moment} whether it goes on."
+    return f"Not known since {_moment(since_ms, now)} whether it goes on."
+
+
+def _moment(at_ms: int, now: datetime) -> str:
+    return wording.moment(from_ms(at_ms), organisation_zone(), now=now)

@@ -12,7 +12,17 @@ from functools import partial
 import numpy as np
 from msgspec import to_builtins
 
-from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, Settings, Watch, Weight, named
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.alerts.breach import (
+    STALE_MS,
+    Breach,
+    Condition,
+    Line,
+    Settings,
+    Watch,
+    Weight,
+    named,
+)
 from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.measuring import job_lanes
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
@@ -30,7 +40,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
 from fleetwatch.ledger.policy import FIGURES, STATES
-from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, from_ms
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
@@ -58,7 +68,8 @@ class IdleGPU:
     """One idle GPU of the job, over [since_ms, until_ms) in event time: until_ms is where telemetry
     ends.
 
-    Dollars are decimal strings; None = no rate, or not read.
+    `idle_ms` of that it was idle, in so many `spells`, the last since `spell_since_ms`. Dollars are
+    decimal strings; None = no rate, or not read.
     """
 
     gpu_id: int
@@ -73,16 +84,24 @@ class IdleGPU:
     cost_usd: str | None
     usd_per_hour: str | None
     has_example_rate: bool
+    idle_ms: int = 0
+    spells: int = 1
+    spell_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """For how long a GPU was idle within an episode; `held_ms` is the holder's share of it."""
+    """For how long a GPU was idle within an episode, in how many spells, and since when the last of
+    them is; `held_ms` is the holder's share of it.
+    """
 
     start_ms: int
     end_ms: int
     held_ms: int
     memory_bytes: float | None
+    idle_ms: int
+    spells: int
+    spell_since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +169,9 @@ def measure(watch: Watch, levels: job_lanes.Levels) -> Measured:
     parts = job_lanes.job_parts(watch, ("quiet",))
     idle = parts.within(("quiet",)) & (parts.is_idle > 0)
     active = parts.within(("active", "spinning"))
-    return job_lanes.measured(parts.marked(idle, active), levels, watch)
+    # a pause that ended before it was idle: of one that goes on nobody knows yet
+    paused = parts.within(("quiet",)) & (parts.is_idle == 0) & job_lanes.is_before(parts, active)
+    return job_lanes.measured(parts.marked(idle, active | paused), levels, watch)
 
 
 def all_idle(counts: Counts) -> Ints:
@@ -268,12 +289,8 @@ def _idle_times(
         "memory_sum": FIGURES.index("memory_used_bytes_sum") + 1,
     }
     return [
-        (
-            place - 1,
-            gpu_id,
-            IdleTime(start_ms, end_ms, round(held_ms), memory / read_ms if read_ms else None),
-        )
-        for place, gpu_id, start_ms, end_ms, held_ms, read_ms, memory in fetched(_IDLE_GPUS, asked)
+        (place - 1, gpu_id, IdleTime(*times))
+        for place, gpu_id, *times in fetched(_IDLE_GPUS, asked)
     ]
 
 
@@ -355,7 +372,7 @@ def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
     latest = rates.at(gpu.pk, from_ms(time.end_ms - 1))
     per_hour = None
     if latest is not None:
-        share = Decimal(time.held_ms) / (time.end_ms - time.start_ms)
+        share = Decimal(time.held_ms) / time.idle_ms  # of what it costs while it is idle
         per_hour = pricing.usd(latest.usd_per_gpu_hour * share)
     return IdleGPU(
         gpu_id=gpu.pk,
@@ -370,6 +387,9 @@ def _idle_gpu(time: IdleTime, gpu: GPU, rates: RatesInForce) -> IdleGPU:
         cost_usd=None if cost is None else str(cost),
         usd_per_hour=None if per_hour is None else str(per_hour),
         has_example_rate=latest is not None and latest.is_example,
+        idle_ms=time.idle_ms,
+        spells=time.spells,
+        spell_since_ms=time.spell_since_ms,
     )
 
 
@@ -403,12 +423,31 @@ def breach(facts: Facts) -> Breach:
         counted_until_ms=facts.counted_until_ms,
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         memory_bytes=facts.memory_bytes,
-        lines=(("Memory held", wording.gigabytes(facts.memory_bytes)),),
+        lines=(*_spells(facts), ("Memory held", wording.gigabytes(facts.memory_bytes))),
         actions=actions,
         command=command,
         labels=facts.labels,
         facts=to_builtins(facts),
     )
+
+
+def _spells(facts: Facts) -> tuple[Line, ...]:
+    """How much of the time it was idle, where it was so in several spells."""
+    spells = max(gpu.spells for gpu in facts.gpus)
+    if spells == 1:
+        return ()
+    idle_ms = sum(gpu.idle_ms for gpu in facts.gpus)
+    whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in facts.gpus)
+    last = max(gpu.spell_since_ms for gpu in facts.gpus)
+    since = wording.moment(from_ms(last), zone(), now=from_ms(facts.until_ms))
+    if len(facts.gpus) == 1:
+        amount = f"{wording.duration(idle_ms)} of {wording.duration(whole_ms)}, in {spells} spells"
+    else:
+        amount = (
+            f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours, in up to {spells}"
+            " spells each"
+        )
+    return (("Idle", f"{amount}; the last since {since}"),)
 
 
 def _of_job(facts: Facts) -> str:

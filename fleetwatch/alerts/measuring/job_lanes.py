@@ -150,6 +150,20 @@ def _runs(wanted: Collection[str], job_ids: Ints, start_ms: int, end_ms: int) ->
     return _parts(fetched(_JOB_RUNS, asked))
 
 
+def is_before(parts: Parts, marked: Mask) -> Mask:
+    """Which parts end before one of the marked ones of their lane begins."""
+    order = np.lexsort((parts.start_ms, parts.gpu_id, parts.job_id))
+    lane = np.stack([parts.job_id[order], parts.gpu_id[order]])
+    begins = np.append(True, (np.diff(lane) != 0).any(axis=0))[: len(order)]
+    of_lane = begins.cumsum()
+    # of the marked ones each lane's last
+    last_ms = np.full(len(order) + 1, -1, dtype=np.int64)
+    np.maximum.at(last_ms, of_lane, np.where(marked[order], parts.start_ms[order], -1))
+    before = np.zeros(len(order), dtype=bool)
+    before[order] = parts.end_ms[order] <= last_ms[of_lane]
+    return before
+
+
 def measured(parts: Parts, levels: Levels, watch: Watch) -> Measured:
     """The spans of each job by `levels` of how many of its GPUs breach and are clear. A GPU that is
     retired is none of them; one that nobody sees any more is still the job's.

@@ -1,5 +1,6 @@
 -- One row: of an episode (its place in the arrays) and a GPU of its job, from when to when the GPU was idle within it,
--- the holder's share of that time in ms, and of its memory in ms in which it was read and the sum of bytes x ms.
+-- the holder's share of that time in ms, its memory in bytes meanwhile (null: not read), for how many ms it was idle, in
+-- how many spells, and since when the last of them is.
 -- In:  job_ids, since_ms, until_ms (bigint[]): as long as each other; idle, memory_ms, memory_sum (int): places in
 --      state_ms and figures.
 -- Again: safe, it only reads.
@@ -8,9 +9,14 @@ SELECT
     run.gpu_id,
     min(greatest(run.start_ms, asked.since_ms)),
     max(least(run.end_ms, asked.until_ms)),
-    sum(spent.held_ms * within.share),
-    sum(run.figures[%(memory_ms)s]),
-    sum(run.figures[%(memory_sum)s])
+    round(sum(spent.held_ms * within.share))::bigint,
+    sum(run.figures[%(memory_sum)s]) / nullif(sum(run.figures[%(memory_ms)s]), 0),
+    sum(least(run.end_ms, asked.until_ms) - greatest(run.start_ms, asked.since_ms))::bigint,
+    greatest(1, count(*) FILTER (WHERE within.is_begin)),
+    coalesce(
+        max(greatest(run.start_ms, asked.since_ms)) FILTER (WHERE within.is_begin),
+        min(greatest(run.start_ms, asked.since_ms))
+    )
 FROM unnest(%(job_ids)s::bigint[], %(since_ms)s::bigint[], %(until_ms)s::bigint[])
     WITH ORDINALITY AS asked (job_id, since_ms, until_ms, place)
 JOIN ledger_run AS run
@@ -29,7 +35,9 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT
         (least(run.end_ms, asked.until_ms) - greatest(run.start_ms, asked.since_ms))::double precision
-        / (run.end_ms - run.start_ms) AS share
+        / (run.end_ms - run.start_ms) AS share,
+        -- what goes on from the hour before is no spell of its own
+        NOT run.continues OR run.start_ms <= asked.since_ms AS is_begin
 ) AS within
 GROUP BY
     asked.place,

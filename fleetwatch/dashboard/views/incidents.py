@@ -261,8 +261,10 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
 
 
 def _is_left(incident: Incident) -> bool:
-    """Whether its job is not to be ended: it may work by now, or somebody said why it is needed."""
-    return incident.ended_ms is not None or incident.is_accepted
+    """Whether its job is not to be ended: it works, or may by now, or somebody said why it is
+    needed.
+    """
+    return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
 
 
 def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:

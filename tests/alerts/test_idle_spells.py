@@ -1,0 +1,85 @@
+"""A job that idles in spells: what is a pause, what is over, and what each spell costs."""
+
+import pytest
+
+from fleetwatch.alerts.messaging import announcing
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import view_of
+from fleetwatch.dashboard.views.incidents import _is_left
+from tests.alerts.factories import a_rule, at, ms, ran
+from tests.costs.factories import a_gpu, a_job, a_rate
+
+pytestmark = pytest.mark.django_db
+
+
+def spells(*pieces: tuple[str, float, float], evaluated: tuple[float, ...]) -> Incident:
+    """A job's only GPU was so, quiet spells of 20 minutes and more being idle."""
+    a_rule(clear_minutes=15)
+    gpu = a_gpu(node="node-014", index=3)
+    a_rate("4", gpu=gpu)
+    job = a_job(key="slurm/della/1", user="ana")
+    looks = list(evaluated)
+    for condition, start, end in pieces:
+        while looks and looks[0] <= start:
+            announcing.run(at(looks.pop(0)))
+        is_idle = condition == "quiet" and end - start >= 20
+        state = "idle" if is_idle else "stalled"
+        ran(gpu, condition, start, end, job=job, state_ms={state: ms(end) - ms(start)})
+    for minute in looks:
+        announcing.run(at(minute))
+    return Incident.objects.latest("pk")
+
+
+def test_a_pause_that_ended_before_it_was_idle_is_over_once_it_was_as_long_as_the_rule_says():
+    incident = spells(
+        ("quiet", 0, 40),
+        ("active", 40, 41),
+        ("quiet", 41, 58),
+        ("active", 58, 59),
+        evaluated=(40, 59),
+    )
+
+    assert incident.state == "resolved"
+    assert incident.ended_ms == ms(40)
+
+
+def test_a_shorter_pause_ends_nothing():
+    incident = spells(
+        ("quiet", 0, 40),
+        ("active", 40, 41),
+        ("quiet", 41, 50),
+        ("active", 50, 51),
+        evaluated=(40, 51),
+    )
+
+    assert incident.state == "firing"
+    assert incident.note == "It stopped at 09:40 UTC; it is over if that lasts."
+
+
+def test_a_pause_that_goes_on_may_still_become_idle_and_nothing_is_to_be_ended_meanwhile():
+    incident = spells(("quiet", 0, 40), ("active", 40, 41), ("quiet", 41, 58), evaluated=(40, 58))
+
+    assert incident.state == "firing"
+    assert incident.note == "It stopped at 09:40 UTC; it is over if that lasts."
+    assert _is_left(incident)
+
+
+def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_since_when():
+    incident = spells(("quiet", 0, 40), ("active", 40, 45), ("quiet", 45, 85), evaluated=(40, 85))
+
+    breach = view_of(incident).breach
+    assert incident.state == "firing"
+    assert breach.since_ms == ms(0)
+    assert breach.lines[0] == (
+        "Idle",
+        "1 h 20 m of 1 h 25 m, in 2 spells; the last since 09:45 UTC",
+    )
+    # 80 minutes at $4 an hour; while it idles an hour costs all of that
+    assert f"{breach.cost_usd:.2f}" == "5.33"
+    assert breach.usd_per_hour == 4
+
+
+def test_one_spell_across_the_hour_is_one():
+    incident = spells(("quiet", 0, 85), evaluated=(40, 85))
+
+    assert [label for label, _ in view_of(incident).breach.lines] == ["Memory held"]
