@@ -157,7 +157,7 @@ def episodes(
         # what is carried, or over, has the time before: no minute is two episodes'
         judged_ms = max(grace_ms, walk.until_ms, counted_ms.get(subject, grace_ms))
         for span in measured.spans.get(subject, ()):
-            walk.take(span, judged_ms)
+            walk.take(span, judged_ms, edge_ms)
         result += walk.close(measured.ends.get(subject), edge_ms)
     return result
 
@@ -179,20 +179,21 @@ class _Walk:
         self.clear_ms = 0
         self.clear_from_ms: int | None = None
 
-    def take(self, span: Span, judged_ms: int) -> None:
-        """The next span; of its time before `judged_ms` nothing is said."""
+    def take(self, span: Span, judged_ms: int, edge_ms: int) -> None:
+        """The next span; of its time before `judged_ms`, or after the edge, nothing is said."""
         start_ms = max(span.start_ms, judged_ms)
-        if start_ms >= span.end_ms:
+        end_ms = min(span.end_ms, edge_ms)
+        if start_ms >= end_ms:
             return
         if self.fired_ms is not None and start_ms - self.seen_ms >= FORGET_MS:
             self._end(self.until_ms, NO_LONGER_SEEN)
-        self.seen_ms = span.end_ms
+        self.seen_ms = end_ms
         if span.level == Level.BREACH:
-            self._breach(start_ms, span.end_ms)
+            self._breach(start_ms, end_ms)
         elif self.fired_ms is None:
             self.since_ms = None
         elif span.level == Level.CLEAR:
-            self._clear(start_ms, span.end_ms)
+            self._clear(start_ms, end_ms)
         else:
             self._go_on()
 

@@ -83,3 +83,14 @@ def test_one_spell_across_the_hour_is_one():
     incident = spells(("quiet", 0, 85), evaluated=(40, 85))
 
     assert [label for label, _ in view_of(incident).breach.lines] == ["Memory held"]
+
+
+def test_a_look_at_a_moment_of_the_past_knows_nothing_of_what_came_after_it():
+    a_rule()
+    gpu = a_gpu()
+    ran(gpu, "quiet", 0, 60, job=a_job(key="slurm/della/1"))
+
+    announcing.run(at(20))
+
+    incident = Incident.objects.get()
+    assert (incident.state, incident.until_ms) == ("pending", ms(20))

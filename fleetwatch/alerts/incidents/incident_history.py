@@ -130,9 +130,14 @@ def again_after(incidents: Collection[Incident]) -> dict[int, int]:
 
 
 def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notification]) -> list[Send]:
-    """Each with why it went to that address, by the newest note of it."""
-    notes = {(each.channel_id, each.address): each for each in notified}
-    return [_sent(each, notes.get((each.channel_id, each.address))) for each in deliveries]
+    """Each with why it went to that address: by the note of its moment, else by the newest."""
+    every = list(notified)
+    of_moment = {_moment_of(each): each for each in every}
+    newest = {(each.channel_id, each.address): each for each in every}
+    return [
+        _sent(each, of_moment.get(_moment_of(each)) or newest.get((each.channel_id, each.address)))
+        for each in deliveries
+    ]
 
 
 def _sent(delivery: Delivery, note: Notification | None) -> Send:
