@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, Weight
+from fleetwatch.alerts.breach import OF_TEAMS, Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
@@ -38,6 +38,11 @@ class Trial:
         """For how long it was so."""
         return self.episode.lasted_ms
 
+    @property
+    def of_team(self) -> str:
+        """Whose it is, of what is a team's; "" of all else."""
+        return self.breach.name if self.breach.kind in OF_TEAMS else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -46,6 +51,11 @@ class Weighed:
     episode: Episode
     weight: Breach | Weight
     verdict: str
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether dollars are told of it; what is only weighed has some."""
+        return isinstance(self.weight, Weight) or self.weight.has_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +103,15 @@ class BackTest:
 
     @property
     def by_owner(self) -> Counter[str]:
-        """How many by whose they are; "" = nobody known."""
-        return Counter(row.weight.owner for row in self.trials.weighed)
+        """How many by whose they are, of what is a team's by its name; "" = nobody known."""
+        is_named = self.trials.watched.kind in OF_TEAMS
+        weights = (row.weight for row in self.trials.weighed)
+        return Counter(_name(each) if is_named else each.owner for each in weights)
+
+    @property
+    def has_cost(self) -> bool:
+        """Whether dollars are told of any of them."""
+        return any(row.has_cost for row in self.trials.weighed)
 
     def by_day(self, zone: ZoneInfo) -> list[tuple[date, int]]:
         """How many began on each day of the period, days without any as well."""
@@ -133,7 +150,7 @@ class BackTest:
     @property
     def owners(self) -> int:
         """How many people would have been told."""
-        return len(self.by_owner.keys() - {""})
+        return len({row.weight.owner for row in self.trials.weighed} - {""})
 
     @property
     def cost_usd(self) -> Decimal:
@@ -144,7 +161,7 @@ class BackTest:
     @property
     def unpriced(self) -> int:
         """Of how many the dollars are not known."""
-        return sum(row.weight.cost_usd is None for row in self.trials.weighed)
+        return sum(row.has_cost and row.weight.cost_usd is None for row in self.trials.weighed)
 
 
 # how many times as long a rule could wait, and the dollars that it should still tell of
@@ -206,6 +223,10 @@ def later(tried: BackTest, minutes: float) -> list[Later]:
     least = max((whole - fewest) / 2, whole * JOINED)
     good = [row for row in rows if whole - row.count >= least]
     return [replace(row, is_better=row in good[:1]) for row in rows]
+
+
+def _name(weight: Breach | Weight) -> str:
+    return weight.name if isinstance(weight, Breach) else weight.owner
 
 
 def _begin(episode: Episode) -> int:

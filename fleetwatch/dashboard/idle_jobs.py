@@ -17,35 +17,51 @@ from fleetwatch.diagnosis.findings.inbox import UNDECIDED
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 
 CONDITIONS = ("job_idle", "gpu_idle")
 LISTED = 64  # GPUs of a job
 
 
 class Decided(NamedTuple):
-    """Why a job idles, its finding, its incident and what to type against it; "" and None where
-    there is none.
-    """
+    """Why a job idles, its finding and its incident; "" and None where there is none."""
 
     cause: str
     finding_id: int | None
-    incident_id: int | None
+    incident: "OpenIncident | None"
+
+
+class OpenIncident(NamedTuple):
+    """The incident of a job that goes on: since when, and what to type against it ("": nothing)."""
+
+    pk: int
+    since_ms: int
     command: str
 
 
 @dataclass(frozen=True, slots=True)
 class IdleJob:
     """A job (of shared GPUs several) with its GPUs that idle now, those first that idle longest;
-    `cause` is "" and the ids are None where there is none.
+    `cause` is "" and finding and incident are None where there is none.
     """
 
     jobs: Sequence[Job]
     gpus: Sequence[IdleGPU]
     cause: str
     finding_id: int | None
-    incident_id: int | None
-    command: str = ""  # what ends it
+    incident: OpenIncident | None
+
+    @property
+    def command(self) -> str:
+        """What ends it; "" where nothing is known to."""
+        return self.incident.command if self.incident else ""
+
+    @property
+    def spells_since_ms(self) -> int | None:
+        """Since when it idles with pauses, as its incident counts it; None: without any."""
+        if self.incident is None or self.since_ms - self.incident.since_ms < MINUTE_MS:
+            return None
+        return self.incident.since_ms
 
     @property
     def since_ms(self) -> int:
@@ -105,8 +121,7 @@ def _line(
         gpus=gpus,
         cause=next((each.cause for each in of_jobs if each.cause), ""),
         finding_id=_first(each.finding_id for each in of_jobs),
-        incident_id=_first(each.incident_id for each in of_jobs),
-        command=next((each.command for each in of_jobs if each.command), ""),
+        incident=next((each.incident for each in of_jobs if each.incident), None),
     )
 
 
@@ -119,8 +134,7 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
         title = _title(cause, job) if cause else ""
-        incident_id, command = incidents.get(job.key, (None, ""))
-        decided[pk] = Decided(title, findings.get((pk, cause)), incident_id, command)
+        decided[pk] = Decided(title, findings.get((pk, cause)), incidents.get(job.key))
     return decided
 
 
@@ -134,15 +148,15 @@ def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], int]:
     return {(job_id, cause): pk for job_id, cause, pk in rows.values_list("job", "cause", "pk")}
 
 
-def open_incidents(jobs: Iterable[Job]) -> dict[str, tuple[int, str]]:
-    """By job's key its open incident with its command, as far as the reader sees it."""
+def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:
+    """By job's key its open incident, as far as the reader sees it."""
     rows = visible_incidents().filter(
         subject__in=[job.key for job in jobs],
         state__in=OPEN_STATES,
         rule__condition__in=CONDITIONS,
     )
-    named = rows.order_by("-pk").values_list("subject", "pk", "facts__command")
-    return {key: (pk, command or "") for key, pk, command in named}
+    named = rows.order_by("-pk").values_list("subject", "pk", "since_ms", "facts__command")
+    return {key: OpenIncident(pk, since_ms, command or "") for key, pk, since_ms, command in named}
 
 
 def _first(ids: Iterable[int | None]) -> int | None:

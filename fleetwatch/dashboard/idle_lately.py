@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from fleetwatch.dashboard.idle_jobs import open_incidents
+from fleetwatch.dashboard.idle_jobs import OpenIncident, open_incidents
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
 from fleetwatch.figures.others_names import jobs_shown
@@ -82,9 +82,9 @@ def _newest(now_ms: int) -> Iterable[RunSpan]:
     return newest.values()
 
 
-def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, tuple[int, str]]) -> QuietNow:
-    incident_id, _ = incidents.get(job.key, (None, ""))
-    return QuietNow(gpu, job, run.start_ms, incident_id)
+def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, OpenIncident]) -> QuietNow:
+    incident = incidents.get(job.key)
+    return QuietNow(gpu, job, run.start_ms, incident.pk if incident else None)
 
 
 def _is_quiet(run: RunSpan) -> bool:

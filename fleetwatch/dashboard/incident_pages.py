@@ -2,7 +2,7 @@
 who holds it and the finding of the same cause.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import Breach, Watch
+from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
@@ -28,18 +28,20 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
-from fleetwatch.lib.intervals import Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms, to_ms
 
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
 JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
 OF_BUDGETS = ("budget_spent", "budget_forecast")
 MAX_HOLDERS = 3
+MAX_DIGITS = 8  # of a time limit in minutes: labels come from hosts
 FAULTY = "faulty"  # the word of a GPU that can't work
 MAX_OTHERS = 5
 FROM_JOB = "; from when the job began"
@@ -86,6 +88,30 @@ def begun_ms(breach: Breach) -> int | None:
     if breach.kind != "job":
         return None
     return Job.objects.filter(key=breach.subject).values_list("start_ms", flat=True).first()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """When a job's scheduler ends it at the latest, and what it costs by then from now on."""
+
+    ends_ms: int
+    usd: Decimal | None
+
+
+def time_limit(view: IncidentView, now: datetime) -> TimeLimit | None:
+    """None where it has none, its begin is not known, or it is passed."""
+    breach = view.breach
+    begins_ms = begun_ms(breach)
+    minutes = breach.label(TIME_LIMIT)
+    if begins_ms is None or not minutes.isdecimal() or len(minutes) > MAX_DIGITS:
+        return None
+    ends_ms = begins_ms + int(minutes) * MINUTE_MS
+    left_ms = ends_ms - to_ms(now)
+    if left_ms <= 0 or view.incident.ended_ms is not None:
+        return None
+    per_hour = breach.usd_per_hour
+    usd = None if per_hour is None else pricing.usd(pricing.price([(left_ms, per_hour)]))
+    return TimeLimit(ends_ms, usd)
 
 
 def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | None:
@@ -141,6 +167,26 @@ def next_step(breach: Breach, now: datetime) -> Step | None:
     """What its page says to do first; None where it says nothing."""
     first, _ = steps(breach, likely(breach, now))
     return first[0] if first else None
+
+
+def is_left(incident: Incident) -> bool:
+    """Whether its job is not to be ended: it works, or may by now, or somebody said why it is
+    needed.
+    """
+    return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
+
+
+def told_steps(views: Iterable[IncidentView]) -> dict[int, Step]:
+    """By id of each that goes on what its message says to do first: of a list, so that nothing is
+    read for it.
+    """
+    first = {}
+    for view in views:
+        told, _ = steps(view.breach)
+        if told and not is_left(view.incident):
+            sentence, dot, _ = told[0].text.partition(". ")
+            first[view.incident.pk] = replace(told[0], text=f"{sentence}{dot.strip()}")
+    return first
 
 
 def _told_steps(actions: Sequence[str], breach: Breach) -> list[Step]:
@@ -217,7 +263,7 @@ def _held_until_ms(job: Job, hold: Holder) -> int | None:
 
 def of_same_gpu(incident: Incident, breach: Breach) -> list[IncidentView]:
     """The other incidents of the GPU that went on meanwhile, go on now, or follow at once (memory
-    errors end in a fault), the oldest first.
+    errors end in a fault), the oldest first; of one rule and beginning the first.
     """
     if breach.kind != "gpu":
         return []
@@ -226,7 +272,8 @@ def of_same_gpu(incident: Incident, breach: Breach) -> list[IncidentView]:
     meanwhile = others.exclude(is_over).exclude(fired_ms=None)
     if incident.ended_ms is not None:
         meanwhile = meanwhile.filter(since_ms__lte=incident.ended_ms)
-    return views_of(meanwhile.order_by("since_ms", "pk")[:MAX_OTHERS])
+    events = meanwhile.order_by("since_ms", "rule_id", "pk").distinct("since_ms", "rule_id")
+    return views_of(events[:MAX_OTHERS])
 
 
 def finding_line(breach: Breach, now: datetime) -> Line | None:

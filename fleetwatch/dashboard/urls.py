@@ -100,6 +100,7 @@ urlpatterns = [
     path("alerts", alerts.alerts, name="alerts"),
     path("alerts/act", incidents.act_on_several, name="incidents_act"),
     path("alerts/rules", rules.rules, name="rules"),
+    path("alerts/rules/new", rules.new, name="rule_new"),
     path("alerts/rules/<int:pk>", rules.rule, name="rule"),
     path("alerts/rules/<int:pk>/<slug:action>", rules.change, name="rule_change"),
     path("alerts/actions", actions.actions, name="actions"),

@@ -109,6 +109,7 @@ CHANGED_BY = {
     "findings_act": EVERYBODY,  # each finding is asked for by itself whose it is
     "incident_act": Right.FLEET,  # and whose it is: here nobody's who walks
     "rule_change": Right.FLEET,
+    "rule_new": Right.FLEET,
     "silence_add": Right.FLEET,  # and of leads, for their teams
     "silence_end": Right.FLEET,
     "route_set": Right.FLEET,

@@ -5,7 +5,7 @@ import pytest
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
-from fleetwatch.dashboard.views.incidents import _is_left
+from fleetwatch.dashboard.incident_pages import is_left
 from tests.alerts.factories import a_rule, at, ms, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
@@ -61,7 +61,7 @@ def test_a_pause_that_goes_on_may_still_become_idle_and_nothing_is_to_be_ended_m
 
     assert incident.state == "firing"
     assert incident.note == "It stopped at 09:40 UTC; it is over if that lasts."
-    assert _is_left(incident)
+    assert is_left(incident)
 
 
 def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_since_when():

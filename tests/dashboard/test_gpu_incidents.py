@@ -85,3 +85,14 @@ def test_incidents_of_one_gpu_at_one_time_lead_to_each_other(admin):
         same = page.partition("<dt>Same GPU</dt>")[2].partition("</dd>")[0]
         assert f'href="/incidents/{other.pk}">{word}</a>' in same
         assert same.count("<a") == 1
+
+
+def test_of_one_event_that_was_opened_again_and_again_the_first_is_named(admin):
+    gpu = factories.gpu(factories.node("h100-01"))
+    lost = of_gpu(gpu, "gpu_fault", "faulty")
+    for _ in range(3):
+        of_gpu(gpu, "gpu_memory_errors", "memory errors", resolved_at=NOW)
+
+    page = tight(text(admin, f"/incidents/{lost.pk}"))
+
+    assert page.partition("<dt>Same GPU</dt>")[2].partition("</dd>")[0].count("<a") == 1

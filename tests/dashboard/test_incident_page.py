@@ -233,6 +233,17 @@ class TestPage:
         assert "a month if left" not in shown
         assert "until its time limit at the latest" in shown
 
+    def test_it_says_when_the_time_limit_is_and_what_it_costs_by_then(self, admin):
+        factories.job("slurm/della/7", user="ann", start_ms=to_ms(NOW - timedelta(hours=1)))
+        labels = {"user": ("ann",), "label.time_limit_minutes": ("180",)}
+
+        shown = text(admin, f"/incidents/{incident(facts={'labels': labels}).pk}")
+
+        # two of three hours are left, at $2 an hour
+        note = shown.partition("until its time limit,")[2].partition("</dd>")[0]
+        assert " ".join(note.split()).startswith("Fri 20 Nov, 14:00, at the latest: ")
+        assert "$4.00</span> more" in " ".join(note.split())
+
     def test_what_was_accepted_with_a_reason_is_not_to_be_ended(self, admin):
         one = incident(muted="accepted until 2026-12-06 03:38 UTC: a workshop")
 

@@ -87,6 +87,29 @@ class TestInbox:
         assert "ann (nlp)" in shown
         assert "$2.00" in shown
 
+    def test_a_row_says_what_to_do_next_and_what_to_type(self, admin):
+        incident()
+
+        shown = tight(text(admin, "/alerts"))
+
+        assert "Next: End the job, or give the GPUs back." in shown
+        assert "scancel slurm/della/7</code>" in shown
+
+    def test_a_row_that_stopped_offers_nothing_to_type(self, admin):
+        incident(note="It stopped at 09:40 UTC; it is over if that lasts.")
+
+        shown = tight(text(admin, "/alerts"))
+
+        assert "It stopped at 09:40 UTC" in shown
+        assert "scancel slurm/della/7</code>" not in shown
+
+    def test_two_incidents_of_one_gpu_are_no_two_gpus(self, admin):
+        for minutes in (1, 2):
+            slowed(3, minutes=minutes)
+            Incident.objects.update(ended_ms=to_ms(NOW))
+
+        assert "2 GPUs" not in text(admin, "/alerts")
+
     def test_each_state_has_its_tab(self, admin):
         incident("slurm/della/1")
         incident("slurm/della/2", state="acknowledged")

@@ -297,7 +297,7 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert '<a href="/fleet/idle">Show all 2</a>' in text
     [line] = idle.context["lines"]
     assert [each.gpu.node.name for each in line.gpus] == ["node-1", "node-2"]
-    assert (line.finding_id, line.incident_id, bool(line.cause)) == (finding.pk, incident.pk, True)
+    assert (line.finding_id, line.incident.pk, bool(line.cause)) == (finding.pk, incident.pk, True)
     assert idle.context["usd_per_hour"] == overview.context["spending"].idle_usd_per_hour == 4
     assert [(each.since_ms, each.cost_usd) for each in line.gpus] == [(NOW_MS - lasted, 1)] * 2
     assert line.cost_usd == overview.context["longest"].cost_usd == 2

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from django.db.models import F
 
-from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.accounts.models import AuditEntry, Team
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.conditions import condition as condition_named
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Rule
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.budgets.models import Budget, SpendDay
 from fleetwatch.ledger.models import HourRuns
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel
@@ -163,7 +164,7 @@ class TestBackTest:
         narrowed = text(admin.get(f"{watch(job_rule)}?days=30&minutes=30{others}"))
 
         for page in (untried, tried):
-            assert '<td class="num">60 %</td>' in page
+            assert '<td class="num" data-label="Of the dollars">60 %</td>' in page
             assert "Shares are of the dollars of the rule as it is saved." in page
         assert ("shown here" in untried, "shown here" in tried) == (False, True)
         assert "Shares are of the dollars of what is tried here." in narrowed
@@ -314,6 +315,15 @@ class TestForm:
 
 
 class TestCopy:
+    def test_a_new_one_begins_as_a_copy_of_the_chosen_one_on_its_own_page(self, admin, rule):
+        assert 'action="/alerts/rules/new"' in text(admin.get("/alerts/rules"))
+
+        answer = admin.post("/alerts/rules/new", {"id": rule.pk})
+
+        copied = Rule.objects.latest("pk")
+        assert answer["Location"] == f"/alerts/rules/{copied.pk}"
+        assert (copied.condition, copied.is_enabled) == ("gpu_idle", False)
+
     def test_a_copy_is_set_the_same_and_off(self, admin, rule):
         Rule.objects.filter(pk=rule.pk).update(minutes=77, evaluated_ms=1)
 
@@ -360,3 +370,37 @@ class TestCopy:
 
         assert refused == [422, 422, 422]
         assert Rule.objects.filter(pk=copy.pk).exists()
+
+
+class TestBackTestOfBudgets:
+    def test_it_names_the_budget_and_by_how_much_it_is_passed_and_tells_no_cost(self, admin):
+        rule = Rule.objects.get(condition="budget_spent")
+        month = NOW.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        team = Team.objects.create(slug="nlp", name="NLP")
+        Budget.objects.create(
+            team=team,
+            month=month.date(),
+            repeats=True,
+            amount=100,
+            created_at=month,
+            created_by="ann",
+        )
+        SpendDay.objects.create(
+            kind="team",
+            key="nlp",
+            start=month,
+            usd=240,
+            wasted_usd=0,
+            hours=[10.0] * 24,
+            wasted_hours=[0.0] * 24,
+        )
+
+        shown = text(admin.get(f"{watch(rule)}?days=30"))
+
+        tested = shown.partition('id="back-test"')[2]
+        assert "Most affected: NLP <b>1</b>" in tested
+        assert "$140</span> <div" in tested
+        assert "over the budget" in tested
+        assert "nobody known" not in tested
+        assert "while open" not in tested
+        assert "without a rate" not in tested

@@ -15,6 +15,7 @@ from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import visible_incidents, with_decisions
 from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.incident_pages import told_steps
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -143,6 +144,7 @@ def _lines(
     return {
         "lines": lines,
         "rows": incident_rows(lines),
+        "steps": told_steps(lines),
         "actable": actable(cast("User", request.user), incidents, now=period.now)
         if state in ACTED_ON
         else set(),

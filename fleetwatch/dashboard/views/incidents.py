@@ -249,22 +249,16 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        **_advice(breach, period.now, is_left=_is_left(view.incident)),
+        **_advice(breach, period.now, is_left=incident_pages.is_left(view.incident)),
         "subject_url": _subject_url(user, breach, period),
         "places": places(breach),
         "around": _around(breach, period),
         "silence_query": _silence_query(view),
         "curve": _curve(breach, period),
         "usd_per_month": _month(breach),
+        "time_limit": incident_pages.time_limit(view, period.now),
         "labels": _labels(breach),
     }
-
-
-def _is_left(incident: Incident) -> bool:
-    """Whether its job is not to be ended: it works, or may by now, or somebody said why it is
-    needed.
-    """
-    return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
 
 
 def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from django.contrib import messages
 from django.db import transaction
 from django.db.models import Count, F, Min, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -23,7 +24,7 @@ from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.forms.asked import Asked
+from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.forms.matcher_fields import NAMES, day_choices
 from fleetwatch.dashboard.forms.one_change import (
     Change,
@@ -256,6 +257,21 @@ def change(request: HttpRequest, pk: int, action: str) -> HttpResponse:
         return _shown(rule, sent=asked.post, action=action, errors=errors)
 
     return change_one(request, HOME, rule, changed, shown)
+
+
+@require_POST
+@needs(Right.FLEET)
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    """A rule that is set as the chosen one, to be set, tried and switched on on its page."""
+    asked = read_form(request)
+    try:
+        copied, text = _copy(asked.row(Rule), asked)
+    except RefusedFieldError as error:
+        messages.error(request, str(error))
+        return redirect("rules")
+    messages.success(request, text)
+    return redirect("rule", copied.pk)
 
 
 def _set_watching(rule: Rule, asked: Asked) -> tuple[Rule, str]:
