@@ -72,6 +72,12 @@ def transports() -> tuple[Transport, ...]:
     return TRANSPORTS
 
 
+def sends_nothing() -> bool:
+    """Whether there is no channel that is on and reaches anybody."""
+    kinds = Channel.objects.filter(is_enabled=True).values_list("kind", flat=True)
+    return all(transport(kind) is DELIVERY_LOG for kind in kinds)
+
+
 def channels() -> list[ChannelStatus]:
     """All channels by name, each with what became of its newest tried delivery and how many
     wait.

@@ -74,6 +74,13 @@ def gigabytes(amount_bytes: float | None) -> str:
     return UNKNOWN if amount_bytes is None else memory_sizes.gigabytes(amount_bytes)
 
 
+def dated(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:
+    """As moment(), with the day as pages write it."""
+    local = at.astimezone(zone)
+    is_today = local.date() == now.astimezone(zone).date()
+    return moment(at, zone, now=now) if is_today else f"{local:%a %-d %b, %H:%M} {local.tzname()}"
+
+
 def moment(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:
     """The time of day in the zone; with the date when that is not today."""
     local = at.astimezone(zone)

@@ -158,7 +158,7 @@ def test_a_gpu_that_failed_so_before_is_to_be_replaced(rule):
 
     breach = newest()
     assert breach.actions[-1] == "Fix: have the GPU replaced: it is the second time in 9 days."
-    assert dict(breach.lines)["Before"].startswith("XID 79 at 20")
+    assert dict(breach.lines)["Before"].startswith("XID 79 at Wed 11 Nov, 09:00 UTC")
 
 
 @pytest.mark.parametrize("before", [(-15 * 1440, 79), (-9 * 1440, 63)])

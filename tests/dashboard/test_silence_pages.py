@@ -13,6 +13,7 @@ from fleetwatch.alerts import matchers
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Preference, Route, Silence
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Channel
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -126,6 +127,16 @@ class TestSilences:
 
         assert "slurm/della/7 (jupyter)" in text(admin.get("/alerts/silences"))
 
+    def test_of_a_job_that_is_over_it_is_without_effect(self, admin):
+        factories.job("slurm/della/7", end_ms=to_ms(NOW - timedelta(hours=1)))
+        factories.job("slurm/della/8", end_ms=None)
+        for keys in (["slurm/della/7"], ["slurm/della/7", "slurm/della/8"]):
+            silence(matchers=[{"label": "subject", "values": keys}])
+
+        shown = text(admin.get("/alerts/silences"))
+
+        assert shown.count("without effect: the job is over") == 1
+
     def test_one_is_ended_now(self, admin):
         one = silence()
 
@@ -209,6 +220,13 @@ class TestRoutes:
         assert "No route is set yet: every channel hears of everything." in shown
         assert "No channel yet" not in shown
         assert "none of its own" not in shown
+
+    def test_says_that_nobody_gets_a_message_while_no_channel_sends(self, admin, channel):
+        assert "Nobody gets a message." not in text(admin.get("/alerts/routes"))
+
+        Channel.objects.update(kind="log")
+
+        assert "Nobody gets a message." in text(admin.get("/alerts/routes"))
 
     def test_a_route_is_set_and_taken_away(self, admin, channel):
         Team.objects.create(slug="nlp", name="NLP")

@@ -56,7 +56,7 @@ class FaultHistory:
         """What led to it, and when it was so before, in words."""
 
         def at(moment_ms: int) -> str:
-            return wording.moment(from_ms(moment_ms), zone, now=from_ms(now_ms))
+            return wording.dated(from_ms(moment_ms), zone, now=from_ms(now_ms))
 
         led = ", ".join(f"XID {each.code} at {at(each.at_ms)}" for each in self.chain)
         before = ", ".join(at(each) for each in self.before_ms)

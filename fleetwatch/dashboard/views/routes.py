@@ -24,6 +24,7 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.dashboard.threshold_words import of_minutes
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
 
 MAX_TEAMS = 500
@@ -91,6 +92,7 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
         "has_more_teams": len(teams) > MAX_TEAMS,
         "channels": list(offered_channels()),
         "is_set": Route.objects.exists(),
+        "sends_nothing": notify.sends_nothing(),
         "step_after": of_minutes(Rule._meta.get_field("escalate_minutes").default),
         "errors": {},
         **outcome,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import cast
+from typing import NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
@@ -56,6 +56,13 @@ KINDS = {
 }
 
 
+class NamedJob(NamedTuple):
+    """A job that a silence is about; end_ms None: it may go on."""
+
+    name: str
+    end_ms: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class SilenceLine:
     """A silence as the page shows it."""
@@ -65,6 +72,7 @@ class SilenceLine:
     hours: str
     may_end: bool
     muted: int  # incidents that fired while it held
+    job_ended_ms: int | None  # when the last of the jobs was over that it is about; None: it is not
 
 
 @require_GET
@@ -185,24 +193,37 @@ def _lines(silences: Iterable[Silence], user: User, now: datetime) -> list[Silen
     may_end = endable(user, rows, now=now)
     show_people(rows, "by", "approved_by")
     muted = muted_counts(rows, now)
-    names = _job_names(rows)
-    return [_line(silence, silence.pk in may_end, muted[silence.pk], names) for silence in rows]
+    jobs = _jobs(rows)
+    return [_line(silence, silence.pk in may_end, muted[silence.pk], jobs) for silence in rows]
 
 
-def _line(silence: Silence, may_end: bool, muted: int, names: Mapping[str, str]) -> SilenceLine:
+def _line(silence: Silence, may_end: bool, muted: int, jobs: Mapping[str, NamedJob]) -> SilenceLine:
     hours = weekly_hours.stored(silence.weekly)
-    texts = tuple(_text(matcher, names) for matcher in matchers.stored(silence.matchers))
-    return SilenceLine(silence, texts, hours.text if hours else "", may_end, muted)
+    scope = matchers.stored(silence.matchers)
+    texts = tuple(_text(matcher, jobs) for matcher in scope)
+    ended_ms = _ended_ms(scope, jobs)
+    return SilenceLine(silence, texts, hours.text if hours else "", may_end, muted, ended_ms)
 
 
-def _text(matcher: Matcher, names: Mapping[str, str]) -> str:
+def _text(matcher: Matcher, jobs: Mapping[str, NamedJob]) -> str:
     """What it matches; of jobs with their names."""
-    called = [names[value] for value in matcher.values if names.get(value)]
+    called = [jobs[value].name for value in matcher.values if value in jobs and jobs[value].name]
     return f"{matcher.text} ({', '.join(called)})" if called else matcher.text
 
 
-def _job_names(silences: Iterable[Silence]) -> dict[str, str]:
-    """By the key of each job that one of them is about its name."""
+def _ended_ms(scope: Iterable[Matcher], jobs: Mapping[str, NamedJob]) -> int | None:
+    """When the last of the jobs was over that it is about alone; None where one may go on."""
+    subjects = [each for each in scope if each.label == "subject" and not each.is_not]
+    ends = [
+        jobs[value].end_ms if value in jobs else None for each in subjects for value in each.values
+    ]
+    over = [end_ms for end_ms in ends if end_ms is not None]
+    return max(over) if over and len(over) == len(ends) else None
+
+
+def _jobs(silences: Iterable[Silence]) -> dict[str, NamedJob]:
+    """By its key each job that one of them is about."""
     every = [matcher for silence in silences for matcher in matchers.stored(silence.matchers)]
     keys = {value for matcher in every if matcher.label == "subject" for value in matcher.values}
-    return dict(Job.objects.filter(key__in=keys).values_list("key", "name")) if keys else {}
+    rows = Job.objects.filter(key__in=keys).values_list("key", "name", "end_ms") if keys else ()
+    return {key: NamedJob(name, end_ms) for key, name, end_ms in rows}
