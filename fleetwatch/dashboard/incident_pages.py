@@ -182,10 +182,10 @@ def told_steps(views: Iterable[IncidentView]) -> dict[int, Step]:
     """
     first = {}
     for view in views:
-        told, _ = steps(view.breach)
-        if told and not is_left(view.incident):
-            sentence, dot, _ = told[0].text.partition(". ")
-            first[view.incident.pk] = replace(told[0], text=f"{sentence}{dot.strip()}")
+        of_page, _ = steps(view.breach)
+        if of_page and not is_left(view.incident):
+            sentence, dot, _ = of_page[0].text.partition(". ")
+            first[view.incident.pk] = replace(of_page[0], text=f"{sentence}{dot.strip()}")
     return first
 
 

@@ -433,21 +433,23 @@ def breach(facts: Facts) -> Breach:
 
 def _spells(facts: Facts) -> tuple[Line, ...]:
     """How much of the time it was idle, where it was so in several spells."""
-    spells = max(gpu.spells for gpu in facts.gpus)
-    if spells == 1:
+    if all(gpu.spells == 1 for gpu in facts.gpus):
         return ()
-    idle_ms = sum(gpu.idle_ms for gpu in facts.gpus)
-    whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in facts.gpus)
-    last = max(gpu.spell_since_ms for gpu in facts.gpus)
-    since = wording.moment(from_ms(last), zone(), now=from_ms(facts.until_ms))
-    if len(facts.gpus) == 1:
-        amount = f"{wording.duration(idle_ms)} of {wording.duration(whole_ms)}, in {spells} spells"
-    else:
-        amount = (
-            f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours, in up to {spells}"
-            " spells each"
-        )
-    return (("Idle", f"{amount}; the last since {since}"),)
+    last_ms = max(gpu.spell_since_ms for gpu in facts.gpus)
+    since = wording.moment(from_ms(last_ms), zone(), now=from_ms(facts.until_ms))
+    return (("Idle", f"{_idle_of_whole(facts.gpus)}; the last since {since}"),)
+
+
+def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
+    """ "5 h 10 m of 6 h 02 m, in 3 spells"; of several GPUs in GPU-hours."""
+    idle_ms = sum(gpu.idle_ms for gpu in gpus)
+    whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in gpus)
+    spells = max(gpu.spells for gpu in gpus)
+    if len(gpus) == 1:
+        amount = f"{wording.duration(idle_ms)} of {wording.duration(whole_ms)}"
+        return f"{amount}, in {spells} spells"
+    hours = f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
+    return f"{hours}, in up to {spells} spells each"
 
 
 def _of_job(facts: Facts) -> str:

@@ -255,8 +255,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "around": _around(breach, period),
         "silence_query": _silence_query(view),
         "curve": _curve(breach, period),
-        "usd_per_month": _month(breach),
-        "time_limit": incident_pages.time_limit(view, period.now),
+        **_ahead(view, period.now),
         "labels": _labels(breach),
     }
 
@@ -313,6 +312,12 @@ def _around(breach: Breach, period: Period, begun_ms: int = 0) -> str:
     """The time around it, but not before it began, as an address names it."""
     end_ms = min(breach.until_ms + AROUND_MS, to_ms(period.now))
     return f"from={max(breach.since_ms - AROUND_MS, begun_ms)}&to={end_ms}"
+
+
+def _ahead(view: IncidentView, now: datetime) -> Context:
+    """What it comes to where it is left: by its job's time limit, else in a month."""
+    limit = incident_pages.time_limit(view, now)
+    return {"time_limit": limit, "usd_per_month": _month(view.breach)}
 
 
 def _month(breach: Breach) -> Decimal | None:

@@ -87,12 +87,13 @@ def change(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
     period = read_period(request)
     teams = list(visible_teams()[: MAX_TEAMS + 1])
+    channels = list(offered_channels())
     context: Context = {
         "lines": _lines(cast("User", request.user), teams[:MAX_TEAMS], period.now),
         "has_more_teams": len(teams) > MAX_TEAMS,
-        "channels": list(offered_channels()),
+        "channels": channels,
         "is_set": Route.objects.exists(),
-        "sends_nothing": notify.sends_nothing(),
+        "sends_nothing": notify.sends_nothing(channels),
         "step_after": of_minutes(Rule._meta.get_field("escalate_minutes").default),
         "errors": {},
         **outcome,
