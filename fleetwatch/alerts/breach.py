@@ -20,6 +20,7 @@ from fleetwatch.notify.message import one_line
 Line = tuple[str, str]  # a label and its value
 
 TIME_LIMIT = "label.time_limit_minutes"
+SPELLS = "Idle"  # the line that says how much of the time it was so
 BELOW = "below"  # the threshold, where a breach is over
 ABOVE = "above"
 # agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
@@ -117,6 +118,11 @@ class Breach:
         """The budget; None where it is none of a budget."""
         budget = self.facts.get("budget_usd")
         return None if budget is None else Decimal(budget)
+
+    @property
+    def spells(self) -> str:
+        """How much of its time it was so, in words; "" where it was so all of it."""
+        return dict(self.lines).get(SPELLS, "")
 
     @property
     def path(self) -> str:

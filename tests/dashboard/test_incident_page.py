@@ -233,6 +233,14 @@ class TestPage:
         assert "a month if left" not in shown
         assert "until its time limit at the latest" in shown
 
+    def test_beside_how_long_it_goes_on_it_says_in_how_many_spells(self, admin):
+        spells = "1 h 00 m of 1 h 05 m, in 2 spells; the last since 11:30 UTC"
+
+        shown = text(admin, f"/incidents/{incident(facts={'lines': (('Idle', spells),)}).pk}")
+
+        note = shown.partition("Idle for</dt>")[2].partition("</dl>")[0]
+        assert f"of that {spells}" in " ".join(note.split())
+
     def test_it_says_when_the_time_limit_is_and_what_it_costs_by_then(self, admin):
         factories.job("slurm/della/7", user="ann", start_ms=to_ms(NOW - timedelta(hours=1)))
         labels = {"user": ("ann",), "label.time_limit_minutes": ("180",)}

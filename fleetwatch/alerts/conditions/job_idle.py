@@ -14,6 +14,7 @@ from msgspec import to_builtins
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import (
+    SPELLS,
     STALE_MS,
     Breach,
     Condition,
@@ -437,7 +438,7 @@ def _spells(facts: Facts) -> tuple[Line, ...]:
         return ()
     last_ms = max(gpu.spell_since_ms for gpu in facts.gpus)
     since = wording.moment(from_ms(last_ms), zone(), now=from_ms(facts.until_ms))
-    return (("Idle", f"{_idle_of_whole(facts.gpus)}; the last since {since}"),)
+    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; the last since {since}"),)
 
 
 def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:

@@ -93,7 +93,7 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
         "has_more_teams": len(teams) > MAX_TEAMS,
         "channels": channels,
         "is_set": Route.objects.exists(),
-        "sends_nothing": notify.sends_nothing(channels),
+        "sends_nothing": sight() is None and notify.sends_nothing(channels),
         "step_after": of_minutes(Rule._meta.get_field("escalate_minutes").default),
         "errors": {},
         **outcome,
