@@ -71,8 +71,9 @@ router = Router(tags=["findings"])
 
 
 class Savings(Schema):
-    """What could have been recovered in the period, from low to high: past loss, never a
-    promise.
+    """What could have been recovered in the period, from low to high: past loss, never a promise.
+    Of a finding whose priced step was measured it is what that step alone would have saved, low and
+    high alike, as pages show it and sums and ranks count it.
     """
 
     low_gpu_hours: GPUHours = Field(alias="low_ms")
@@ -233,7 +234,8 @@ class FixOutcome(Schema):
 
 class FindingDetail(Period, FindingRow):
     """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no
-    longer kept, `fix` where nobody called it fixed, or that was not measured yet.
+    longer kept, `fix` where nobody called it fixed, or that was not measured yet. `at_most`: what
+    ending all of it at once would have saved, where `savings` are those of a step alone; else null.
     """
 
     sentence: str
@@ -243,6 +245,7 @@ class FindingDetail(Period, FindingRow):
     command: str
     effort: str
     range: str = Field(alias="range_words")
+    at_most: Savings | None
     alike: str
     tell: list[Step]
     next_30_days: Next30Days | None

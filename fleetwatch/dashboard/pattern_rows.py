@@ -15,7 +15,6 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
-from fleetwatch.dashboard.step_savings import part_of
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import patterns
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox
@@ -51,10 +50,7 @@ WHEN = {
 
 @dataclass(frozen=True, slots=True)
 class PatternRow:
-    """A pattern with its words, and its waste over the period as shares of its dearest step.
-
-    The step is the dearest run's: it is taken to save as large a share of the other runs.
-    """
+    """A pattern with its words, and its waste over the period as shares of its dearest step."""
 
     row: Row
     pattern: Pattern
@@ -63,15 +59,10 @@ class PatternRow:
     is_elsewhere: bool = False  # it is open too: its month stands there
 
     @property
-    def saving(self) -> Saving:
-        return part_of(self.pattern.caused.saving, self.row.share)
-
-    @property
     def per_month(self) -> Saving | None:
-        ahead = None if self.is_elsewhere else self.pattern.per_month
-        if self.row.line.status in (Finding.Status.DISMISSED, EXEMPT):
+        if self.is_elsewhere or self.row.line.status in (Finding.Status.DISMISSED, EXEMPT):
             return None
-        return part_of(ahead, self.row.share) if ahead else None
+        return self.pattern.per_month
 
 
 def lines(

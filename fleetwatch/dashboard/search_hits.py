@@ -211,7 +211,7 @@ def ranked(
 
 def _rank(hit: Hit, text: str, savings: Mapping[int, Saving]) -> tuple[bool, Decimal, bool, bool]:
     saving = savings.get(hit.finding_id or 0)
-    saved_usd = (saving and saving.high_usd) or Decimal(0)
+    saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
     begins_so = hit.name.lower().startswith(text.lower())
     return not hit.is_called(text), -saved_usd, hit.state != "running", not begins_so
 

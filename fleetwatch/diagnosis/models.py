@@ -233,6 +233,14 @@ class Finding(models.Model):
     decided_at = models.DateTimeField(
         null=True, help_text="when its status was last changed by a person"
     )
+    # written by findings/noted_facts.py
+    step_saved_ms = models.BigIntegerField(
+        null=True,
+        help_text="GPU time that its priced step alone would have saved; NULL = unknown",
+    )
+    step_of_ms = models.BigIntegerField(
+        null=True, help_text="idle GPU time of the job over which that was measured"
+    )
 
     class Meta:
         constraints = [
@@ -255,6 +263,11 @@ class Finding(models.Model):
                 condition=Q(status="snoozed", snoozed_until__isnull=False)
                 | (~Q(status="snoozed") & Q(snoozed_until__isnull=True)),
                 name="a_snooze_has_an_end",
+            ),
+            models.CheckConstraint(
+                condition=Q(step_saved_ms__isnull=True, step_of_ms__isnull=True)
+                | Q(step_saved_ms__gt=0, step_of_ms__gte=F("step_saved_ms")),
+                name="a_step_saves_a_part_of_what_was_idle",
             ),
         ]
         # read by: the list of findings of a period

@@ -23,6 +23,7 @@ from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT
 from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
 from fleetwatch.diagnosis.findings.deciders import with_assignees, with_deciders
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
+from fleetwatch.diagnosis.findings.step_savings import of_finding, of_findings
 from fleetwatch.diagnosis.findings.stopped import stopped
 from fleetwatch.diagnosis.judgement.verdicts import NUMBER
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding, Said
@@ -231,10 +232,11 @@ def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
     job = finding.its_job
     spans = engine.read(CauseTime(finding.cause), interval, scope=Scope(job=job.key))
-    lines = cause_columns.lines(spans, by_job=True).caused()
-    return Line(
-        finding, lines[0] if lines else nothing(job.pk, finding.cause), status(finding, now)
-    )
+    whole = cause_columns.lines(spans, by_job=True)
+    own = of_finding(whole, finding)
+    [caused] = own.caused() or [nothing(job.pk, finding.cause)]
+    at_most = whole.whole().saving if finding.step_saved_ms else None
+    return Line(finding, caused, status(finding, now), at_most=at_most)
 
 
 def primary_causes(
@@ -246,7 +248,7 @@ def primary_causes(
     Jobs of which nothing was diagnosed are left out.
     """
     spans = engine.read(CauseTime(job_ids=job_ids), interval, scope=scope)
-    lines = cause_columns.lines(spans, by_job=True).caused()
+    lines = of_findings(cause_columns.lines(spans, by_job=True)).caused()
     by_job = groupby(lines, key=attrgetter("job_id"))  # as they stand
     return {job_id: _primary(list(several)) for job_id, several in by_job}
 

@@ -69,6 +69,21 @@ def test_a_finding_has_its_waste_and_what_it_could_save(api, found):
     assert answer["accepted"]["high_usd"] == 0
 
 
+def test_savings_are_what_the_printed_step_saves_where_that_was_measured(api, found):
+    """Half an hour of the idle hour at $2; ending all of it at once half to all of that hour."""
+    Finding.objects.update(step_saved_ms=HOUR_MS // 2, step_of_ms=HOUR_MS)
+
+    answer = api.get("/api/v1/findings").json()
+    own = api.get(f"/api/v1/findings/{found.pk}").json()
+    job_row = api.get("/api/v1/jobs/slurm/della/7").json()
+
+    [row] = answer["rows"]
+    by_step = {"low_gpu_hours": 0.5, "high_gpu_hours": 0.5, "low_usd": 1.0, "high_usd": 1.0}
+    assert row["savings"] == answer["recoverable"] == own["savings"] == by_step
+    assert job_row["savings_usd"] == [1.0, 1.0]
+    assert (own["at_most"]["low_usd"], own["at_most"]["high_usd"]) == (1.0, 2.0)
+
+
 def test_one_finding_says_what_to_do_even_where_its_telemetry_is_gone(api, found):
     answer = api.get(f"/api/v1/findings/{found.pk}").json()
 

@@ -4,15 +4,12 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
-import msgspec
 import pytest
-from django.core.cache import cache
 
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts.models import Silence
-from fleetwatch.diagnosis.cause import Facts, Pauses
 from fleetwatch.diagnosis.findings import inbox, patterns
-from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.notify.models import Delivery
@@ -64,24 +61,72 @@ def test_a_month_is_one_rate_in_the_inbox_of_any_period_and_on_the_findings_page
         assert ahead.endswith("$23–45</span>")
 
 
-@pytest.mark.parametrize("view", ["", "&view=compact"])
-def test_a_row_says_what_its_printed_step_saves_where_that_was_measured(admin, view):
+@pytest.fixture
+def session() -> Finding:
     """Of a pause of two hours, ending sessions after one saves 55 minutes (the server looks every
     five): of the $2 that were wasted in the period $2 x 55 / 120.
     """
     rate()
     of = job("slurm/della/1", kind="interactive", end_ms=to_ms(NOW))
     cause(of=of, start=NOW - timedelta(hours=2))
-    session = finding(of, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
-    facts = Facts(kind="interactive", pauses=Pauses((7200.0,), idle_after_s=3600.0))
-    row = {"last_ms": session.last_ms, "facts": msgspec.to_builtins(facts)}
-    cache.set(f"finding-facts/{session.pk}", row)
+    return finding(
+        of,
+        first_ms=to_ms(NOW) - 2 * HOUR_MS,
+        last_ms=to_ms(NOW) - HOUR_MS,
+        step_saved_ms=55 * 60_000,
+        step_of_ms=2 * HOUR_MS,
+    )
 
-    page = tight(admin.get(f"/findings?from=now-7d&to=now{view}").content.decode())
 
-    listed = page[page.index("1 pattern of waste") :]
-    assert ">$0.92</span>" in listed
-    assert "$1.00–2.00" not in listed
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/findings",
+        "/findings?view=compact",
+        "/findings?group_by=finding",
+        "/jobs/slurm/della/1",
+        "/search?q=train",
+        "/search/quick?q=train",
+        "/",
+    ],
+)
+def test_every_page_tells_what_the_printed_step_saves_where_that_was_measured(
+    admin, session, address
+):
+    page = tight(admin.get(address).content.decode())
+
+    assert ">$0.92</span>" in page
+    assert "$1.00–2.00" not in page
+
+
+def test_the_findings_own_page_says_what_more_than_the_step_could_save(admin, session):
+    page = tight(admin.get(f"/findings/{session.pk}").content.decode())
+
+    assert "by the costed step below" in page
+    assert "$1.00–2.00" in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [
+        ("waiting", "could have been saved, one run"),
+        ("regressed", "could have been saved, one run; it came back"),
+        ("improved", "could have been saved, one run; its fix saved $2.00–4.00 so far"),
+    ],
+)
+def test_what_is_fixed_could_have_been_saved(admin, session, outcome, says):
+    Finding.objects.filter(pk=session.pk).update(status="fixed", decided_at=NOW)
+    Fix.objects.create(
+        user="ann", job_name="train", gpus=1, cause="idle_held", finding=session, at=NOW - DAY,
+        was_noticed=False, outcome=outcome, runs_before=3, runs_after=3,
+        saved_low_ms=0 if outcome == "waiting" else HOUR_MS,
+        saved_high_ms=0 if outcome == "waiting" else 2 * HOUR_MS,
+    )  # fmt: skip
+
+    page = tight(admin.get("/findings?status=fixed&from=now-7d&to=now").content.decode())
+
+    row = re.sub("<[^>]*>", " ", page[page.index("1 pattern of waste") :])
+    assert says in " ".join(row.split())
 
 
 def test_runs_of_one_owner_name_and_cause_are_one_pattern(week):

@@ -34,9 +34,9 @@ from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.priced_steps import with_savings
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
-from fleetwatch.dashboard.step_savings import part_of, share_of, with_savings
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
@@ -267,20 +267,11 @@ def _finding_page(
 
 
 def _explained(finding: Finding, seen: Explained, period: Period) -> Context:
-    """What it took in the period and, where that is not all of it, in all; and what to do. What it
-    could save is what its costed step alone saves, where one was measured.
-    """
-    total = inbox.in_all(finding, period.interval, now=period.now)
-    ahead = projection(finding.job_id, finding.cause, now=period.now)
-    share = share_of(seen.advice.costed, seen.line.caused.saving)
+    """What it took in the period and, where that is not all of it, in all; and what to do."""
     return {
         "line": seen.line,
-        "total": total,
-        "ahead": ahead,
-        "is_by_step": share is not None,
-        "worth": part_of(seen.line.caused.saving, share),
-        "worth_in_all": part_of(total.caused.saving, share) if total else None,
-        "worth_ahead": part_of(ahead.saving, share) if ahead else None,
+        "total": inbox.in_all(finding, period.interval, now=period.now),
+        "ahead": projection(finding.job_id, finding.cause, now=period.now),
         "advice": seen.advice,
         "exemption": seen.exemption,
     }
@@ -310,12 +301,13 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
+    by_step = seen.line.caused.saving if seen.line.at_most else None
     return {
         **_now(job, seen.advice, period),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
-        "steps": with_savings(seen.advice.numbered, seen.line.caused.saving),
+        "steps": with_savings(seen.advice.numbered, by_step),
         "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),

@@ -134,6 +134,12 @@ def of_finding(finding: Finding) -> Realised | None:
     return next(iter(_measured(Fix.objects.filter(finding=finding))), None)
 
 
+def of_findings(findings: Iterable[Finding]) -> dict[int, Realised]:
+    """The same of several, by the finding's id."""
+    fixes = Fix.objects.filter(finding__in=list(findings))
+    return {each.fix.finding_id: each for each in _measured(fixes) if each.fix.finding_id}
+
+
 def realised(several: Sequence[Realised]) -> Saving:
     """What they saved in sum: kept apart from what is recoverable and what is accepted.
 

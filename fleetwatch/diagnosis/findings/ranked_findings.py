@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause_columns import Lines
-from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused
+from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, WASTE, Caused, Saving
+from fleetwatch.diagnosis.findings.step_savings import by_steps
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.edges import pairs
 from fleetwatch.figures.packed_spans import Bools, Ints
@@ -28,8 +29,9 @@ EXEMPT = "exempt"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A finding with what it took and could save in the period; `status` is that of now: a snooze
-    that is over is open again, and EXEMPT what is open and approved.
+    """A finding with what it took and could save in the period, by its step alone where that was
+    measured; `status` is that of now: a snooze that is over is open again, and EXEMPT what is open
+    and approved.
     """
 
     finding: Finding
@@ -39,6 +41,8 @@ class Line:
     # causes that may be behind it instead; looked up by with_jobs()
     alternatives: tuple[str, ...] = ()
     may_work: bool = True  # not all of the job's GPUs show the cause now; looked up by with_jobs()
+    # what more than the step could save, where that was measured; of line_of() alone
+    at_most: Saving | None = None
 
     @property
     def job(self) -> Job:
@@ -171,7 +175,16 @@ class Findings:
 _COLUMNS = ("pk", "worth", "high_ms", "last_ms", "group")
 
 # as findings.sql packs it
-RECORD = np.dtype([("id", ">i8"), ("job", ">i8"), ("cause", ">i2"), ("last", ">i8")])
+RECORD = np.dtype(
+    [
+        ("id", ">i8"),
+        ("job", ">i8"),
+        ("cause", ">i2"),
+        ("last", ">i8"),
+        ("step_saved", ">i8"),
+        ("step_of", ">i8"),
+    ]
+)
 
 
 _Row = tuple[str, int | None, bytes]
@@ -179,20 +192,22 @@ _Row = tuple[str, int | None, bytes]
 
 def in_order(lines: Lines, rows: Sequence[_Row]) -> Findings:
     """The lines (of a job and cause) that are findings, of rows of findings.sql, and could save
-    anything.
+    anything: those whose step was measured as much as that alone.
     """
-    pk, job, cause, last_ms, group = _unpacked(rows)
-    finding = _matched(lines, job, cause)
-    high_ms = lines.sums(HIGH)
-    worth = lines.worth()
-    place = np.flatnonzero((finding >= 0) & (high_ms > 0))
-    place = place[np.lexsort((pk[finding[place]], -high_ms[place], -worth[place]))]
-    finding = finding[place]
+    pk, job, cause, last_ms, saved_ms, of_ms, group = _unpacked(rows)
+    matched = _matched(lines, job, cause)
+    place = np.flatnonzero((matched >= 0) & (lines.sums(HIGH) > 0))
+    finding = matched[place]
+    own = by_steps(lines.only(place), saved_ms[finding], of_ms[finding])
+    high_ms = own.sums(HIGH)
+    worth = own.worth()
+    order = np.lexsort((pk[finding], -high_ms, -worth))
+    finding = finding[order]
     return Findings(
-        lines.only(place),
+        own.only(order),
         pk[finding],
-        worth[place],
-        high_ms[place],
+        worth[order],
+        high_ms[order],
         last_ms[finding],
         group[finding],
         [row[:2] for row in rows],
@@ -209,9 +224,9 @@ def _matched(lines: Lines, job: Ints, cause: Ints) -> Ints:
     return finding[of_line]
 
 
-def _unpacked(rows: Sequence[_Row]) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """Of each finding its id, job, number of the cause, end of its last cell, and row."""
+def _unpacked(rows: Sequence[_Row]) -> list[Ints]:
+    """Of each finding what RECORD has of it, and its row."""
     packed: NDArray[np.void] = np.frombuffer(b"".join(row[2] for row in rows), dtype=RECORD)
-    pk, job, cause, last_ms = (packed[name].astype(np.int64) for name in RECORD.names or ())
+    columns = [packed[name].astype(np.int64) for name in RECORD.names or ()]
     lengths = [len(row[2]) // RECORD.itemsize for row in rows]
-    return pk, job, cause, last_ms, np.repeat(np.arange(len(rows)), lengths)
+    return [*columns, np.repeat(np.arange(len(rows)), lengths)]

@@ -10,6 +10,7 @@ from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
+from fleetwatch.diagnosis.findings.step_savings import of_findings
 from fleetwatch.figures import engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
@@ -81,7 +82,7 @@ def _of_runs(lost: Mapping[Key, Caused], runs: Iterable[int], cause: str) -> lis
 def _lost(job_ids: Collection[int], past: Interval) -> dict[Key, Caused]:
     """What each cause took of these jobs, as far as the reader sees them."""
     spans = engine.read(CauseTime(), past, scope=Scope(jobs=tuple(job_ids)))
-    lines = cause_columns.lines(spans, by_job=True).caused()
+    lines = of_findings(cause_columns.lines(spans, by_job=True)).caused()
     return {(line.job_id, line.cause): line for line in lines if line.job_id is not None}
 
 
