@@ -7,6 +7,7 @@ from fleetwatch.dashboard.numbers import UNKNOWN, duration
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
+from fleetwatch.lib.durations import exact
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms
 
 # labels that request_lines tells
@@ -63,7 +64,11 @@ def measured_cpus(evidence: Evidence | None) -> str:
     """Where and when the CPUs in _cores were measured; "" = nowhere."""
     if evidence is None or evidence.facts.cores is None:
         return ""
-    window = f"{from_ms(evidence.start_ms):%-d %b, %H:%M} to {from_ms(evidence.end_ms):%H:%M} UTC"
+    begins = f"{from_ms(evidence.start_ms):%-d %b, %H:%M}"
+    ends = f"{from_ms(evidence.end_ms):%H:%M}"
+    is_short = begins.endswith(ends)
+    lasted = f"for {exact(evidence.end_ms - evidence.start_ms)} from then on"
+    window = f"{begins} UTC, {lasted}" if is_short else f"{begins} to {ends} UTC"
     return (
         f"CPUs: as the agent of {evidence.gpu.node.name} measured them in the window that the"
         f" finding rests on, {window}."

@@ -13,7 +13,7 @@ from fleetwatch.dashboard import finding_rows, pages
 from fleetwatch.dashboard.asked_findings import STATUSES, asked_findings
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.finding_rows import Row
-from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import patterns
@@ -21,7 +21,6 @@ from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.lib import timeframes
 
 PAGE_SIZE = 10  # each is read with what to do: some screens of them
 PATTERN = "pattern"
@@ -117,30 +116,32 @@ def rows_of(
     }
 
 
-def around(request: HttpRequest, finding: Finding, period: Period) -> Context:
-    """The finding of a job before and after this one in the order of the inbox, of those that stand
-    as it shows and as it is narrowed there; without a period in the address there is none, as from
-    a message. One that was decided meanwhile still leads on, and has no place among the others.
+def around(request: HttpRequest, finding: Finding) -> Context:
+    """The finding before and after this one in the order of the inbox, those of machines and the
+    queue first, of those that stand as it shows and as it is narrowed there; of its default period
+    where the address names none. One that was decided meanwhile still leads on, and has no place
+    among the others; one that is not in the period leads to the first.
     """
-    is_from_list = not request.GET.keys().isdisjoint(timeframes.NAMES)
-    if not is_from_list or finding.job_id is None:
-        return {}
     status = chosen(request, "status", STATUSES, default="open")
-    every, _ = asked_findings(request, period)
+    every, _ = asked_findings(request, read_period(request))
     shown = every if status == "all" else every.of_status(status)
     listed = "" if status == "all" else STATUSES[status].lower()
     return {"listed_as": listed, **_places(finding.pk, every, shown)}
 
 
+def _ids(several: Inbox) -> list[int]:
+    """Of the findings, in the order of the inbox."""
+    jobs: list[int] = several.of_jobs.pk.tolist()
+    return [line.finding.pk for line in several.of_places] + jobs
+
+
 def _places(wanted: int, every: Inbox, shown: Inbox) -> Context:
-    listed = set(shown.of_jobs.pk.tolist())
-    ids = [pk for pk in every.of_jobs.pk.tolist() if pk == wanted or pk in listed]
-    if wanted not in ids:
-        return {}
-    at = ids.index(wanted)
+    listed = set(_ids(shown))
+    ids = [pk for pk in _ids(every) if pk == wanted or pk in listed]
+    at = ids.index(wanted) if wanted in ids else -1
     return {
         "place": at + 1 if wanted in listed else None,
         "of_places": len(listed),
-        "previous_finding": ids[at - 1] if at else None,
+        "previous_finding": ids[at - 1] if at > 0 else None,
         "next_finding": ids[at + 1] if at + 1 < len(ids) else None,
     }

@@ -5,8 +5,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.test import Client
 
-from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.alerts.models import Silence
 from fleetwatch.diagnosis.findings import inbox, patterns
 from fleetwatch.diagnosis.models import Finding, Fix
@@ -14,7 +15,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.notify.models import Delivery
 from tests.costs.factories import an_entry
-from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job, rate
+from tests.diagnosis.told import DAY, NOW, capacity, cause, finding, gpu, job, place, rate
 from tests.markup import tight
 from tests.notify.factories import slack_channel
 
@@ -412,10 +413,47 @@ def test_a_finding_from_the_list_leads_to_the_one_before_and_after(admin, week):
 
     page = admin.get(f"/findings/{order[1]}?range=7d").content.decode()
 
-    assert "2 of 4 open findings of jobs" in tight(page)
+    assert "2 of 4 open findings" in tight(page)
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in tight(page)
     assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in tight(page)
-    assert "open findings of jobs" not in admin.get(f"/findings/{order[1]}").content.decode()
+    from_a_job = tight(admin.get(f"/findings/{order[1]}").content.decode())
+    assert "2 of 4 open findings" in from_a_job
+    assert f'href="/findings/{order[2]}?" data-key="j"' in from_a_job
+
+
+def test_a_machines_finding_leads_to_those_before_and_after_it_as_well(admin, week):
+    capacity("gpu_fault", start=NOW - DAY)
+    of_machine = place("gpu_fault", node=gpu().node)
+    order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
+
+    own = tight(admin.get(f"/findings/{of_machine.pk}").content.decode())
+    first_of_jobs = tight(admin.get(f"/findings/{order[0]}").content.decode())
+
+    assert "1 of 5 open findings" in own
+    assert f'href="/findings/{order[0]}?" data-key="j"' in own
+    assert f'href="/findings/{of_machine.pk}?" data-key="k"' in first_of_jobs
+
+
+def test_one_that_the_inbox_does_not_have_leads_to_its_first(admin, week):
+    old = finding(job("slurm/della/8", name="old"), first_ms=1, last_ms=2)
+    order = [line.finding.pk for line in inbox.inbox(WEEK, now=NOW).of_jobs[:]]
+
+    page = tight(admin.get(f"/findings/{old.pk}").content.decode())
+
+    assert f'href="/findings/{order[0]}?" data-key="j"' in page
+    assert "open findings<" not in page
+
+
+def test_who_decides_about_some_rows_alone_is_asked_about_these(week):
+    ann = User.objects.create(username="ann-1", role=User.Role.FINANCE)
+    Finding.objects.filter(pk=week[0].pk).update(assignee=ann)
+    client = Client()
+    client.force_login(ann)
+
+    page = tight(client.get("/findings?group_by=finding&from=now-7d&to=now").content.decode())
+
+    assert "Select the one you decide about" in page
+    assert page.count('name="id"') == 1
 
 
 def test_one_that_was_decided_is_not_counted_among_those_that_are_open_and_still_leads_on(
@@ -427,7 +465,7 @@ def test_one_that_was_decided_is_not_counted_among_those_that_are_open_and_still
     third = tight(admin.get(f"/findings/{order[2]}?range=7d").content.decode())
     accepted = tight(admin.get(f"/findings/{order[1]}?range=7d").content.decode())
 
-    assert "2 of 3 open findings of jobs" in third
+    assert "2 of 3 open findings" in third
     assert f'href="/findings/{order[0]}?range=7d" data-key="k"' in third
-    assert "findings of jobs" not in accepted
+    assert "open findings<" not in accepted
     assert f'href="/findings/{order[2]}?range=7d" data-key="j"' in accepted

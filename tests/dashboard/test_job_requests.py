@@ -62,6 +62,9 @@ def test_cpus_are_those_that_the_finding_rests_on(ratio, held):
     )
     assert measured_cpus(None) == ""
 
+    seen.end_ms = start_ms + 40_000
+    assert measured_cpus(seen).endswith(" 25 Nov, 14:05 UTC, for 40 s from then on.")
+
 
 def test_why_there_are_dashes_is_said_once():
     lines = request_lines(Job(labels={"requested_cpus": "32"}), gpus=2, now_ms=2 * HOUR_MS)

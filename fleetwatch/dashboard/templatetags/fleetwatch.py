@@ -34,6 +34,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
+from fleetwatch.lib.durations import exact
 from fleetwatch.lib.intervals import from_ms, ms_in, to_ms
 from fleetwatch.lib.timeframes import ZONE
 from fleetwatch.notify import plain_text
@@ -438,8 +439,10 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
 @register.simple_tag(takes_context=True)
 def span(context: Context, start: int, end: int) -> str:
     """From when to when, in the zone that times are shown in; the day of its end where that is
-    another one.
+    another one. Of what began and ended in one minute how long it was.
     """
+    if at(context, start, "short") == at(context, end, "short"):
+        return f"{at(context, start)}, for {exact(end - start)}"
     is_of_a_day = at(context, start, "day") == at(context, end, "day")
     return f"{at(context, start)} to {at(context, end, 'minute' if is_of_a_day else '')}"
 

@@ -256,7 +256,7 @@ def _finding_page(
         "precision": selectors.precision().get(finding.cause),
         "history": selectors.history(finding),
         **_rights(finding, cast("User", request.user), period.now),
-        **pattern_rows.around(request, finding, period),
+        **pattern_rows.around(request, finding),
         "snoozes": SNOOZES.items(),
         "action": action,
         "error": error,
@@ -302,8 +302,11 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
     by_step = seen.line.caused.saving if seen.line.at_most else None
+    held = inbox.whole(finding)
     return {
         **_now(job, seen.advice, period),
+        # its last cell may end after all that was read of its job
+        "last_seen_ms": min(finding.last_ms, held.end_ms) if held else finding.last_ms,
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,

@@ -12,6 +12,7 @@ from fleetwatch.diagnosis.sizing import WORKERS_HERE, workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
 ASK_FIRST = Step("Ask before the job is ended: not all of its GPUs are known to be idle now.")
+ASK_OF_ONE = Step("Ask before the job is ended: its GPU is not known to be idle now.")
 ON_NODE = "On the job's node, as its user:"
 NEXT_RUN = "Look with py-spy while it runs next."
 NEWEST = '$(pgrep -n -u "$USER" python)'
@@ -105,7 +106,7 @@ def _steps(cause: Cause, facts: Facts, typed: str) -> tuple[Step, ...]:
     """What the job's numbers say first, then the cause's fixes, with these numbers."""
     place = facts.place
     is_past = cause.is_ended and place.is_over
-    first = (OVER,) if is_past else (*_spared(cause, place), *cause.steps(facts))
+    first = (OVER,) if is_past else (*_spared(cause, facts), *cause.steps(facts))
     last = (PODS,) if typed.startswith(DELETE_POD) else ()
     every = (*first, *_not_said(_fixes(cause, place), first), *last)
     fitted = _fitted(every, facts)
@@ -154,9 +155,12 @@ def _fixes(cause: Cause, place: Place) -> tuple[Step, ...]:
     return cause.fixes[1:] if is_first_left_out else cause.fixes
 
 
-def _spared(cause: Cause, place: Place) -> tuple[Step, ...]:
+def _spared(cause: Cause, facts: Facts) -> tuple[Step, ...]:
     """Of a job that may work, that it is not to be ended."""
-    return (ASK_FIRST,) if cause.is_ended and place.may_work and not place.is_over else ()
+    place = facts.place
+    if not cause.is_ended or not place.may_work or place.is_over:
+        return ()
+    return (ASK_OF_ONE if facts.gpus == 1 else ASK_FIRST,)
 
 
 def _filled(typed: str, facts: Facts) -> str:
