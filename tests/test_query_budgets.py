@@ -50,7 +50,7 @@ PAGES = {
     "/alerts/routes": 7,
     "/alerts/actions": 6,
     "/causes": 9,  # what each wastes
-    "/causes/hung": 4,
+    "/causes/hung": 9,  # what it wastes
     "/reports": 10,
     "/budgets": 11,  # since when there is history, and since when figures; the last days
     "/teams": 13,  # since when figures; the last days

@@ -43,6 +43,8 @@ NAMES_COMPARED = 1_000  # of each kind: some milliseconds
 LIKENESS = 0.6  # from which on a name is near: two letters of eight swapped or wrong
 SHORT_UUID = 12  # characters, "GPU-1b7f09c2": its page has all of them
 MAIN_PAGES = 10
+JOINTS = ("-", "_", ".", "")  # of words in a node's name, where "a100 03" is typed
+_BETWEEN = re.compile(r"[\s/:._-]+")
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
@@ -86,9 +88,15 @@ class Hit:
         return TONES.get(self.state, "")
 
     def is_called(self, text: str) -> bool:
-        """Whether that is its whole name, or its key."""
+        """Whether that is its whole name, or its key, whatever parts its words: "a100 03" is node
+        a100-03.
+        """
         names = (self.name, self.subject.key if self.subject else "")
-        return text.lower() in (name.lower() for name in names)
+        return _plain(text) in map(_plain, names)
+
+
+def _plain(text: str) -> str:
+    return _BETWEEN.sub(" ", text.lower()).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +258,10 @@ def _gpu(gpu: GPU) -> Hit:
 
 
 def _nodes(text: str, limit: int) -> Iterator[Hit]:
-    rows = Node.objects.filter(name__icontains=text) if sight() is None else Node.objects.none()
+    called = Q(name__icontains=text)
+    for joint in JOINTS:
+        called |= Q(name__icontains=joint.join(text.split()))
+    rows = Node.objects.filter(called) if sight() is None else Node.objects.none()
     for node in rows.order_by("name")[:limit]:
         address = reverse("node", args=[node.name])
         yield Hit("node", node.name, address, subject=Subject("node", node.name, node.pk))
@@ -313,13 +324,19 @@ def _moment(local: datetime) -> str:
 
 
 def _findings(text: str, limit: int) -> Iterator[Hit]:
-    codes = [cause.code for cause in CATALOGUE if text.lower() in cause.title.lower()]
-    called = Q(job__key__icontains=text) | Q(job__name__icontains=text)
-    called |= Q(job__user__iexact=text) | Q(node__name__icontains=text) | Q(cause__in=codes)
-    rows = Finding.objects.filter(called).select_related("job", "node")
+    """Those of whose job or node, owner and cause each word is."""
+    rows = Finding.objects.select_related("job", "node")
+    for word in text.split():
+        rows = rows.filter(_has_word(word))
     if sight() is not None:
         rows = rows.filter(job__in=visible(Job.objects.all()))
     yield from map(_finding, rows.order_by("-last_ms", "-pk")[:limit])
+
+
+def _has_word(word: str) -> Q:
+    codes = [cause.code for cause in CATALOGUE if word.lower() in cause.title.lower()]
+    called = Q(job__key__icontains=word) | Q(job__name__icontains=word)
+    return called | Q(job__user__iexact=word) | Q(node__name__icontains=word) | Q(cause__in=codes)
 
 
 def _finding(finding: Finding) -> Hit:

@@ -72,7 +72,6 @@ def fixes_of_team(team: Team, interval: Interval, zone: ZoneInfo) -> Context:
         "realised": fixes.realised(effects),
         "regressed": regressed,
         "fixes_count": len(effects),
-        "lasting": len(effects) - regressed,
         "quarter": words.quarter(quarter.start),
         "fixes": [(each, title(each.fix.cause)) for each in effects[:TOP_FIXES]],
     }

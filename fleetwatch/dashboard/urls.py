@@ -141,6 +141,7 @@ urlpatterns = [
     path("views", misc.moved("views")),
     path("idle", misc.moved("idle")),
     path("glossary", misc.moved("glossary")),
+    path("login", misc.moved("account_login")),
     path("budgets", budgets.budgets, name="budgets"),
     path("budgets/set", budgets.set_budget, name="budget_set"),
     path("budgets/fleet", budgets.team_budget, name="budget_fleet"),

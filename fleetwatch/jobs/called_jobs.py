@@ -20,10 +20,12 @@ _USERS_CALLED = read_statement("jobs/sql/users_called.sql")
 
 
 def jobs_called(text: str, *, limit: int) -> list[Job]:
-    """The job with that key, and of the newest those whose key or name has the text in it, or whose
-    user is called so; those that run first, then the newest, with their teams.
+    """The job with that key, and of the newest those in whose key or name each word of the text is,
+    or whose user a word is; those that run first, then the newest, with their teams.
     """
-    called = Q(key__icontains=text) | Q(name__icontains=text) | Q(user__iexact=text)
+    called = Q()
+    for word in text.split():
+        called &= Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
     several = (Job.objects.filter(key=text), _newest().filter(called))
     jobs = [
         job

@@ -444,6 +444,7 @@ def test_one_that_the_inbox_does_not_have_leads_to_its_first(admin, week):
     assert "open findings<" not in page
 
 
+@pytest.mark.usefixtures("_frozen")
 def test_who_decides_about_some_rows_alone_is_asked_about_these(week):
     ann = User.objects.create(username="ann-1", role=User.Role.FINANCE)
     Finding.objects.filter(pk=week[0].pk).update(assignee=ann)

@@ -146,6 +146,7 @@ def test_nothing_that_is_looked_for_is_no_error(admin):
         ("/nodes", "/fleet"),
         ("/idle", "/fleet/idle"),
         ("/glossary", "/docs/glossary"),
+        ("/login", "/accounts/login/"),
         ("/views", "/v"),
     ],
 )
@@ -310,3 +311,37 @@ def test_the_day_of_a_finding_breaks_over_no_line(admin):
     assert '<span class="sub nowrap">seen ' in tight(
         admin.get("/search?q=detector").content.decode()
     )
+
+
+def test_words_are_looked_for_in_owner_name_and_cause_together():
+    """Each word has to be somewhere: of jonas' two findings one is of idle time."""
+    idle = told.finding(told.job("slurm/della/1", user="jonas"), "idle_held")
+    told.finding(told.job("slurm/della/1", user="jonas"), "hung")
+    told.finding(told.job("slurm/della/2", user="ann"), "idle_held")
+
+    found_ones = hits("jonas idle", factories.user(), limit=10)
+
+    assert [hit.finding_id for hit in found_ones] == [idle.pk]
+
+
+def test_a_node_is_called_so_whatever_parts_its_words():
+    for name in ("a100-03", "a100-13", "h100-03"):
+        factories.gpu(factories.node(name), index=3)
+    everything = hits("a100 03", factories.user(), limit=10)
+
+    [(kind, nodes), *others] = ranked(everything, "a100 03", {})
+
+    assert (kind, [node.name for node in nodes]) == ("node", ["a100-03"])
+    assert [kind for kind, _ in others] == ["GPU"]
+
+
+def test_the_palette_counts_what_the_page_counts(admin):
+    node = factories.node("l40s-06")
+    for index in range(70):
+        factories.gpu(node, index=index)
+
+    quick = tight(admin.get("/search/quick?q=l40s-06").content.decode())
+    page = admin.get("/search?q=l40s-06")
+
+    assert page.context["counts"]["GPU"] == 70
+    assert '<span class="sub">70</span>' in quick

@@ -282,9 +282,9 @@ def test_what_fixes_of_the_team_were_measured_to_save_is_on_its_statement(octobe
 
     page = client_of("finance").get(PAGE)
 
-    assert "1 more came back: the last runs were bad again" in text(page)
+    assert "2 1 came back" in text(page)
     assert "came back 3 runs before, 9 since" in text(page)
-    assert (page.context["lasting"], len(page.context["fixes"])) == (1, 2)
+    assert (page.context["fixes_count"], len(page.context["fixes"])) == (2, 2)
 
 
 def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(october):

@@ -388,9 +388,11 @@ def _cause(code: str) -> Cause:
 
 
 @shows("dashboard/cause.html", "causes", find=_cause)
-def cause(_: HttpRequest, __: Period, cause: Cause) -> Context:
+def cause(_: HttpRequest, period: Period, cause: Cause) -> Context:
+    lines = {line.key: line.totals for line in selectors.waste_by_cause(period.interval).lines}
     return {
         "cause": cause,
+        "totals": lines.get(cause.code),
         "rules": rules_in_words.rules(cause.code),
         "precision": selectors.precision().get(cause.code),
     }

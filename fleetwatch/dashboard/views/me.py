@@ -327,13 +327,12 @@ def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> C
 
 
 def _fixed(names: Sequence[Identity], period: Period) -> Context:
-    """What the own fixes of the quarter brought; what is back saved nothing that lasts."""
+    """What the own fixes of the quarter brought, also those after which the cause came back."""
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     effects = fixes.own(fixes.top_fixes(quarter), names)
     return {
-        "realised": fixes.realised(
-            [each for each in effects if each.fix.outcome != Outcome.REGRESSED]
-        ),
+        "realised": fixes.realised(effects),
+        "regressed": sum(each.fix.outcome == Outcome.REGRESSED for each in effects),
         "quarter": words.quarter(quarter.start),
         "fixes": [(each, title(each.fix.cause)) for each in effects[:MAX_FIXES]],
     }

@@ -24,9 +24,8 @@ from fleetwatch.jobs.selectors import gpus_held
 from fleetwatch.ledger.policy import PARTS
 
 MAX_HITS = 5  # of each kind, beside others
-MAX_COUNTED = 500  # of each kind
+MAX_COUNTED = 500  # of each kind, in the palette too: it counts and ranks as the page does
 MAX_QUICK_HITS = 4
-MAX_QUICK_COUNTED = 60  # of each kind, of which the palette shows the same as the search, first
 THEME_MAX_AGE_S = 365 * 86_400
 
 
@@ -75,13 +74,13 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
     """What is found so far, while somebody types; before that the pages to go to."""
     text = request.GET.get("q", "").strip()
     user = cast("User", request.user)
-    every = hits(text, user, limit=MAX_QUICK_COUNTED) if text else main_pages(user)
+    every = hits(text, user, limit=MAX_COUNTED) if text else main_pages(user)
     savings = savings_of(every, period.now)
     groups = ranked(every, text, savings) if text else [("page", every)]
     return {
         "text": text,
         "groups": [(kind, several, several[:MAX_QUICK_HITS]) for kind, several in groups],
-        "most": MAX_QUICK_COUNTED,
+        "most": MAX_COUNTED,
         "savings": savings,
     }
 
