@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.job_orders import Signals, signals
@@ -67,6 +68,18 @@ class JobLine:
     def is_judged(self) -> bool:
         """Whether enough of it was seen to say why it wastes, or that it does not."""
         return self.why not in UNJUDGED
+
+    @property
+    def underused_usd(self) -> Decimal:
+        """Of underused time, which is no part of what was wasted."""
+        return self.group.totals.cost_by_state["underused"]
+
+    @property
+    def is_underused(self) -> bool:
+        """Whether more was underused than wasted, by a share of its cost that is worth a word."""
+        totals = self.group.totals
+        least_usd = max(totals.wasted_usd, totals.cost_usd * Decimal(HEALTHY))
+        return self.underused_usd > least_usd
 
     @property
     def is_longer(self) -> bool:

@@ -81,7 +81,9 @@ def smaller_gpu(facts: Facts) -> tuple[Step, ...]:
     )
     if is_sliced:
         text = f"{text} {ASK_OPERATOR}"
-    return (Step(text, cut if is_sliced else "", topics=("smaller",)),)
+    # of a job that is over others hold its GPUs
+    is_cut = is_sliced and not facts.place.is_over
+    return (Step(text, cut if is_cut else "", topics=("smaller",)),)
 
 
 def smaller(

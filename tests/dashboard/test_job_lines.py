@@ -1,5 +1,6 @@
 """What a list says of why a job wastes."""
 
+from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +54,21 @@ def test_of_a_job_of_less_than_half_an_hour_it_is_said_that_nobody_can_know(
     line = JobLine(SimpleNamespace(totals=totals), job, primary, None, Signals(), lasted_ms)
 
     assert (line.why, line.is_well) == (said, said == "Nothing to change")
+
+
+@pytest.mark.parametrize(
+    ("underused", "wasted", "is_underused"),
+    [("11.09", "0.01", True), ("5.00", "0", False), ("5.01", "0", True), ("11.09", "12", False)],
+)
+def test_a_job_is_underused_where_that_is_more_than_it_wasted_and_5_percent_of_its_cost(
+    underused, wasted, is_underused
+):
+    totals = SimpleNamespace(
+        cost_usd=Decimal(100),
+        wasted_usd=Decimal(wasted),
+        cost_by_state={"underused": Decimal(underused)},
+    )
+
+    line = JobLine(SimpleNamespace(totals=totals), None, None, None, Signals(), None)
+
+    assert line.is_underused == is_underused

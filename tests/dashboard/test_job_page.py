@@ -342,6 +342,20 @@ def test_a_running_job_begins_with_why_what_it_costs_now_and_what_to_do(client):
     assert "in the last hour" not in client.get(f"/jobs/{of.key}").content.decode()
 
 
+def test_a_job_that_is_underused_says_so_now_and_in_all(client):
+    told.rate()
+    of = told.job(state="RUNNING", start_ms=to_ms(NOW) - 5 * HOUR_MS, end_ms=None)
+    factories.hold(told.gpu(), of, hours_ago=5, hours=5, now=NOW)
+    an_entry(told.gpu(), "underused", job=of, start=NOW - timedelta(hours=1))
+    told.cause("small_batch", of=of, start=NOW - timedelta(hours=1), waste="underused_ms")
+
+    page = tight(log_in(client).get(f"/jobs/{of.key}").content.decode())
+
+    words = " ".join(re.sub("<[^>]*>", " ", page).split())
+    assert "$0.00 of it wasted, $2.00 underused." in words
+    assert "100 % underused: $2.00" in words
+
+
 def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):
     """Full cores alone decide too: then nobody saw bursts."""
     of = told.job()

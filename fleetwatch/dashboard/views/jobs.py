@@ -371,6 +371,7 @@ def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) 
     return {
         **_named(line, of_job(code, job.kind, totals.coverage) if is_known else None, causes),
         "is_well": is_well,
+        "underused_usd": line.underused_usd if line.is_underused else None,
         "is_only_busy": code in UNMEASURED,
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),

@@ -145,6 +145,8 @@ def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
     assert advice.advise("oversized_gpu", replace(facts, indexes=(3,))).steps[
         0
     ].code == made.format(3)
+    over = replace(facts, indexes=(3,), place=Place("slurm", "4711", is_over=True))
+    assert advice.advise("oversized_gpu", over).steps[0].code == ""
 
 
 def test_the_same_is_advised_once_and_a_slice_is_an_operators_to_cut():
