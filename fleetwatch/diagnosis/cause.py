@@ -177,6 +177,7 @@ class Cause:
     detectors: tuple[Detector, ...] = ()
     overrule: Callable[[Features, Mask], Iterator[Overruled]] | None = None
     verdict: str = WASTED
+    left_over: str = ""  # where it is, of what is wasted all the same by no known cause
     is_unmeasured: bool = False  # how well the GPU is used is not known of it
     is_alone: bool = False  # what was read for it leaves no other cause possible
     machine: Machine = Machine()  # without a curve: it is of jobs

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause_totals import FIGURES, HIGH, LOW, WASTED, Caused, nothing
 from fleetwatch.figures import pricing
-from fleetwatch.figures.packed_spans import HEAD, Ints, numbered, sums
+from fleetwatch.figures.packed_spans import HEAD, Bools, Ints, numbered, sums
 from fleetwatch.figures.priced_columns import Columns, summed_by
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.intervals import HOUR_MS
@@ -53,6 +53,10 @@ class Lines:
         line = number[self.line]
         chosen = line >= 0
         return Lines(self.spans.where(chosen), self.job[places], self.cause[places], line[chosen])
+
+    def of_spans(self, chosen: Bools) -> "Lines":
+        """The same lines with these spans alone."""
+        return replace(self, spans=self.spans.where(chosen), line=self.line[chosen])
 
     def gpus(self) -> Ints:
         """Of each line how many GPUs it has time of."""

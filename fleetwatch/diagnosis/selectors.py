@@ -19,7 +19,7 @@ from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, nothing, rest, total
-from fleetwatch.diagnosis.causes import OF_NODES, OF_STATES, UNDETERMINED, UNFIT, WELL_CODES, title
+from fleetwatch.diagnosis.causes import BY_CODE, OF_NODES, OF_STATES, UNDETERMINED, UNFIT, title
 from fleetwatch.diagnosis.findings.alternatives import Key, alternatives
 from fleetwatch.diagnosis.findings.deciders import with_assignees, with_deciders
 from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, in_order, status
@@ -49,7 +49,7 @@ OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 _FINDINGS = read_statement("diagnosis/sql/findings.sql")
 
 
-# what is wasted all the same where a job works, as far as its sensors tell: by that title
+# what is wasted all the same where a job works, as far as its sensors tell, or nobody can tell
 LEFT_OVER = "No known cause: {}"
 
 
@@ -141,10 +141,8 @@ def _by_cause(
 
 
 def _label(cause: str) -> str:
-    if cause not in WELL_CODES:
-        return title(cause)
-    name = title(cause)
-    return LEFT_OVER.format(name[:1].lower() + name[1:])
+    left_over = BY_CODE[cause].left_over if cause in BY_CODE else ""
+    return LEFT_OVER.format(left_over) if left_over else title(cause)
 
 
 def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:
@@ -170,10 +168,17 @@ def _largest(spans: Columns[str]) -> Group | None:
 
 
 def findings(
-    interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None
+    interval: Interval,
+    *,
+    now: datetime,
+    scope: Scope = EVERYTHING,
+    cause: str | None = None,
+    by: Collection[str] = (),
 ) -> Findings:
-    """Every finding of a job with time in the period that could save anything."""
-    spans = engine.read(CauseTime(cause), interval, scope=scope)
+    """Every finding of a job with time in the period that could save anything; `by` groups its time
+    can be summed.
+    """
+    spans = engine.read(CauseTime(cause), interval, by=by, scope=scope)
     wanted = {
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,

@@ -1,8 +1,16 @@
 """/waste over time, beside the period before, and where each line leads."""
 
+import re
+from datetime import timedelta
+from urllib.parse import quote
+
 import pytest
 
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
+from tests.diagnosis import told
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -54,5 +62,20 @@ def test_the_page_says_it_and_leads_to_the_savings_inbox(wasted):
     assert "$2.00</span>in the period before: +100 %" in page
     assert ">savings inbox</a>" in page
     line = page.partition("<tbody>")[2]
-    assert "/findings?from=now-24h&amp;to=now&amp;user=ann" in line
+    assert "/findings?" not in line  # nothing that could be saved is found
     assert "/capacity?" in line or "unallocated" not in line
+
+
+@pytest.mark.parametrize(
+    ("group_by", "key"), [("user", "ann"), ("team", "nlp"), ("job", "slurm/della/1")]
+)
+def test_each_line_leads_to_its_findings_by_what_they_could_save(wasted, group_by, key):
+    """Of the first of today's two hours half to all."""
+    idle = Job.objects.get()
+    told.cause(of=idle, on=GPU.objects.get(), start=factories.NOW - timedelta(hours=3))
+    told.finding(idle, last_ms=to_ms(factories.NOW))
+
+    page = tight(wasted.get(f"/waste?range=24h&group_by={group_by}").content.decode())
+
+    own = re.search(rf'href="/findings[?][^"]*{group_by}={quote(key, safe="")}">(.*?)</a>', page)
+    assert "$1.00–2.00" in own[1]

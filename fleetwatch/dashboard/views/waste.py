@@ -29,6 +29,7 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.diagnosis.causes import CATALOGUE
+from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.ranking import Rest
@@ -72,6 +73,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "lines": lines[:MAX_LINES],
         "rest": rest,
         **_of_lines(group_by, lines, seen, period),
+        **_recoverable(group_by, scope, period),
         "filters": filters,
         **_links(group_by, filters, period),
         **_before(seen, scope, period),
@@ -100,6 +102,14 @@ def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period)
         "first_steps": FIRST_STEPS,
         "progress": progress(period.interval, now=period.now),
     }
+
+
+def _recoverable(group_by: str, scope: Scope, period: Period) -> Context:
+    """What findings of each line could save: none is told where states are asked for."""
+    if group_by == "cause" or scope.states or scope.shown:
+        return {}
+    by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
+    return {"recoverable": by_key, "is_recoverable_known": True}
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:

@@ -42,5 +42,6 @@ CAUSE = Cause(
     who=ADMIN,
     detectors=(Detector(find),),
     verdict=WELL,
+    left_over="in busy jobs, of which no more was measured",
     is_unmeasured=True,
 )

@@ -42,4 +42,5 @@ CAUSE = Cause(
     alike="Whether the work was worth doing is not visible from outside.",
     detectors=(Detector(find),),
     verdict=WELL,
+    left_over="in jobs that run well",
 )

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+import numpy as np
+
 from fleetwatch.accounts.colleagues import reachable
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import narrowed, sight
@@ -23,6 +25,7 @@ from fleetwatch.diagnosis.findings.exempt import Exemption, exemptions
 from fleetwatch.diagnosis.findings.mended import mended
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import is_visible, visible
@@ -129,6 +132,23 @@ def inbox(
         _of_jobs_asked_for(every.of_jobs, which),
         [line for line in every.of_places if _is_asked_for(line, which)],
     )
+
+
+def recoverable_by(
+    group_by: str, interval: Interval, *, now: datetime, scope: Scope
+) -> dict[str, Saving]:
+    """By the key of each group what findings of jobs could save of its time that nobody decided
+    about.
+    """
+    every = selectors.findings(interval, now=now, scope=scope, by=(group_by,))
+    lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
+    groups = lines.spans.by[group_by]
+    several = np.unique(groups.at).tolist()
+    named = lines_of(group_by, groups, [int(groups.ids[at]) for at in several])
+    return {
+        named[int(groups.ids[at])][0]: lines.of_spans(groups.at == at).whole().saving
+        for at in several
+    }
 
 
 def as_they_stand(of_jobs: Findings, now: datetime) -> Findings:
