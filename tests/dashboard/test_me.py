@@ -397,6 +397,20 @@ def test_who_cant_be_notified_reads_so_at_the_head_of_the_page(client, vera, fou
     assert "you can’t be notified yet</a>" in page(client).split("</h1>")[1].split("</div>")[0]
 
 
+def test_who_has_a_name_of_jobs_is_asked_for_the_one_in_slack_and_told_where_mail_goes(
+    client, vera, found
+):
+    """And that the digest waits until somebody can be reached."""
+    User.objects.update(email="vera@example.org")
+    named(vera)
+
+    seen = page(client)
+
+    assert '<option value="slack" selected>' in seen
+    assert ">e-mail to vera@example.org</option>" in seen
+    assert "My weekly digest, sent as soon as you can be notified" in seen
+
+
 def test_who_has_no_jobs_chooses_no_period(client, vera, found):
     before = page(client)
     named(vera)
@@ -448,7 +462,7 @@ def test_what_was_wasted_stands_against_as_long_before(client, vera, found):
 
     seen = re.sub("<[^>]*>", " ", page(client, "/me?range=24h"))
 
-    assert "+ $4.80 +200 % against $2.40 in as long before" in " ".join(seen.split())
+    assert "$4.80 more +200 % than the $2.40 in as long before" in " ".join(seen.split())
 
 
 def test_against_what_was_not_recorded_nothing_is_said(client, vera, found):

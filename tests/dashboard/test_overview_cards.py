@@ -270,7 +270,7 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     assert "1 % of the budget of" in card
     # the month's first hours were before the first GPU
     assert "recorded since 20 Nov 2026" in card
-    assert "used, without what was spent before" in card
+    assert "used; a partial month, what was spent before is not recorded" in card
     assert "$1,600" in card
 
 

@@ -28,11 +28,17 @@ def context(user: User, now: datetime) -> Context:
     shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS, now=now)
     return {
         "preference": preference_of(user),
-        "ways": Preference.Way.choices,
+        "ways": [(way, _in_words(way, user)) for way in Preference.Way],
         "reached_by": (book.channels[place[0]].name, place[1]) if place else None,
         "my_incidents": shown.lines,
         "has_more_incidents": bool(shown.after),
     }
+
+
+def _in_words(way: Preference.Way, user: User) -> str:
+    """With the address that an e-mail goes to."""
+    is_email = way == Preference.Way.EMAIL
+    return f"{way.label} to {user.email or 'no address yet'}" if is_email else str(way.label)
 
 
 def save(asked: Asked) -> None:

@@ -2,7 +2,7 @@
 with the reader's own names, tokens and log-in.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
@@ -169,6 +169,7 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         "is_own": whose is None,
         "names": identities,
         "has_names": bool(names),
+        "claim_first": _claim_first(identities),
         **(_suggested(user, _user(request)) if not names else {}),
         "teams": teams_of(user, period.now),
         **(_own(user, period) if whose is None else {}),
@@ -194,6 +195,13 @@ def _own(user: User, period: Period) -> Context:
         **api_tokens.choices(user),
         **notification_form.context(user, period.now),
     }
+
+
+def _claim_first(identities: Iterable[Identity]) -> str:
+    """What the form for another name stands on: Slack for who has a name of jobs and none there."""
+    systems = {each.system for each in identities}
+    has_jobs = not systems.isdisjoint(OF_JOBS)
+    return Identity.System.SLACK if has_jobs and Identity.System.SLACK not in systems else ""
 
 
 def _of_role(user: User, period: Period) -> Context:
