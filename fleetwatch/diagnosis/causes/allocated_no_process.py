@@ -25,7 +25,7 @@ def find(f: Features) -> Judged:
 CAUSE = Cause(
     code="allocated_no_process",
     title="Idle: held, nothing runs",
-    sentence="The job holds GPUs on which no process ever opened a context.",
+    sentence="The job holds GPUs on which no process has a context.",
     looks="All the job's GPUs are idle and no process is on them.",
     sensors="utilisation and processes",
     fixes=(

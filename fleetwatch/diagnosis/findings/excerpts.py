@@ -3,7 +3,8 @@ readings an agent sends what they were, not when.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.judgement.marks import LOW
@@ -46,6 +47,13 @@ class Excerpt:
     @property
     def has_pauses(self) -> bool:
         return any(window.pauses for window in self.windows)
+
+    @property
+    def alike(self) -> list[tuple[WindowReadings, int]]:
+        """The first of each run of windows that read the same, and how many that are."""
+        runs = groupby(self.windows, key=lambda window: replace(window, start_ms=0))
+        several = [list(run) for _, run in runs]
+        return [(run[0], len(run)) for run in several]
 
     @property
     def is_idle(self) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.cause import Pauses
 from fleetwatch.diagnosis.findings.evidence import Read, each_once, evidence
+from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings
 from fleetwatch.jobs.models import Job
 from tests.ledger.fleet import BUSY, EMPTY, NOW, QUIET, T0, Sender, a_job, held, post
 
@@ -113,3 +114,12 @@ def test_of_two_bounds_that_are_met_the_one_that_says_more_is_told():
     ]
     unmet = replace(stricter, is_met=False)
     assert list(each_once((looser, unmet), gpus=8)) == [looser]
+
+
+def test_windows_of_a_minute_that_read_the_same_are_one_line():
+    busy = WindowReadings(0, 0.2, 0.9, 1.0, 0.0, 0.0, None)
+    windows = (*(replace(busy, start_ms=at * 10_000) for at in range(5)), replace(busy, zeros=0.1))
+
+    alike = Excerpt(10, windows).alike
+
+    assert [(window.zeros, count) for window, count in alike] == [(0.0, 5), (0.1, 1)]
