@@ -208,6 +208,17 @@ def test_a_running_computation_shows_how_far_it_is_and_is_stopped(october):
     assert client_of("engineer").post("/reports/stop", {"month": "2026-11"}).status_code == 403
 
 
+def test_the_glossary_is_searched_by_words_and_by_what_they_mean(viewer):
+    words = re.findall(
+        r"<td><b>([^<]+)</b></td>", tight(viewer.get("/docs/glossary?q=back-test").content.decode())
+    )
+    nothing = viewer.get("/docs/glossary?q=zzz").content.decode()
+
+    assert "Back-test" in words
+    assert len(words) < 10
+    assert "No word here" in nothing
+
+
 def test_the_glossary_explains_each_word_once(viewer):
     page = viewer.get("/docs/glossary").content.decode()
 

@@ -91,10 +91,13 @@ def definitions(_: HttpRequest, __: Period) -> Context:
     return {"states": words.SHOWN, "wholes": wholes}
 
 
-@shows("dashboard/glossary.html", "definitions")
-def glossary(_: HttpRequest, __: Period) -> Context:
-    firsts = {term.word[0].upper(): term.slug for term in reversed(TERMS)}
-    return {"terms": TERMS, "letters": sorted(firsts.items())}
+@shows("dashboard/glossary.html", "definitions", "q")
+def glossary(request: HttpRequest, _: Period) -> Context:
+    """All words, or those in which, or in whose meaning, the text is that is asked for."""
+    text = request.GET.get("q", "").strip()
+    terms = [term for term in TERMS if text.lower() in f"{term.word} {term.meaning}".lower()]
+    firsts = {term.word[0].upper(): term.slug for term in reversed(terms)}
+    return {"text": text, "terms": terms, "letters": sorted(firsts.items())}
 
 
 def moved(to: str) -> View:
