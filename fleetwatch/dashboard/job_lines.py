@@ -70,16 +70,14 @@ class JobLine:
         return self.why not in UNJUDGED
 
     @property
-    def underused_usd(self) -> Decimal:
-        """Of underused time, which is no part of what was wasted."""
-        return self.group.totals.cost_by_state["underused"]
-
-    @property
-    def is_underused(self) -> bool:
-        """Whether more was underused than wasted, by a share of its cost that is worth a word."""
+    def underused_usd(self) -> Decimal | None:
+        """Dollars of underused time, which is no part of what was wasted; None where that is no
+        more than it wasted, or than a healthy job's share of its cost.
+        """
         totals = self.group.totals
+        usd = totals.cost_by_state["underused"]
         least_usd = max(totals.wasted_usd, totals.cost_usd * Decimal(HEALTHY))
-        return self.underused_usd > least_usd
+        return usd if usd > least_usd else None
 
     @property
     def is_longer(self) -> bool:

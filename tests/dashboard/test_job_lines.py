@@ -71,4 +71,4 @@ def test_a_job_is_underused_where_that_is_more_than_it_wasted_and_5_percent_of_i
 
     line = JobLine(SimpleNamespace(totals=totals), None, None, None, Signals(), None)
 
-    assert line.is_underused == is_underused
+    assert (line.underused_usd is not None) == is_underused

@@ -301,16 +301,13 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
-    by_step = seen.line.caused.saving if seen.line.at_most else None
-    held = inbox.whole(finding)
     return {
         **_now(job, seen.advice, period),
-        # its last cell may end after all that was read of its job
-        "last_seen_ms": min(finding.last_ms, held.end_ms) if held else finding.last_ms,
+        "last_seen_ms": _last_seen_ms(finding),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
-        "steps": with_savings(seen.advice.numbered, by_step),
+        "steps": with_savings(seen.advice.numbered, seen.line.by_step),
         "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
@@ -319,6 +316,12 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
     }
+
+
+def _last_seen_ms(finding: Finding) -> int:
+    """The end of its last cell, which may lie after all that was read of its job."""
+    held = inbox.whole(finding)
+    return min(finding.last_ms, held.end_ms) if held else finding.last_ms
 
 
 def _now(job: Job, advice: Advice, period: Period) -> Context:

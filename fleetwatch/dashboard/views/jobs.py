@@ -371,7 +371,6 @@ def _why(job: Job, interval: Interval, totals: Totals, causes: Sequence[Cause]) 
     return {
         **_named(line, of_job(code, job.kind, totals.coverage) if is_known else None, causes),
         "is_well": is_well,
-        "underused_usd": line.underused_usd if line.is_underused else None,
         "is_only_busy": code in UNMEASURED,
         "well": BY_CODE[code].sentence if is_well and code in WELL_CODES else "",
         "is_in_pauses": is_known and _is_in_pauses(code, several),
@@ -391,9 +390,10 @@ def _named(line: JobLine, cause: Cause | None, causes: Sequence[Cause]) -> Conte
     """The cause and the verdict as lists say it; of a job that works and yet has findings those of
     the first.
     """
+    shown = {"underused_usd": line.underused_usd}
     if line.is_well and causes:
-        return {"cause": causes[0], "verdict": causes[0].title}
-    return {"cause": cause, "verdict": line.why}
+        return {**shown, "cause": causes[0], "verdict": causes[0].title}
+    return {**shown, "cause": cause, "verdict": line.why}
 
 
 def _is_in_pauses(code: str, several: Sequence[Caused]) -> bool:

@@ -48,6 +48,11 @@ class Line:
     def job(self) -> Job:
         return self.finding.its_job
 
+    @property
+    def by_step(self) -> Saving | None:
+        """What its step alone could save; None where that was not measured."""
+        return self.caused.saving if self.at_most else None
+
 
 def status(finding: Finding, now: datetime) -> str:
     """Of now: a snooze ends by itself."""
