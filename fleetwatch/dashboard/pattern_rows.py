@@ -17,7 +17,7 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.findings import patterns
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox, seen_ids
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
 from fleetwatch.diagnosis.models import Finding
@@ -130,9 +130,9 @@ def around(request: HttpRequest, finding: Finding) -> Context:
 
 
 def _ids(several: Inbox) -> list[int]:
-    """Of the findings, in the order of the inbox."""
+    """Of the findings whose pages the reader may open, in the order of the inbox."""
     jobs: list[int] = several.of_jobs.pk.tolist()
-    return [line.finding.pk for line in several.of_places] + jobs
+    return seen_ids([line.finding.pk for line in several.of_places] + jobs)
 
 
 def _places(wanted: int, every: Inbox, shown: Inbox) -> Context:
