@@ -86,6 +86,11 @@ def hundredths(hours: Decimal) -> str:
     return f"{rounded(hours, 2):,}"
 
 
+def ten_thousandths(hours: Decimal) -> str:
+    """GPU-hours that stand to be multiplied by a rate, without the unit's name: "4,625.3231"."""
+    return f"{rounded(hours, 4):,}"
+
+
 def signed_hours(gpu_ms: int) -> str:
     """GPU-hours that were added or taken away: "+1.50", "−0.25"."""
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"

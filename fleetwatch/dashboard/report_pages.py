@@ -60,7 +60,7 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
         "team_address": _team_address(content),
         **_kin(report, is_fleets="teams" in content),
         **_listed(content, size),
-        "rate_lines": _rate_lines(content),
+        **_rate_lines(content),
         **_why(report, content),
         "own_lines": _by_state(content.get("own_lines", [])),
     }
@@ -155,11 +155,17 @@ def _kin(report: Report, *, is_fleets: bool) -> dict[str, Any]:
     return {"fleet": selectors.fleet_of(report), "statements": {}}
 
 
-def _rate_lines(content: Shape) -> list[Shape]:
-    """By GPU model what a statement's hours cost, and what that is the product of."""
+def _rate_lines(content: Shape) -> dict[str, Any]:
+    """By GPU model a statement's hours, to four places, what they cost, and what that is the
+    product of; and the sum of the hours.
+    """
     lines = list(map(asdict, team_months.rate_lines(content.get("lines", []))))
-    rows = printed.rows(lines, content["total"])
-    return [row | {"arithmetic": _arithmetic(row)} for row in rows]
+    hours, hours_sum = printed.multiplied_hours([line["gpu_ms"] for line in lines])
+    rows = [
+        row | {"hours": shown, "arithmetic": _arithmetic(row, shown)}
+        for row, shown in zip(printed.rows(lines, content["total"]), hours, strict=True)
+    ]
+    return {"rate_lines": rows, "rate_hours": hours_sum}
 
 
 def _compared_days(compared: Mapping[str, str]) -> str:
@@ -320,12 +326,16 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
     }
 
 
-def _arithmetic(line: Shape) -> str:
-    """What a line's dollars are the product of: "279.1012 h × $3.99"; "" without a rate."""
+def _arithmetic(line: Shape, shown: Decimal) -> str:
+    """What a line's dollars are the product of: "279.1012 h × $3.99"; "" without a rate. `shown`:
+    all of its hours, as they stand beside it.
+    """
     rate = line["usd_per_gpu_hour"]
     if rate is None:
         return ""
-    hours = f"{printed.hours(line['priced_ms']):,.4f} h"
+    is_all = line["priced_ms"] == line["gpu_ms"]
+    priced = shown if is_all else printed.hours(line["priced_ms"])
+    hours = f"{numbers.ten_thousandths(priced)} h"
     is_average = rate != round(rate, RATE_PLACES)
     return f"{hours} × {f'${rate:.4f} on average' if is_average else numbers.price(rate, 'USD')}"
 

@@ -18,6 +18,7 @@ from fleetwatch.reports.statement import Shape, together
 
 NONE_PINNED: Mapping[int, Decimal] = {}
 NOTHING = Decimal("0.00")
+TEN_THOUSANDTH = Decimal("0.0001")
 EFFECTS = ("volume_usd", "mix_usd", "rate_usd")
 
 
@@ -48,6 +49,12 @@ def apportioned(
 def _fits(amounts: Sequence[Decimal], total: Decimal) -> bool:
     floors = exact_sum([each.quantize(CENT, ROUND_FLOOR, EXACT) for each in amounts])
     return floors <= total <= floors + len(amounts) * CENT
+
+
+def multiplied_hours(every_ms: Sequence[int]) -> tuple[list[Decimal], Decimal]:
+    """GPU-hours to four places, which stand to be multiplied by a rate, and what they sum to."""
+    shown = lines(list(map(hours, every_ms)), TEN_THOUSANDTH)
+    return shown, exact_sum(shown)
 
 
 def total(shape: Shape) -> Shape:

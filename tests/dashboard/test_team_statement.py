@@ -58,8 +58,8 @@ def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october)
     page = text(client_of("finance").get(PAGE))
 
     assert "$9.00" in page
-    assert "H100 2.00 $4.00 $8.00 = 2.0000 h × $4.00" in page
-    assert "Total 3.00 $9.00" in page
+    assert "H100 2.0000 $4.00 $8.00 = 2.0000 h × $4.00" in page
+    assert "Total 3.0000 $9.00" in page
     assert "September 2026 $8.00" in page
     assert "+13 %" in page  # 9 ÷ 8 = 1.125
     assert "free capacity is a separate line" in page
@@ -71,8 +71,8 @@ def test_the_printed_statement_has_hours_x_rate_beside_the_amount_of_each_model(
 
     page = text(client_of("finance").get(f"/reports/{statement.pk}/print"))
 
-    assert "H100 2.00 $4.00 $8.00 = 2.0000 h × $4.00" in page
-    assert "L4 1.00 $1.00 $1.00 = 1.0000 h × $1.00" in page
+    assert "H100 2.0000 $4.00 $8.00 = 2.0000 h × $4.00" in page
+    assert "L4 1.0000 $1.00 $1.00 = 1.0000 h × $1.00" in page
 
 
 def test_paper_has_why_it_was_wasted_what_is_done_the_months_and_the_curve(october):
@@ -308,7 +308,7 @@ def test_a_statement_leads_to_the_teams_budget_and_to_its_costs_in_these_days(oc
 
 
 @pytest.mark.usefixtures("_frozen")
-def test_a_running_month_is_expected_to_come_to_the_same_on_its_statement_and_in_budgets():
+def test_a_statement_expects_what_its_version_did_and_under_it_what_budgets_do_now():
     """A dollar an hour to come, when the version was computed; half a dollar now."""
     gpu = factories.gpu(factories.node())
     factories.rate("2.00")
@@ -325,9 +325,13 @@ def test_a_running_month_is_expected_to_come_to_the_same_on_its_statement_and_in
     now_usd = line(Team.objects.get(slug="nlp"), factories.NOW).end.end.expected_usd
     assert now_usd < 240
     assert numbers.about(now_usd) in text(finance.get("/budgets"))
-    part = text(answer).split("for the whole month")[1]
-    assert "expected as of Fri 20 Nov, 12:00 days missing" in part
-    assert numbers.about(now_usd) in part
+    of_version, as_of_now = text(answer).split("for the whole month")[1].split("Now, Fri 20 Nov")
+    expected_usd = Decimal(Report.objects.get(subject="nlp").content["budget"]["expected_usd"])
+    assert "expected as of the end of 19 Nov will pass it" in of_version
+    assert numbers.about(expected_usd) in of_version
+    assert "days missing" in as_of_now
+    assert numbers.about(now_usd) in as_of_now
+    assert numbers.about(now_usd) not in of_version
 
 
 @pytest.mark.usefixtures("_frozen")

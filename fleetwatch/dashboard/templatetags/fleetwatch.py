@@ -75,6 +75,7 @@ for text_of in (
     numbers.cents,
     numbers.price,
     numbers.gpu_hours,
+    numbers.ten_thousandths,
     numbers.signed_hours,
     numbers.gpu_hours_exact,
     numbers.percent,
