@@ -1,12 +1,13 @@
 """A stored report as a file. Reading it again gives the same bytes of the same version."""
 
 import re
+from collections.abc import Sequence
 
 from fleetwatch.reports import selectors
 from fleetwatch.reports.exports import focus as focus_rows
 from fleetwatch.reports.exports.cover import cover
 from fleetwatch.reports.exports.files import to_csv, to_xlsx
-from fleetwatch.reports.exports.tables import tables
+from fleetwatch.reports.exports.tables import Cell, tables
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET
 
@@ -27,9 +28,12 @@ def csv(report: Report) -> str:
     return to_csv(main.columns, main.rows)
 
 
-def xlsx(report: Report) -> bytes:
-    """A cover with the dearest as a chart, and all tables of the report, one sheet each."""
-    return to_xlsx(tables(report.content), cover(report.content, version=report.version))
+def xlsx(report: Report, *, invoiced: Sequence[tuple[str, Cell]] = ()) -> bytes:
+    """A cover with the dearest as a chart, and all tables of the report, one sheet each. The cover
+    has facts of what was `invoiced` too, which is no version's: a file of another day may differ.
+    """
+    front = cover(report.content, version=report.version, invoiced=invoiced)
+    return to_xlsx(tables(report.content), front)
 
 
 def focus(report: Report, *, by_day: bool = False) -> str:

@@ -191,7 +191,8 @@ def workbook(costs_of: Explored, *, group: str, of: Sequence[tuple[str, Cell]]) 
     facts = [*of, *_totals(costs_of.whole)]
     title = f"GPU costs by {group[:1].lower()}{group[1:]}"
     sheet = Table(SHEET, ("label", "key", *FIGURES), _sheet_rows(costs_of), {"label": group})
-    return to_xlsx([sheet], Cover(title, facts, _meanings(), SHEET, "label"))
+    bars = [(line.label, line.totals.cost_usd) for line in costs_of.lines]
+    return to_xlsx([sheet], Cover(title, facts, _meanings(), SHEET, bars))
 
 
 def _sheet_rows(costs_of: Explored) -> list[Sequence[Cell]]:

@@ -13,6 +13,7 @@ import pytest
 
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
+from fleetwatch.reports.exports.cover_sheet import most_of
 from fleetwatch.reports.exports.tables import OF_STATES
 from tests.costs.factories import HOUR_MS, a_job
 from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest
@@ -27,7 +28,7 @@ def read(text):
 
 
 def sheets(data):
-    """Texts and numbers of each sheet by name; formulas would be an error here."""
+    """Texts and numbers of each sheet by name; no formula is there but the sum of a column."""
     with zipfile.ZipFile(io.BytesIO(data)) as book:
         shared = [
             "".join(part.text or "" for part in each.iter(f"{{{SHEET['x']}}}t"))
@@ -42,7 +43,8 @@ def sheets(data):
         found = {}
         for number, name in enumerate(names, start=1):
             root = ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml"))
-            assert root.findall(".//x:f", SHEET) == []
+            formulas = [each.text or "" for each in root.findall(".//x:f", SHEET)]
+            assert all(re.fullmatch(r"SUM\([A-Z]+2:[A-Z]+\d+\)", each) for each in formulas)
             found[name] = [
                 [
                     shared[int(cell.findtext("x:v", "", SHEET))]
@@ -217,7 +219,54 @@ def test_the_cover_says_whose_month_in_which_currency_what_it_comes_to_and_what_
     assert (facts["Cost"], facts["Of that, wasted"], facts["GPU-hours"]) == (9, 4, 3)
     assert facts["Wasted, US dollars"].startswith("Certain and probable")
     with zipfile.ZipFile(io.BytesIO(content)) as book:
-        assert "Users!$F$2:$F$3" in book.read("xl/charts/chart1.xml").decode().replace("'", "")
+        assert "Cover!$D$" in book.read("xl/charts/chart1.xml").decode().replace("'", "")
+
+
+def test_the_fleets_chart_has_a_bar_for_each_team_and_one_for_what_no_job_held():
+    a_fleet()
+    computed()
+    report = newest()
+
+    rows = sheets(download.xlsx(report))["Cover"]
+
+    content = report.content
+    unallocated = sum(Decimal(line["cost_usd"]) for line in content["own_lines"])
+    teams = [[team["name"], Decimal(team["cost_usd"])] for team in content["teams"]]
+    assert [row[-2:] for row in rows if row[-2:] in teams] == teams
+    assert not unallocated or ["Unallocated", unallocated] in [row[-2:] for row in rows]
+
+
+def test_a_chart_of_many_ends_with_what_the_others_come_to():
+    bars = [(f"team {number}", Decimal(number)) for number in range(20, 0, -1)]
+
+    assert most_of(bars[:15]) == bars[:15]
+    assert most_of(bars)[-2:] == [("team 7", Decimal(7)), ("6 others", Decimal(21))]
+
+
+def test_a_total_is_the_sum_of_its_column_that_can_be_followed():
+    a_fleet()
+    computed()
+
+    with zipfile.ZipFile(io.BytesIO(download.xlsx(newest()))) as book:
+        teams = book.read("xl/worksheets/sheet2.xml").decode()
+
+    assert "SUM(" in teams
+
+
+def test_the_cover_says_what_a_running_month_was_expected_to_come_to_and_was_billed():
+    a_fleet()
+    computed()
+    report = newest()
+    budget = {"budget_usd": "100", "expected_usd": "90", "low_usd": "80", "high_usd": "95"}
+    report.content["budget"] = budget | {"spent_usd": "10", "note": "", "risk": "partial month"}
+    report.content["recorded_since"] = "2026-10-15T00:00:00Z"
+
+    book = sheets(download.xlsx(report, invoiced=[("Billed by invoices", Decimal(70))]))
+
+    facts = {row[0]: row[1] for row in reversed(book["Cover"]) if len(row) > 1}
+    assert facts["Expected at the month's end, middle"] == 90
+    assert facts["Billed by invoices"] == 70
+    assert book["Budget"][1][-1] == "Days missing: nothing before 15 Oct 2026 is recorded."
 
 
 def test_a_file_is_named_by_month_team_and_version_whatever_the_team_is_called():

@@ -44,10 +44,38 @@ from fleetwatch.reports.statement import amount_or_none
 OWN = cache_control(private=True, no_cache=True)
 MAX_DIGESTS = 12
 MAX_STATEMENTS = 200
+
+
+def _provider(shown: Report) -> dict[str, Any] | None:
+    """What the provider billed for the month of the fleet's report, and what of it is above
+    contract; None of a team's statement, and where no invoice is imported.
+    """
+    month = f"{shown.content['month']}"
+    if "team" in shown.content or not Invoice.objects.filter(month=month).exists():
+        return None
+    reconciled = reconciliation.reconciliation(month, now=timezone.now())
+    return {
+        "billed_usd": reconciled.total.billed_usd,
+        "above_usd": above_contract_usd(reconciled.lines),
+    }
+
+
+def _xlsx(shown: Report) -> bytes:
+    provider = _provider(shown)
+    if provider is None:
+        return download.xlsx(shown)
+    above_usd = provider["above_usd"]
+    facts = [
+        ("Billed by invoices, as imported until now", provider["billed_usd"]),
+        *([("Of that, above contract", above_usd)] if above_usd else []),
+    ]
+    return download.xlsx(shown, invoiced=facts)
+
+
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "csv": (download.csv, CSV, "csv"),
-    "xlsx": (download.xlsx, XLSX, "xlsx"),
+    "xlsx": (_xlsx, XLSX, "xlsx"),
     "focus": (download.focus, CSV, "focus-1.2.csv"),
     "focus-days": (partial(download.focus, by_day=True), CSV, "focus-1.2-days.csv"),
 }
@@ -112,20 +140,6 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     shown = existing(selectors.report(pk))
     context = report_context(shown) | {"provider": _provider(shown)}
     return render(request, "dashboard/report.html", context)
-
-
-def _provider(shown: Report) -> dict[str, Any] | None:
-    """What the provider billed for the month of the fleet's report, and what of it is above
-    contract; None of a team's statement, and where no invoice is imported.
-    """
-    month = f"{shown.content['month']}"
-    if "team" in shown.content or not Invoice.objects.filter(month=month).exists():
-        return None
-    reconciled = reconciliation.reconciliation(month, now=timezone.now())
-    return {
-        "billed_usd": reconciled.total.billed_usd,
-        "above_usd": above_contract_usd(reconciled.lines),
-    }
 
 
 @require_GET

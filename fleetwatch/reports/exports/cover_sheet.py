@@ -1,14 +1,17 @@
-"""The cover on its sheet of the workbook: title, facts, a chart of the dearest, words. Pure."""
+"""The cover on its sheet of the workbook: title, facts, words, and beside them a chart of the
+dearest over its numbers. Pure.
+"""
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from xlsxwriter.chart import Chart
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.reports.exports.cover import Cover
 from fleetwatch.reports.exports.excel_cells import LONGEST_CELL, write_cell
-from fleetwatch.reports.exports.tables import Table
 
 SHEET = "Cover"
 TITLE = {"bold": True, "font_size": 16}
@@ -17,11 +20,14 @@ HEAD_ROWS = 2  # the title, and a row of air
 LABEL_WIDTH = 30  # characters
 TEXT_WIDTH = 74
 CHART_PLACE = (1, 3)
+CHART_WIDTH = 640  # pixels
+BAR_WIDTH = 34  # characters
+ROW_PIXELS = 20  # of a sheet's row
 MAX_BARS = 15
 
 
-def write_cover(book: Workbook, cover: Cover, tables: Sequence[Table]) -> None:
-    """Adds the cover as the next sheet; the table that its chart shows is one of `tables`."""
+def write_cover(book: Workbook, cover: Cover) -> None:
+    """Adds the cover as the next sheet."""
     sheet = book.add_worksheet(SHEET)
     sheet.hide_gridlines(2)  # on screen and on paper
     sheet.set_landscape()
@@ -31,9 +37,8 @@ def write_cover(book: Workbook, cover: Cover, tables: Sequence[Table]) -> None:
     sheet.set_column(1, 1, TEXT_WIDTH)
     sheet.write_string(0, 0, cover.title[:LONGEST_CELL], book.add_format(TITLE))
     _write_facts(book, sheet, cover)
-    for table in tables:
-        if table.name == cover.charted and table.rows:
-            sheet.insert_chart(*CHART_PLACE, _chart(book, table, cover.called))
+    if cover.bars:
+        _write_chart(book, sheet, cover)
 
 
 def _write_facts(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
@@ -50,20 +55,38 @@ def _write_facts(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
         sheet.write_string(row, 1, meaning)
 
 
-def _chart(book: Workbook, table: Table, called: str) -> Chart:
-    """The first lines of the table, which are its dearest, as bars of dollars."""
-    last = min(len(table.rows), MAX_BARS)
-    name, cost = (list(table.columns).index(column) for column in (called, "cost_usd"))
+def _write_chart(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
+    """The chart, and under it the numbers that it shows."""
+    bars = most_of(cover.bars)
+    height = 120 + 24 * len(bars)
+    top, column = CHART_PLACE
+    first = top + -(-height // ROW_PIXELS) + 1
+    amount = book.add_format(AMOUNT)
+    for row, (name, usd) in enumerate(bars, start=first):
+        write_cell(sheet, (row, column), name, amount)
+        write_cell(sheet, (row, column + 1), usd, amount)
+    sheet.set_column(column, column, BAR_WIDTH)
+    sheet.set_column(column + 1, column + 1, BAR_WIDTH // 2)
+    last = first + len(bars) - 1
     chart: Chart = book.add_chart({"type": "bar"})
     chart.add_series(
         {
             "name": "Cost in US dollars",
-            "categories": [table.name, 1, name, last, name],
-            "values": [table.name, 1, cost, last, cost],
+            "categories": [SHEET, first, column, last, column],
+            "values": [SHEET, first, column + 1, last, column + 1],
         }
     )
-    chart.set_title({"name": f"{table.name} by cost, US dollars"})
+    chart.set_title({"name": f"{cover.charted} by cost, US dollars"})
     chart.set_legend({"none": True})
     chart.set_y_axis({"reverse": True})
-    chart.set_size({"width": 640, "height": 120 + 24 * last})
-    return chart
+    chart.set_size({"width": CHART_WIDTH, "height": height})
+    sheet.insert_chart(*CHART_PLACE, chart)
+
+
+def most_of(bars: Sequence[tuple[str, Decimal]]) -> list[tuple[str, Decimal]]:
+    """The bars, of more than MAX_BARS the dearest and what the others come to."""
+    if len(bars) <= MAX_BARS:
+        return list(bars)
+    ordered = sorted(bars, key=lambda bar: -bar[1])
+    shown, others = ordered[: MAX_BARS - 1], ordered[MAX_BARS - 1 :]
+    return [*shown, (f"{len(others):,} others", exact_sum(usd for _, usd in others))]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import xlsxwriter
+from xlsxwriter.utility import xl_range
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
@@ -16,7 +17,7 @@ from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.lib.csv_files.formulas import defused
 from fleetwatch.reports.exports.cover import Cover
 from fleetwatch.reports.exports.cover_sheet import write_cover
-from fleetwatch.reports.exports.excel_cells import formats, write_of_column
+from fleetwatch.reports.exports.excel_cells import formats, kind_of, write_of_column
 from fleetwatch.reports.exports.headings import heading, is_summed
 from fleetwatch.reports.exports.tables import Cell, Table
 
@@ -55,7 +56,7 @@ def to_xlsx(tables: Sequence[Table], cover: Cover | None = None) -> bytes:
     out = io.BytesIO()
     with xlsxwriter.Workbook(out, {"in_memory": True}) as book:
         if cover is not None:
-            write_cover(book, cover, tables)
+            write_cover(book, cover)
         for table in tables:
             _write_table(book, table)
     return out.getvalue()
@@ -73,7 +74,9 @@ def _write_table(book: Workbook, table: Table) -> None:
 
 
 def _write_total(book: Workbook, sheet: Worksheet, table: Table) -> None:
-    """What the lines sum to, below them."""
+    """What the lines sum to, below them: sums that a reader can follow, with what they come to for
+    whoever does not calculate.
+    """
     bold = formats(book, bold=True)
     last = len(table.rows) + 1
     sheet.write_string(last, 0, "Total", book.add_format({"bold": True}))
@@ -81,7 +84,8 @@ def _write_total(book: Workbook, sheet: Worksheet, table: Table) -> None:
         amounts = [row[at] for row in table.rows if isinstance(row[at], Decimal)]
         if at and amounts and is_summed(column):
             total = exact_sum(each for each in amounts if isinstance(each, Decimal))
-            write_of_column(sheet, (last, at), total, column, bold)
+            of = xl_range(1, at, last - 1, at)
+            sheet.write_formula(last, at, f"=SUM({of})", bold[kind_of(column)], float(total))
 
 
 def _lay_out(book: Workbook, sheet: Worksheet, table: Table) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from fleetwatch.figures import pricing
 from fleetwatch.ledger.policy import SHOWN_STATES, TIERS
@@ -242,9 +244,19 @@ def _budget(content: Shape) -> list[Sheet]:
     line = _spent(content) | {
         "expected_low_usd": budget["low_usd"],
         "expected_high_usd": budget["high_usd"],
-        "note": budget["note"] or None,
+        "note": _note(content) or None,
     }
     return [("Budget", tuple(line), [line])]
+
+
+def _note(content: Shape) -> str:
+    """What to know of the budget's figures: which days are missing, and what its version noted."""
+    since = content.get("recorded_since")
+    missing = ""
+    if since is not None:
+        day = datetime.fromisoformat(since).astimezone(ZoneInfo(content["zone"]))
+        missing = f"Days missing: nothing before {day:%-d %b %Y} is recorded."
+    return " ".join(filter(None, [missing, content["budget"]["note"]]))
 
 
 def _free(content: Shape) -> list[Sheet]:
