@@ -42,7 +42,7 @@ PAGES = {
     "/waste": 11,  # also the period before, and whether it is recorded
     "/waste.csv?group_by=job": 5,
     "/costs": 10,
-    "/costs.csv?group_by=user": 6,
+    "/costs.csv?group_by=user": 7,  # since when there are figures
     "/findings": 10,  # its version, and since when figures
     "/alerts": 11,
     "/alerts/rules": 5,
@@ -54,7 +54,7 @@ PAGES = {
     "/reports": 10,
     "/budgets": 11,  # since when there is history, and since when figures; the last days
     "/teams": 13,  # since when figures; the last days
-    "/budgets/fleet": 13,  # since when there is history, and since when figures; the last days
+    "/budgets/fleet": 14,  # the teams' budgets; since when there is history, and since when figures; the last days
     "/explain": 8,  # and what its job is called
     "/explain.csv": 7,
     "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom

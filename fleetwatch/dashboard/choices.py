@@ -1,12 +1,13 @@
 """What an address chooses of a few things: by what a table is grouped, which status is listed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from django.contrib import messages
 from django.http import HttpRequest
 
 TOLD = 25  # of the choices
 LONGEST = 60  # characters of what was asked for
+GROUPINGS = "group_by"  # what people choose by a name that is no word
 
 
 def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default: str = "") -> str:
@@ -43,6 +44,14 @@ def first_page(request: HttpRequest) -> None:
 
 def refuse(request: HttpRequest, name: str, asked: str, choices: Collection[str]) -> None:
     """Says on the page that there is no such thing, and what there is."""
-    names = [*list(choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
+    names = [*_in_words(name, choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
     there = f"; there are {', '.join(names)}" if names else ""
-    messages.error(request, f"There is no `{name}` {asked[:LONGEST]!r}{there}.")
+    of = "grouping by" if name == GROUPINGS else f"`{name}`"
+    messages.error(request, f"There is no {of} {asked[:LONGEST]!r}{there}.")
+
+
+def _in_words(name: str, choices: Collection[str]) -> list[str]:
+    """What there is to choose, groupings as the page calls them."""
+    if name == GROUPINGS and isinstance(choices, Mapping):
+        return [f"{label}" for label in choices.values()]
+    return list(choices)

@@ -57,6 +57,12 @@ def price(value: Decimal, currency: str) -> str:
 
 
 @_or_dash
+def rate(value: Decimal) -> str:
+    """Dollars of a GPU-hour that were divided, to stand beside a price: "$1.861", "$2.79"."""
+    return price(rounded(value, 3), "USD")
+
+
+@_or_dash
 def cents(value: Decimal) -> str:
     """The amount of a statement, to the cent: "$1,234.50", "−$3.00"."""
     return f"{'−' if value < 0 else ''}${rounded(abs(value), 2):,}"

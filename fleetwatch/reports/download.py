@@ -11,6 +11,7 @@ from fleetwatch.reports.exports.tables import Cell, tables
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET
 
+RECORDED_SINCE = "recorded_since_utc"
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -23,9 +24,12 @@ def name(report: Report) -> str:
 
 
 def csv(report: Report) -> str:
-    """The lines of a statement, or the teams and own lines of the fleet."""
+    """The lines of a statement, or the teams and own lines of the fleet; the last column says since
+    when there are figures, where that is within the period.
+    """
     main = tables(report.content)[0]
-    return to_csv(main.columns, main.rows)
+    since = report.content.get("recorded_since")
+    return to_csv((*main.columns, RECORDED_SINCE), [(*row, since) for row in main.rows])
 
 
 def xlsx(report: Report, *, invoiced: Sequence[tuple[str, Cell]] = ()) -> bytes:

@@ -35,8 +35,8 @@ def small(_small, admin):
             "/waste?group_by=colour",
             "/waste",
             (
-                "There is no `group_by` 'colour'; there are team, project, cost_centre, user, job,"
-                " node, gpu_model, cause."
+                "There is no grouping by 'colour'; there are Team, Project, Cost centre, User, Job,"
+                " Node, GPU model, Cause."
             ),
         ),
         (
@@ -135,7 +135,7 @@ def test_a_cursor_of_ours_leads_on_without_a_word(small):
 def test_what_is_asked_for_is_told_in_part_and_as_text(small):
     page = small.get("/waste?group_by=" + "<b>" * 50).content.decode()
 
-    assert "There is no `group_by`" in page
+    assert "There is no grouping by" in page
     assert "<b><b>" not in page
     assert page.count("&lt;b&gt;") == 100  # in the sentence, and in four forms that keep it
 

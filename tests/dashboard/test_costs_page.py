@@ -75,7 +75,7 @@ def contract(explorer) -> Commitment:
 
 
 @pytest.mark.parametrize("of", ["", "&gpu_model=H100+SXM"])
-def test_what_is_paid_by_contract_stands_in_one_line_under_the_total(explorer, contract, of):
+def test_what_is_paid_by_contract_stands_beside_the_total(explorer, contract, of):
     """Two hours of one GPU: $4 at the rates, $3 by contract; and $3 for the missing one."""
     period = f"from={to_ms(NOW) - 4 * HOUR_MS}&to={to_ms(NOW) - 2 * HOUR_MS}"
     answer = explorer.get(f"/costs?{period}{of}")
@@ -84,7 +84,47 @@ def test_what_is_paid_by_contract_stands_in_one_line_under_the_total(explorer, c
     assert (costs.usd, costs.missing_usd) == (3, 3)
     assert answer.context["seen"].whole.totals.cost_usd == 4
     said = " ".join(re.sub(r"<[^>]+>", " ", answer.content.decode()).split())
-    assert "at contract prices $3.00 , and $3.00 for committed GPUs that were missing" in said
+    assert "At contract prices $3.00 and $3.00 for committed GPUs that were missing" in said
+
+
+def test_costs_by_contract_say_what_was_used_unallocated_missing_and_without_one(
+    explorer, contract
+):
+    """Two hours of one GPU at $1.50, of two that were committed to."""
+    period = f"from={to_ms(NOW) - 4 * HOUR_MS}&to={to_ms(NOW) - 2 * HOUR_MS}"
+
+    answer = explorer.get(f"/costs?{period}&group_by=contract")
+
+    costs = answer.context["contract"]
+    [row] = costs.rows
+    assert row.of.used_usd + row.of.unheld_usd == 3
+    assert (row.of.missing_ms, row.paid_usd, row.rates_usd, costs.paid_usd) == (
+        2 * HOUR_MS,
+        6,
+        4,
+        6,
+    )
+    page = answer.content.decode()
+    assert "<h2>By contract</h2>" in page
+    assert "There is no grouping" not in page
+
+
+def test_hours_that_had_begun_are_of_no_contract(explorer, contract):
+    """From half past on: the one whole hour is compared with the contract."""
+    start = to_ms(NOW) - 4 * HOUR_MS + HOUR_MS // 2
+    answer = explorer.get(f"/costs?from={start}&to={to_ms(NOW) - 2 * HOUR_MS}&group_by=contract")
+
+    costs = answer.context["contract"]
+    committed, rest = costs.rows
+    assert committed.of.committed_ms == 2 * HOUR_MS
+    assert (rest.of, rest.name) == (None, "No contract")
+    assert committed.paid_usd + rest.paid_usd == costs.paid_usd
+
+
+def test_a_grouping_by_contract_is_offered_to_who_has_one(explorer):
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&group_by=contract")
+
+    assert "There is no grouping by &#x27;contract&#x27;; there are Team, Project" in page
 
 
 def test_without_a_contract_nothing_is_said_of_its_prices(explorer):
@@ -138,7 +178,7 @@ def test_a_period_before_that_is_recorded_in_part_says_from_when_on(explorer):
 def test_the_cost_of_a_period_that_is_recorded_in_part_says_from_when_on(explorer):
     page = page_of(explorer, "/costs?from=now-6h&to=now")
 
-    assert "all GPUs, used or not; only from Fri 20 Nov, 08:00 on recorded" in page
+    assert "all GPUs, used or not, from 20 Nov on" in page
 
 
 def test_a_line_leads_to_what_it_is_made_of(explorer):
@@ -281,7 +321,7 @@ def test_every_grouping_sums_to_the_total(explorer, group_by):
 def test_a_grouping_or_order_that_there_is_not_is_said(explorer):
     page = page_of(explorer, "/costs?group_by=nap&sort=nap")
 
-    assert "There is no `group_by` &#x27;nap&#x27;; there are team," in page
+    assert "There is no grouping by &#x27;nap&#x27;; there are Team," in page
     assert "There is no `sort` &#x27;nap&#x27;; there are cost," in page
 
 

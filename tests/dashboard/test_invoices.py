@@ -284,7 +284,7 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     assert "billed above contract : ask the issuer to credit it first" in page
     assert "H100 SXM billed above contract" in page  # and not ticked
     assert "Next: ask the issuer to credit $1.50" in page
-    assert "it explains no difference to the ledger $1.50" in page
+    assert "Of what the invoice bills $1.50 are above contract" in page
 
 
 def test_without_a_commitment_nothing_is_above_contract(admin, fleet):

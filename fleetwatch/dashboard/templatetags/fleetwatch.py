@@ -50,6 +50,7 @@ USE_IS_RECENT = USE_NOTED_EVERY + timedelta(minutes=1)  # and the next one is on
 STYLES = {
     "": "%a %-d %b, %H:%M",
     "short": "%-d %b %H:%M",
+    "short_day": "%-d %b",
     "day": "%-d %b %Y",
     "hour": "%-d %b %Y, %H:%M",
     "clock": "%H:%M:%S",
@@ -74,6 +75,7 @@ for text_of in (
     numbers.usd_exact,
     numbers.cents,
     numbers.price,
+    numbers.rate,
     numbers.gpu_hours,
     numbers.ten_thousandths,
     numbers.signed_hours,
@@ -435,6 +437,19 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     if style == "cut":
         style = "hour" if local.hour or local.minute else "day"
     return f"{local:{STYLES[style]}}"
+
+
+@register.simple_tag(takes_context=True)
+def unrecorded_days(context: Context, since: datetime) -> str:
+    """The days of the month before its first recorded one: "1–14 Nov"; what was recorded from
+    within its first day on misses a part of that.
+    """
+    zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
+    local = since.astimezone(zone)
+    last = local.day - 1
+    if not last:
+        return f"a part of 1 {local:%b}"
+    return f"1 {local:%b}" if last == 1 else f"1–{last} {local:%b}"
 
 
 @register.simple_tag(takes_context=True)

@@ -1,6 +1,6 @@
 """The cost explorer: where the money went, by any grouping, beside the period before."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.contrib.auth.decorators import login_required
@@ -17,7 +17,7 @@ from fleetwatch.dashboard.compared_period import (
     compared_with,
     period_before,
 )
-from fleetwatch.dashboard.contract_costs import contract_costs
+from fleetwatch.dashboard.contract_costs import contract_costs, contracts
 from fleetwatch.dashboard.drawing.spending import LARGEST, partial_steps, recorded_since, steps_of
 from fleetwatch.dashboard.opened_costs import opened_by
 from fleetwatch.dashboard.pages import pager, read_place
@@ -32,10 +32,12 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import SHOWN_STATES
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError, in_words
+from fleetwatch.reports.download import RECORDED_SINCE
 from fleetwatch.reports.explored import Explored, FromJob, explored, table, workbook
 from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.exports.tables import Cell
 from fleetwatch.reports.months import last_begun
+from fleetwatch.reports.statement import MOMENT
 
 GROUPS = {
     "team": "Team",
@@ -47,6 +49,7 @@ GROUPS = {
     "gpu_model": "GPU model",
     "state": "State",
 }
+CONTRACT = {"contract": "Contract"}  # the fleet's, where it has any
 # of which more is worse and less better
 JUDGED_STATES = HEADLINE_STATES | {"underused"}
 TOTAL = frozenset(("",))  # the key of the line that has none
@@ -64,27 +67,38 @@ FILES = {"csv": CSV, "xlsx": XLSX}
 def cost_explorer(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     before = period_before(request, period)
-    looked_at = _lines(request, period, before, scope)
+    committed = contracts(period, filters)
+    groups = GROUPS if committed is None else GROUPS | CONTRACT
+    looked_at = _lines(request, period, before, scope, groups=groups)
     seen = looked_at["seen"]
     return {
         **_steps(request, period, before),
         **compared_with(request),
         **looked_at,
-        "groups": GROUPS.items(),
+        "groups": groups.items(),
         "group_label": GROUPS[seen.group_by],
         "opened": _opened(request, seen.group_by, seen.lines, filters, period),
         **_of_lines(seen, filters.get("state", "")),
         "filters": filters,
-        "contract": contract_costs(period, filters, seen.whole.totals.cost_usd),
+        "contract": contract_costs(committed, seen.whole.totals),
         **_elsewhere(period),
     }
 
 
-def _lines(request: HttpRequest, period: Period, before: Interval | None, scope: Scope) -> Context:
-    """The lines of the grouping that is asked for, in their order; of jobs a page."""
-    group_by = chosen(request, "group_by", GROUPS, default="team")
-    # nodes cost the same all the time
-    sort = chosen(request, "sort", SORTS, default="waste" if group_by == "node" else "cost")
+def _lines(
+    request: HttpRequest,
+    period: Period,
+    before: Interval | None,
+    scope: Scope,
+    *,
+    groups: Mapping[str, str],
+) -> Context:
+    """The lines of the grouping that is asked for, in their order; of jobs a page; beside contracts
+    those of GPU models, which contracts are of.
+    """
+    grouped_by = chosen(request, "group_by", groups, default="team")
+    group_by = "gpu_model" if grouped_by in CONTRACT else grouped_by
+    sort = _sort(request, group_by)
     place = read_place(request.GET.get("after", "")) if group_by == "job" else None
     if place is None:
         first_page(request)
@@ -93,10 +107,16 @@ def _lines(request: HttpRequest, period: Period, before: Interval | None, scope:
     seen = explored(period.so_far, before, group_by, scope=scope, size=size, jobs=jobs)
     return {
         "seen": seen,
+        "grouped_by": grouped_by,
         "lines": ordered(seen.lines, sort),
         "sort": sort,
         "pager": pager(seen.page, is_first=place is None) if seen.page else None,
     }
+
+
+def _sort(request: HttpRequest, group_by: str) -> str:
+    # nodes cost the same all the time
+    return chosen(request, "sort", SORTS, default="waste" if group_by == "node" else "cost")
 
 
 def _elsewhere(period: Period) -> Context:
@@ -210,8 +230,12 @@ def costs_file(request: HttpRequest, form: str) -> HttpResponse:
 
 
 def _csv(seen: Explored) -> str:
+    """Every line, and on each since when there are figures, where that is within the period."""
     sheet = table(seen)
-    return to_csv(sheet.columns, sheet.rows)
+    began = ledger_began()
+    is_part = began is not None and began > seen.interval.start
+    since = f"{began:{MOMENT}}" if is_part else None
+    return to_csv((*sheet.columns, RECORDED_SINCE), [(*row, since) for row in sheet.rows])
 
 
 def _excel(seen: Explored, period: Period, filters: dict[str, str]) -> bytes:
