@@ -28,7 +28,9 @@ class BudgetRow(Schema):
 
     expected, low and high are for the month's end: low to high holds 8 of 10 outcomes. passes_at is
     when the budget is passed at the expected rate, may_pass_at when at the upper end.
-    recorded_since: of the month before that nothing is known; null = all of it was recorded.
+    recorded_since: of the month before that nothing is known; null = all of it was recorded. The
+    risk "partial month" is what pages call "days missing": within the budget so far, of a month of
+    which not every day was recorded.
     """
 
     team: str = Field(alias="key")

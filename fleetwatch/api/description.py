@@ -36,7 +36,11 @@ ERRORS = {
 TAGS = (
     ("fleet", "Fleet", "What the whole fleet, a node or a GPU did and cost."),
     ("jobs", "Jobs", "Who held which GPUs, and what of that time was wasted."),
-    ("costs", "Costs", "Wasted dollars by any group; the rates and rules behind every dollar."),
+    (
+        "costs",
+        "Costs",
+        "What each team, user or GPU model cost and wasted; rates and mappings behind it.",
+    ),
     ("findings", "Findings", "Why GPU time was wasted, the evidence, and what people decided."),
     ("ledger", "Explanations", "What a figure is made of, down to one window and its rule."),
     ("capacity", "Capacity", "What there is beside what jobs held, and the same with other GPUs."),

@@ -96,9 +96,10 @@ def waste(
     paging: Paging,
     group_by: Grouping = "team",
 ) -> Answer:
-    """Rows by wasted dollars. The key "" is time that no job held. Jobs without a team (project,
-    cost centre) are rows by the reason: "(none)" names no user or account, "(unmapped)" matches no
-    mapping rule.
+    """What each team, user, GPU model or other group cost (`cost_usd`) and wasted, by wasted
+    dollars; the rows' cost sums to that of `totals`. The key "" is time that no job held. Jobs
+    without a team (project, cost centre) are rows by the reason: "(none)" names no user or account,
+    "(unmapped)" matches no mapping rule.
 
     By cause the rows cover idle, stalled and underused time, and, as "orphaned", what no job holds.
     Where nothing was diagnosed the cause is "undetermined"; it is never guessed. A cause is of all

@@ -3,7 +3,7 @@
 Set by admins, kept with who and when, never overwritten.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -18,7 +18,7 @@ from fleetwatch.budgets import calendar
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.rates import exchange
 from fleetwatch.costs.rates.subjects import RateError
-from fleetwatch.figures.pricing import CENT
+from fleetwatch.figures.pricing import CENT, sum_if_all_known
 from fleetwatch.lib.refusal import RefusedFieldError
 
 MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error
@@ -75,6 +75,14 @@ def counting(rows: Iterable[Budget], month: date) -> Budget | None:
     holding = [row for row in rows if row.month == month or (row.repeats and row.month < month)]
     newest = max(holding, key=lambda row: (row.month, row.created_at, row.pk), default=None)
     return None if newest is None or newest.amount is None else newest
+
+
+def sum_of_teams(every: Mapping[str, Limit]) -> Decimal | None:
+    """What the teams' budgets of limits() come to; None where no team has one, or a rate of
+    exchange is missing.
+    """
+    amounts = [limit.usd for slug, limit in every.items() if slug != WHOLE_FLEET]
+    return sum_if_all_known(amounts) if amounts else None
 
 
 def limits(month: date) -> dict[str, Limit]:

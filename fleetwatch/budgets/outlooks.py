@@ -20,6 +20,7 @@ from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
+ENOUGH_TRIES = 14  # two weeks: each weekday twice
 TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
 NO_HISTORY = "Not enough history for a forecast yet: no full day with costs in the last four weeks."
 AWAITED = "The forecast is being computed: it comes minutes after the first full day with costs."
@@ -41,6 +42,11 @@ class Tried:
     days: int
     median_error: float
     tries: int
+
+    @property
+    def are_few(self) -> bool:
+        """Whether so few that chance alone may make the error small."""
+        return self.tries < ENOUGH_TRIES
 
 
 def is_due(now: datetime) -> bool:

@@ -98,6 +98,11 @@ class BudgetLine:
         )
 
     @property
+    def coming_usd(self) -> float | None:
+        """What is still to come of the month by the forecast; None without one."""
+        return None if self.end is None else self.end.end.expected_usd - float(self.spent_usd)
+
+    @property
     def leans(self) -> str:
         """Where earlier forecasts were off to nearly always: "more" or "less" came than they said;
         "" where it went both ways, or nothing is known.
@@ -172,10 +177,10 @@ def with_run_rates(seen: MonthLines, now: datetime) -> MonthLines:
     if all(line.end for line in every):
         return seen
     rates = run_rate.run_rates(now)
-    lines = [_with_run_rate(line, [rates.get(line.key)]) for line in seen.lines]
+    fleet, *teams = (_with_run_rate(line, [rates.get(line.key)]) for line in seen.lines)
     nobodys = [rates.get(key) for key in NO_TEAMS]
     unallocated = seen.unallocated and _with_run_rate(seen.unallocated, nobodys)
-    return MonthLines(lines, unallocated)
+    return MonthLines([fleet, *sorted(teams, key=_pressing)], unallocated)
 
 
 def _with_run_rate(line: BudgetLine, rates: Sequence[RunRate | None]) -> BudgetLine:
@@ -324,10 +329,12 @@ def _labels(groups: Iterable[Group], slugs: Set[str]) -> dict[str, str]:
 
 
 def _pressing(line: BudgetLine) -> tuple[int, float, Decimal, str]:
-    """By risk, then by how much of the budget is expected to go, then by dollars."""
+    """By risk, then by how much of the budget is expected to go, at the run rate where that is all
+    there is, then by dollars.
+    """
     return (
         month_end.RISKS.index(line.risk),
-        -(line.forecast_share or 0.0),
+        -(line.forecast_share or float(line.run_rate_share or 0)),
         -line.spent_usd,
         line.key,
     )

@@ -307,7 +307,7 @@ def test_a_channel_that_only_keeps_messages_alerts_nobody(viewer, team):
 
     assert (
         "80 % spent: an incident opens, and its message is kept here, sent nowhere"
-        " (Platform on call) · rule Budget spent" in page
+        " (Platform on call); choose a channel · rule Budget spent" in page
     )
 
 
@@ -389,12 +389,15 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
         shown(viewer.get(place)) for place in ("/budgets/teams/nlp", "/budgets", "/teams")
     )
 
-    assert "days missing before 11 Nov 2026, so nobody can say whether it will be kept" in one
+    assert "days missing unknown: 1–10 Nov not recorded" in one
     assert "of the month before that nothing is recorded" in one
-    assert "days missing" in every
+    assert "days missing 1–10 Nov unknown" in every
+    assert "Since 11 Nov, % of budget" in every
     assert "Nothing of November before 11 Nov 2026 is recorded." in every
     assert "Spent since 11 Nov 2026, and expected by the month’s end" in every
-    assert "spent before 11 Nov 2026 is not recorded: of a budget more is used by it" in teams
+    assert (
+        "before 11 Nov 2026 is not recorded, so more of each budget is used than is shown" in teams
+    )
     assert "within" not in one + every
 
 
@@ -405,8 +408,16 @@ def test_lines_that_are_forecast_otherwise_than_the_fleet_say_why_they_do_not_ad
     apart = shown(viewer.get("/budgets"))
 
     assert "need not add up" not in together
-    assert "The lines below the fleet’s come to $1,440 expected, its own is $1," in apart
+    assert "come to $1,440 expected, the fleet’s own line is $1," in apart
     assert "each is forecast from its own days, so they need not add up" in apart
+
+
+def test_lines_at_the_run_rate_are_in_what_does_not_add_up_and_teams_say_so_too(viewer, team):
+    Outlook.objects.filter(kind="fleet").update(usd_per_hour=[[3.0] * 24] * 7)
+    Outlook.objects.filter(kind="team").delete()
+
+    for place in ("/budgets", "/teams"):
+        assert "come to $1,440 expected, the fleet’s own line is $1," in shown(viewer.get(place))
 
 
 def test_without_a_forecast_a_month_at_the_rate_of_the_last_days_is_shown(viewer, team):
@@ -432,6 +443,25 @@ def test_a_budget_that_the_run_rate_passes_is_said_so_where_no_forecast_does(vie
     assert "passed at the run rate" in one
     assert "$1,440 103 % at the run rate" in every
     assert "passed at the run rate" in every
+
+
+def test_what_the_teams_budgets_leave_of_the_fleets_is_for_what_is_no_teams(viewer, team):
+    month = NOW.date().replace(day=1)
+    for of, amount in ((None, 3000), (team, 2000)):
+        set_budget(of, month, Decimal(amount), repeats=True, now=NOW, by="ann")
+
+    fleet = shown(viewer.get("/budgets/fleet"))
+
+    assert "teams’ budgets add to $2,000: $1,000 left for what is no team’s" in fleet
+
+
+def test_the_accuracy_of_a_forecast_says_of_how_much_it_is_and_how_few_tries_made_it(viewer, team):
+    Outlook.objects.filter(kind="team").update(tries=[6] * 62)
+
+    page = shown(viewer.get("/budgets/teams/nlp"))
+
+    assert "still to come, not of the whole month" in page
+    assert "tried on only 6 earlier days, too few to rely on" in page
 
 
 def test_the_table_of_budgets_says_what_it_is_ordered_by(admin):

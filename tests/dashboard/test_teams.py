@@ -116,7 +116,7 @@ def test_a_team_without_people_leads_to_where_they_are_assigned(admin):
     assert "nobody yet</a>" in empty
     assert 'href="/settings/people"' in empty
     assert "nobody yet" not in filled
-    assert "no lead</a>" in filled
+    assert "name a lead</a>" in filled
     assert "1 member" in filled
 
 

@@ -19,12 +19,12 @@ from fleetwatch.accounts.selectors import team_choices
 from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
-from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
+from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError, Limit
 from fleetwatch.budgets.models import Budget
-from fleetwatch.budgets.selectors import BudgetLine, MonthLines
-from fleetwatch.dashboard import numbers
+from fleetwatch.budgets.selectors import BudgetLine, Month, MonthLines
 from fleetwatch.dashboard.budget_alerts import budget_alerts
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
+from fleetwatch.dashboard.forecast_apart import forecast_apart
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.passed_budgets import passed
 from fleetwatch.dashboard.period import Period, read_period
@@ -114,10 +114,18 @@ def _team_page(period: Period, team: Team | None) -> Context:
         "passed": passed(line, month, alerts),
         "closest": selectors.closest_trial(line, period.now),
         "month": month,
+        **_of_budgets(period, team, line, month),
+        **_unusual(period, kind, slug, shown=_anomalies(period, kind=kind, key=slug)),
+    }
+
+
+def _of_budgets(period: Period, team: Team | None, line: BudgetLine, month: Month) -> Context:
+    """What months before came to, what budgets were set, and what the fleet's leaves."""
+    return {
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],
+        **(_for_no_team(line, limits.limits(month.first)) if team is None else {}),
         "months": _months(period),
-        **_unusual(period, kind, slug, shown=_anomalies(period, kind=kind, key=slug)),
     }
 
 
@@ -126,16 +134,9 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
     seen = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     month = selectors.running_month(period.now)
     context = {
-        "lines": list(map(_with_bar, seen.lines)),
-        "fleet": seen.lines[0],
-        "has_budgets": any(line.limit for line in seen.lines),
-        "unallocated": seen.unallocated and _with_bar(seen.unallocated),
-        "lines_expected_usd": _apart(seen),
+        **_of_lines(seen),
         "month": month,
-        "recorded_since": seen.lines[0].recorded_since,
         "teams": team_choices(),
-        "without_forecast": _without_forecast(seen),
-        "run_rate": selectors.any_run_rate(seen.lines),
         "months": _months(period),
         **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),
         **_form(errors or {}, request.POST),
@@ -143,18 +144,30 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
     return page(request, period, "dashboard/budgets.html", "budgets", context)
 
 
-def _apart(seen: MonthLines) -> float | None:
-    """What the teams' lines and that of no team are expected to come to, where all are forecast and
-    that reads otherwise than the fleet's own forecast; else None.
+def _of_lines(seen: MonthLines) -> Context:
+    """The lines, what of the fleet's budget is no team's, and what to say of the forecasts."""
+    fleet = seen.lines[0]
+    return {
+        "lines": list(map(_with_bar, seen.lines)),
+        "fleet": fleet,
+        "has_budgets": any(line.limit for line in seen.lines),
+        "unallocated": seen.unallocated and _with_bar(seen.unallocated),
+        "lines_expected_usd": forecast_apart(seen),
+        **_for_no_team(fleet, {line.key: line.limit for line in seen.lines if line.limit}),
+        "recorded_since": fleet.recorded_since,
+        "without_forecast": _without_forecast(seen),
+        "run_rate": selectors.any_run_rate(seen.lines),
+    }
+
+
+def _for_no_team(fleet: BudgetLine, every: Mapping[str, Limit]) -> Context:
+    """What the teams' budgets come to, and what of the fleet's they leave for what is no team's;
+    nothing where one of the two is not known.
     """
-    fleet, *teams = (line.end for line in seen.lines)
-    ends = [*teams, *([seen.unallocated.end] if seen.unallocated else [])]
-    amounts_usd = [each.end.expected_usd for each in ends if each]
-    if fleet is None or len(amounts_usd) < len(ends):
-        return None
-    together_usd = sum(amounts_usd)
-    is_same = numbers.about(together_usd) == numbers.about(fleet.end.expected_usd)
-    return None if is_same else together_usd
+    teams_usd = limits.sum_of_teams(every)
+    if teams_usd is None or fleet.budget_usd is None:
+        return {}
+    return {"teams_budgets_usd": teams_usd, "no_team_budget_usd": fleet.budget_usd - teams_usd}
 
 
 def _without_forecast(seen: MonthLines) -> list[tuple[str, list[str]]]:

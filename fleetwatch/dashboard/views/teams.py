@@ -20,6 +20,7 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.budgets import calendar, selectors
 from fleetwatch.budgets.selectors import NO_TEAMS, BudgetLine, Month, MonthLines
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
+from fleetwatch.dashboard.forecast_apart import forecast_apart
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.selectors import largest_by_team
@@ -110,6 +111,7 @@ def _whole(lines: MonthLines, before: Spent | None) -> Context:
         "no_team": lines.unallocated,
         "no_team_change": _change(lines.unallocated, before.no_team_usd if before else None),
         "fleet": fleet,
+        "lines_expected_usd": forecast_apart(lines),
         "fleet_bar": _bar(fleet),
         "fleet_change": _change(fleet, before.usd if before else None),
     }
