@@ -1,5 +1,6 @@
 """What a statement or the fleet's report shows, on its page and on paper."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -244,6 +245,7 @@ def _paid(content: Shape, shown: Shape) -> Shape:
         "sums": asdict(month),
         "printed": shown | cents,
         **_by_contract(committed, cents["contract_usd"] - cents["rates_usd"]),
+        "above_commitments": above_commitments(content),
         **_invoiced(content, cents),
     }
 
@@ -275,6 +277,23 @@ def _by_contract(commitments: Sequence[Shape], more_usd: Decimal) -> Shape:
         "undelivered": [line for line in lines if line["missing_ms"]],
         "contract_lines": there,
     }
+
+
+def above_commitments(content: Shape) -> list[Shape]:
+    """What stood above the commitments by GPU model; `apart_ms` of the model was compared with
+    none: of a first hour that was seen in part, or of places that no commitment is for.
+    """
+    counted: Counter[str] = Counter()
+    for each in content["commitments"]:
+        counted[each["gpu_model"]] += each["used_ms"] + each["unheld_ms"]
+    for each in content["above_commitments"]:
+        counted[each["gpu_model"]] += each["gpu_ms"]
+    all_ms = {each["gpu_model"]: each["gpu_ms"] for each in content["gpu_models"]}
+    return [
+        each | {"apart_ms": max(0, all_ms.get(model, 0) - counted[model])}
+        for each in content["above_commitments"]
+        for model in [each["gpu_model"]]
+    ]
 
 
 def _there(commitment: Shape) -> Shape:

@@ -38,7 +38,7 @@ RISKS = {
     month_end.WILL_EXCEED: "it will be passed",
     month_end.MAY_EXCEED: "it may be passed",
     month_end.WITHIN: "within it",
-    month_end.PARTIAL: "a month recorded in part",
+    month_end.PARTIAL: "days missing",
     month_end.UNKNOWN: "no forecast yet",
 }
 # of a week's totals, as they are
@@ -244,7 +244,7 @@ def _fields(digest: Digest) -> Fields:
         *_people(digest.people),
         ("Useful share of cost", _efficiency(this, before, is_alone=bool(short))),
         *_unverified(this),
-        *_won(digest.won),
+        *savings_won(digest.won),
         *_incidents(digest.incidents),
         ("Telemetry coverage", wording.share(this.coverage)),
     )
@@ -332,7 +332,8 @@ def _ahead(budget: Shape) -> str:
     return f"{expected} ({wording.between(budget['low_usd'], budget['high_usd'])})"
 
 
-def _won(won: Shape | None) -> Fields:
+def savings_won(won: Shape | None) -> Fields:
+    """What fixes of the quarter saved so far, and how many of them held for a while alone."""
     if won is None:
         return ()
     fixes = wording.counted(won["fixes"], "fix", "fixes")
@@ -340,9 +341,17 @@ def _won(won: Shape | None) -> Fields:
         return (("Savings won", f"utilisation improved by {fixes} of {won['quarter']}"),)
     saved = wording.between(won["low_usd"], won["high_usd"])
     hours = wording.gpu_hours(won["high_ms"])
+    return (
+        ("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']}{_came_back(won)}"),
+    )
+
+
+def _came_back(won: Shape) -> str:
+    """How many of the fixes held for a while alone."""
     back = won.get("came_back", 0)
-    but = f"; after {back} of them the waste came back" if back else ""
-    return (("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']} so far{but}"),)
+    if not back:
+        return " so far"
+    return ", which came back" if back == won["fixes"] == 1 else f", {back} of which came back"
 
 
 def _incidents(incidents: Shape) -> Fields:

@@ -6,9 +6,10 @@ from html import unescape
 import pytest
 
 from fleetwatch.accounts.models import Team
+from fleetwatch.dashboard.report_pages import above_commitments
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
-from fleetwatch.reports.models import MonthRun, StatementApproval
+from fleetwatch.reports.models import MonthRun, Report, StatementApproval
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.dashboard import factories
 from tests.finance.test_report_lines import a_commitment
@@ -196,6 +197,41 @@ def test_names_are_shown_as_text(viewer):
         assert "<marquee>" not in page
 
 
+def test_hours_that_no_commitment_is_compared_with_are_said_beside_those_above(viewer):
+    """Of a model with 8 h: 2 of them were there of the commitment, 5 above it."""
+    a_fleet()
+    computed()
+    report = newest()
+    line = {"used_ms": 2 * HOUR_MS, "unheld_ms": 0, "gpu_model": "H100"}
+    content = {
+        "commitments": [line],
+        "above_commitments": [{"gpu_model": "H100", "gpu_ms": 5 * HOUR_MS, "cost_usd": "20"}],
+        "gpu_models": [{"gpu_model": "H100", "gpu_ms": 8 * HOUR_MS}],
+    }
+
+    [above] = above_commitments(content)
+
+    assert report.content["gpu_models"]  # which every report of the fleet has
+    assert above["apart_ms"] == HOUR_MS
+
+
+def test_the_fleets_report_leads_to_last_weeks_digest(viewer):
+    a_fleet()
+    computed()
+    week = {"content": {"message": {"title": "GPU week"}}, "start": OCTOBER, "version": 1}
+    digest = Report.objects.create(
+        kind="weekly_digest",
+        subject="",
+        end=OCTOBER + 7 * 24 * HOUR,
+        computed_at=OCTOBER + 8 * 24 * HOUR,
+        **week,
+    )
+
+    page = viewer.get(f"/reports/{newest().pk}").content.decode()
+
+    assert f'href="/reports/{digest.pk}">last week’s digest</a>' in tight(page)
+
+
 def test_the_fleets_report_leads_from_the_rates_to_what_is_paid_by_contract(viewer):
     big, _ = a_fleet()
     a_commitment(big.model)
@@ -238,7 +274,7 @@ def test_a_month_recorded_in_part_is_a_partial_one_beside_its_budget(viewer):
 
     page = text(viewer.get(f"/reports/{newest().pk}"))
 
-    assert "days missing before 21 Oct 2026, so nobody can say whether it will be kept" in page
+    assert "days missing unknown: 1–20 Oct not recorded" in page
     assert "within" not in page
 
 
@@ -255,5 +291,6 @@ def test_on_paper_hours_times_rate_stand_by_gpu_model_and_who_approved_above(vie
 
     assert before.count("2.0000 h × $4.00") == 1
     assert "Not approved." in before
+    assert "Checked by Approved by Date" in before  # where to sign
     assert "Approved by amara, 2026-11-10" in after
     assert "Not approved" not in after

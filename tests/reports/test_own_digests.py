@@ -163,7 +163,7 @@ def test_a_team_hears_how_its_budget_stands():
 
     # $10 of the week before and $40 are spent of November
     assert fields(of(digest.TEAM, "nlp"))["Budget November 2026"] == (
-        "$50.00 of $1,000 by 22 Nov: a month recorded in part"
+        "$50.00 of $1,000 by 22 Nov: days missing"
     )
     assert "Budget November 2026" not in fields(of(digest.TEAM, "vision")) | fields(
         of(digest.FLEET)

@@ -3,6 +3,7 @@ is.
 """
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -213,3 +214,25 @@ def test_a_week_is_as_long_as_its_days(now, hours):
 )
 def test_weeks_are_named_by_iso(day, name):
     assert digest.week_name(digest.last_week(day, ZoneInfo("UTC")), ZoneInfo("UTC")) == name
+
+
+@pytest.mark.parametrize(
+    ("fixes", "back", "says"),
+    [
+        (1, 0, "by 1 fix of Q4 so far"),
+        (1, 1, "by 1 fix of Q4, which came back"),
+        (3, 2, "by 3 fixes of Q4, 2 of which came back"),
+    ],
+)
+def test_fixes_that_came_back_are_said_so(fixes, back, says):
+    won = {
+        "fixes": fixes,
+        "came_back": back,
+        "quarter": "Q4",
+        "low_usd": Decimal(1),
+        "high_usd": Decimal(2),
+    }
+
+    [(_, text)] = digest.savings_won(won | {"high_ms": HOUR_MS})
+
+    assert text.endswith(says)

@@ -30,6 +30,7 @@ from fleetwatch.dashboard.report_pages import (
 )
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.dashboard.team_waste import team_waste
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import reconciliation
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -138,8 +139,16 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
     if digest is not None:
         return render(request, "dashboard/digest.html", _digest(digest))
     shown = existing(selectors.report(pk))
-    context = report_context(shown) | {"provider": _provider(shown)}
+    context = report_context(shown) | {"provider": _provider(shown), **_last_digest(shown)}
     return render(request, "dashboard/report.html", context)
+
+
+def _last_digest(shown: Report) -> dict[str, Any]:
+    """The newest digest of the fleet's week, beside the fleet's report."""
+    if "team" in shown.content:
+        return {}
+    fleets = (each for each in selectors.digests(MAX_DIGESTS) if not each.subject)
+    return {"last_digest": next(fleets, None)}
 
 
 @require_GET
@@ -241,10 +250,16 @@ def _digest(report: Report) -> dict[str, Any]:
 
 
 def _teams_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The teams as rows, older digests have none, and the fields beside them."""
+    """The teams as rows, older digests have none, their sum, and the fields beside them."""
     teams = figures(content.get("teams", []))
     fields = content["message"]["fields"]
-    return {"teams": teams, "fields": [field for field in fields if field[0] != TEAMS]}
+    return {
+        "teams": teams,
+        "teams_total": {
+            name: exact_sum(team[name] for team in teams) for name in ("cost_usd", "wasted_usd")
+        },
+        "fields": [field for field in fields if field[0] != TEAMS],
+    }
 
 
 def _jobs_of(content: Mapping[str, Any]) -> list[str]:
