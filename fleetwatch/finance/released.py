@@ -4,7 +4,7 @@ beside them; all else by the hour. Pure, but for contracts().
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -20,11 +20,12 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """So many GPUs at dollars per GPU-hour until a moment (None: with no end)."""
+    """So many GPUs at dollars per GPU-hour until a moment (None: with no end), and its name."""
 
     gpus: int
     usd_per_gpu_hour: Decimal
     ends_at: datetime | None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class Released:
     @property
     def bound_gpus(self) -> int:
         return sum(each.gpus for each in self.bound)
+
+    @property
+    def bound_names(self) -> list[str]:
+        """How those contracts are called, each once."""
+        return list(dict.fromkeys(each.name for each in self.bound if each.name))
 
     @property
     def bound_usd_per_gpu_hour(self) -> Decimal | None:
@@ -147,7 +153,7 @@ def _parts(several: Iterable[Contract], *, skip: int, gpus: int) -> Iterator[Con
         skip -= absent
         gpus -= part
         if part:
-            yield Contract(part, each.usd_per_gpu_hour, each.ends_at)
+            yield replace(each, gpus=part)
 
 
 def contracts(at: datetime) -> Contracts:
@@ -155,6 +161,6 @@ def contracts(at: datetime) -> Contracts:
     holds = Q(valid_to=None) | Q(valid_to__gt=at)
     by_model: dict[str, list[Contract]] = defaultdict(list)
     for each in commitments().filter(holds, valid_from__lte=at):
-        contract = Contract(each.gpus, usd_per_gpu_hour(each, at), each.valid_to)
+        contract = Contract(each.gpus, usd_per_gpu_hour(each, at), each.valid_to, each.name)
         by_model[each.gpu_model.name].append(contract)
     return by_model

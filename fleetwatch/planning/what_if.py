@@ -186,10 +186,15 @@ def past(now: datetime) -> Past:
 
     Raises TooManyHoldsError.
     """
-    interval, holds = _holds(floor_hour(now - SETTLED))
+    interval, holds = _holds(known_until(now))
     groups = figures.totals_by(interval, "gpu_model")
     prices = {group.label: group.totals.usd_per_gpu_hour for group in groups}
     return Past(interval, holds, _billed(interval), prices)
+
+
+def known_until(now: datetime) -> datetime:
+    """Up to where a replay reaches: the last hour that is settled."""
+    return floor_hour(now - SETTLED)
 
 
 def what_if(asked: Asked, of: Past) -> WhatIf:

@@ -206,6 +206,7 @@ def test_the_headline_says_the_harm_alone_and_no_step_is_advised_where_one_less_
     assert text.count("Saves $1,460 a month.") == 1
     assert "None can go without long waits : even 1 fewer means 1 h on average of all" in text
     assert "1 day replayed" in text
+    assert "the last day, replayed" in tight(machines.get("/capacity/what-if").content.decode())
     assert "Delayed past this day" in text
 
 

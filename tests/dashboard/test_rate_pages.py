@@ -1,12 +1,15 @@
 """The rate book's pages: imports by admins, looked at before they are done."""
 
 import re
+from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fleetwatch.costs.models import MappingRule, Rate
+from fleetwatch.costs.models import Commitment, MappingRule, Rate
 from fleetwatch.costs.rates.rate_csv import FORM
+from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
@@ -142,10 +145,35 @@ def test_the_calculator_shows_every_part_and_sets_nothing(admin):
 
     page = text_of(admin.get("/pricing/calculator", SERVER | MONTHLY))
 
-    for amount in ("1.000000", "0.100000", "0.050000", "0.025000", "<b>1.275000</b>"):
-        assert amount in page
+    for amount in ("$1.000000", "$0.100000", "$0.050000", "$0.025000"):
+        assert f'title="{amount}"' in page
+    assert '<b title="$1.275000">$1.28</b>' in page
     assert "600 W a GPU (assumed)" in page
     assert not Rate.objects.exists()
+
+
+def test_an_owned_hour_stands_beside_the_rate_the_contract_and_a_used_hour(admin):
+    """Jobs held the GPU in one of two recorded hours."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node(), hours=96)
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(team="nlp")).save()
+    factories.entry(gpu, hours_ago=47, state="free").save()
+    terms = Commitment(
+        name="2026-17",
+        gpu_model=gpu.model,
+        gpus=2,
+        valid_from=factories.NOW - timedelta(days=1),
+        price_per_gpu_hour=Decimal("1.50"),
+    )
+    commit(terms, now=factories.NOW)
+
+    owned = admin.get("/pricing/calculator", SERVER | MONTHLY).context["owned"]
+
+    assert owned.usd_per_used_hour == 2 * owned.usd
+    assert owned.rate.least_usd == 2
+    assert [(each.name, each.usd_per_gpu_hour) for each in owned.contracts] == [
+        ("2026-17", Decimal("1.50"))
+    ]
 
 
 def test_what_was_worked_out_is_booked_with_its_parts(admin):

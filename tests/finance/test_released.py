@@ -66,3 +66,9 @@ def test_of_a_commitment_for_gpus_that_are_not_there_nothing_stops_before_it_end
 
     # 8 x $3 x 730 h: the two that are not there are paid for either way
     assert (of.now_usd, of.later_usd, of.bound_gpus) == (0, 17520, 8)
+
+
+def test_what_is_bound_names_its_contracts_each_once():
+    of = paid(8, 4, Contract(4, Decimal(3), JUNE, "A"), Contract(3, Decimal(2), MARCH, "B"))
+
+    assert only(of).bound_names == ["B"]

@@ -35,6 +35,7 @@ from fleetwatch.planning.what_if import (
     Past,
     TooManyHoldsError,
     WhatIf,
+    known_until,
     past,
     steps_fewer,
     what_if,
@@ -132,7 +133,8 @@ def _choices(now: datetime) -> Context:
 
 def _last_days(now: datetime) -> str:
     """What a replay is of where it is small enough: "last 14 days"."""
-    days = -(-min(REPLAYED, now - (figures.ledger_began() or now)) // timedelta(days=1))
+    until = known_until(now)
+    days = -(-min(REPLAYED, until - (figures.ledger_began() or until)) // timedelta(days=1))
     return f"last {days} days" if days > 1 else "last day"
 
 

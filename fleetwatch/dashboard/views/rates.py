@@ -18,12 +18,14 @@ from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.choices import LONGEST, chosen
 from fleetwatch.dashboard.forms import owned_form
 from fleetwatch.dashboard.forms.prices import read_since
+from fleetwatch.dashboard.owned_beside import owned_beside
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 
+TEMPLATE = "dashboard/rates_calculator.html"
 PARAMETERS = ("gpu_model", *owned_form.NAMES)
 
 
@@ -48,8 +50,12 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         errors = _book(request, model, parts, period)
         if not errors:
             return redirect("settings_pricing")
-    template = "dashboard/rates_calculator.html"
-    return page(request, period, template, "pricing", subject | _form(sent, parts, errors))
+    shown = _beside(subject, parts, period.now) | _form(sent, errors)
+    return page(request, period, TEMPLATE, "pricing", shown)
+
+
+def _beside(subject: Context, parts: list[Component], now: datetime) -> Context:
+    return subject | {"owned": owned_beside(subject["model"], parts, now)}
 
 
 def _subject(request: HttpRequest, name: str, now: datetime) -> Context:
@@ -70,16 +76,14 @@ def _unknown(name: str, model: GPUModel | None) -> dict[str, str]:
     return {"gpu_model": f"There is no GPU model {name[:LONGEST]!r} in the fleet."}
 
 
-def _form(sent: Mapping[str, str], parts: list[Component], errors: Mapping[str, str]) -> Context:
-    """The form as it was sent, the price that it makes, and what is wrong with it."""
+def _form(sent: Mapping[str, str], errors: Mapping[str, str]) -> Context:
+    """The form as it was sent, and what is wrong with it."""
     fields = [
         (field, sent.get(field.name, field.start), errors.get(field.name, ""))
         for field in owned_form.FIELDS
     ]
     return {
         "fields": fields,
-        "parts": parts,
-        "price": price(parts),
         "sent": sent,
         "errors": errors,
     }
