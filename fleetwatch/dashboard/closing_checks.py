@@ -1,5 +1,5 @@
 """What to look at before a month is closed for good: statements, invoice, dollars without a team,
-hours that wait to be posted.
+project or cost centre, hours that wait to be posted.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from fleetwatch.ledger.months.closing import OpenMonth
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import team_months
 
+OWNERS = {"team": "team", "project": "project", "cost_centre": "cost centre"}
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -34,7 +36,7 @@ def closing_checks(month: OpenMonth, now: datetime) -> list[Check]:
     so_far = Interval(month.interval.start, min(month.interval.end, now))
     if so_far.start >= so_far.end:
         return []
-    return [_posted(month, now), _mapped(so_far), _invoice(month, now), _statements(month)]
+    return [_posted(month, now), *_mapped(so_far), _invoice(month, now), _statements(month)]
 
 
 def _posted(month: OpenMonth, now: datetime) -> Check:
@@ -46,11 +48,19 @@ def _posted(month: OpenMonth, now: datetime) -> Check:
     return Check(not hours, label, reverse("status"), note)
 
 
-def _mapped(so_far: Interval) -> Check:
-    groups = costs.totals_by(so_far, "team")
-    usd = exact_sum(group.totals.cost_usd for group in groups if group.key in WHY)
-    note = f"{numbers.cents(usd)} of jobs without a team" if numbers.has_cents(usd) else ""
-    return Check(not note, "Every job’s dollars have a team", reverse("mappings"), note)
+def _mapped(so_far: Interval) -> list[Check]:
+    """Of teams, and of projects and cost centres where rules name any."""
+    seen = costs.look(so_far, *OWNERS)
+    checks = []
+    for owner, words in OWNERS.items():
+        held = [group for group in seen.by(owner) if group.key]
+        if owner != "team" and all(group.key in WHY for group in held):
+            continue
+        usd = exact_sum(group.totals.cost_usd for group in held if group.key in WHY)
+        note = f"{numbers.cents(usd)} of jobs without a {words}" if numbers.has_cents(usd) else ""
+        label = f"Every job’s dollars have a {words}"
+        checks.append(Check(not note, label, reverse("mappings"), note))
+    return checks
 
 
 def _invoice(month: OpenMonth, now: datetime) -> Check:

@@ -2,7 +2,7 @@
 them. Pure.
 """
 
-from fleetwatch.dashboard.glossary_terms import OF_ALERTS, Term
+from fleetwatch.dashboard.glossary_terms import OF_ALERTS, OF_MONEY, Term
 
 _OF_PAGES = (
     Term(
@@ -554,4 +554,4 @@ _OF_PAGES = (
     ),
 )
 
-TERMS = tuple(sorted((*_OF_PAGES, *OF_ALERTS), key=lambda term: term.word.lower()))
+TERMS = tuple(sorted((*_OF_PAGES, *OF_ALERTS, *OF_MONEY), key=lambda term: term.word.lower()))

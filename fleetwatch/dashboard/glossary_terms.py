@@ -1,4 +1,6 @@
-"""What a word of the glossary is, and the words of alerts and their messages. Pure."""
+"""What a word of the glossary is, the words of alerts and their messages, and those of what is
+paid. Pure.
+"""
 
 from dataclasses import dataclass
 
@@ -104,5 +106,51 @@ OF_ALERTS = (
         "When what an incident or a finding is about began, by the data: dollars count from"
         " then on, not from when it was noticed.",
         "alerts",
+    ),
+)
+
+OF_MONEY = (
+    Term(
+        "above-contract",
+        "Above contract",
+        "What an invoice bills for hours that commitments cover, beyond their contract price: ask"
+        " the provider to credit it. It is in no team's statement.",
+        "reports",
+    ),
+    Term(
+        "break-even",
+        "Break-even",
+        "The share of its hours that a GPU has to be used from which on a commitment costs less"
+        " than the same hours on demand.",
+        "capacity",
+    ),
+    Term(
+        "contract-price",
+        "Contract price",
+        "What a commitment says of a GPU-hour. It is paid whether the GPU is there, used or not,"
+        " and charges no team: that is the rate's.",
+        "settings_pricing",
+        "#commitments",
+    ),
+    Term(
+        "days-missing",
+        "Days missing",
+        "Of a budget: it is not passed, and days of the month were not recorded, so nobody can say"
+        " whether it is kept. The API calls it a partial month.",
+        "budgets",
+    ),
+    Term(
+        "invoice",
+        "Invoice",
+        "What a provider billed for a month, imported as a file and set beside the ledger: each"
+        " difference is of hours, of the rate, or in one of the two books alone.",
+        "reports",
+    ),
+    Term(
+        "run-rate",
+        "Run rate",
+        "What a day cost on the mean of the last seven full days. Where there is no forecast the"
+        " rest of the month is shown at it.",
+        "budgets",
     ),
 )

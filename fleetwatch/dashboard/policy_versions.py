@@ -24,6 +24,11 @@ class PolicyVersion:
     by: str
     changes: list[Change]
 
+    @property
+    def is_first(self) -> bool:
+        """Whether it judged all that was recorded before another one was in force."""
+        return self.version == 1
+
 
 def policy_versions() -> list[PolicyVersion]:
     """The newest first."""

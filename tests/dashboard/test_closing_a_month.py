@@ -5,6 +5,9 @@ from datetime import date, timedelta
 
 import pytest
 
+from fleetwatch.costs.mapping.mappings import add_rule
+from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.ledger.months import closing
 from tests.dashboard import factories
@@ -40,6 +43,27 @@ def test_what_is_left_to_do_stands_above_the_closing(admin):
     assert "done Every job’s dollars have a team" in text
     assert "open The invoice is imported, and its differences are booked : no invoice" in text
     assert "open Every team’s statement is approved : none is computed" in text
+
+
+@pytest.mark.usefixtures("_spent")
+def test_dollars_without_a_project_are_to_be_looked_at_where_a_rule_names_any(admin):
+    """One job is mapped to a project, the other to none."""
+    factories.rate("2.00")
+    gpu = GPU.objects.get()
+    for user, ago in (("ann", 45 * 24 - 1), ("bob", 45 * 24 - 2)):
+        job = factories.job(f"slurm/della/{ago}", team="nlp", user=user)
+        factories.entry(gpu, hours_ago=ago, held_by=job).save()
+    add_rule(
+        Terms(Conditions(user="ann"), Gives(project="Apollo"), valid_from=HOUR, valid_to=None),
+        by="ann",
+        now=HOUR,
+    )
+
+    text = " ".join(re.sub("<[^>]*>", " ", admin.get("/settings/months").content.decode()).split())
+
+    assert "open Every job’s dollars have a project : $2.00 of jobs without a project" in text
+    assert "have a cost centre" not in text
+    assert "Advice only" in text
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_rate_that_does_not_say_it_is_on_demand_is_blended_with_nothing(admin)
     ("committed", "says"),
     [
         # one of four at $1.50 an hour: $36 a day, $1,080 in 30 days
-        ("4", "3 of 4 GPUs present, in the last day: $36.00 a day ($1,080 in 30 days) paid for"),
+        ("4", "3 of 4 GPUs present, in the last day: $36.00 a day ( $1,080 in 30 days) paid for"),
         ("3", ""),
     ],
 )

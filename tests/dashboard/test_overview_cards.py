@@ -400,3 +400,16 @@ def test_each_step_of_the_funnel_leads_to_its_hours_and_dollars(fleet):
         assert f'<a href="{address.replace("&", "&amp;")}">{step.label}</a>' in text
         totals = fleet.get(address).context["figure"].totals
         assert (totals.capacity_ms, totals.cost_usd) == (step.gpu_ms, step.cost_usd)
+
+
+@pytest.mark.parametrize(("role", "is_money_first"), [("finance", True), ("operator", False)])
+def test_finance_reads_dollars_above_incidents_and_operators_incidents_first(
+    client, fleet, role, is_money_first
+):
+    an_incident(a_rule(), "GPU-1", opened_at=NOW)
+    client.force_login(factories.user(role=role, username=role))
+
+    page = client.get("/overview").content.decode()
+
+    figures = page.index('<dl class="kpis">')
+    assert (figures < page.index('aria-label="Fleet health"')) == is_money_first

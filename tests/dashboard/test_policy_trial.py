@@ -147,6 +147,8 @@ def test_a_trial_says_what_moves_for_whom_and_where_it_is_put_in_force(finance):
     assert "An admin puts it in force here" in text(page)
     assert "/settings/policy-set" not in page.content.decode()
     assert page.context["command"] == "manage.py set_policy idle_batch_s=300"
+    assert "set_policy" not in text(page)  # the hub's shell is the admins'
+    assert "wasted stays $0.60" in text(page).split("Whose time moves")[1]
 
 
 def set_in_browser(client, **sent) -> HttpResponse:
@@ -162,6 +164,7 @@ def test_an_admin_puts_what_was_tried_in_force(finance):
     page = set_in_browser(finance)
 
     assert '<input type="hidden" name="idle_batch_s" value="300">' in tried
+    assert "manage.py set_policy idle_batch_s=300" in tried
     assert "Policy 2 is in force: it judges what is posted from now on." in text(page)
     assert newest_policy().version == 2
     assert current_policy()[1] == Policy(idle_batch_s=300)
@@ -176,6 +179,7 @@ def test_each_version_says_who_changed_what(finance):
 
     first, second = versions[::-1]
     assert (first.version, first.by, first.changes) == (1, "", [])
+    assert (first.is_first, second.is_first) == (True, False)
     assert (second.version, second.by) == (2, "root")
     assert second.changes == [Change("Batch job is idle after", "15 min", "5 min")]
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any, cast
 
@@ -126,18 +127,28 @@ def _unmapped(period: Period) -> Context:
             without[line].append(rule_terms.GIVES[owner])
     dearest = sorted(without.items(), key=lambda row: (-row[0].usd, -row[0].gpu_ms, row[0].name))
     return {
-        "unmapped": [
-            (
-                rule_terms.GIVES[owner],
-                sum((line.usd for line in lines), ZERO),
-                sum(line.gpu_ms for line in lines),
-            )
-            for owner, lines in time.items()
-            if lines
-        ],
+        "unmapped": _sums(time),
         "unmapped_lines": dearest[:MAX_UNMAPPED],
         "unmapped_left_off": max(0, len(dearest) - MAX_UNMAPPED),
     }
+
+
+def _sums(time: Mapping[str, list[Unmapped]]) -> list[tuple[str, Decimal, int]]:
+    """What is without which owner, its dollars and GPU time; the same time without several is one
+    line.
+    """
+    owners: dict[frozenset[Unmapped], list[str]] = defaultdict(list)
+    for owner, lines in time.items():
+        if lines:
+            owners[frozenset(lines)].append(rule_terms.GIVES[owner])
+    return [
+        (
+            ", ".join(several),
+            sum((line.usd for line in lines), ZERO),
+            sum(line.gpu_ms for line in lines),
+        )
+        for lines, several in owners.items()
+    ]
 
 
 def _moves(preview: mapping_effects.Preview) -> Context:
@@ -146,8 +157,13 @@ def _moves(preview: mapping_effects.Preview) -> Context:
     return {"preview": preview, "moves": preview.moves[:MAX_MOVES], "moves_left_off": left_off}
 
 
-def _in_words(rule: MappingRule) -> tuple[MappingRule, str, str]:
-    return rule, attribution.conditions(rule).words, attribution.gives(rule).words
+def _in_words(rule: MappingRule) -> tuple[MappingRule, str, str, str]:
+    """The rule, what it asks for, the team that it gives ("": it leaves that to the account), and
+    what else.
+    """
+    gives = attribution.gives(rule)
+    others = replace(gives, team="").words
+    return rule, attribution.conditions(rule).words, gives.team, others
 
 
 def _end(asked: Asked) -> Change:

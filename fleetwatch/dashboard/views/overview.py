@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.people import teams_led
-from fleetwatch.accounts.permissions import is_engineer
+from fleetwatch.accounts.permissions import Right, is_engineer, may
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
@@ -96,6 +96,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     totals, of_month = costs.totals_since(period.interval, since, scope=scope)
     context = {
         "filters": filters,
+        "is_money_first": _is_money_first(request),
         "totals": totals,
         "change": _change(totals, period, scope) if compares(request) else NO_CHANGE,
         **compared_with(request),
@@ -105,6 +106,12 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         **_savings(period, scope),
     }
     return context if filters else context | _of_the_fleet(period, totals, of_month)
+
+
+def _is_money_first(request: HttpRequest) -> bool:
+    """Whether dollars stand above incidents: to finance, which does not run the fleet."""
+    user = cast("User", request.user)
+    return may(user, Right.MONEY) and not may(user, Right.FLEET)
 
 
 def _month_within(period: Period) -> datetime | None:

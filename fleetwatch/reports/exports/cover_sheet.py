@@ -21,9 +21,11 @@ LABEL_WIDTH = 30  # characters
 TEXT_WIDTH = 74
 CHART_PLACE = (1, 3)
 CHART_WIDTH = 640  # pixels
-BAR_WIDTH = 34  # characters
+BAR_COLUMNS = (3, 4)  # of their names and their dollars
+BAR_WIDTHS = (34, 17)  # characters
 ROW_PIXELS = 20  # of a sheet's row
 MAX_BARS = 15
+Bar = tuple[str, Decimal]  # what it is called, and its dollars
 
 
 def write_cover(book: Workbook, cover: Cover) -> None:
@@ -59,23 +61,10 @@ def _write_chart(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
     """The chart, and under it the numbers that it shows."""
     bars = most_of(cover.bars)
     height = 120 + 24 * len(bars)
-    top, column = CHART_PLACE
-    first = top + -(-height // ROW_PIXELS) + 1
-    amount = book.add_format(AMOUNT)
-    for row, (name, usd) in enumerate(bars, start=first):
-        write_cell(sheet, (row, column), name, amount)
-        write_cell(sheet, (row, column + 1), usd, amount)
-    sheet.set_column(column, column, BAR_WIDTH)
-    sheet.set_column(column + 1, column + 1, BAR_WIDTH // 2)
-    last = first + len(bars) - 1
+    rows = _write_bars(book, sheet, bars, below=height)
     chart: Chart = book.add_chart({"type": "bar"})
-    chart.add_series(
-        {
-            "name": "Cost in US dollars",
-            "categories": [SHEET, first, column, last, column],
-            "values": [SHEET, first, column + 1, last, column + 1],
-        }
-    )
+    name, value = ([SHEET, rows.start, at, rows.stop - 1, at] for at in BAR_COLUMNS)
+    chart.add_series({"name": "Cost in US dollars", "categories": name, "values": value})
     chart.set_title({"name": f"{cover.charted} by cost, US dollars"})
     chart.set_legend({"none": True})
     chart.set_y_axis({"reverse": True})
@@ -83,10 +72,23 @@ def _write_chart(book: Workbook, sheet: Worksheet, cover: Cover) -> None:
     sheet.insert_chart(*CHART_PLACE, chart)
 
 
-def most_of(bars: Sequence[tuple[str, Decimal]]) -> list[tuple[str, Decimal]]:
+def _write_bars(book: Workbook, sheet: Worksheet, bars: Sequence[Bar], *, below: int) -> range:
+    """The rows of the sheet in which the bars' names and dollars stand: `below` so many pixels."""
+    amount = book.add_format(AMOUNT)
+    first = CHART_PLACE[0] + -(-below // ROW_PIXELS) + 1
+    for row, (name, usd) in enumerate(bars, start=first):
+        write_cell(sheet, (row, BAR_COLUMNS[0]), name, amount)
+        write_cell(sheet, (row, BAR_COLUMNS[1]), usd, amount)
+    for at, width in zip(BAR_COLUMNS, BAR_WIDTHS, strict=True):
+        sheet.set_column(at, at, width)
+    return range(first, first + len(bars))
+
+
+def most_of(bars: Sequence[Bar]) -> list[Bar]:
     """The bars, of more than MAX_BARS the dearest and what the others come to."""
     if len(bars) <= MAX_BARS:
         return list(bars)
     ordered = sorted(bars, key=lambda bar: -bar[1])
-    shown, others = ordered[: MAX_BARS - 1], ordered[MAX_BARS - 1 :]
-    return [*shown, (f"{len(others):,} others", exact_sum(usd for _, usd in others))]
+    others = ordered[MAX_BARS - 1 :]
+    sum_usd = exact_sum(usd for _, usd in others)
+    return [*ordered[: MAX_BARS - 1], (f"{len(others):,} others", sum_usd)]
