@@ -441,13 +441,10 @@ def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
 
 @register.simple_tag(takes_context=True)
 def unrecorded_days(context: Context, since: datetime) -> str:
-    """The days of the month before its first recorded one: "1–14 Nov"; what was recorded from
-    within its first day on misses a part of that.
-    """
+    """The days of the month before its first recorded one: "1–14 Nov", or a part of the first."""
     zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
     local = since.astimezone(zone)
-    last = local.day - 1
-    if not last:
+    if not (last := local.day - 1):
         return f"a part of 1 {local:%b}"
     return f"1 {local:%b}" if last == 1 else f"1–{last} {local:%b}"
 
