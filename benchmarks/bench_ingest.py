@@ -231,7 +231,7 @@ def _batch(
         boot_start_ms=1_600_000_000_000,
         sequence=start_ms // (kind.windows * WINDOW_MS),  # one after the other, as agents count
         windows=windows,
-        jobs=[batch.jobs[place] for place in places],
+        jobs=[_as_of(batch.jobs[place], end_ms) for place in places],
         allocations=allocations,
         sources=batch.sources if kind.with_jobs else [],
         events=[],
@@ -243,6 +243,12 @@ def _batch(
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def _as_of(job: wire.Item, end_ms: int) -> wire.Item:
+    """What is known of the job by then: no end that is to come."""
+    is_over = (job.get("end_ms") or end_ms) < end_ms
+    return job if is_over else job | {"end_ms": None, "state": "RUNNING"}
 
 
 def _note(rate: Rate, values: int, took: list[float], parts: dict[str, float]) -> None:

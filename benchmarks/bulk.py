@@ -23,6 +23,7 @@ from fleetwatch.ingest.services import store_reports
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import lock_node, node_by_name, register_batch
 from fleetwatch.jobs.batch_report import Report
+from fleetwatch.jobs.services import store_processes
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import codec, directory, matrices
 from fleetwatch.telemetry import services as telemetry
@@ -180,11 +181,12 @@ def _store(
     node = lock_node(node_by_name(batch.node).pk)
     if not telemetry.record_sequence(node, batch, offset_ms=0):
         return Stored()
+    order = node.facts_order
     gpus = register_batch(node, batch, offset_ms=0, received_at=received_at).gpus
-    store_reports(
-        [Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)],
-        received_at=received_at,
-    )
+    gpu_ids = [gpus[place].pk for place in range(len(gpus))]
+    report = Report(node.pk, batch, gpu_ids, 0, former_order=order)
+    stored, _ = store_reports([report], received_at=received_at)
+    store_processes([report], stored)
     telemetry.store_events(node, batch, gpus, offset_ms=0)
     start_ms = batch.sequence * SLOT_MS
     telemetry.touch_hours(node.pk, [(start_ms, start_ms + BLOCK_MS)], received_at=received_at)

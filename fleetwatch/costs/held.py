@@ -1,6 +1,6 @@
 """When a job held GPUs: the period of its figures unless another is asked for."""
 
-from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs.models import Hold, Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 
 LONGEST_JOB_MS = 90 * 24 * HOUR_MS  # of a longer job the last 90 days are shown unless asked
@@ -10,7 +10,7 @@ def held_interval(job: Job) -> Interval | None:
     """From the job's first hold on a GPU to the end of its last; None when it never held one."""
     spans = [
         span
-        for held in Allocation.objects.filter(job=job).values_list("held", flat=True)
+        for held in Hold.objects.filter(job=job).values_list("held", flat=True)
         for span in held
     ]
     if not spans:

@@ -21,7 +21,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs import selectors as jobs
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.jobs.models import GPUProcess, Hold, Job
 from fleetwatch.ledger import state_days
 from fleetwatch.ledger.packed_runs import RunColumns, unpacked
 from fleetwatch.ledger.policy import PARTS, STATES
@@ -54,7 +54,7 @@ Rows = NDArray[np.void]
 class Holder:
     """A job's hold on a GPU inside a period; `spans` are clipped to it."""
 
-    allocation: Allocation
+    allocation: Hold
     start_ms: int
     end_ms: int
     is_open: bool
@@ -254,7 +254,7 @@ def machine_names() -> list[Any]:
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     """Who held the GPU (or an instance of it) in the interval, latest first."""
     held = []
-    rows = Allocation.objects.filter(
+    rows = Hold.objects.filter(
         Q(gpu__uuid=gpu.uuid) | Q(gpu__parent__uuid=gpu.uuid)
     ).select_related("job", "job__team")
     for allocation in rows.iterator(chunk_size=2000):

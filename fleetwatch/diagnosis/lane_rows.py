@@ -357,7 +357,7 @@ def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[l
     each other.
     """
     rows = fetched(
-        "SELECT array_agg(DISTINCT gpu.node_id ORDER BY gpu.node_id) FROM jobs_allocation AS"
+        "SELECT array_agg(DISTINCT gpu.node_id ORDER BY gpu.node_id) FROM jobs_hold AS"
         " allocation JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id WHERE allocation.held"
         " && int8range(%s, %s) GROUP BY allocation.job_id HAVING count(DISTINCT gpu.node_id) > 1",
         [start_ms, end_ms],

@@ -1,12 +1,13 @@
 """Batches that continue what is known of their nodes, stored together: one transaction, a handful
 of statements.
 
-The same rows as services.store_batch writes one by one. Whatever is not plain
-continuation (UnsteadyError) leaves the group, and the others are stored without it.
+The same rows as services.store_batch writes one by one, but what batches repeat of jobs: that is
+told by their nodes' rows (jobs/repeats.py). Whatever is not plain continuation (UnsteadyError)
+leaves the group, and the others are stored without it.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.fast_decode import BatchFacts, Memory
+from fleetwatch.ingest.fast_decode import BatchFacts, Read, Said, Words
 from fleetwatch.ingest.services import (
     STATEMENT_MS,
     is_out_of_time,
@@ -27,7 +28,10 @@ from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.inventory.stays import GAP_MS, spans_of
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
-from fleetwatch.jobs.batch_report import Report
+from fleetwatch.jobs import repeats
+from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
+from fleetwatch.jobs.repeats import NotRepeatableError
+from fleetwatch.jobs.services import store_processes
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip
 from fleetwatch.telemetry import retention
@@ -36,6 +40,32 @@ from fleetwatch.telemetry import services as telemetry
 # One node whose row somebody holds must not hold a group up: without a group its batches go the
 # long way, and wait there.
 LOCK_MS = 200
+
+
+class Repeated(NamedTuple):
+    """What a node repeats of jobs, and as what they are stored."""
+
+    words: Words
+    digest: bytes  # of the words
+    jobs: Mapping[JobKey, StoredJob]
+
+    @property
+    def said(self) -> Said:
+        return Said(self.words, tuple(key for _, key in self.jobs))
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is known of a node beside its facts."""
+
+    repeated: Repeated | None = None  # None: what it says of jobs does not simply go on
+    # order of the newest batch after which it was known that no process is stored of its GPUs
+    silent_since: tuple[int, int] | None = None
+
+    def keep(self, repeated: Repeated | None, silent_since: tuple[int, int] | None) -> None:
+        """Of the newest batch."""
+        self.repeated = repeated
+        self.silent_since = silent_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +82,13 @@ class Sender:
     living: frozenset[int]
     first_ms: int  # where the stay of the first of them begins
     since_ms: int  # and that of the last
-    memory: Memory = field(default_factory=Memory, compare=False)
+    memory: Memory = field(compare=False)
+
+    @property
+    def said(self) -> Said | None:
+        """What its next batch may repeat of jobs."""
+        repeated = self.memory.repeated
+        return None if repeated is None else repeated.said
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +118,7 @@ class Arrived(NamedTuple):
 
     offered: Offered
     batch: Batch
+    words: Words | None  # what it newly says of jobs
     continued: Continued
     received: Moment
 
@@ -98,41 +135,55 @@ class Arrived(NamedTuple):
         return self.batch.boot_start_ms, self.batch.sequence
 
 
-def arrived(offered: Offered, batch: Batch, received: Moment) -> Arrived | None:
+def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
     That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole
     of ten minutes, a GPU without a last window.
     """
     sender = offered.sender
+    batch = read.batch
     starts = batch.windows["start_ms"]
-    start_ms = min(starts)
-    last_ms = max(starts)
-    end_ms = last_ms + batch.window_s * 1000
-    oldest_ms, newest_ms = _with_host(batch, start_ms, end_ms)
+    span = min(starts), max(starts)
+    oldest_ms, newest_ms = _with_host(batch, span[0], span[1] + batch.window_s * 1000)
     if (
         batch.events
         or is_out_of_time(newest_ms, oldest_ms, received.ms)
         or oldest_ms < received.final_ms
-        or start_ms < sender.since_ms
-        or _has_holes(sender, batch, (start_ms, last_ms))
+        or span[0] < sender.since_ms
+        or _has_holes(sender, batch, span)
     ):
         return None
-    continued = Continued(
-        node_id=sender.node_id,
-        digest=sender.digest,
+    continued = _continued(offered, read, span, (oldest_ms, newest_ms), received)
+    return Arrived(offered, batch, read.words, continued, received)
+
+
+def _continued(
+    offered: Offered, read: Read, starts: Span, extent: Span, received: Moment
+) -> Continued:
+    """`starts` of the first window and of the last, `extent` with host samples."""
+    batch = read.batch
+    return Continued(
+        node_id=offered.sender.node_id,
+        digest=offered.sender.digest,
+        words=_repeats_by(offered.sender, read),
         boot_id=batch.boot_id,
         boot_start_ms=batch.boot_start_ms,
         sequence=batch.sequence,
-        start_ms=start_ms,
-        end_ms=end_ms,
-        newest_ms=newest_ms,
-        hours_ms=_hours_ms(batch, oldest_ms, newest_ms),
+        start_ms=starts[0],
+        end_ms=starts[1] + batch.window_s * 1000,
+        newest_ms=extent[1],
+        hours_ms=_hours_ms(batch, *extent),
         received_at=received.at,
         agent=msgspec.json.encode(batch.agent).decode(),
         payload=offered.packed,
     )
-    return Arrived(offered, batch, continued, received)
+
+
+def _repeats_by(sender: Sender, read: Read) -> bytes:
+    """The digest of what it repeats; b"" where it says something new."""
+    repeated = sender.memory.repeated
+    return repeated.digest if read.words is None and repeated is not None else b""
 
 
 def _has_holes(sender: Sender, batch: Batch, starts: Span) -> bool:
@@ -167,7 +218,7 @@ def store_together(group: Sequence[Arrived]) -> list[bool]:
 def _stored(group: list[Arrived]) -> set[int]:
     """The node ids of the batches that are stored."""
     try:
-        silent = _store(group)
+        memories = _store(group)
     except UnsteadyError as error:
         return _stored_without(group, error.node_ids)
     except TooMuchNewError as error:
@@ -175,7 +226,7 @@ def _stored(group: list[Arrived]) -> set[int]:
     except (Error, WireError):
         return set()  # the long way says what is wrong
     for arrival in group:
-        arrival.sender.memory.silent_since = arrival.order if arrival.node_id in silent else None
+        arrival.sender.memory.keep(*memories[arrival.node_id])
     return {arrival.node_id for arrival in group}
 
 
@@ -184,64 +235,93 @@ def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
     return _stored(rest) if rest else set()
 
 
+Remembered = tuple[Repeated | None, tuple[int, int] | None]  # as of a Memory
+
+
 @transaction.atomic
-def _store(group: Sequence[Arrived]) -> set[int]:
-    """The node ids of the batches after which no process is stored of their GPUs."""
+def _store(group: Sequence[Arrived]) -> dict[int, Remembered]:
+    """By node id what is to be remembered of it."""
     continued = [arrival.continued for arrival in group]
     lived = inventory.extend(continued, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    silent = {
-        arrival.node_id for arrival in group if _stays_silent(arrival, lived[arrival.node_id])
-    }
-    held, now_silent = _store_reports([each for each in group if each.node_id not in silent])
-    touched = {each.node_id: _touched(each, lived[each.node_id], held) for each in group}
+    spoken = _store_words([each for each in group if each.words is not None], lived)
+    silent = _store_processes(group, lived, spoken.jobs)
+    touched = {each.node_id: _touched(each, lived[each.node_id], spoken.held) for each in group}
     new = telemetry.append_new(continued, touched)
     if unsteady := lived.keys() - new:
         raise UnsteadyError(unsteady)
     if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
         tokens.note_use(due, group[0].received.at)
-    return silent | now_silent
+    return {each.node_id: _remembered(each, spoken, silent) for each in group}
 
 
-def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
-    """Whether the batch says nothing of jobs but that there is no process, as was known since the
-    node's batch before.
-    """
-    batch = arrival.batch
-    return lived.former == arrival.sender.memory.silent_since and not (
-        batch.jobs or batch.sources or batch.allocations or batch.processes
-    )
+def _remembered(arrival: Arrived, spoken: "Spoken", silent: Collection[int]) -> Remembered:
+    repeated = spoken.repeated.get(arrival.node_id, arrival.sender.memory.repeated)
+    return repeated, arrival.order if arrival.node_id in silent else None
 
 
-def _store_reports(group: Sequence[Arrived]) -> tuple[Mapping[int, set[Span]], set[int]]:
-    """What the batches say of jobs: by GPU id the time in which somebody else holds it now, and the
-    ids of the nodes where no process is, nor was.
-    """
-    reports = [_report(arrival) for arrival in group if _speaks_of_jobs(arrival.batch)]
-    if not reports:
-        return {}, set()
+class Spoken(NamedTuple):
+    """What batches newly said of jobs, stored."""
+
+    jobs: Mapping[JobKey, StoredJob]
+    held: Mapping[int, set[Span]]  # GPU id -> time in which somebody else holds it now
+    repeated: Mapping[int, Repeated | None]  # node id -> what its next batches may repeat
+
+
+def _store_words(group: Sequence[Arrived], lived: Mapping[int, Lived]) -> Spoken:
+    if not group:
+        return Spoken({}, {}, {})
+    reports = [_report(arrival, lived[arrival.node_id].former) for arrival in group]
     received_at = group[0].received.at
-    stored, held, silent = store_reports(reports, received_at=received_at)
+    stored, held = store_reports(reports, received_at=received_at)
     own = {gpu_id for arrival in group for gpu_id in arrival.sender.gpu_ids}
     touch_others(stored, held, own, received_at=received_at)
     spans: dict[int, set[Span]] = defaultdict(set)
     for gpu_id, span in held:
         spans[gpu_id].add(span)
-    return spans, silent
+    pairs = zip(group, reports, strict=True)
+    repeated = {arrival.node_id: begun(report, arrival.words) for arrival, report in pairs}
+    return Spoken(stored, spans, repeated)
 
 
-def _report(arrival: Arrived) -> Report:
+def begun(report: Report, words: Words | None) -> Repeated | None:
+    """What the node may repeat from this batch on, which is stored; None where it does not simply
+    go on.
+    """
+    if words is None:
+        return None
+    try:
+        with transaction.atomic():
+            digest = words.digest
+            return Repeated(words, digest, repeats.begin(report, digest))
+    except NotRepeatableError:
+        return None
+
+
+def _report(arrival: Arrived, former: tuple[int, int] = (0, 0)) -> Report:
     sender = arrival.sender
-    return Report(sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for)
-
-
-def _speaks_of_jobs(batch: Batch) -> bool:
-    return bool(
-        batch.jobs
-        or batch.sources
-        or batch.allocations
-        or batch.processes
-        or "process_count" in batch.windows
+    return Report(
+        sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for, former_order=former
     )
+
+
+def _store_processes(
+    group: Sequence[Arrived], lived: Mapping[int, Lived], spoken: Mapping[JobKey, StoredJob]
+) -> set[int]:
+    """The ids of the nodes where no process is, nor was."""
+    silent = {each.node_id for each in group if _stays_silent(each, lived[each.node_id])}
+    repeated = [each.sender.memory.repeated for each in group if each.words is None]
+    jobs = dict(spoken)
+    for each in repeated:
+        jobs |= each.jobs if each else {}
+    reports = [_report(each) for each in group if each.node_id not in silent]
+    return silent | store_processes(reports, jobs)
+
+
+def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
+    """Whether the batch says that there is no process, as was known since the node's batch
+    before.
+    """
+    return lived.former == arrival.sender.memory.silent_since and not arrival.batch.processes
 
 
 def _touched(arrival: Arrived, lived: Lived, held: Mapping[int, set[Span]]) -> list[Span]:

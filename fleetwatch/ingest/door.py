@@ -210,12 +210,12 @@ def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]
     """Each batch that is valid and only continues."""
     contents = [_expanded(offered.packed) for offered in group]
     repeats = [
-        Repeat(content, offered.sender.facts, offered.sender.memory)
+        Repeat(content, offered.sender.facts, offered.sender.said)
         for offered, content in zip(group, contents, strict=True)
     ]
     return [
-        None if batch is None else arrived(offered, batch, received)
-        for offered, batch in zip(group, fast_decode.decode_repeats(repeats), strict=True)
+        None if read is None else arrived(offered, read, received)
+        for offered, read in zip(group, fast_decode.decode_repeats(repeats), strict=True)
     ]
 
 

@@ -5,10 +5,11 @@ What is valid is defined in one place, agent.wire.parse (of a packed batch on wh
 unpacks). This reader accepts nothing that `parse` refuses, and knows nothing of how to refuse: for
 whatever it does not recognise it answers None, and the batch goes the long way. Windows and host
 samples, nearly all of a batch, are checked as arrays, of a whole group at once, within limits taken
-from the wire; facts that are byte for byte the known ones were checked when they were learned, jobs
-and who holds which GPU when the sender last said the same; the rest is given to `parse_rest`.
+from the wire; facts that are byte for byte the known ones were checked when they were learned, and
+so was what is said of jobs while it is repeated; the rest is given to `wire`.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,36 +38,38 @@ class BatchFacts:
     gpus: bytes
     labels: bytes
     uuids: tuple[str, ...]
+    words: "Words"  # of the batch that they were learned from
 
     def fingerprint(self, token_id: int) -> bytes:
         """The same for the same GPUs and labels, whatever the boot, sent with the same token."""
         return b"%d\n%d\n%b\n%b" % (token_id, self.window_s, self.gpus, self.labels)
 
 
-class Memory:
-    """What a sender's last batch said of jobs and of who holds which GPU, and as what it
-    was read; and the order of the newest batch after which it was known that no process is stored
-    of its GPUs (None = not known).
-    """
+class Words(NamedTuple):
+    """What a batch says of jobs: as it says it, but when job sources were asked."""
 
-    def __init__(self) -> None:
-        self.silent_since: tuple[int, int] | None = None
-        self._raw: tuple[bytes, ...] | None = None
-        self._work: Work | None = None
+    answers: bytes  # of job sources
+    jobs: bytes
+    allocations: bytes
 
-    def work(self, given: Any, gpu_count: int) -> Work:
-        """What the batch says of them; read anew when it does not repeat the last one's bytes.
+    @property
+    def digest(self) -> bytes:
+        """The same for the same words."""
+        return hashlib.blake2b(b"\n".join(self), digest_size=16).digest()
 
-        Raises WireError, MsgspecError.
-        """
-        raw = bytes(given.jobs), bytes(given.allocations)
-        if self._work is None or self._raw != raw:
-            jobs, allocations = map(msgspec.json.decode, raw)
-            self._work = wire.parse_work(
-                {"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count
-            )
-            self._raw = raw  # last: what was refused is read again
-        return self._work
+
+class Said(NamedTuple):
+    """What the sender repeats of jobs; their keys."""
+
+    words: Words
+    keys: tuple[str, ...]
+
+
+class Read(NamedTuple):
+    """A valid batch; `words`: what it newly says of jobs, None = it repeats what was said."""
+
+    batch: Batch
+    words: Words | None
 
 
 class Repeat(NamedTuple):
@@ -74,7 +77,7 @@ class Repeat(NamedTuple):
 
     content: bytes
     facts: BatchFacts
-    memory: Memory  # of batches with these facts
+    said: Said | None  # of jobs; None: whatever it says of them is new
 
 
 class Opened(NamedTuple):
@@ -101,18 +104,20 @@ def facts(content: bytes) -> BatchFacts | None:
         bytes(rest.gpus),
         bytes(rest.node_labels),
         uuids,
+        _words(rest),
     )
 
 
-def decode_repeats(repeats: Sequence[Repeat]) -> list[Batch | None]:
+def decode_repeats(repeats: Sequence[Repeat]) -> list[Read | None]:
     """Each batch, where it repeats the known facts and is valid; None where it has to go the long
     way.
 
-    What comes of their memory is shared and stays as it is. Of `gpus` a batch holds the UUIDs, of
-    `windows` the whole numbers and whether process_count is there; there are no labels in it.
+    Of `gpus` a batch holds the UUIDs, of `windows` the whole numbers and whether process_count is
+    there; there are no labels in it. Of `jobs` that are repeated it has the keys, and no
+    allocations.
     """
     opened = [_opened(repeat) for repeat in repeats]
-    batches: list[Batch | None] = [None] * len(repeats)
+    batches: list[Read | None] = [None] * len(repeats)
     places = [place for place, each in enumerate(opened) if each is not None]
     repeated = [each for each in opened if each is not None]
     hosts = _hosts([each.host for each in repeated])
@@ -139,20 +144,31 @@ def _opened(repeat: Repeat) -> Opened | None:
 
 def _batch(
     given: Any, repeat: Repeat, windows: dict[str, list[Any]], host: dict[str, list[Any]]
-) -> Batch | None:
-    gpus = [{"uuid": uuid} for uuid in repeat.facts.uuids]
+) -> Read | None:
+    words = _words(given)
+    repeated = repeat.said if repeat.said and repeat.said.words == words else None
     try:
-        work = repeat.memory.work(given, len(gpus))
-        return wire.parse_rest(
+        batch = wire.parse_rest(
             msgspec.structs.asdict(given),
-            gpus=gpus,
+            gpus=[{"uuid": uuid} for uuid in repeat.facts.uuids],
             windows=windows,
             host=host,
             node_labels={},
-            work=work,
+            work=_as_said(repeated) if repeated else _new(words, len(repeat.facts.uuids)),
         )
     except (wire.WireError, *_UNREADABLE):
         return None
+    return Read(batch, None if repeated else words)
+
+
+def _as_said(repeated: Said) -> Work:
+    return Work([{"key": key} for key in repeated.keys], [])
+
+
+def _new(words: Words, gpu_count: int) -> Work:
+    """Raises WireError, MsgspecError."""
+    top = {name: msgspec.json.decode(getattr(words, name)) for name in ("jobs", "allocations")}
+    return wire.parse_work(top, gpu_count=gpu_count)
 
 
 def _decoded(content: bytes) -> tuple[Any, int] | None:
@@ -173,6 +189,19 @@ def _repeats(given: Any, facts: BatchFacts) -> bool:
         and bytes(given.gpus) == facts.gpus
         and bytes(given.node_labels) == facts.labels
     )
+
+
+def _words(given: Any) -> Words:
+    return Words(_answers(given.sources), bytes(given.jobs), bytes(given.allocations))
+
+
+def _answers(sources: Any) -> bytes:
+    """Which ones answered and which did not, and why; of what is no list of sources nothing."""
+    try:
+        answers = [(each["kind"], each["ok"], each.get("why")) for each in sources or ()]
+    except (AttributeError, KeyError, TypeError):
+        return b""
+    return msgspec.json.encode(answers)
 
 
 def _fit(windows: dict[str, list[Any]], host: dict[str, list[Any]], facts: BatchFacts) -> bool:

@@ -9,10 +9,13 @@ from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import fast_decode
-from fleetwatch.ingest.continued import Sender
+from fleetwatch.ingest.continued import Memory, Repeated, Sender, begun
 from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.services import LOCK_MS, STATEMENT_MS
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
 from fleetwatch.inventory import steady as inventory
+from fleetwatch.jobs.batch_report import Report
+from fleetwatch.lib.sql import limit_waits
 
 # Where Django's view leaves a Lesson for the door, in the request's WSGI environment.
 LESSON = "fleetwatch.lesson"
@@ -36,7 +39,7 @@ def sender(lesson: Lesson) -> Sender | None:
     if facts is None:
         return None
     try:
-        remembered = _remembered(lesson, facts)
+        remembered, repeated = _remembered(lesson, facts)
     except (UnknownTokenError, Error):
         return None  # it is stored and answered: the next one has to come the long way, no more
     if remembered is None or not remembered.gpus:
@@ -53,13 +56,24 @@ def sender(lesson: Lesson) -> Sender | None:
         living=frozenset(place for place, gpu in enumerate(gpus) if gpu.pk not in parents),
         first_ms=min(remembered.begins),
         since_ms=max(remembered.begins),
+        memory=Memory(repeated),
     )
 
 
 @transaction.atomic
-def _remembered(lesson: Lesson, facts: fast_decode.BatchFacts) -> inventory.Remembered | None:
-    hold_live(lesson.token.pk)
-    order = [lesson.batch.boot_start_ms, lesson.batch.sequence]
-    return inventory.remember(
-        lesson.token.node_id, facts.uuids, facts.fingerprint(lesson.token.pk), order=order
-    )
+def _remembered(
+    lesson: Lesson, facts: fast_decode.BatchFacts
+) -> tuple[inventory.Remembered | None, Repeated | None]:
+    """With what the node may repeat of jobs."""
+    limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
+    token = lesson.token
+    batch = lesson.batch
+    hold_live(token.pk)
+    order = [batch.boot_start_ms, batch.sequence]
+    fingerprint = facts.fingerprint(token.pk)
+    remembered = inventory.remember(token.node_id, facts.uuids, fingerprint, order=order)
+    if remembered is None or not remembered.gpus:
+        return None, None
+    gpu_ids = [gpu.pk for gpu in remembered.gpus]
+    report = Report(token.node_id, batch, gpu_ids, 0, token.speaks_for)
+    return remembered, begun(report, facts.words)

@@ -19,10 +19,12 @@ from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.services import Refused
+from fleetwatch.inventory.services import Refused, Registered
+from fleetwatch.jobs import repeats
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
 from fleetwatch.jobs.job_writes import FUTURE_MS, store_jobs
+from fleetwatch.jobs.repeats import Speaker
 from fleetwatch.jobs.selectors import clusters_of, held_by_node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
@@ -186,26 +188,32 @@ def _store_facts(
     """Writes what the batch says beside its windows, and marks the hours in which something
     changed; the GPUs that are refused.
     """
+    order = node.facts_order
+    since_ms = to_ms(retention.horizon(received_at))
     registered = inventory.register_batch(
-        node,
-        batch,
-        offset_ms=offset_ms,
-        received_at=received_at,
-        since_ms=to_ms(retention.horizon(received_at)),
+        node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms
     )
     gpus = registered.gpus
     gpu_ids = [gpu.pk for _, gpu in sorted(gpus.items())]
-    report = Report(node.pk, batch, gpu_ids, offset_ms, rights.speaks_for)
-    stored, held, _ = store_reports([report], received_at=received_at)
+    report = Report(node.pk, batch, gpu_ids, offset_ms, rights.speaks_for, order)
+    stored, held = store_reports([report], received_at=received_at)
+    jobs.store_processes([report], stored)
     telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
-    touched = [
-        *_spans_of(node, batch, offset_ms),
-        *registered.changed.get(node.pk, []),
-        *_held_spans(node, gpus.values(), held),
-    ]
-    _touch({**registered.changed, node.pk: touched}, received_at=received_at)
+    own = _own_spans(node, report, registered, held)
+    _touch({**registered.changed, node.pk: own}, received_at=received_at)
     touch_others(stored, held, gpu_ids, received_at=received_at)
     return registered.refused
+
+
+def _own_spans(
+    node: Node, report: Report, registered: Registered, held: Iterable[tuple[int, Span]]
+) -> list[Span]:
+    """The time of the node in which the batch changes something."""
+    return [
+        *_spans_of(node, report.batch, report.offset_ms),
+        *registered.changed.get(node.pk, []),
+        *_held_spans(node, registered.gpus.values(), held),
+    ]
 
 
 def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> None:
@@ -216,14 +224,15 @@ def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> N
 
 def store_reports(
     reports: Sequence[Report], *, received_at: datetime
-) -> tuple[dict[JobKey, StoredJob], set[tuple[int, Span]], set[int]]:
-    """The batches' jobs, the (GPU id, time) that is held otherwise than before, and the ids of
-    nodes where no process is, nor was.
-    """
+) -> tuple[Mapping[JobKey, StoredJob], set[tuple[int, Span]]]:
+    """The batches' jobs, and the (GPU id, time) that is held otherwise than before."""
+    speakers = [Speaker(report.node_id, report.former_order) for report in reports]
+    keys = {job["key"] for report in reports for job in report.batch.jobs}
+    repeats.settle(speakers, keys, now_ms=to_ms(received_at))
     stored = store_jobs(reports, received_at=received_at)
     held = jobs.assert_allocations(reports, stored.jobs) | stored.moved
     jobs.assert_sources(reports)
-    return stored.jobs, held, jobs.store_processes(reports, stored.jobs)
+    return stored.jobs, held
 
 
 def _spans_of(node: Node, batch: Batch, offset_ms: int) -> list[Span]:

@@ -80,6 +80,19 @@ class Node(models.Model):
     windows_ms = models.BigIntegerField(
         null=True, help_text="end of the newest window of these GPUs; None = their own rows say it"
     )
+    words_digest = models.BinaryField(
+        null=True,
+        help_text="of what it said of jobs, where that simply goes on; None = not known"
+        " (jobs/repeats.py)",
+    )
+    repeated_from_ms = models.BigIntegerField(
+        null=True,
+        help_text="end of the batch whose words on jobs the node's batches repeat since then;"
+        " None = they repeat none (jobs/repeats.py)",
+    )
+    repeated_until_ms = models.BigIntegerField(
+        null=True, help_text="until when they repeated them; None = not yet"
+    )
 
     @property
     def live_ms(self) -> int | None:
@@ -100,6 +113,14 @@ class Node(models.Model):
         if self.silent_ms is not None and self.silent_ms >= self.last_ms:
             return True
         return to_ms(self.last_received_at) - self.last_ms < REPLAYED_AFTER_MS
+
+
+class RecalledNode(models.Model):
+    """A mark: the node's next batch is to be read whole, for something else is believed of a job
+    than the node says. Appended without a lock on the node.
+    """
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
 
 
 class Departure(models.Model):

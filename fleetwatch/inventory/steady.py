@@ -4,7 +4,8 @@ come, in the node's row alone.
 What a node's newest batch said of labels and GPUs has a digest. While the next batches
 have the same one, their facts need no reading; as soon as anything else is stored for
 the node (services.register_batch), the digest is forgotten. Until then the node speaks
-for the GPUs of that batch: all of them have windows as far as it has (GPU.newest_ms).
+for the GPUs of that batch: all of them have windows as far as it has (GPU.newest_ms). What it said
+of jobs has another: while that is the same, too, it speaks for its holds (jobs/repeats.py).
 """
 
 import hashlib
@@ -46,6 +47,7 @@ class Continued(NamedTuple):
 
     node_id: int
     digest: bytes
+    words: bytes  # digest of what it says of jobs; b"" = something new
     boot_id: str
     boot_start_ms: int
     sequence: int

@@ -20,6 +20,8 @@ class Report:
     gpu_ids: Sequence[int]  # by position in batch.gpus
     offset_ms: int
     speaks_for: str = ""  # the cluster whose books its token speaks for; "" = none
+    # (boot start, sequence) of its node's newest batch before; () = none
+    former_order: Sequence[int] = ()
 
     @property
     def spoken_ms(self) -> int | None:

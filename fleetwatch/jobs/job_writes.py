@@ -20,7 +20,13 @@ from fleetwatch.jobs.batch_report import (
     StoredJob,
     known_until,
 )
-from fleetwatch.jobs.locked_jobs import HeldTime, LockedJob, jobs_of_records, lock_jobs
+from fleetwatch.jobs.locked_jobs import (
+    HeldTime,
+    LockedJob,
+    jobs_of_records,
+    lock_jobs,
+    recall_doubters,
+)
 from fleetwatch.jobs.models import ChangedJob, Job, JobChange, JobRecord
 from fleetwatch.jobs.records import JobFacts, Voice
 from fleetwatch.lib.batched import run
@@ -253,6 +259,7 @@ def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
     _write(locked_jobs, _teams(locked_jobs, spoken, received_at))
     jobs = {job.row.pk: job for job in locked_jobs}
     _note([(each, jobs[job_id]) for each, job_id in spoken], received_at)
+    recall_doubters(keys)
     return StoredJobs({each.given.name: _stored(jobs[job_id]) for each, job_id in spoken}, moved)
 
 

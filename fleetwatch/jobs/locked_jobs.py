@@ -16,6 +16,7 @@ from fleetwatch.lib.sql import read_statement
 MAKE_JOBS = read_statement("jobs/sql/make_jobs.sql")
 GIVE_RECORDS = read_statement("jobs/sql/give_records.sql")
 MOVE_HOLDS = read_statement("jobs/sql/move_holds.sql")
+RECALL_NODES = read_statement("jobs/sql/recall_nodes.sql")
 
 HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
 
@@ -84,6 +85,13 @@ def _make(keys: Iterable[str]) -> set[str]:
     return {key for (key,) in run(MAKE_JOBS, {"keys": wanted})} if wanted else set()
 
 
+def recall_doubters(keys: Sequence[str]) -> None:
+    """Nodes that repeat what is not believed of jobs of these keys any more: their next batches are
+    read whole (repeats.py).
+    """
+    run(RECALL_NODES, {"keys": list(keys), "records": integers([])})
+
+
 def jobs_of_records(locked_jobs: Iterable[LockedJob]) -> dict[int, int]:
     """Record id -> the id of its job; the first one's of books that speak of several."""
     jobs: dict[int, int] = {}
@@ -102,6 +110,7 @@ def _give(records: Sequence[Record], jobs: Mapping[int, int]) -> HeldTime:
         return frozenset()
     pks = [record.pk for record in moved_records]
     run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(map(jobs.get, pks))})
+    run(RECALL_NODES, {"keys": [], "records": integers(pks)})
     moves = _moves(records, jobs)
     moved = {
         (gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)

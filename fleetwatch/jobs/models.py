@@ -113,6 +113,10 @@ class JobRecord(models.Model):
     held_until_ms = models.BigIntegerField(
         null=True, help_text="end of its hold, as far as it is known"
     )
+    repeated_from_ms = models.BigIntegerField(
+        null=True,
+        help_text="Node.repeated_from_ms while the node's batches repeat it; None = they do not",
+    )
 
     class Meta:
         constraints = [
@@ -129,7 +133,13 @@ class JobRecord(models.Model):
                 fields=["id"],
                 condition=models.Q(held_at=None, voice__lt=2),
                 name="records_nobody_held",
-            )
+            ),
+            # read by: repeats.settle
+            models.Index(
+                fields=["node"],
+                condition=models.Q(repeated_from_ms__isnull=False),
+                name="records_repeated",
+            ),
         ]
 
 
@@ -168,7 +178,8 @@ class ChangedJob(models.Model):
 
 class Allocation(models.Model):
     """A job's hold on a GPU by one source: `held` is what is charged, the union of what batches
-    asserted, cut at the ends known of it.
+    asserted, cut at the ends known of it. What its node's batches repeat is not among it yet: who
+    wants to know reads Hold.
     """
 
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="allocations")
@@ -191,6 +202,10 @@ class Allocation(models.Model):
         output_field=Int8MultiRangeField(),
         db_persist=True,
     )
+    repeated_from_ms = models.BigIntegerField(
+        null=True,
+        help_text="Node.repeated_from_ms while the node's batches repeat it; None = they do not",
+    )
 
     class Meta:
         constraints = [
@@ -200,6 +215,28 @@ class Allocation(models.Model):
                 name="one_allocation_per_gpu_job_source_share",
             )
         ]
+        indexes = [
+            # read by: repeats.settle
+            models.Index(
+                fields=["gpu"],
+                condition=models.Q(repeated_from_ms__isnull=False),
+                name="allocations_repeated",
+            )
+        ]
+
+
+class Hold(models.Model):
+    """A row of the view jobs_hold: when an allocation held its GPU, as far as its node spoke."""
+
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.DO_NOTHING, related_name="holds")
+    job = models.ForeignKey(Job, on_delete=models.DO_NOTHING, related_name="holds")
+    source = models.CharField(max_length=32)
+    share = models.FloatField(null=True)
+    held = Int8MultiRangeField()
+
+    class Meta:
+        managed = False
+        db_table = "jobs_hold"
 
 
 class RunEnd(models.Model):
@@ -250,7 +287,7 @@ class RunEnd(models.Model):
 
 class SourceReport(models.Model):
     """When a job source of a node answered (`ok`) and when it did not, and why: of that time
-    nothing is concluded.
+    nothing is concluded. With what the node's batches repeat: the view jobs_answer.
     """
 
     node = models.ForeignKey(
@@ -260,6 +297,10 @@ class SourceReport(models.Model):
     ok = models.BooleanField()
     why = text(300, "that it did not answer; of the newest reasons only")
     asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
+    repeated_from_ms = models.BigIntegerField(
+        null=True,
+        help_text="Node.repeated_from_ms while the node's batches repeat it; None = they do not",
+    )
 
     class Meta:
         constraints = [

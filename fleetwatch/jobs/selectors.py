@@ -12,7 +12,7 @@ from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
+from fleetwatch.jobs.models import Allocation, GPUProcess, Hold, Job, JobChange, JobRecord
 from fleetwatch.jobs.records import JobFacts, Record, Voice
 from fleetwatch.jobs.visible_jobs import under, visible
 from fleetwatch.lib import rows
@@ -218,8 +218,8 @@ def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
     """Node id -> the spans in which its GPUs were held by one of the jobs."""
     held: dict[int, list[Span]] = defaultdict(list)
-    allocations = Allocation.objects.filter(job_id__in=list(job_ids))
-    for node_id, spans in allocations.values_list("gpu__node_id", "held"):
+    holds = Hold.objects.filter(job_id__in=list(job_ids))
+    for node_id, spans in holds.values_list("gpu__node_id", "held"):
         held[node_id] += spans
     return dict(held)
 
@@ -309,7 +309,7 @@ def gpus_held(job_ids: Collection[int]) -> dict[int, int]:
 
 def held_spans(job: Job, gpu_id: int) -> list[Span]:
     """When the job held the GPU by any source's word, ascending; they may overlap."""
-    held = Allocation.objects.filter(job=job, gpu=gpu_id).values_list("held", flat=True)
+    held = Hold.objects.filter(job=job, gpu=gpu_id).values_list("held", flat=True)
     return sorted(span for spans in held for span in spans)
 
 
@@ -335,9 +335,8 @@ def _held_ms(key: str, jobs: Iterable[Job]) -> dict[int, int]:
     )
     since_ms = {job_id: to_ms(held_at) - records.GRACE_MS for job_id, held_at in heard}
     held: dict[int, list[Span]] = defaultdict(list)
-    for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list(
-        "job_id", "held"
-    ):
+    holds = Hold.objects.filter(job__in=list(jobs))
+    for job_id, spans in holds.values_list("job_id", "held"):
         held[job_id].extend((max(start, since_ms.get(job_id, start)), end) for start, end in spans)
     return {
         job_id: length_ms(union([span for span in spans if span[0] < span[1]]))

@@ -80,7 +80,7 @@ def assert_allocations(
     It is held from then on to the end that its source, or the job's accounting, told
     of it: however late, and until its next run.
     """
-    stored = [(report, _by_position(report, jobs)) for report in reports]
+    stored = [(report, by_position(report, jobs)) for report in reports]
     held, to_cut = _assert_time(stored)
     ends = [end for each in stored for end in (*_job_ends(*each), *_hold_ends(*each))]
     to_cut |= run_ends.note([*ends, *(end for job in jobs.values() for end in _recorded_ends(job))])
@@ -88,7 +88,8 @@ def assert_allocations(
     return held | run_ends.cut_holds(to_cut)
 
 
-def _by_position(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Stored:
+def by_position(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Stored:
+    """The batch's jobs as stored."""
     return [jobs.get((report.node_id, job["key"])) for job in report.batch.jobs]
 
 
@@ -111,7 +112,7 @@ def _asserted(report: Report, stored: Stored) -> Iterator[AssertedTime]:
     belongs.
     """
     times: dict[AllocationKey, list[tuple[Span, int | None]]] = defaultdict(list)
-    for key, span, run_ms in _holds(report, stored):
+    for key, span, run_ms in holds(report, stored):
         times[key].append((span, run_ms))
     for key, of_key in times.items():
         spans = union(span for span, _ in of_key)
@@ -119,7 +120,7 @@ def _asserted(report: Report, stored: Stored) -> Iterator[AssertedTime]:
         yield AssertedTime(*key, _multirange(spans), integers(starts))
 
 
-def _holds(report: Report, stored: Stored) -> Iterator[tuple[AllocationKey, Span, int | None]]:
+def holds(report: Report, stored: Stored) -> Iterator[tuple[AllocationKey, Span, int | None]]:
     """Each hold that the batch names, its time, and when its run began."""
     for item in report.batch.allocations:
         extent = report.extent(item)
@@ -213,15 +214,16 @@ def assert_sources(reports: Sequence[Report]) -> None:
 
     A declared allocation is its own source: the batch that names one knows it.
     """
-    answers = [answer for report in reports for answer in _answers(report)]
-    if not answers:
+    given = [answer for report in reports for answer in answers(report)]
+    if not given:
         return
-    new = run(ASSERT_SOURCES, columns(answers))
+    new = run(ASSERT_SOURCES, columns(given))
     if new:
         run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
 
 
-def _answers(report: Report) -> set[SourceAnswer]:
+def answers(report: Report) -> set[SourceAnswer]:
+    """What the batch says of its node's job sources; nothing of a batch without windows."""
     extent = report.extent({})
     if extent is None:
         return set()
@@ -250,7 +252,7 @@ def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob])
     for report in readers:
         there = stored[report.node_id]
         if there or report.batch.processes:
-            same += _same_processes(there, report, _by_position(report, jobs))
+            same += _same_processes(there, report, by_position(report, jobs))
         else:
             quiet.add(report.node_id)
     if same:

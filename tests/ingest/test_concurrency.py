@@ -18,7 +18,7 @@ from fleetwatch.ingest.tokens import (
 )
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.services import node_by_name
-from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs.models import Allocation, Hold, Job
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
 from tests.ingest.factories import NOW, T0, batch, gpu, job, payload, post
 from tests.ingest.wsgi import DoorClient
@@ -174,5 +174,5 @@ def test_of_many_nodes_at_the_door_at_once_each_batch_is_stored_once():
     assert {held.gpu.newest_ms for held in Allocation.objects.select_related("gpu__node")} == {
         T0 + 120_000
     }
-    assert [row.asserted for row in Allocation.objects.all()] == [[(T0, T0 + 120_000)]] * 8
+    assert [row.held for row in Hold.objects.all()] == [[(T0, T0 + 120_000)]] * 8
     assert door.short == 24

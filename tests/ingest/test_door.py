@@ -16,11 +16,21 @@ from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Intake, Node, Stay
 from fleetwatch.inventory.services import retire
 from fleetwatch.inventory.steady import settle
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
+from fleetwatch.jobs import repeats
+from fleetwatch.jobs.models import (
+    Allocation,
+    GPUProcess,
+    Hold,
+    Job,
+    JobChange,
+    JobRecord,
+    SourceReport,
+)
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.judgement_inputs import capacities
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
@@ -383,23 +393,14 @@ def story(seed):
     """
     draw = random.Random(seed)
     sent, told = [], {"n1": 0, "n2": 0}
-    limits, labels, kind, state = (
-        {"n1": 700.0, "n2": 700.0},
-        {"n1": {}, "n2": {}},
-        "batch",
-        "RUNNING",
-    )
-    for _ in range(30):
+    limits, labels, words = {"n1": 700.0, "n2": 700.0}, {"n1": {}, "n2": {}}, {}
+    for _ in range(70):
         node = draw.choice(("n1", "n2"))
         told[node] += 1
         if draw.random() < 0.06:
             limits[node] = draw.choice((500.0, 600.0, 700.0))
         if draw.random() < 0.05:
             labels[node] = {"rack": draw.choice("12")}
-        kind, state = (
-            draw.choice((kind, kind, kind, "service")),
-            draw.choice((state, state, state, "COMPLETED")),
-        )
         number = draw.choice((told[node],) * 12 + (max(0, told[node] - 2), told[node] + 4))
         gpus = [
             gpu(f"GPU-{node}-{index}", index=index, power_limit_w=limits[node])
@@ -414,17 +415,12 @@ def story(seed):
             "agent": {"version": "1", "cpu_s": draw.random()},
         }
         keys["host"] = {"start_ms": [BEGIN + number * 60_000], "cpu_ratio": [0.5]}
-        if draw.random() < 0.7:
-            keys["sources"] = [{"kind": "slurm", "ok": draw.random() < 0.8, "seen_ms": BEGIN}]
-            keys["jobs"] = [
-                job(kind=kind, state=state),
-                job(f"slurm/della/{node}", account=draw.choice(("nlp", "new"))),
-            ]
-            starts = draw.choice((BEGIN, BEGIN - 86_400_000, None))
-            keys["allocations"] = [
-                {"gpu": place, "job": place, "start_ms": starts, "source": "slurm", "share": 1.0}
-                for place in range(2)
-            ]
+        if node not in words or draw.random() < 0.1:
+            words[node] = _words(node, draw)
+        keys |= words[node]
+        if words[node]:
+            if "sources" in words[node]:
+                keys["sources"] = [words[node]["sources"][0] | {"seen_ms": BEGIN + number * 60_000}]
             keys["processes"] = [
                 {
                     "gpu": 0,
@@ -452,11 +448,44 @@ def story(seed):
     return sent
 
 
+def _words(node, draw):
+    """What the node says of jobs for a while: often nothing, or an end."""
+    if draw.random() < 0.2:
+        return {}
+    kind, state = (
+        draw.choice(("batch",) * 4 + ("service",)),
+        draw.choice(("RUNNING",) * 4 + ("COMPLETED",)),
+    )
+    starts = draw.choice((BEGIN, BEGIN - 86_400_000, None))
+    ends = draw.choice((None, None, None, BEGIN + 600_000))
+    both = [job(kind=kind, state=state), job(f"slurm/della/{node}", account=draw.choice("ab"))]
+    held = draw.choice((1, 2, 2, 2))
+    return {
+        "sources": [{"kind": "slurm", "ok": draw.random() < 0.8}],
+        "jobs": both,
+        "allocations": [
+            {
+                "gpu": place,
+                "job": place,
+                "start_ms": starts,
+                "end_ms": ends,
+                "source": "slurm",
+                "share": 1.0,
+            }
+            for place in range(held)
+        ],
+    }
+
+
 def rows():
-    """Everything that batches leave, by names and not by ids; GPUs as they are once nodes no longer
-    speak for them.
+    """Everything that batches leave, by names and not by ids; GPUs and holds as they are once nodes
+    no longer speak for them. As views tell holds and answers, they are before that.
     """
+    held = [sorted(map(str, rows)) for rows in _as_told()]
     settle(Node.objects.values_list("pk", flat=True))
+    speakers = [repeats.Speaker(*row) for row in Node.objects.values_list("pk", "facts_order")]
+    repeats.settle(speakers, [], now_ms=NOW_MS)
+    assert held == [sorted(map(str, rows)) for rows in _as_told()]
     sequences = dict(Batch.objects.values_list("id", "sequence"))
     names = dict(Node.objects.values_list("pk", "name"))
     return {
@@ -502,11 +531,18 @@ def rows():
     }  # fmt: skip
 
 
+def _as_told():
+    return (
+        Hold.objects.values_list("id", "held"),
+        execute("SELECT id, asserted FROM jobs_answer"),
+    )
+
+
 class UndoneError(Exception):
     """Takes back what one of the ways has stored."""
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_both_ways_leave_the_same_rows_and_give_the_same_answers(seed, client):
     from django.test import Client
 
@@ -529,7 +565,7 @@ def test_both_ways_leave_the_same_rows_and_give_the_same_answers(seed, client):
 
     assert told[0] == told[1]
     assert left[0] == left[1]
-    assert sum(each.short for each in doors) >= 5
+    assert sum(each.short for each in doors) >= 2
 
 
 def test_a_batch_with_a_hole_of_ten_minutes_begins_a_new_stay_the_long_way(client):

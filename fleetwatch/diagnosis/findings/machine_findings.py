@@ -55,7 +55,7 @@ _OF_WORK = Q(kind__in=outages.OF_WORK) | Q(kind="xid", code__in=outages.RESET_XI
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
 # before.
 _HOLDERS = (
-    "SELECT DISTINCT allocation.job_id FROM jobs_allocation AS allocation"
+    "SELECT DISTINCT allocation.job_id FROM jobs_hold AS allocation"
     " JOIN unnest(%s::bigint[], %s::bigint[]) AS fault (gpu_id, at_ms) USING (gpu_id)"
     " WHERE allocation.held && int8range(fault.at_ms - 600000, fault.at_ms + 3600000) LIMIT %s"
 )

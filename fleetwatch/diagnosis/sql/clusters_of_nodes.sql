@@ -2,7 +2,7 @@
 -- In:  start_ms, end_ms: jobs that held one of its GPUs in between.
 -- Again: safe, it only reads.
 SELECT DISTINCT ON (gpu.node_id) gpu.node_id, job.cluster
-FROM jobs_allocation AS allocation
+FROM jobs_hold AS allocation
 JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id
 JOIN jobs_job AS job ON job.id = allocation.job_id
 WHERE allocation.held && int8range(%(start_ms)s, %(end_ms)s)

@@ -12,7 +12,7 @@ SELECT
     lower(span) AS low,
     upper(span) AS high
 FROM inventory_gpu AS gpu
-JOIN jobs_allocation AS allocation ON allocation.gpu_id = gpu.id
+JOIN jobs_hold AS allocation ON allocation.gpu_id = gpu.id
 JOIN jobs_job AS job ON job.id = allocation.job_id
 CROSS JOIN LATERAL unnest(allocation.held) AS span
 WHERE gpu.node_id = ANY(%(node_ids)s)

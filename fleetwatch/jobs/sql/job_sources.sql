@@ -10,8 +10,8 @@ WITH report AS (
         said.why,
         upper(answered.asserted) AS answered_ms,
         CASE WHEN said.ok OR answered.asserted IS NULL THEN said.asserted ELSE said.asserted - answered.asserted END AS asserted
-    FROM jobs_sourcereport AS said
-    LEFT JOIN jobs_sourcereport AS answered
+    FROM jobs_answer AS said
+    LEFT JOIN jobs_answer AS answered
         ON answered.node_id = said.node_id AND answered.kind = said.kind AND answered.ok
     WHERE %(node_ids)s::bigint[] IS NULL
        OR said.node_id = ANY(%(node_ids)s::bigint[])

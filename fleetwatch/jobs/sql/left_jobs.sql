@@ -3,9 +3,9 @@
 -- In:  job_ids, lag_ms, schedulers (sources of allocations that are booked).
 -- What no scheduler gave out may go on unseen, and where the scheduler did not answer since nothing is known: neither is among them.
 SELECT allocation.job_id
-FROM jobs_allocation AS allocation
+FROM jobs_hold AS allocation
 JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id
-LEFT JOIN jobs_sourcereport AS answered
+LEFT JOIN jobs_answer AS answered
     ON answered.node_id = gpu.node_id AND answered.kind = allocation.source AND answered.ok
 WHERE allocation.job_id = ANY(%(job_ids)s)
 GROUP BY allocation.job_id

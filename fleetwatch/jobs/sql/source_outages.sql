@@ -7,8 +7,8 @@ SELECT
     min(lower(span)) AS start_ms,
     (array_agg(said.why ORDER BY lower(span), said.why))[1],
     again.answered_ms
-FROM jobs_sourcereport AS said
-LEFT JOIN jobs_sourcereport AS answered
+FROM jobs_answer AS said
+LEFT JOIN jobs_answer AS answered
     ON answered.node_id = said.node_id AND answered.kind = said.kind AND answered.ok
 CROSS JOIN LATERAL unnest(said.asserted - coalesce(answered.asserted, '{}')) AS span
 CROSS JOIN LATERAL (

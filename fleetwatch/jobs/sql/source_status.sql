@@ -7,8 +7,8 @@ SELECT
     report.ok,
     CASE WHEN report.ok OR other.asserted IS NULL THEN report.asserted ELSE report.asserted - other.asserted END
         * int8multirange(int8range(%(start_ms)s, %(end_ms)s)) AS spans
-FROM jobs_sourcereport AS report
-LEFT JOIN jobs_sourcereport AS other
+FROM jobs_answer AS report
+LEFT JOIN jobs_answer AS other
     ON other.node_id = report.node_id AND other.kind = report.kind AND other.ok AND NOT report.ok
 WHERE report.node_id = ANY(%(node_ids)s::bigint[])
   AND report.asserted && int8range(%(start_ms)s, %(end_ms)s)

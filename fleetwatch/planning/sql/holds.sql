@@ -8,7 +8,7 @@ SELECT
     allocation.job_id,
     greatest(lower(span), %(start_ms)s),
     least(upper(span), %(end_ms)s)
-FROM jobs_allocation AS allocation
+FROM jobs_hold AS allocation
 JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
 LEFT JOIN inventory_gpumodel AS model ON model.id = coalesce(parent.model_id, gpu.model_id)
