@@ -27,7 +27,7 @@ FORMS = {
     "set_notifications", "incidents_act", "incident_act", "rule_change", "silence_add",
     "silence_end", "route_set", "view_save", "view_drop", "report_stop", "policy_try",
     "policy_trial_stop", "team_change", "action_policy_add", "action_policy_change",
-    "incident_keep", "demo_load", "demo_remove",
+    "incident_keep", "demo_load", "demo_remove", "rule_new",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 

@@ -107,7 +107,7 @@ def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period)
 def _recoverable(group_by: str, scope: Scope, period: Period) -> Context:
     """What findings of each line could save: none is told where states are asked for."""
     if group_by == "cause" or scope.states or scope.shown:
-        return {}
+        return {"recoverable": {}}
     by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
     return {"recoverable": by_key, "is_recoverable_known": True}
 
