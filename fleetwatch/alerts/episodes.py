@@ -110,7 +110,8 @@ class Episode:
 
     `fired_ms` is when it had lasted as long as the rule asks; None: it is pending. `ended_ms` is
     when it was over, and `reason` why; None: it goes on, or nobody can know. `seen_ms` is until
-    when the subject was seen, in breach or not (None: until_ms).
+    when the subject was seen, in breach or not (None: until_ms); `clear_from_ms` since when it is
+    clear of the rule, but not yet for as long as that asks (None: it is not).
     """
 
     subject: str
@@ -120,6 +121,7 @@ class Episode:
     ended_ms: int | None = None
     reason: str = ""
     seen_ms: int | None = field(default=None, compare=False)
+    clear_from_ms: int | None = field(default=None, compare=False)
 
     @property
     def known_ms(self) -> int:
@@ -242,5 +244,12 @@ class _Walk:
     def _episode(self, ended_ms: int | None = None, reason: str = "") -> Episode:
         since_ms = self.since_ms or 0
         return Episode(
-            self.subject, since_ms, self.until_ms, self.fired_ms, ended_ms, reason, self.seen_ms
+            subject=self.subject,
+            since_ms=since_ms,
+            until_ms=self.until_ms,
+            fired_ms=self.fired_ms,
+            ended_ms=ended_ms,
+            reason=reason,
+            seen_ms=self.seen_ms,
+            clear_from_ms=self.clear_from_ms,
         )

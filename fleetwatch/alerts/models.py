@@ -12,6 +12,7 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
 
 USER = settings.AUTH_USER_MODEL
+STOPPED = "It stopped"  # what the note of one that stopped begins with
 
 
 class Severity(models.TextChoices):
@@ -212,6 +213,11 @@ class Incident(models.Model):
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste, and that holds."""
         return self.muted.startswith(ACCEPTED)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether it was seen not to be so any more, for shorter than its rule asks."""
+        return self.note.startswith(STOPPED)
 
     @property
     def is_noted_afterwards(self) -> bool:

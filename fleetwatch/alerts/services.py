@@ -32,7 +32,7 @@ from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
 from fleetwatch.alerts.incidents.open_names import PERSON
 from fleetwatch.alerts.incidents.owners import Owners, owners_of
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
+from fleetwatch.alerts.models import STOPPED, Incident, IncidentEvent, Rule, Severity
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
@@ -46,6 +46,8 @@ from fleetwatch.notify.models import Channel
 RULE_OFF = "the rule was switched off"
 UNWATCHED = "the rule does not watch it any more"
 RULE_CHANGED = "the rule was changed: it is not so for as long as it says"
+# nodes are posted one after the other: a job's GPUs are known until moments that differ by so much
+STOPPED_MS = 3 * MINUTE_MS
 # evaluations may come late by so much and still read all that they need
 SLACK_MS = 60 * 60_000
 CLOCK_MS = 30_000  # by so much beat may be early: the fifth minute is not to become the sixth
@@ -345,13 +347,24 @@ class _Writing:
         ]
 
     def stale(self, episode: Episode) -> str:
-        """What to say where it was not seen to be so for a while."""
+        """What to say where it was seen not to be so, or nobody saw it for a while."""
         recent_ms = to_ms(self.now) - STALE_MS
-        if episode.until_ms >= recent_ms or episode.ended_ms is not None:
+        if episode.ended_ms is not None:
             return ""
         if episode.known_ms < recent_ms:
             return _not_known(episode.known_ms, self.now)
-        return f"It stopped at {_moment(episode.until_ms, self.now)}; it is over if that lasts."
+        is_clear = episode.clear_from_ms is not None
+        if not is_clear and episode.known_ms - episode.until_ms < STOPPED_MS:
+            return ""
+        return f"{STOPPED} at {_moment(episode.until_ms, self.now)}; {self._over_at(episode)}."
+
+    def _over_at(self, episode: Episode) -> str:
+        """What becomes of one that stopped: when it is over, where that is known."""
+        if episode.clear_from_ms is not None:
+            over_ms = episode.clear_from_ms + self.watch.settings.timing.clear_ms
+            if over_ms > to_ms(self.now):
+                return f"it resolves at {_moment(over_ms, self.now)} unless it begins again"
+        return "it is over if that lasts"
 
     def is_news(self, episode: Episode, incident: Incident) -> bool:
         """Whether more is new of it than that it goes on, or that was said for long enough."""

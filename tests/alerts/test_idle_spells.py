@@ -2,10 +2,11 @@
 
 import pytest
 
+from fleetwatch.alerts.incidents.incident_inbox import open_sums
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
-from fleetwatch.dashboard.incident_pages import is_left
+from fleetwatch.dashboard.incident_pages import is_left, told_steps
 from tests.alerts.factories import a_rule, at, ms, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
@@ -53,7 +54,23 @@ def test_a_shorter_pause_ends_nothing():
     )
 
     assert incident.state == "firing"
-    assert incident.note == "It stopped at 09:40 UTC; it is over if that lasts."
+    assert incident.note == (
+        "It stopped at 09:40 UTC; it resolves at 09:55 UTC unless it begins again."
+    )
+
+
+def test_what_is_seen_active_burns_nothing_from_the_first_minute_on_and_is_not_to_be_ended():
+    incident = spells(("quiet", 0, 40), ("active", 40, 42), evaluated=(40, 42))
+
+    sums = open_sums(Incident.objects.all(), at(45))
+    view = view_of(incident).at(at(45))
+    assert incident.state == "firing"
+    assert incident.has_stopped
+    # 40 minutes at $4 an hour, and not a cent more by 09:45
+    assert f"{view.breach.cost_usd:.2f}" == f"{sums.cost_usd:.2f}" == "2.67"
+    assert sums.usd_per_hour is None
+    assert view.what == "The only GPU of job slurm/della/1 did nothing"
+    assert told_steps([view]) == {}
 
 
 def test_a_pause_that_goes_on_may_still_become_idle_and_nothing_is_to_be_ended_meanwhile():
