@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from fleetwatch.alerts.incidents.muting import ACCEPTED
+from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
 
@@ -212,7 +212,7 @@ class Incident(models.Model):
     @property
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste, and that holds."""
-        return self.muted.startswith(ACCEPTED)
+        return is_acceptance(self.muted)
 
     @property
     def has_stopped(self) -> bool:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES
+from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.idle import IdleGPU
 from fleetwatch.dashboard.idle_before import IdleBefore
@@ -32,11 +33,14 @@ class Decided(NamedTuple):
 
 
 class OpenIncident(NamedTuple):
-    """The incident of a job that goes on: since when, and what to type against it ("": nothing)."""
+    """The incident of a job that goes on: since when, what to type against it ("": nothing), and by
+    whose word and until when it is no waste ("": by nobody's).
+    """
 
     pk: int
     since_ms: int
     command: str
+    accepted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,13 @@ class IdleJob:
 
     @property
     def command(self) -> str:
-        """What ends it; "" where nothing is known to."""
-        return self.incident.command if self.incident else ""
+        """What ends it; "" where nothing is known to, or it is accepted."""
+        return self.incident.command if self.incident and not self.is_accepted else ""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether somebody said why it is no waste."""
+        return self.incident is not None and bool(self.incident.accepted)
 
     @property
     def spells_since_ms(self) -> int | None:
@@ -155,8 +164,11 @@ def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:
         state__in=OPEN_STATES,
         rule__condition__in=CONDITIONS,
     )
-    named = rows.order_by("-pk").values_list("subject", "pk", "since_ms", "facts__command")
-    return {key: OpenIncident(pk, since_ms, command or "") for key, pk, since_ms, command in named}
+    named = rows.order_by("-pk").values_list("subject", "pk", "since_ms", "facts__command", "muted")
+    return {
+        key: OpenIncident(pk, since_ms, command or "", muted if is_acceptance(muted) else "")
+        for key, pk, since_ms, command, muted in named
+    }
 
 
 def _first(ids: Iterable[int | None]) -> int | None:

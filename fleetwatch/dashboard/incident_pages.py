@@ -163,9 +163,15 @@ def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], l
     return first, [action for action in actions if not action.startswith(FIX)]
 
 
-def next_step(breach: Breach, now: datetime) -> Step | None:
-    """What its page says to do first; None where it says nothing."""
-    first, _ = steps(breach, likely(breach, now))
+def next_step(view: IncidentView, now: datetime) -> Step | None:
+    """What its page says to do first; None where it says nothing, and where nothing is to be done.
+    Diagnosis is asked only where its word changes that.
+    """
+    if is_left(view.incident):
+        return None
+    breach = view.breach
+    is_open = not breach.command or NO_CAUSE in breach.actions
+    first, _ = steps(breach, likely(breach, now) if is_open else None)
     return first[0] if first else None
 
 
@@ -176,16 +182,14 @@ def is_left(incident: Incident) -> bool:
     return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
 
 
-def told_steps(views: Iterable[IncidentView]) -> dict[int, Step]:
-    """By id of each that goes on what its message says to do first: of a list, so that nothing is
-    read for it.
-    """
+def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:
+    """By id of each that goes on what its page says to do first, as lists have it: in a sentence."""
     first = {}
     for view in views:
-        of_page, _ = steps(view.breach)
-        if of_page and not is_left(view.incident):
-            sentence, dot, _ = of_page[0].text.partition(". ")
-            first[view.incident.pk] = replace(of_page[0], text=f"{sentence}{dot.strip()}")
+        step = next_step(view, now)
+        if step is not None:
+            sentence, dot, _ = step.text.partition(". ")
+            first[view.incident.pk] = replace(step, text=f"{sentence}{dot.strip()}")
     return first
 
 

@@ -128,7 +128,7 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
         if each.is_group
         else replace(
             _of_incident(each),
-            step=next_step(each.first.breach, now),
+            step=next_step(each.first, now),
             again_after_ms=again.get(each.first.incident.pk),
         )
         for each in rows
@@ -139,7 +139,7 @@ def first_steps(uuids: Sequence[str], now: datetime) -> dict[str, Step | None]:
     """By the GPU that can't work what to do first."""
     which = Q(subject__in=uuids, rule__condition=gpu_cannot_work.CONDITION.name)
     views = machine_incidents.going_on(which, now)
-    return {view.incident.subject: next_step(view.breach, now) for view in views}
+    return {view.incident.subject: next_step(view, now) for view in views}
 
 
 def of_incidents(
@@ -161,17 +161,19 @@ def _at_most(problem: Problem, usd: Decimal | None) -> Problem:
 def _of_incident(several: IncidentRow) -> Problem:
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
+    incident = several.first.incident
+    said = incident.muted if incident.is_accepted else incident.note
     return Problem(
-        kind=several.first.incident.state,
+        kind="accepted" if incident.is_accepted else incident.state,
         title=several.title if several.is_group else capfirst(several.title),
-        about=several.what,
+        about=" · ".join(filter(None, (several.what, said))),
         address=addresses[0],
         links=list(zip(names, addresses, strict=True)) if several.is_group else (),
         since_ms=several.since_ms,
         until_ms=None,
         usd=several.cost_usd,
-        usd_per_hour=several.usd_per_hour,
-        is_fault=several.first.incident.rule.condition == gpu_cannot_work.CONDITION.name,
+        usd_per_hour=None if incident.note else several.usd_per_hour,
+        is_fault=incident.rule.condition == gpu_cannot_work.CONDITION.name,
     )
 
 

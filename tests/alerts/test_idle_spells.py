@@ -6,7 +6,7 @@ from fleetwatch.alerts.incidents.incident_inbox import open_sums
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import view_of
-from fleetwatch.dashboard.incident_pages import is_left, told_steps
+from fleetwatch.dashboard.incident_pages import is_left, next_steps
 from tests.alerts.factories import a_rule, at, ms, ran
 from tests.costs.factories import a_gpu, a_job, a_rate
 
@@ -70,7 +70,7 @@ def test_what_is_seen_active_burns_nothing_from_the_first_minute_on_and_is_not_t
     assert f"{view.breach.cost_usd:.2f}" == f"{sums.cost_usd:.2f}" == "2.67"
     assert sums.usd_per_hour is None
     assert view.what == "The only GPU of job slurm/della/1 did nothing"
-    assert told_steps([view]) == {}
+    assert next_steps([view], at(45)) == {}
 
 
 def test_a_pause_that_goes_on_may_still_become_idle_and_nothing_is_to_be_ended_meanwhile():

@@ -11,10 +11,13 @@ from fleetwatch.alerts.models import (
     Rule,
 )
 from fleetwatch.alerts.selectors import view_of
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.diagnosis.cause_totals import WASTE
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import HOSTILE, admin_user, incident, keys, slowed, text
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 
 def test_what_goes_on_costs_and_lasts_to_now_wherever_it_is_told(admin):
@@ -94,6 +97,38 @@ class TestInbox:
 
         assert "Next: End the job, or give the GPUs back." in shown
         assert "scancel slurm/della/7</code>" in shown
+
+    def test_a_row_says_first_what_its_page_says_by_the_numbers_of_the_finding(self, admin):
+        job = factories.job("slurm/della/7")
+        gpu = factories.gpu(factories.node())
+        since = {"start": NOW - timedelta(hours=1)}
+        amounts = dict.fromkeys((f"{name}_ms" for name in WASTE), 0) | {"held_ms": HOUR_MS}
+        told = {"cause": "partial_idle", "confidence": 3, "cells": 4095, "low_ms": 0, "high_ms": 0}
+        CauseEntry.objects.create(node=gpu.node, gpu=gpu, job=job, **since, **told, **amounts)
+        Finding.objects.create(job=job, cause="partial_idle", first_ms=0, last_ms=to_ms(NOW))
+        partly = {"command": "", "actions": ("Fix: let the job run, its other GPU is busy.",)}
+        one = incident(job.key, facts=partly)
+
+        row = tight(text(admin, "/alerts"))
+        page = tight(text(admin, f"/incidents/{one.pk}"))
+
+        assert "Let the job run" not in row
+        first = row.partition("Next: ")[2].partition("<")[0].rstrip(". ")
+        assert first
+        assert first in page.partition("What to do first")[2]
+
+    def test_what_is_accepted_is_counted_apart_and_is_in_no_sum(self, admin):
+        incident()
+        incident("slurm/della/8", muted="accepted until 2026-12-06 09:49 UTC: a workshop")
+
+        firing = in_text(text(admin, "/alerts"))
+        accepted = in_text(text(admin, "/alerts?state=accepted"))
+
+        assert "Firing 1 Acknowledged 0 Snoozed 0 Accepted 1" in firing
+        assert "So far $2.00 since each began, but none accepted" in firing
+        assert "1 more accepted with a reason" in firing
+        assert "slurm/della/8" not in firing
+        assert "Accepted until 2026-12-06 09:49 UTC: a workshop" in accepted
 
     def test_a_row_that_stopped_offers_nothing_to_type(self, admin):
         incident(note="It stopped at 09:40 UTC; it is over if that lasts.")

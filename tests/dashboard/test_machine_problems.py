@@ -12,7 +12,7 @@ from tests.alerts.factories import an_incident
 from tests.costs.factories import an_entry
 from tests.dashboard.factories import hold
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -31,10 +31,6 @@ def problems_of(client, address: str) -> str:
     page = tight(client.get(address).content.decode())
     start = page.find("<h2>Problems")
     return page[start : page.index("States and readings")] if start >= 0 else ""
-
-
-def in_text(section: str) -> str:
-    return " ".join(re.sub(r"<[^>]+>", " ", section).split())
 
 
 @pytest.mark.parametrize("address", ["/gpus/GPU-n1-1", "/nodes/n1"])
@@ -136,6 +132,17 @@ def test_an_incident_says_what_to_do_first_as_its_own_page_does(admin, address):
     for text in ("End the job, or give the GPUs back.", ">scancel 7</code>"):
         assert text in section
         assert text in page
+
+
+def test_an_incident_that_was_accepted_says_so_and_asks_for_nothing(admin):
+    gpu(1)
+    fires(muted="accepted until 2026-12-06 09:49 UTC: a workshop")
+
+    section = problems_of(admin, "/nodes/n1")
+
+    assert "incident, accepted" in in_text(section)
+    assert "accepted until 2026-12-06 09:49 UTC: a workshop" in in_text(section)
+    assert "scancel" not in section
 
 
 @pytest.mark.parametrize(("ended_ago", "is_again"), [(2 * HOUR, True), (25.5 * HOUR, False)])

@@ -304,6 +304,24 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 
+def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(fleet):
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+    stored_runs.store(factories.run(gpu, **span, held_by=job))
+    accepted = "accepted until 2026-12-06 09:49 UTC: <b>a workshop</b>"
+    facts = {"command": "scancel 7"}
+    rule = a_rule(condition="job_idle")
+    an_incident(rule, job.key, opened_at=NOW, facts=facts, muted=accepted)
+
+    page = tight(fleet.get("/fleet/idle").content.decode())
+
+    assert "/h; 1 of them accepted" in page
+    assert "accepted until 2026-12-06 09:49 UTC: &lt;b&gt;a workshop" in page
+    assert "scancel 7" not in page
+    assert ">Decide</a>" not in page
+
+
 def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
     """Idle from 11:00 to 11:25, no data for five minutes, idle since 11:30: it is noon."""
     job = factories.job()

@@ -41,7 +41,8 @@ MAX_NUMBER = 2**63
 MAX_OWNED = 1000  # incidents whose owners a list can be narrowed to
 ZERO = Decimal(0)
 DOLLARS: "DecimalField[Decimal, Decimal]" = DecimalField(max_digits=18, decimal_places=6)
-OPEN_STATES = ("firing", "acknowledged", "snoozed", "pending")
+IS_ACCEPTED = Q(muted__startswith=ACCEPTED, state__in=(State.FIRING, State.ACKNOWLEDGED))
+OPEN_STATES = ("firing", "acknowledged", "snoozed", "accepted", "pending")
 STATES = (*OPEN_STATES, "resolved")
 
 
@@ -115,9 +116,14 @@ def _of_known_owners() -> Q:
 
 
 def in_state(state: str, now: datetime) -> Q:
-    """Those in one of STATES: what is snoozed is neither firing nor acknowledged meanwhile."""
+    """Those in one of STATES: what is snoozed is neither firing nor acknowledged meanwhile, nor is
+    what was accepted with a reason.
+    """
     is_snoozed = Q(snoozed_until__gt=now) & ~Q(state=State.RESOLVED)
-    return is_snoozed if state == "snoozed" else Q(state=state) & ~is_snoozed
+    if state == "snoozed":
+        return is_snoozed
+    which = IS_ACCEPTED if state == "accepted" else Q(state=state) & ~IS_ACCEPTED
+    return which & ~is_snoozed
 
 
 def counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
@@ -130,10 +136,12 @@ def counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
 @dataclass(frozen=True, slots=True)
 class OpenSums:
     """What goes on: dollars so far and an hour, of those whose GPUs have a rate (None: of none);
-    of what has no data now nothing burns that is known.
+    of what has no data now nothing burns that is known. `accepted`: how many more were accepted
+    with a reason, which are in nothing else.
     """
 
     count: int
+    accepted: int
     cost_usd: Decimal | None
     usd_per_hour: Decimal | None
     unpriced: int
@@ -141,25 +149,28 @@ class OpenSums:
 
 
 def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
-    """Of those that fire, acknowledged and snoozed ones among them; what is snoozed, or accepted
-    with a reason, is nothing an hour that somebody has to end.
+    """Of those that fire, acknowledged and snoozed ones among them; what is snoozed is nothing an
+    hour that somebody has to end.
     """
     going_on = rows.filter(state__in=(State.FIRING, State.ACKNOWLEDGED))
+    is_waste = ~IS_ACCEPTED
+    is_unpriced = Q(facts__cost_usd=None, facts__has_cost=True)
     return OpenSums(
         **going_on.aggregate(
-            count=Count("pk"),
-            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now))),
-            usd_per_hour=Sum(_usd("usd_per_hour"), filter=_is_left(now)),
-            unpriced=Count("pk", filter=Q(facts__cost_usd=None, facts__has_cost=True)),
-            oldest_ms=Min("since_ms"),
+            count=Count("pk", filter=is_waste),
+            accepted=Count("pk", filter=IS_ACCEPTED),
+            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now)), filter=is_waste),
+            usd_per_hour=Sum(_usd("usd_per_hour"), filter=is_waste & _is_left(now)),
+            unpriced=Count("pk", filter=is_waste & is_unpriced),
+            oldest_ms=Min("since_ms", filter=is_waste),
         )
     )
 
 
 def _is_left(now: datetime) -> Q:
-    """What burns and nobody put off or accepted."""
+    """What burns and nobody put off."""
     is_put_off = Q(snoozed_until__isnull=False, snoozed_until__gt=now)
-    return Q(note="") & ~is_put_off & ~Q(muted__startswith=ACCEPTED)
+    return Q(note="") & ~is_put_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,11 @@ class Mutes:
         return f"{KINDS[last.kind]} until {until}: {last.reason}"
 
 
+def is_acceptance(muted: str) -> bool:
+    """Whether nobody is told because somebody said why it is no waste."""
+    return muted.startswith(ACCEPTED)
+
+
 def moment(at: datetime, zone: ZoneInfo) -> str:
     """With its date always: the text stays the same from day to day."""
     local = at.astimezone(zone)

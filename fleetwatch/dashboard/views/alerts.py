@@ -15,7 +15,7 @@ from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
 from fleetwatch.alerts.selectors import visible_incidents, with_decisions
 from fleetwatch.dashboard.choices import chosen, first_page
-from fleetwatch.dashboard.incident_pages import told_steps
+from fleetwatch.dashboard.incident_pages import next_steps
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -28,10 +28,11 @@ TABS = {
     "firing": "Firing",
     "acknowledged": "Acknowledged",
     "snoozed": "Snoozed",
+    "accepted": "Accepted",
     "pending": "Pending",
     "resolved": "Resolved",
 }
-ACTED_ON = ("firing", "acknowledged", "snoozed")
+ACTED_ON = ("firing", "acknowledged", "snoozed", "accepted")
 DECIDED = ("acknowledged", "snoozed")
 SORTS = {
     "critical": "critical first",
@@ -144,7 +145,7 @@ def _lines(
     return {
         "lines": lines,
         "rows": incident_rows(lines),
-        "steps": told_steps(lines),
+        "steps": next_steps(lines, period.now),
         "actable": actable(cast("User", request.user), incidents, now=period.now)
         if state in ACTED_ON
         else set(),

@@ -24,6 +24,7 @@ def idle(_: HttpRequest, period: Period) -> Context:
         "gpu_count": len(gpus),
         "left_off": max(0, len(lines) - MAX_JOBS),
         "usd_per_hour": sum(per_hour, Decimal(0)),
+        "accepted_gpus": sum(len(line.gpus) for line in lines if line.is_accepted),
         "unpriced_gpus": len(gpus) - len(per_hour),
         "spending": spending_now(period.now),
         "lately": idle_lately(period.now, but=[each.gpu.pk for each in gpus]),

@@ -231,7 +231,7 @@ def _of_the_fleet(now: datetime) -> Context:
     """
     shown = needs_somebody(now)
     rows = [row for row in shown.get("incidents", ()) if not row.is_group]
-    steps = {row.first.incident.pk: next_step(row.first.breach, now) for row in rows}
+    steps = {row.first.incident.pk: next_step(row.first, now) for row in rows}
     return {**shown, "steps": steps}
 
 
