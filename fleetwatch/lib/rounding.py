@@ -28,8 +28,13 @@ def about(value: Decimal | float) -> str:
     """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310",
     "$980", "$24,300".
     """
+    return usd(rounded_about(value))
+
+
+def rounded_about(value: Decimal | float) -> Decimal:
+    """The same as a number."""
     amount = decimal_of(value)
-    return usd(_digits(amount, 3) if amount else amount)
+    return _digits(amount, 3) if amount else amount
 
 
 def roughly(low: Decimal, high: Decimal) -> str:

@@ -20,6 +20,14 @@ def about(amount: Decimal | None) -> str:
     return UNKNOWN if amount is None else rounding.about(amount)
 
 
+def about_over(expected: Decimal, limit: Decimal) -> str:
+    """By how much what is expected is over the limit: that which about() says of it, so that both
+    are one sum; what that rounds away as it is.
+    """
+    rounded = rounding.rounded_about(expected) - limit
+    return usd(rounded) if rounded > 0 else about(expected - limit)
+
+
 def between(low: Decimal, high: Decimal) -> str:
     """A saving as a range, as pages round it; one amount where both ends are one."""
     return rounding.roughly(low, high)
@@ -82,11 +90,11 @@ def dated(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:
 
 
 def moment(at: datetime, zone: ZoneInfo, *, now: datetime) -> str:
-    """The time of day in the zone; with the date when that is not today."""
+    """The time of day in the zone; with the date, as pages have it, when that is not today."""
     local = at.astimezone(zone)
     is_today = local.date() == now.astimezone(zone).date()
     return (
         f"{local:%H:%M} {local.tzname()}"
         if is_today
-        else f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
+        else f"{local:%a %-d %b, %H:%M} {local.tzname()}"
     )

@@ -42,6 +42,13 @@ palette?.querySelector("form").addEventListener("submit", (event) => {
   first.click();
 });
 
+// Under a menu what the chosen line of it does.
+addEventListener("change", (event) => {
+  const says = event.target.selectedOptions?.[0]?.dataset.says;
+  const place = says && document.querySelector(`[data-says-of="${CSS.escape(event.target.id)}"]`);
+  if (place) place.textContent = says;
+});
+
 // What was opened in this tab lately, above the pages: it goes with the tab.
 const RECENT = 5;
 const recent = JSON.parse(sessionStorage.getItem("recent") ?? "[]");

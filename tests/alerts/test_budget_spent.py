@@ -95,7 +95,7 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
         ("Spending", "$10.00/h"),
         (
             "At this pace",
-            "all of it spent on 2026-11-03, ≈ $7,200 by the month's end, $6,600 over the budget",
+            "all of it spent on Tue 3 Nov, ≈ $7,200 by the month's end, $6,600 over the budget",
         ),
     )
     assert (breach.has_cost, breach.cost_usd, breach.usd_per_hour) == (False, None, None)
@@ -110,7 +110,7 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
         # 240 of 250, and nothing more
         ((10, 0), "≈ $240 by the month's end: the budget lasts"),
         # 264 of 265, and $1 in each of the 672 hours that are left
-        ((10, 1), "all of it spent on 2026-11-03, ≈ $936 by the month's end, $671 over the"),
+        ((10, 1), "all of it spent on Tue 3 Nov, ≈ $936 by the month's end, $671 over the"),
     ],
 )
 def test_the_pace_is_that_of_the_last_known_day_alone(rule, usd_per_hour, pace):
@@ -134,7 +134,7 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     assert "Left" not in lines
     # the 20th hour of the first day
     assert (
-        newest().title == "budget · NLP over its budget since 2026-11-01 20:00 UTC, 120 % of $200"
+        newest().title == "budget · NLP over 100 % since Sun 1 Nov, 20:00 UTC, 120 % of $200"
     )
     assert newest().does == "The budget of NLP is over by $40.00"
     assert Incident.objects.get().severity == "critical"

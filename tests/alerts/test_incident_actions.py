@@ -107,7 +107,7 @@ def test_who_may(incident, ana):
 
 def test_a_snooze_ends_at_the_moment_that_is_named_or_after_four_hours(incident, ana):
     named = do("snooze", incident, ana, until=at(70))
-    assert (named.snoozed_until, named.muted) == (at(70), "snoozed until 2026-11-20 10:10 UTC")
+    assert (named.snoozed_until, named.muted) == (at(70), "snoozed until 20 Nov 2026, 10:10 UTC")
 
     usual = do("snooze", incident, ana)
     assert usual.snoozed_until == at(10 + 240)
@@ -120,7 +120,7 @@ def test_a_snooze_is_taken_back_once_and_then_there_is_none(incident, ana):
 
     assert [each.snoozed_until for each in after] == [None, None]
     assert events(incident) == [
-        ("snooze", "snoozed until 2026-11-20 13:10 UTC by Ana Diaz"),
+        ("snooze", "snoozed until 20 Nov 2026, 13:10 UTC by Ana Diaz"),
         ("unsnooze", "snooze taken back by Ana Diaz"),
     ]
 

@@ -104,8 +104,8 @@ def test_a_scanner_that_opens_every_link_changes_nothing(ana):
         ("ack", ("acknowledged", "", ""), "acknowledged by Ana Diaz by a link in mail"),
         (
             "snooze",
-            ("firing", "snoozed until 2026-11-21 10:00 UTC", ""),
-            "snoozed until 2026-11-21 10:00 UTC by Ana Diaz by a link in mail",
+            ("firing", "snoozed until 21 Nov 2026, 10:00 UTC", ""),
+            "snoozed until 21 Nov 2026, 10:00 UTC by Ana Diaz by a link in mail",
         ),
         ("fixed", ("resolved", "", "confirmed"), "fixed by Ana Diaz by a link in mail"),
     ],

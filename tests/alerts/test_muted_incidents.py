@@ -29,7 +29,7 @@ def test_what_is_silenced_is_told_when_the_silence_ends_and_it_still_goes_on():
     longer(run_, 100)
 
     assert (run(31), run(59)) == ([], [])
-    assert Incident.objects.get().muted == "silence until 2026-11-20 10:00 UTC: GPU repair"
+    assert Incident.objects.get().muted == "silence until 20 Nov 2026, 10:00 UTC: GPU repair"
     assert run(60) == [("hook", "", "opened")]
     assert Incident.objects.get().muted == ""
     kinds = IncidentEvent.objects.order_by("pk").values_list("kind", flat=True)

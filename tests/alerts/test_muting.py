@@ -67,7 +67,7 @@ def test_a_silence_holds_from_its_start_until_before_its_end(minutes, is_muted):
 
 
 def test_it_says_which_it_is_until_when_and_why():
-    assert reason(SUBJECT, a_mute()) == "silence until 2026-11-20 10:00 UTC: GPU repair"
+    assert reason(SUBJECT, a_mute()) == "silence until 20 Nov 2026, 10:00 UTC: GPU repair"
     assert reason(SUBJECT, a_mute("maintenance")).startswith("maintenance window until")
 
 

@@ -56,7 +56,14 @@ def test_what_nobody_can_hold_is_the_operators_at_once():
 
     assert ladder(node) == [("OPERATORS", [OPERATORS])]
     [rung] = rungs(node, ROUTES)
-    assert [each.why for each in rung.destinations] == ["neither a person nor a team is told"]
+    assert [each.why for each in rung.destinations] == ["it goes to the operators"]
+
+
+def test_of_a_team_without_a_channel_the_operators_are_told_and_it_is_said_why():
+    [rung] = rungs(Matter(rule_name="Budget spent", team_id=11, team_name="vision"), ROUTES)
+
+    [operators] = rung.destinations
+    assert operators.why == "team vision has no channel, so the operators are told"
 
 
 def test_a_rules_own_channels_are_always_told_with_the_first_step():

@@ -177,7 +177,7 @@ def incident(group) -> Incident:
     ("action", "state", "history"),
     [
         ("ack", "acknowledged", "acknowledged by {by}"),
-        ("snooze", "firing", "snoozed until 2026-11-20 14:00 UTC by {by}"),
+        ("snooze", "firing", "snoozed until 20 Nov 2026, 14:00 UTC by {by}"),
         ("fixed", "resolved", "fixed by {by}"),
     ],
 )

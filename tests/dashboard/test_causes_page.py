@@ -5,9 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import to_ms
 from tests.costs.factories import an_entry
 from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -54,3 +57,21 @@ def test_a_broken_gpu_takes_capacity_and_wastes_nothing(admin):
     page = tight(admin.get("/causes").content.decode())
 
     assert amounts(page)["gpu_fault"] == ["–", "$2.00"]
+
+
+def test_the_page_of_a_fault_says_what_capacity_it_took_and_which_gpus_are_broken_now(admin):
+    rate()
+    broken = gpu(3)
+    capacity("gpu_fault", on=broken)
+    place("gpu_fault", node=broken.node)
+    since_ms = to_ms(NOW)
+    Node.objects.filter(pk=broken.node_id).update(last_ms=since_ms + 1)
+    row = [since_ms, None, "xid79", False]
+    Posted.objects.create(gpu=broken, spans=[], outages=[row])
+
+    page = admin.get("/causes/gpu_fault").content.decode()
+
+    assert "Capacity lost, the last 7 days $2.00" in in_text(page)
+    assert "1 GPU broken now: n1 GPU 3" in in_text(page)
+    assert f'href="/gpus/{broken.uuid}"' in page
+    assert "Capacity lost" not in admin.get("/causes/hung").content.decode()

@@ -95,8 +95,15 @@ class TestList:
 
         shown = text(admin.get("/alerts/rules"))
 
-        assert "2 incidents since it began to watch" in shown
-        assert "1 of them under way then" in shown
+        assert "2 incidents since it was switched on" in shown
+        assert "1 of them already running at that time" in shown
+
+    def test_a_new_rules_menu_says_what_each_kind_does(self, admin):
+        shown = admin.get("/alerts/rules").content.decode()
+
+        says = "Fires when every GPU of a job has been idle for 30 minutes."
+        assert f'data-says="{says}"' in shown
+        assert 'data-says-of="new-of">Fires when ' in shown
 
     def test_is_switched_off_and_on(self, admin, job_rule):
         admin.post(f"{watch(job_rule)}/switch_off")
@@ -140,6 +147,7 @@ class TestBackTest:
         assert "with history: 2 incidents, 2 people," in shown
         assert "$3.33" in shown
         assert "none left out for missing telemetry" in shown
+        assert "An incident keeps the times and dollars that were known when it resolved" in shown
 
     def test_is_of_the_values_in_the_form_and_saves_nothing(self, admin, job_rule):
         shown = text(admin.get(f"{watch(job_rule)}?days=30&minutes=50"))

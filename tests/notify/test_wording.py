@@ -103,5 +103,5 @@ def test_a_moment_carries_its_zone_and_another_day_its_date():
     )
     assert (
         wording.moment(datetime(2026, 11, 19, 8, 10, tzinfo=UTC), ZoneInfo("UTC"), now=now)
-        == "2026-11-19 08:10 UTC"
+        == "Thu 19 Nov, 08:10 UTC"
     )

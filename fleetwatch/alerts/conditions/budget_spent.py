@@ -164,7 +164,7 @@ def _title(month: BudgetMonth, at_ms: int) -> str:
     passed_ms = month.spending.reached_ms(month.usd)
     if month.spending.by(at_ms) <= month.usd or passed_ms is None:
         return f"spent {amounts}"
-    return f"over its budget since {_clock(passed_ms, at_ms)}, {amounts}"
+    return f"over 100 % since {_clock(passed_ms, at_ms)}, {amounts}"
 
 
 def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
@@ -180,7 +180,8 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
         is_partial = since is not None
         risk = month_end_risk(spent_usd, usd_of(month.usd), last, is_partial=is_partial)
         return "Forecast", f"{words}: {OUTCOMES.get(risk, LASTS)}"
-    return "Forecast", f"{words}, {wording.about(over_usd)} over the budget"
+    over = wording.about_over(expected_usd, usd_of(month.usd))
+    return "Forecast", f"{words}, {over} over the budget"
 
 
 def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:
@@ -197,7 +198,8 @@ def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...
         words = f"{by_end}: {LASTS}"
     else:
         spent_up = _spent_up(month, spent_usd, usd_per_hour, known_ms)
-        words = f"{spent_up}{by_end}, {wording.about(over_usd)} over the budget"
+        over = wording.about_over(end_usd, usd_of(month.usd))
+        words = f"{spent_up}{by_end}, {over} over the budget"
     return ("Spending", f"{wording.usd(usd_per_hour)}/h"), ("At this pace", words)
 
 
@@ -206,7 +208,7 @@ def _spent_up(month: BudgetMonth, spent_usd: Decimal, usd_per_hour: Decimal, kno
     if left_usd <= 0:
         return ""
     at = from_ms(known_ms + int(left_usd / usd_per_hour * HOUR_MS)).astimezone(zone())
-    return f"all of it spent on {at:%Y-%m-%d}, "
+    return f"all of it spent on {at:%a %-d %b}, "
 
 
 def _amounts(month: BudgetMonth, spent_usd: Decimal) -> str:

@@ -146,4 +146,4 @@ def is_acceptance(muted: str) -> bool:
 def moment(at: datetime, zone: ZoneInfo) -> str:
     """With its date always: the text stays the same from day to day."""
     local = at.astimezone(zone)
-    return f"{local:%Y-%m-%d %H:%M} {local.tzname()}"
+    return f"{local:%-d %b %Y, %H:%M} {local.tzname()}"

@@ -90,10 +90,7 @@ def rungs(matter: Matter, routes: Routes) -> list[Rung]:
     """
     owner = () if matter.person is None else (matter.person,)
     team = _team(matter, routes)
-    is_theirs = not owner and not team
-    why = (
-        "neither a person nor a team is told" if is_theirs else "nobody before them acknowledged it"
-    )
+    why = "nobody before them acknowledged it" if owner or team else _why_operators(matter)
     steps = {
         Step.OWNER: owner,
         Step.AGAIN: owner,
@@ -105,6 +102,15 @@ def rungs(matter: Matter, routes: Routes) -> list[Rung]:
     always = _always(matter, routes, is_only=not ladder)
     both = Rung(first.step, _distinct([*first.destinations, *always]))
     return [rung for rung in (both, *ladder[1:]) if rung.destinations]
+
+
+def _why_operators(matter: Matter) -> str:
+    """Why they hear first of it."""
+    if matter.team_name:
+        return f"team {matter.team_name} has no channel, so the operators are told"
+    if matter.holder:
+        return "its owner is not reached here, so the operators are told"
+    return "it goes to the operators"
 
 
 def rung_after(ladder: Sequence[Rung], step: int) -> Rung | None:

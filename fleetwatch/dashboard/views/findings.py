@@ -40,8 +40,8 @@ from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, title
+from fleetwatch.diagnosis.cause_totals import Saving, total
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
@@ -65,6 +65,7 @@ from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
+from fleetwatch.ledger.broken_gpus import broken_gpus
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
@@ -390,12 +391,25 @@ def _cause(code: str) -> Cause:
     return existing(BY_CODE.get(code))
 
 
+def _capacity(cause: Cause, period: Period) -> Context:
+    """What it took of what no job held, and the GPUs that can't work now where it is a fault."""
+    if cause.code not in OF_CAPACITY:
+        return {}
+    places = machine_findings.findings(period.interval, now=period.now)
+    lost = [each.caused for each in places if each.finding.cause == cause.code]
+    return {
+        "lost": total(lost).saving if lost else None,
+        "broken": broken_gpus() if cause.code in FAILURES else [],
+    }
+
+
 @shows("dashboard/cause.html", "causes", find=_cause)
 def cause(_: HttpRequest, period: Period, cause: Cause) -> Context:
     lines = {line.key: line.totals for line in selectors.waste_by_cause(period.interval).lines}
     return {
         "cause": cause,
         "totals": lines.get(cause.code),
+        **_capacity(cause, period),
         "rules": rules_in_words.rules(cause.code),
         "precision": selectors.precision().get(cause.code),
     }
