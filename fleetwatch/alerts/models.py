@@ -330,6 +330,13 @@ class Silence(models.Model):
             )
         ]
 
+    @property
+    def kind_in_words(self) -> str:
+        """As pages call it; an accepted reason by what it does."""
+        if self.kind == self.Kind.JUSTIFICATION:
+            return "accepted as not waste"
+        return self.Kind(self.kind).label
+
 
 class Route(models.Model):
     """Where a team's incidents go, those that nobody acknowledges, and those that nobody owns."""

@@ -46,7 +46,9 @@ LAST = ("valid_to", "ends_at", "note", "reason", "text")
 INCIDENT = "incident."
 _AMOUNT = re.compile(r"^(-?)(\d+(?:\.\d+)?) ([A-Z]{3})\b")
 _MONTH = re.compile(r"^\d{4}-(0[1-9]|1[0-2])$")
-_UNTIL = re.compile(r"\buntil (\d{4}-\d\d-\d\d \d\d:\d\d) (\S+)")
+# as it is written, and as entries have it that are older
+_UNTIL = re.compile(r"\buntil (\d{1,2} [A-Z][a-z]{2} \d{4}, \d\d:\d\d) ([^\s:]+)")
+_FORMER_UNTIL = re.compile(r"\buntil (\d{4}-\d\d-\d\d \d\d:\d\d) (\S+)")
 _WHOM = re.compile(r"^given (to .+) by ")
 
 
@@ -84,6 +86,8 @@ def _of_incident(text: str) -> dict[str, Any]:
     if whom := _WHOM.search(did):
         facts["to"] = whom[1].removeprefix("to ")
     if until := _UNTIL.search(did):
+        facts["ends_at"] = f"{until[1]} {until[2]}"
+    elif until := _FORMER_UNTIL.search(did):
         moment = datetime.fromisoformat(f"{until[1]}+00:00")  # its zone is named beside it
         facts["ends_at"] = f"{_written(moment)} {until[2]}"
     return facts

@@ -183,7 +183,7 @@ def is_left(incident: Incident) -> bool:
 
 
 def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:
-    """By id of each that goes on what its page says to do first, as lists have it: in a sentence."""
+    """By id of each that goes on what its page says to do first, in a sentence."""
     first = {}
     for view in views:
         step = next_step(view, now)

@@ -60,21 +60,14 @@ LIKE = {
     "W": "a number of watts",
     "windows": "a number of windows",
 }
-# what a number without a unit means, as its field says
-BARE = {
-    "s": "20 = 20 s",
-    "ratio": "0.03 = 3 %",
-    "bytes": "20 = 20 bytes",
-    "bytes/s": "20 = 20 bytes/s",
-    "W": "20 = 20 W",
-    "windows": "20 = 20 windows",
-}
+# what a number alone does not say: pages show these in larger units than are stored
+NEEDS_UNIT = {"s": "s", "bytes": "B", "bytes/s": "B/s"}
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """One of the policy's: its value in force, the one that is tried, both as people write them,
-    what a bare number is in, and why it is there.
+    and why it is there.
     """
 
     name: str
@@ -82,7 +75,6 @@ class Threshold:
     reason: str
     shown: str
     tried: str
-    bare: str
     error: str
 
 
@@ -169,6 +161,8 @@ def read(asked: Mapping[str, str]) -> dict[str, float]:
     for name, text in asked.items():
         unit = threshold_words.UNITS[name]
         number = threshold_words.read(text, unit)
+        if unit in NEEDS_UNIT and threshold_words.is_bare(text):
+            raise RefusedFieldError(f"In which unit? Write {LIKE[unit]}, please.", field=name)
         if number is None:
             raise RefusedFieldError(f"Not understood: {LIKE[unit]}, please.", field=name)
         numbers[name] = number
@@ -184,7 +178,7 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
     if gpu_hours > policy_trial.MAX_GPU_HOURS:
         trial.check_reach(policy)
         return {
-            "asked": [(name, trial_pages.plain(number)) for name, number in changed.items()],
+            "asked": [(name, as_typed(name, number)) for name, number in changed.items()],
             "gpu_hours": round(gpu_hours),
         }
     lines = policy_trial.compare_by(
@@ -196,6 +190,12 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
         max_s=policy_trial.MAX_S,
     )
     return trial_pages.outcome_of(in_force, changed, lines, interval)
+
+
+def as_typed(name: str, number: float) -> str:
+    """The number as read() takes it: exactly, and with its unit where it needs one."""
+    unit = NEEDS_UNIT.get(threshold_words.UNITS[name], "")
+    return f"{trial_pages.plain(number)} {unit}".strip()
 
 
 def _threshold(
@@ -211,6 +211,5 @@ def _threshold(
         reason=field.metadata["reason"],
         shown=threshold_words.written(getattr(in_force, name), unit),
         tried=understood or asked.get(name, ""),
-        bare=BARE[unit],
         error=errors.get(name, ""),
     )

@@ -162,11 +162,11 @@ def _of_incident(several: IncidentRow) -> Problem:
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
-    said = incident.muted if incident.is_accepted else incident.note
+    why = incident.muted if incident.is_accepted else incident.note
     return Problem(
         kind="accepted" if incident.is_accepted else incident.state,
         title=several.title if several.is_group else capfirst(several.title),
-        about=" · ".join(filter(None, (several.what, said))),
+        about=" · ".join(filter(None, (several.what, why))),
         address=addresses[0],
         links=list(zip(names, addresses, strict=True)) if several.is_group else (),
         since_ms=several.since_ms,

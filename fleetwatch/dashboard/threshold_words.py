@@ -95,6 +95,11 @@ def read(text: str, unit: str) -> float | None:
     return float(sum((number or 0) * Decimal(str(size or 0)) for number, size in values))
 
 
+def is_bare(text: str) -> bool:
+    """Whether it is a number without a unit, and not 0."""
+    return bool(amounts.typed(text))
+
+
 def of_minutes(minutes: float) -> str:
     """So many minutes as people write them: "30 min", "4 h"; "0" for none."""
     return written(minutes * 60, "s") if minutes else "0"

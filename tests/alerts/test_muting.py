@@ -85,10 +85,10 @@ def test_a_weekly_window_holds_in_its_hours_only(start, end, is_muted):
 @pytest.mark.parametrize(
     ("hours", "until"),
     [
-        (Hours(time(8), time(10)), "2026-11-20 10:00"),
-        (Hours(time(22), time(9, 30)), "2026-11-20 09:30"),
-        (Hours(time(0), time(0), days=(4, 5)), "2026-11-22 00:00"),  # Friday and Saturday
-        (Hours(time(0), time(0)), "2026-12-20 09:00"),  # always: until the window itself ends
+        (Hours(time(8), time(10)), "20 Nov 2026, 10:00"),
+        (Hours(time(22), time(9, 30)), "20 Nov 2026, 09:30"),
+        (Hours(time(0), time(0), days=(4, 5)), "22 Nov 2026, 00:00"),  # Friday and Saturday
+        (Hours(time(0), time(0)), "20 Dec 2026, 09:00"),  # always: until the window itself ends
     ],
 )
 def test_a_weekly_window_says_when_its_hours_end(hours, until):

@@ -24,6 +24,11 @@ def read_aloud(action: str, subject: str, **detail: object) -> str:
             "marked incident 4 as not waste · until 6 Dec 2026, 13:44 UTC, “a notebook: agreed”",
         ),
         (
+            "incident.not_waste",
+            "not waste, until 6 Dec 2026, 13:44 UTC by otto: a notebook",
+            "marked incident 4 as not waste · until 6 Dec 2026, 13:44 UTC, “a notebook”",
+        ),
+        (
             "incident.snooze",
             "snoozed until 2026-11-29 17:29 UTC by otto",
             "snoozed incident 4 · until 29 Nov 2026, 17:29 UTC",

@@ -45,7 +45,7 @@ def test_more_hours_than_a_request_judges_are_offered_in_the_background(finance,
 
     assert page.status_code == 200
     assert "1 GPU-hours: more than a page can judge at once" in text(page)
-    assert '<input type="hidden" name="idle_batch_s" value="300">' in page.content.decode()
+    assert '<input type="hidden" name="idle_batch_s" value="300 s">' in page.content.decode()
 
 
 def test_a_trial_says_how_far_it_is_and_then_what_a_request_would_have_said(finance):
@@ -75,6 +75,7 @@ def test_what_was_tried_is_put_in_force_from_its_page(finance):
 
     assert 'action="/settings/policy-set"' in page
     assert '<input type="hidden" name="idle_batch_s" value="300">' in page
+    assert "idle_batch_s=300+s&amp;hours=1" in page
 
 
 def test_what_was_tried_beside_an_older_policy_is_not_put_in_force(finance):
@@ -112,7 +113,7 @@ def test_one_trial_runs_at_a_time(finance):
         ({"idle_batch_s": "soon"}, "a duration like 15 min"),
         ({"idle_batch_s": ""}, "Which thresholds are tried"),
         ({"hours": "9000"}, "Which thresholds are tried"),
-        ({"idle_batch_s": "9" * 9}, "more of the past than is kept"),
+        ({"idle_batch_s": "9" * 9 + " s"}, "more of the past than is kept"),
         ({"idle_batch_s": "9" * 400}, "a duration like 15 min"),
     ],
 )

@@ -71,7 +71,7 @@ def test_the_page_of_a_fault_says_what_capacity_it_took_and_which_gpus_are_broke
 
     page = admin.get("/causes/gpu_fault").content.decode()
 
-    assert "Capacity lost, the last 7 days $2.00" in in_text(page)
+    assert "Capacity lost, last 7 days $2.00" in in_text(page), in_text(page)[200:900]
     assert "1 GPU broken now: n1 GPU 3" in in_text(page)
     assert f'href="/gpus/{broken.uuid}"' in page
     assert "Capacity lost" not in admin.get("/causes/hung").content.decode()

@@ -175,9 +175,7 @@ class TestPage:
         Notification.objects.create(
             kind="opened", person=bo, address="bo@there.example", why="holds the job", **note
         )
-        Notification.objects.create(
-            kind="reminder", person=bo, why="it is night", state="held", **note
-        )
+        Notification.objects.create(kind="step", person=bo, why="it is night", state="held", **note)
         Delivery.objects.create(
             channel=channel,
             address="bo@there.example",
@@ -194,7 +192,15 @@ class TestPage:
 
         shown = text(admin, f"/incidents/{one.pk}")
 
-        for part in ("bo", "mail to people", "holds the job", "250 Ok", "quiet hours"):
+        for part in (
+            "bo",
+            "mail to people",
+            "holds the job",
+            "250 Ok",
+            "quiet hours",
+            "escalation<",
+            "unassigned",
+        ):
             assert part in shown, part
         assert [
             (send.moment, send.at) for send in admin.get(f"/incidents/{one.pk}").context["sends"]

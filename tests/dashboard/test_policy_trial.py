@@ -132,7 +132,7 @@ def test_every_threshold_stands_with_its_unit(finance):
     assert "Policy 1, in force" in text(page)
     shown = [each.name for part in page.context["parts"] for each in part.thresholds]
     assert sorted(shown) == sorted(threshold.name for threshold in fields(Policy))
-    assert "Batch job is idle after 15 min 20 = 20 s" in text(page)
+    assert "Batch job is idle after 15 min" in text(page)
 
 
 def test_a_trial_says_what_moves_for_whom_and_where_it_is_put_in_force(finance):
@@ -256,9 +256,12 @@ def test_a_trial_that_changes_nothing_says_why_and_offers_more_hours(finance):
     assert "hours=24#effect" in page.content.decode()
 
 
-def test_a_bare_number_is_in_the_unit_under_its_field(finance):
-    page = finance.get("/settings/policy?idle_batch_s=120&hours=1")
+def test_a_duration_without_its_unit_is_refused_and_one_with_it_is_shown_as_pages_do(finance):
+    bare = finance.get("/settings/policy?idle_batch_s=20&hours=1")
+    page = finance.get("/settings/policy?idle_batch_s=120+s&hours=1")
 
+    assert bare.status_code == 422
+    assert "In which unit? Write a duration like 15 min" in bare.content.decode()
     assert "Batch job is idle after 15 min → 2 min" in text(page)
     assert 'value="2 min"' in page.content.decode()
 

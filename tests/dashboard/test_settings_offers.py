@@ -26,7 +26,11 @@ def test_a_token_that_never_ends_and_nobody_used_is_marked(admin):
         newest = ApiToken.objects.order_by("pk").last()
         ApiToken.objects.filter(pk=newest.pk).update(last_used_at=used_at, expires_at=ends_at)
 
-    assert text_of(admin.get("/settings/tokens")).count(">unused</span>") == 1
+    page = text_of(admin.get("/settings/tokens"))
+    assert page.count(">unused</span>") == 1
+    assert (
+        page.partition(">unused</span>")[0].rpartition("data-label=")[2].startswith('"Last used"')
+    )
 
 
 def test_a_ready_link_is_offered_and_kept_with_ones_own_host(admin):

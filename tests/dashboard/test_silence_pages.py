@@ -66,6 +66,11 @@ class TestSilences:
         for part in ("Node is gpu-07", "new disks", "Fri 20 Nov, 15:00", "in 3 h"):
             assert part in shown, part
 
+    def test_an_accepted_reason_is_called_what_it_does(self, admin):
+        silence(kind="justification")
+
+        assert ">Accepted as not waste</span>" in text(admin.get("/alerts/silences"))
+
     def test_one_is_added_for_four_hours_unless_it_says_until_when(self, admin):
         admin.post("/alerts/silences/add", {"kind": "silence", "reason": "new disks"} | OF_NODE)
 

@@ -180,8 +180,11 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
         is_partial = since is not None
         risk = month_end_risk(spent_usd, usd_of(month.usd), last, is_partial=is_partial)
         return "Forecast", f"{words}: {OUTCOMES.get(risk, LASTS)}"
-    over = wording.about_over(expected_usd, usd_of(month.usd))
-    return "Forecast", f"{words}, {over} over the budget"
+    return "Forecast", f"{words}, {_over_budget(expected_usd, month)}"
+
+
+def _over_budget(expected_usd: Decimal, month: BudgetMonth) -> str:
+    return f"{wording.about_over(expected_usd, usd_of(month.usd))} over the budget"
 
 
 def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:
@@ -198,8 +201,7 @@ def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...
         words = f"{by_end}: {LASTS}"
     else:
         spent_up = _spent_up(month, spent_usd, usd_per_hour, known_ms)
-        over = wording.about_over(end_usd, usd_of(month.usd))
-        words = f"{spent_up}{by_end}, {over} over the budget"
+        words = f"{spent_up}{by_end}, {_over_budget(end_usd, month)}"
     return ("Spending", f"{wording.usd(usd_per_hour)}/h"), ("At this pace", words)
 
 

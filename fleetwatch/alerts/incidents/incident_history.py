@@ -27,8 +27,8 @@ AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 class Send:
     """One message about the incident, sent or not: to a person by the channel, or to the channel
     (None). `moment` is what happened to it at `at`: sent, kept, queued (and not sent) or
-    due. `what` is what it says (opened, reminder, resolved), `state` how it went, `answer` what the
-    other side said, `why` how it came to go there; "" = not written down.
+    due. `what` is what it says (opened, escalation, reminder, resolved), `state` how it went,
+    `answer` what the other side said, `why` how it came to go there; "" = not written down.
     """
 
     at: datetime
@@ -146,13 +146,18 @@ def _sent(delivery: Delivery, note: Notification | None) -> Send:
     return Send(
         delivery.sent_at or delivery.created_at,
         _moment(delivery),
-        delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0],
+        _kind(delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0]),
         delivery.channel,
         note.person if note else None,
         _state(delivery),
         "" if is_hidden else delivery.last_answer,
         note.why if note else "",
     )
+
+
+def _kind(kind: str) -> str:
+    """As the timeline calls it."""
+    return "escalation" if kind == "step" else kind
 
 
 def _state(delivery: Delivery) -> str:
@@ -172,4 +177,6 @@ def _moment(delivery: Delivery) -> str:
 
 def _unsent(note: Notification) -> Send:
     label = Notification.State(note.state).label
-    return Send(note.due_at, "due", note.kind, note.channel, note.person, label, "", note.why)
+    return Send(
+        note.due_at, "due", _kind(note.kind), note.channel, note.person, label, "", note.why
+    )

@@ -118,6 +118,6 @@ def _left(shown: PolicyTrial) -> str:
 def _again(shown: PolicyTrial) -> str:
     """The query that opens the form with these values, on hours that are judged at once."""
     query = QueryDict(mutable=True)
-    query.update({name: trial_pages.plain(number) for name, number in shown.changed.items()})
+    query.update({name: policy_pages.as_typed(name, each) for name, each in shown.changed.items()})
     query["hours"] = "1"
     return query.urlencode()
