@@ -410,3 +410,36 @@ def test_no_steps_of_another_replay_stand_under_a_swap(machines):
     assert 'id="steps"' in machines.get(alone).content.decode()
     for more in ("more=1&more_of=L4", "elsewhere=1"):
         assert 'id="steps"' not in machines.get(f"{alone}&{more}").content.decode()
+
+
+def test_where_none_is_spare_the_verdict_says_what_the_busiest_hours_leave(machines):
+    Entry.objects.all().delete()
+    job = factories.job("slurm/della/all-day")
+    for gpu in GPU.objects.all():
+        factories.hold(gpu, job, hours_ago=30, hours=30)
+        entries = [
+            factories.entry(gpu, hours_ago=ago, state="useful", held_by=job) for ago in range(1, 31)
+        ]
+        Entry.objects.bulk_create(entries)
+
+    page = tight(machines.get("/capacity?from=now-30h&to=now").content.decode())
+
+    assert "In the busiest 5 % of hours less than one GPU of each model is left" in page
+    assert "in the other 95 % at least H100 SXM 0." in page
+    assert "an empty field had no hour in this period that is over" in page
+
+
+def test_what_free_time_of_each_model_cost_adds_up_to_the_cent(machines):
+    for place, name in enumerate(("A100", "L40S", "V100")):
+        model = factories.gpu_model(name)
+        gpu = factories.gpu(factories.node(f"n{place}"), hours=4, model=model)
+        factories.rate("0.333", model=model)
+        factories.entry(gpu, hours_ago=2, state="free").save()
+
+    answer = machines.get(f"/capacity?{PERIOD}")
+
+    cents = answer.context["free_cents"]
+    assert sorted(cents.values())[:3] == [Decimal("0.33"), Decimal("0.33"), Decimal("0.34")]
+    page = answer.content.decode()
+    assert page.count(">$0.33<") == 2
+    assert page.count(">$0.34<") == 1

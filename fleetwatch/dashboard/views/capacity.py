@@ -19,7 +19,7 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.figures import selectors as figures
-from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.pricing import CENT, exact_sum, lines
 from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.released import Contracts, ReleasedGPUs, contracts, released
@@ -69,21 +69,26 @@ def capacity(request: HttpRequest, period: Period) -> Context:
 
 def _lines(models: Sequence[ModelHours], hours: Interval | None) -> Context:
     """Each model's figures, those of all together, and what they allow to say."""
-    lines = model_lines(models)
+    by_model = model_lines(models)
     whole = whole_line(models)
-    spare = verdict(lines, whole, _count(hours)) if whole and hours else None
-    return {"whole": whole, "lines": lines, "verdict": spare}
+    spare = verdict(by_model, whole, _count(hours)) if whole and hours else None
+    return {"whole": whole, "lines": by_model, "verdict": spare}
 
 
 def _free_usd(hours: Interval | None, filters: Mapping[str, str]) -> Context:
-    """What free time cost, by GPU model and in all; nothing where only some of its machines are
-    looked at.
+    """What free time cost, by GPU model and in all, and such cents as sum to it; nothing where only
+    some of its machines are looked at.
     """
     if hours is None or filters.keys() - {"gpu_model"}:
         return {"free_usd": {}}
     groups = figures.totals_by(hours, "gpu_model")
     free_usd = {group.label: group.totals.cost_by_state["free"] for group in groups}
-    return {"free_usd": free_usd, "free_total_usd": exact_sum(free_usd.values())}
+    cents = lines(list(free_usd.values()), CENT)
+    return {
+        "free_usd": free_usd,
+        "free_cents": dict(zip(free_usd, cents, strict=True)),
+        "free_total_usd": exact_sum(free_usd.values()),
+    }
 
 
 def _count(hours: Interval) -> int:
