@@ -36,7 +36,12 @@ def closing_checks(month: OpenMonth, now: datetime) -> list[Check]:
     so_far = Interval(month.interval.start, min(month.interval.end, now))
     if so_far.start >= so_far.end:
         return []
-    return [_posted(month, now), *_mapped(so_far), _invoice(month, now), _statements(month)]
+    return [
+        _posted(month, now),
+        *_mapped(so_far, is_over=now >= month.interval.end),
+        _invoice(month, now),
+        _statements(month),
+    ]
 
 
 def _posted(month: OpenMonth, now: datetime) -> Check:
@@ -48,16 +53,21 @@ def _posted(month: OpenMonth, now: datetime) -> Check:
     return Check(not hours, label, reverse("status"), note)
 
 
-def _mapped(so_far: Interval) -> list[Check]:
+def _mapped(so_far: Interval, *, is_over: bool) -> list[Check]:
     """Of teams, and of projects and cost centres where rules name any."""
     seen = costs.look(so_far, *OWNERS)
+    until = "" if is_over else " until now"
     checks = []
     for owner, words in OWNERS.items():
         held = [group for group in seen.by(owner) if group.key]
         if owner != "team" and all(group.key in WHY for group in held):
             continue
         usd = exact_sum(group.totals.cost_usd for group in held if group.key in WHY)
-        note = f"{numbers.cents(usd)} of jobs without a {words}" if numbers.has_cents(usd) else ""
+        note = (
+            f"{numbers.cents(usd)} of jobs without a {words}{until}"
+            if numbers.has_cents(usd)
+            else ""
+        )
         label = f"Every job’s dollars have a {words}"
         checks.append(Check(not note, label, reverse("mappings"), note))
     return checks

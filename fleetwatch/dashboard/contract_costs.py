@@ -10,9 +10,9 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import pricing
 from fleetwatch.figures.pricing import CENT, exact_sum
 from fleetwatch.figures.totals import Totals
-from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.commitments import Coverage, coverage
 from fleetwatch.finance.coverage import Above, Covered, missing_usd
-from fleetwatch.lib.intervals import Interval, ceil_hour
+from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour
 from fleetwatch.reports.printed import apportioned
 
 ABOVE = "Above commitment"
@@ -22,10 +22,13 @@ REST = "other GPUs, and hours that had begun"
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The commitments of a period's whole hours, and what stood above them by GPU model."""
+    """The commitments of a period's whole hours, and what stood above them by GPU model; `hours` is
+    how many those are, where the period is longer.
+    """
 
     lines: Sequence[tuple[Commitment, Covered]]
     above: Sequence[Above]
+    hours: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,14 @@ class ContractRow:
 @dataclass(frozen=True, slots=True)
 class ContractCosts:
     """`usd`: committed GPUs that were there at their contract's price, all others at the rates;
-    `missing_usd` was paid for committed ones that were not there, and is in no ledger.
+    `missing_usd` was paid for committed ones that were not there, and is in no ledger. `hours`:
+    only so many are compared with the contracts (None: all), the others are at the rates.
     """
 
     rows: Sequence[ContractRow]
     usd: Decimal
     missing_usd: Decimal
+    hours: int | None = None
 
     @property
     def paid_usd(self) -> Decimal:
@@ -73,7 +78,14 @@ def contracts(period: Period, filters: Mapping[str, str]) -> Contracts | None:
     covered = coverage(Interval(first, period.so_far.end), now=period.now)
     lines = [line for line in covered.lines if model in (None, line[0].gpu_model.name)]
     above = [each for each in covered.above if model in (None, each.gpu_model)]
-    return Contracts(lines, above) if lines else None
+    return Contracts(lines, above, _fewer_hours(covered, period.so_far)) if lines else None
+
+
+def _fewer_hours(covered: Coverage, asked: Interval) -> int | None:
+    """How many hours commitments were looked at; None where it is all that was asked for."""
+    if covered.interval is None or covered.interval.duration_ms >= asked.duration_ms:
+        return None
+    return covered.interval.duration_ms // HOUR_MS
 
 
 def contract_costs(of: Contracts | None, totals: Totals) -> ContractCosts | None:
@@ -90,7 +102,7 @@ def contract_costs(of: Contracts | None, totals: Totals) -> ContractCosts | None
         replace(row, paid_usd=paid_usd, rates_usd=rates_usd)
         for row, paid_usd, rates_usd in zip(rows, paid, at_rates, strict=True)
     ]
-    return ContractCosts(printed, usd, missing)
+    return ContractCosts(printed, usd, missing, of.hours)
 
 
 def _rows(of: Contracts, totals: Totals) -> list[ContractRow]:

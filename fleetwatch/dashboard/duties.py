@@ -224,7 +224,7 @@ def _invoices(now: datetime) -> list[Duty]:
     return [_not_booked(month, lines), _above_contract(month, lines)]
 
 
-def _not_booked(month: str, lines: Iterable[InvoiceLine]) -> Duty:
+def _not_booked(month: str, lines: Sequence[InvoiceLine]) -> Duty:
     """Those whose difference from the ledger nobody booked."""
     unexplained = to_book_usd(lines)
     return Duty(

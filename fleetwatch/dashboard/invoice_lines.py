@@ -67,12 +67,15 @@ def _reasons(gap: Gap, difference_usd: Decimal) -> dict[str, Decimal]:
     return shown | {largest: shown[largest] + rest_usd}
 
 
-def to_book_usd(lines: Iterable[Line]) -> list[Decimal]:
-    """What is open of each line that is to be booked, and that no report has: what commitments paid
-    for GPUs that were not there is in one already.
+def to_book_usd(lines: Sequence[Line]) -> list[Decimal]:
+    """What is open of each line that is to be booked, as the invoice's page prints it, and that no
+    report has: what commitments paid for GPUs that were not there is in one already.
     """
-    open_usd = [line.open.open_usd for line in lines if line.kind != COMMITTED]
-    return [usd for usd in open_usd if numbers.has_cents(usd)]
+    return [
+        each.open_usd
+        for each in printed_lines(lines)
+        if each.line.kind != COMMITTED and numbers.has_cents(each.line.open.open_usd)
+    ]
 
 
 def above_contract_usd(lines: Iterable[Line]) -> Decimal:

@@ -62,8 +62,19 @@ def test_dollars_without_a_project_are_to_be_looked_at_where_a_rule_names_any(ad
     text = " ".join(re.sub("<[^>]*>", " ", admin.get("/settings/months").content.decode()).split())
 
     assert "open Every job’s dollars have a project : $2.00 of jobs without a project" in text
+    assert "until now" not in text
     assert "have a cost centre" not in text
     assert "Advice only" in text
+
+
+def test_of_a_month_that_runs_dollars_without_a_team_count_until_now(admin):
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node())
+    factories.entry(gpu, hours_ago=2, held_by=factories.job(team="")).save()
+
+    text = " ".join(re.sub("<[^>]*>", " ", admin.get("/settings/months").content.decode()).split())
+
+    assert "$2.00 of jobs without a team until now" in text
 
 
 @pytest.mark.parametrize(

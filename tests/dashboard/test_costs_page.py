@@ -85,6 +85,7 @@ def test_what_is_paid_by_contract_stands_beside_the_total(explorer, contract, of
     assert answer.context["seen"].whole.totals.cost_usd == 4
     said = " ".join(re.sub(r"<[^>]+>", " ", answer.content.decode()).split())
     assert "At contract prices $3.00 and $3.00 for committed GPUs that were missing" in said
+    assert "by contract, the rest" not in said
 
 
 def test_costs_by_contract_say_what_was_used_unallocated_missing_and_without_one(
@@ -119,6 +120,7 @@ def test_hours_that_had_begun_are_of_no_contract(explorer, contract):
     assert committed.of.committed_ms == 2 * HOUR_MS
     assert (rest.of, rest.name) == (None, "No contract")
     assert committed.paid_usd + rest.paid_usd == costs.paid_usd
+    assert "1 whole hour by contract, the rest at the rates" in tight(answer.content.decode())
 
 
 def test_a_grouping_by_contract_is_offered_to_who_has_one(explorer):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from decimal import Decimal
 
-from fleetwatch.dashboard.invoice_lines import PARTS, printed_lines
+from fleetwatch.dashboard.invoice_lines import PARTS, printed_lines, to_book_usd
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance.reconciling import NO_GAP, Line
 
@@ -57,3 +57,10 @@ def test_what_neither_book_has_is_beside_both():
 
     assert each.is_beside_both
     assert (each.difference_usd, each.open_usd) == (0, Decimal("-7.50"))
+
+
+def test_what_is_left_to_book_sums_to_what_the_invoices_lines_print():
+    # exactly 2 x 0.3349 = 0.6698, of which 0.67 is printed
+    lines = [line("0.3349", "0", other_usd="0.3349")] * 2
+
+    assert sorted(to_book_usd(lines)) == [Decimal("0.33"), Decimal("0.34")]
