@@ -119,6 +119,7 @@ class ReplayedRuns(fields_of(Outcome)):  # type: ignore[misc]
 
     `late_ms` would have come after the end, `unfit` are runs larger than all GPUs that were left.
     `moved` ran on another model, `moved_ms` of what fitted; `hosted`: runs of others on this one.
+    `cut` of those that `waited` still did at the end: with one of them waits are at least so long.
     """
 
 

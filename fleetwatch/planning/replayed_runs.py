@@ -8,7 +8,7 @@ when it did.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -42,8 +42,9 @@ Counts = Sequence[tuple[int, int]]
 class Outcome:
     """What became of the runs of one GPU model. Their GPU-milliseconds are those that fitted into
     the time, those that would have come after its end, and those of runs that no number of free
-    GPUs could have taken. Runs that `moved` started on another model, and `moved_ms` of what fitted
-    is theirs; `hosted` are runs of other models that started on this one.
+    GPUs could have taken. Of those that waited `cut` still did at the end: their waits, and what is
+    averaged of them, are longer than what is known. Runs that `moved` started on another model, and
+    `moved_ms` of what fitted is theirs; `hosted` are runs of other models that started on this one.
     """
 
     runs: int = 0
@@ -56,6 +57,8 @@ class Outcome:
     moved: int = 0
     moved_ms: int = 0
     hosted: int = 0
+    cut: int = 0
+    longest_ms: int = 0  # a run's longest wait
 
     @property
     def asked_ms(self) -> int:
@@ -277,7 +280,8 @@ class _Time:
 def _of_waiting(run: Run, end_ms: int) -> Outcome:
     """One that still waits at the end."""
     late_ms = _within(run, 0, end_ms)
-    return Outcome(runs=1, waited=1, wait_ms=end_ms - run.start_ms, late_ms=late_ms)
+    wait_ms = end_ms - run.start_ms
+    return Outcome(runs=1, waited=1, wait_ms=wait_ms, late_ms=late_ms, cut=1, longest_ms=wait_ms)
 
 
 def _of_started(run: Run, wait_ms: int, end_ms: int, *, is_moved: bool) -> Outcome:
@@ -292,6 +296,7 @@ def _of_started(run: Run, wait_ms: int, end_ms: int, *, is_moved: bool) -> Outco
         late_ms=asked_ms - fitted_ms,
         moved=int(is_moved),
         moved_ms=fitted_ms if is_moved else 0,
+        longest_ms=wait_ms,
     )
 
 
@@ -302,5 +307,6 @@ def _within(run: Run, wait_ms: int, end_ms: int) -> int:
 
 
 def together(parts: Sequence[Outcome]) -> Outcome:
-    """The sum of outcomes."""
-    return Outcome(*(sum(getattr(part, name) for part in parts) for name in Outcome.__slots__))
+    """The sum of outcomes, and the longest of their waits."""
+    sums = Outcome(*(sum(getattr(part, name) for part in parts) for name in Outcome.__slots__))
+    return replace(sums, longest_ms=max((part.longest_ms for part in parts), default=0))

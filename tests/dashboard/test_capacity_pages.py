@@ -185,7 +185,7 @@ def test_the_headline_says_how_many_of_the_models_own_runs_would_wait(machines):
     assert "Of 1 H100 SXM run none would wait" in one
     assert "on 1 of 2 GPUs" in one
     assert "Saves $1,460 a month." in one  # one GPU at $2 an hour for 730 hours
-    assert "Of 1 H100 SXM run none could run: too few GPUs" in both
+    assert "Not advisable: of 1 H100 SXM run none could run: too few GPUs" in both
     assert "none can run" in both
     assert "all would have started" not in both
 
@@ -202,12 +202,18 @@ def test_the_headline_says_the_harm_alone_and_no_step_is_advised_where_one_less_
 
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     headlines = [" ".join(each.split()) for each in re.findall(r"<h2>(.*?)</h2>", page, re.DOTALL)]
-    assert "Of 3 H100 SXM runs 2 would wait, 1 h 30 min on average" in headlines
+    assert (
+        "Not advisable: of 3 H100 SXM runs 2 would wait, at least 1 h 30 min on average, the longest"
+        " at least 2 h"
+    ) in headlines
     assert text.count("Saves $1,460 a month.") == 1
-    assert "None can go without long waits : even 1 fewer means 1 h on average of all" in text
+    assert (
+        "None can go without long waits : even 1 fewer means at least 1 h on average of all" in text
+    )
     assert "1 day replayed" in text
     assert "the last day, replayed" in tight(machines.get("/capacity/what-if").content.decode())
-    assert "Delayed past this day" in text
+    assert text.count("Delayed past this day") == 2
+    assert "some runs still wait where the replayed time ends" in text
 
 
 def test_a_gentler_step_is_the_largest_with_half_an_hour_of_waiting_at_which_all_fit():

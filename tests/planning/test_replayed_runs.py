@@ -56,6 +56,14 @@ def test_who_still_waits_at_the_end_has_waited_until_then():
     outcome = replayed(run(0, 30, gpus=2), run(4, 1), fewer=2)
 
     assert (outcome.waited, outcome.wait_ms, outcome.late_ms) == (1, 20 * HOUR, HOUR)
+    assert (outcome.cut, outcome.longest_ms) == (1, 20 * HOUR)
+
+
+def test_the_longest_wait_of_several_runs_is_one_runs_and_not_their_sum():
+    outcome = replayed(run(0, 4, gpus=2), run(1, 1, gpus=2), run(2, 1, gpus=2), fewer=2)
+
+    # 3 hours of the one, and 3 of the other: it starts at 5:00
+    assert (outcome.cut, outcome.wait_ms, outcome.longest_ms) == (0, 6 * HOUR, 3 * HOUR)
 
 
 def test_a_job_that_may_runs_on_another_model():

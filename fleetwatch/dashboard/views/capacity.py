@@ -177,10 +177,13 @@ def _form(request: HttpRequest, now: datetime) -> Context:
 
 def _verdict(replayed: WhatIf, *, elsewhere: bool) -> Context:
     """Whose runs the page speaks of: those of the one model that changes, else of the fleet, as
-    runs that move to another model may delay that one's.
+    runs that move to another model may delay that one's; and whether GPUs that go keep them
+    waiting for long.
     """
     subject = replayed if elsewhere else replayed.only_changed or replayed
-    return {"subject": subject, "outcome": subject.outcome}
+    outcome = subject.outcome
+    is_harmful = bool(replayed.removed and outcome.runs) and not _is_calm(outcome)
+    return {"subject": subject, "outcome": outcome, "is_harmful": is_harmful}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
         "steps": steps,
         "asked": asked,
         "is_paid": any(each.now_usd != each.later_usd for each in steps),
+        "is_cut_off": any(each.outcome.cut for each in steps),
         "falls": _first_fall(steps),
         "gentler": gentler(steps, asked),
         "hardest": None if _is_calm(steps[0].outcome) else steps[0],
