@@ -391,6 +391,9 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
 
     assert "days missing unknown: 1–10 Nov not recorded" in one
     assert "of the month before that nothing is recorded" in one
+    # $2 an hour, 30 days of 24
+    assert "At this pace a full month costs $1,440." in one
+    assert "a full month costs" not in every
     assert "days missing 1–10 Nov unknown" in every
     assert "Since 11 Nov, % of budget" in every
     assert "Nothing of November before 11 Nov 2026 is recorded." in every
@@ -399,6 +402,21 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
         "before 11 Nov 2026 is not recorded, so more of each budget is used than is shown" in teams
     )
     assert "within" not in one + every
+
+
+def test_of_a_month_recorded_in_part_the_next_one_is_said_to_pass_the_budget(viewer, team):
+    """At $2 an hour $720 are spent after 15 days."""
+    Entry.objects.filter(start__lt=MIDNIGHT - timedelta(days=9)).delete()
+    set_budget(team, NOW.date().replace(day=1), Decimal(720), repeats=True, now=NOW, by="ann")
+
+    answer = viewer.get("/budgets/teams/nlp")
+
+    assert answer.context["full_month"].passes_at == datetime(2026, 12, 16, tzinfo=UTC)
+    assert "from next month on the budget would be passed, first on 16 Dec" in shown(answer)
+
+
+def test_of_a_month_that_is_recorded_whole_no_full_month_is_said(viewer, team):
+    assert "a full month costs" not in shown(viewer.get("/budgets/teams/nlp"))
 
 
 def test_lines_that_are_forecast_otherwise_than_the_fleet_say_why_they_do_not_add_up(viewer, team):

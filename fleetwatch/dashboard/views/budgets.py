@@ -20,6 +20,7 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError, Limit
+from fleetwatch.budgets.full_month import FullMonth, full_month
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, Month, MonthLines
 from fleetwatch.dashboard.budget_alerts import budget_alerts
@@ -112,11 +113,22 @@ def _team_page(period: Period, team: Team | None) -> Context:
         "team": team,
         "alerts": alerts,
         "passed": passed(line, month, alerts),
+        "full_month": _full_month(line, month),
         "closest": selectors.closest_trial(line, period.now),
         "month": month,
         **_of_budgets(period, team, line, month),
         **_unusual(period, kind, slug, shown=_anomalies(period, kind=kind, key=slug)),
     }
+
+
+def _full_month(line: BudgetLine, month: Month) -> FullMonth | None:
+    """Of a month that is recorded in part alone: what a forecast of it says is less than a month
+    costs.
+    """
+    if line.recorded_since is None or month.so_far is None or line.unpriced_ms:
+        return None
+    recorded = Interval(line.recorded_since, month.so_far.end)
+    return full_month(line.spent_usd, recorded, month.whole, budget_usd=line.budget_usd)
 
 
 def _of_budgets(period: Period, team: Team | None, line: BudgetLine, month: Month) -> Context:
