@@ -13,10 +13,11 @@ from fleetwatch.figures import boundaries, selectors
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.lib.csv_files.csv_rows import Fault
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.sql import taken_back
 
 LOOKS_BACK_DAYS = 30
+MONTH_MS = 730 * HOUR_MS  # a twelfth of a year
 Groups = dict[str, selectors.Group]  # by key
 
 
@@ -76,8 +77,17 @@ class DryRun:
     @property
     def days(self) -> int:
         """Of how many of the days there are figures, a begun one counted."""
-        start = self.recorded_since or self.interval.start
-        return -(-(self.interval.end - start) // timedelta(days=1))
+        return -(-(self.recorded.end - self.recorded.start) // timedelta(days=1))
+
+    @property
+    def recorded(self) -> Interval:
+        """The days as far as there are figures."""
+        return Interval(self.recorded_since or self.interval.start, self.interval.end)
+
+    @property
+    def month_usd(self) -> Decimal:
+        """What a month of 730 hours would cost more, at the mean of what is recorded."""
+        return self.total.difference_usd * MONTH_MS / self.recorded.duration_ms
 
 
 def dry_run(

@@ -18,11 +18,12 @@ from fleetwatch.lib.intervals import Interval
 @dataclass(frozen=True, slots=True)
 class Effect:
     """`charged`: what changes of the dollars that pages show already; `whole`: the same days at the
-    new rate beside those at the old; None where no rate is set.
+    new rate beside those at the old, which begins at `begins_at`; None where no rate is set.
     """
 
     charged: DryRun
     whole: DryRun | None = None
+    begins_at: datetime | None = None
 
 
 def effect_of_rate(rate: Rate, now: datetime) -> Effect:
@@ -32,8 +33,9 @@ def effect_of_rate(rate: Rate, now: datetime) -> Effect:
     """
     charged = effect_of(lambda: set_rate(rate, now=now), now).charged
     interval = charged.interval
+    begins_at = rate.valid_from
     whole = difference.dry_run(_counted(lambda: _as_if_held(rate, interval, now)), now)
-    return Effect(charged, whole)
+    return Effect(charged, whole, begins_at)
 
 
 def effect_of(change: Callable[[], object], now: datetime) -> Effect:

@@ -63,6 +63,14 @@ def test_the_effect_says_of_how_many_of_the_days_there_are_figures(gpu):
     assert (whole.recorded_since, whole.days) == (HOUR, 18)
 
 
+def test_a_month_from_the_new_rates_begin_is_told_from_the_mean_of_what_is_recorded(gpu):
+    effect = effect_of_rate(rate(gpu, "5", THIS_HOUR), NOW)
+
+    # $6 more in the 423 hours from 9:00 of 2 November to 20 November, in 730 hours
+    assert effect.begins_at == THIS_HOUR
+    assert round(effect.whole.month_usd, 2) == Decimal("10.35")
+
+
 def test_what_a_withdrawal_would_change_is_shown_and_nothing_withdrawn(gpu):
     first = Rate.objects.get(price_per_gpu_hour=2)
     number = first.pk
