@@ -43,6 +43,7 @@ def team_waste(team: Team, interval: Interval, now: datetime, zone: ZoneInfo) ->
         "of_team": f"&{urlencode({'team': team.slug})}",
         **_causes(interval, scope),
         "standing": findings.counts(),
+        "standing_at": now,
         "recoverable": findings.saving(*RECOVERABLE),
         "accepted": findings.saving("accepted"),
         **fixes_of_team(team, interval, zone),

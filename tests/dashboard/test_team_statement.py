@@ -83,6 +83,9 @@ def test_paper_has_why_it_was_wasted_what_is_done_the_months_and_the_curve(octob
     page = text(answer)
     assert "Why it was wasted" in page
     assert "What is done about it" in page
+    assert re.search(
+        r"findings of these days as of \d+ \w+,? [^,]*\d\d:\d\d, whatever the version", page
+    )
     assert "Month by month" in page
     assert "September 2026 $8.00" in page
     burn = answer.context["burn"]
