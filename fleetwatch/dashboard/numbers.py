@@ -102,6 +102,11 @@ def signed_hours(gpu_ms: int) -> str:
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"
 
 
+def signed_hundredths(hours: Decimal) -> str:
+    """The same by the hundredths that a column shows of them."""
+    return f"{'−' if hours < 0 else '+'}{hundredths(abs(hours))}"
+
+
 def signed_usd(value: Decimal | float) -> str:
     """Dollars that were added or taken away: "+$3.10", "−$0.42", "$0.00"."""
     text = usd(value)

@@ -96,12 +96,13 @@ def content(request: HttpRequest, now: datetime) -> Context:
     """The policy in force, and where the address names other thresholds what would change."""
     version, in_force = current_policy()
     asked = thresholds_of(request.POST or request.GET)
-    hours = chosen(request, "hours", HOURS, default=_default_hours())
+    at_once = _at_once()
+    hours = chosen(request, "hours", HOURS, default=_default_hours(at_once))
     may_try = policy_trial.may_try(request.user)
     context: Context = {
         "version": version,
         "hours": hours,
-        "hour_choices": HOUR_CHOICES,
+        "hour_choices": _hour_choices(at_once),
         "may_try": may_try,
     }
     if asked and may_try:
@@ -120,11 +121,23 @@ def thresholds_of(sent: Mapping[str, str]) -> dict[str, str]:
     return {name: sent[name].strip() for name in NAMES if sent.get(name)}
 
 
-def _default_hours() -> str:
+def _default_hours(at_once: Sequence[str]) -> str:
     """DEFAULT_HOURS, or as many as a request can judge of this fleet."""
+    return min(DEFAULT_HOURS, *at_once[-1:] or HOURS[:1], key=int)
+
+
+def _at_once() -> list[str]:
+    """Those of HOURS that a request judges of this fleet."""
     gpus = GPU.objects.filter(parent=None, retired_ms=None).count()
-    fitting = [hours for hours in HOURS if int(hours) * gpus <= policy_trial.MAX_GPU_HOURS]
-    return min(DEFAULT_HOURS, *fitting[-1:] or HOURS[:1], key=int)
+    return [hours for hours in HOURS if int(hours) * gpus <= policy_trial.MAX_GPU_HOURS]
+
+
+def _hour_choices(at_once: Sequence[str]) -> list[tuple[str, str]]:
+    """Which of them a worker judges is said before they are chosen."""
+    return [
+        (hours, label if hours in at_once else f"{label}, in the background")
+        for hours, label in HOUR_CHOICES
+    ]
 
 
 def full_hours(count: int, now: datetime) -> Interval:

@@ -10,10 +10,18 @@ from fleetwatch.figures.totals import HEADLINE_TIERS
 from fleetwatch.finance.trial_sums import Line, together
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.rounding import rounded
 from fleetwatch.planning.what_if import MONTH_HOURS
+from fleetwatch.reports import printed
 
 SHOWN_MS = 36_000  # 0.01 GPU-hours: what moves less reads as nothing
 MAX_MOVERS = 5
+# by the state whose time they decide
+DECIDED_BY = {
+    "idle": ("idle_batch_s", "idle_interactive_s", "idle_service_s"),
+    "starting": ("grace_batch_s", "grace_interactive_s", "grace_service_s"),
+    "orphaned": ("phantom_memory_bytes",),
+}
 CENT = Decimal("0.01")
 WEEK_HOURS = 7 * 24
 # by the threshold from which on a quiet job is idle: whose
@@ -77,6 +85,18 @@ class Outcome:
         return _moved_ms(self.lines)
 
     @property
+    def printed_lines(self) -> list[tuple[Line, Decimal]]:
+        """The lines with how many GPU-hours more each has, in hundredths that sum to none: idle as
+        it is told above them.
+        """
+        more = [printed.hours(line.more_ms) for line in self.lines]
+        places = [place for place, line in enumerate(self.lines) if line.state == "idle"]
+        pinned = {place: rounded(more[place], 2) for place in places} if len(places) == 1 else {}
+        return list(
+            zip(self.lines, printed.apportioned(more, printed.NOTHING, pinned), strict=True)
+        )
+
+    @property
     def is_usd_per_month(self) -> Decimal:
         """What is wasted in MONTH_HOURS like these, by the policy in force."""
         return self._per_month(self.wasted.is_usd)
@@ -125,6 +145,18 @@ def _movers(lines: Iterable[Line]) -> list[Mover]:
 
 def _moved_ms(lines: Iterable[Line]) -> int:
     return sum(max(0, line.more_ms) for line in lines)
+
+
+def most_decided(lines: Iterable[Line]) -> tuple[str, int] | None:
+    """The state that has most of the time which thresholds of DECIDED_BY decide, with its
+    milliseconds; None where there is none of it.
+    """
+    spent_ms: dict[str, int] = defaultdict(int)
+    for line in lines:
+        if line.state in DECIDED_BY:
+            spent_ms[line.state] += line.is_ms
+    state = max(spent_ms, key=lambda each: spent_ms[each], default="")
+    return (state, spent_ms[state]) if spent_ms.get(state) else None
 
 
 def why_nothing(in_force: Policy, tried: Policy, written: Mapping[str, tuple[str, str]]) -> str:

@@ -11,7 +11,14 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import threshold_words
 from fleetwatch.dashboard.showing import Context
-from fleetwatch.dashboard.trial_outcome import MAX_MOVERS, Mover, outcome, why_nothing
+from fleetwatch.dashboard.trial_outcome import (
+    DECIDED_BY,
+    MAX_MOVERS,
+    Mover,
+    most_decided,
+    outcome,
+    why_nothing,
+)
 from fleetwatch.figures.totals import NOBODY, UNMAPPED
 from fleetwatch.finance.trial_sums import UNALLOCATED, Line
 from fleetwatch.ledger.policy import Policy
@@ -68,7 +75,18 @@ def outcome_of(
         "team_movers": _teams(result.teams[:MAX_MOVERS]),
         "job_movers": _jobs(result.jobs[:MAX_MOVERS], interval),
         "why_nothing": why_nothing(in_force, policy, words),
+        **_decides(lines["state"]),
     }
+
+
+def _decides(lines: Sequence[Line]) -> Context:
+    """Which thresholds decide most of the time that there is, by their labels."""
+    most = most_decided(lines)
+    if most is None:
+        return {}
+    state, spent_ms = most
+    labels = [threshold_words.LABELS[name] for name in DECIDED_BY[state]]
+    return {"decided_state": state, "decided_ms": spent_ms, "decided_by": labels}
 
 
 def _put_in_force(changed: Mapping[str, float]) -> Context:

@@ -52,6 +52,19 @@ def test_a_day_says_what_a_month_of_730_hours_would_waste():
     assert result.more_usd_per_month == Decimal(4) * 730 / 24
 
 
+def test_what_states_have_more_sums_to_none_and_idle_is_as_it_is_told_above():
+    """Rounded each by itself, +8.41, -8.25 and -0.17 leave -0.01."""
+    lines = (
+        a_line("idle", 10, 18.4146),
+        a_line("useful", 50, 41.7541, tier=""),
+        a_line("starting", 5, 4.8313, tier=""),
+    )
+
+    more = [str(hours) for _, hours in outcome_of(*lines).printed_lines]
+
+    assert more == ["8.41", "-8.24", "-0.17"]
+
+
 def test_potential_waste_is_in_no_total():
     result = outcome_of(
         a_line("underused", 3, 5, tier="potential"), a_line("useful", 9, 7, tier="")
@@ -254,6 +267,19 @@ def test_a_trial_that_changes_nothing_says_why_and_offers_more_hours(finance):
     assert 'value="20 min"' in page.content.decode()
     assert "Nothing would change No batch job was quiet for between 15 min and 20 min" in text(page)
     assert "hours=24#effect" in page.content.decode()
+    assert "Most that thresholds decide" not in text(page)  # none of it is idle
+
+
+def test_a_trial_that_changes_nothing_says_which_thresholds_decide_most(finance):
+    """Ten minutes of quiet are idle after five minutes, and after six."""
+    finance.force_login(factories.user(role="admin", username="root"))
+    set_in_browser(finance)
+
+    page = text(finance.get("/settings/policy?idle_batch_s=6+min&hours=1"))
+
+    assert "Nothing would change" in page
+    assert "Most that thresholds decide here is idle time, 0.17 GPU-hours" in page
+    assert "under “Batch job is idle after”, “Interactive job is idle after”, “Service" in page
 
 
 def test_a_duration_without_its_unit_is_refused_and_one_with_it_is_shown_as_pages_do(finance):
@@ -292,6 +318,8 @@ def test_as_many_hours_as_a_request_can_judge_are_chosen(finance, gpus, chosen):
     [select] = re.findall(r'<select[^>]*name="hours".*?</select>', page, re.DOTALL)
     assert re.findall(r'value="(\d+)"', select) == ["1", "6", "24", "168"]
     assert re.findall(r'value="(\d+)"\s+selected', select) == [chosen]
+    in_background = re.findall(r'value="(\d+)"[^>]*>[^<]*in the background', select)
+    assert in_background == [hours for hours in ("1", "6", "24", "168") if int(hours) * gpus > 2000]
 
 
 def test_who_has_neither_the_fleet_nor_the_money_tries_nothing(finance):

@@ -79,6 +79,7 @@ for text_of in (
     numbers.gpu_hours,
     numbers.ten_thousandths,
     numbers.signed_hours,
+    numbers.signed_hundredths,
     numbers.gpu_hours_exact,
     numbers.percent,
     numbers.fine_percent,
