@@ -8,6 +8,7 @@ from django.http import HttpRequest
 TOLD = 25  # of the choices
 LONGEST = 60  # characters of what was asked for
 GROUPINGS = "group_by"  # what people choose by a name that is no word
+SHORTER = {"model": "gpu_model"}  # what people write of them
 
 
 def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default: str = "") -> str:
@@ -15,6 +16,8 @@ def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default
     and the default is shown.
     """
     asked = request.GET.get(name) or default
+    if name == GROUPINGS and SHORTER.get(asked) in choices:
+        return SHORTER[asked]
     if asked in choices or asked == default:
         return asked
     refuse(request, name, asked, choices)

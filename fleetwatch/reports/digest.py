@@ -351,7 +351,8 @@ def _came_back(won: Shape) -> str:
     back = won.get("came_back", 0)
     if not back:
         return " so far"
-    return ", which came back" if back == won["fixes"] == 1 else f", {back} of which came back"
+    is_only_one = back == won["fixes"] == 1
+    return "; its waste is back" if is_only_one else f"; the waste of {back} is back"
 
 
 def _incidents(incidents: Shape) -> Fields:

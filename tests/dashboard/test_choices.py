@@ -104,6 +104,16 @@ def test_what_is_known_or_has_no_say_is_taken_without_a_word(small, address):
     assert "There is no" not in small.get(address).content.decode()
 
 
+@pytest.mark.parametrize("page", ["/waste", "/costs"])
+def test_a_grouping_by_model_is_one_by_gpu_model(small, page):
+    answer = small.get(f"{page}?group_by=model")
+
+    assert "There is no" not in answer.content.decode()
+    assert answer.content.decode().count('aria-current="true"') >= 1
+    shown = answer.context.get("group_by") or answer.context["seen"].group_by
+    assert shown == "gpu_model"
+
+
 @pytest.mark.parametrize("free", ["even", "proportional", "maybe"])
 def test_free_capacity_that_is_spread_over_nothing_is_said(small, free):
     page = unescape(small.get(f"/waste?group_by=job&free={free}").content.decode())

@@ -433,6 +433,17 @@ def test_waste_by_cause_says_what_to_do_about_each_first(admin):
     assert f'<div class="sub">{BY_CODE["idle_held"].fixes[0].text}</div>' in page
 
 
+def test_what_could_be_saved_of_all_lines_stands_in_the_total_of_waste(admin):
+    rate("2.00")
+    for row in (cause(low=0.5, high=0.9), cause(of=job("slurm/della/8"), on=gpu(2), low=1, high=1)):
+        finding(row.job)
+        an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
+
+    page = tight(admin.get("/waste?group_by=job").content.decode())
+
+    assert ">$3.00–3.80<" in page.partition("<tfoot>")[2]
+
+
 def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     """$2 idle and diagnosed, $2 orphaned: $4 wasted by team and by cause, where the orphaned part
     has its line.

@@ -220,8 +220,8 @@ def test_weeks_are_named_by_iso(day, name):
     ("fixes", "back", "says"),
     [
         (1, 0, "by 1 fix of Q4 so far"),
-        (1, 1, "by 1 fix of Q4, which came back"),
-        (3, 2, "by 3 fixes of Q4, 2 of which came back"),
+        (1, 1, "by 1 fix of Q4; its waste is back"),
+        (3, 2, "by 3 fixes of Q4; the waste of 2 is back"),
     ],
 )
 def test_fixes_that_came_back_are_said_so(fixes, back, says):

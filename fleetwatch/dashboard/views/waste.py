@@ -28,10 +28,12 @@ from fleetwatch.dashboard.parameters import (
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
+from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.ranking import Rest
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import Scope, nothing, together
@@ -105,11 +107,18 @@ def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period)
 
 
 def _recoverable(group_by: str, scope: Scope, period: Period) -> Context:
-    """What findings of each line could save: none is told where states are asked for."""
+    """What findings of each line could save, and all: none is told where states are asked for."""
     if group_by == "cause" or scope.states or scope.shown:
         return {"recoverable": {}}
     by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
-    return {"recoverable": by_key, "is_recoverable_known": True}
+    every = by_key.values()
+    whole = Saving(
+        low_ms=sum(each.low_ms for each in every),
+        high_ms=sum(each.high_ms for each in every),
+        low_usd=exact_sum(each.low_usd for each in every),
+        high_usd=exact_sum(each.high_usd for each in every),
+    )
+    return {"recoverable": by_key, "recoverable_in_all": whole, "is_recoverable_known": True}
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:
