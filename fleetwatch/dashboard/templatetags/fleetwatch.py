@@ -427,9 +427,8 @@ def data_age(newest_ms: int | None, now: datetime) -> DataAge:
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
     """A moment in the zone that times are shown in: "Thu 19 Nov, 09:10"; style "short", "day",
-    "exact", "clock", "minute" or "field", as a form has it.
-
-    "cut": the day, with its hour where that is not midnight.
+    "exact", "clock", "minute" or "field", as a form has it; "cut": the day, with its hour where
+    that is not midnight.
     """
     if moment is None:
         return numbers.UNKNOWN
