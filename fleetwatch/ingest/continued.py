@@ -46,7 +46,7 @@ class Repeated(NamedTuple):
     """What a node repeats of jobs, and as what they are stored."""
 
     words: Words
-    digest: bytes  # of the words
+    digest: bytes
     jobs: Mapping[JobKey, StoredJob]
 
     @property
@@ -291,8 +291,7 @@ def begun(report: Report, words: Words | None) -> Repeated | None:
         return None
     try:
         with transaction.atomic():
-            digest = words.digest
-            return Repeated(words, digest, repeats.begin(report, digest))
+            return Repeated(words, *repeats.begin(report, words.digest))
     except NotRepeatableError:
         return None
 

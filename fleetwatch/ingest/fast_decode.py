@@ -40,9 +40,12 @@ class BatchFacts:
     uuids: tuple[str, ...]
     words: "Words"  # of the batch that they were learned from
 
-    def fingerprint(self, token_id: int) -> bytes:
-        """The same for the same GPUs and labels, whatever the boot, sent with the same token."""
-        return b"%d\n%d\n%b\n%b" % (token_id, self.window_s, self.gpus, self.labels)
+    def fingerprint(self, token_id: int, speaks_for: str) -> bytes:
+        """The same for the same GPUs and labels, whatever the boot, sent with the same token while
+        it may speak for the same cluster.
+        """
+        sender = b"%d\n%b\n%d" % (token_id, speaks_for.encode(), self.window_s)
+        return b"%b\n%b\n%b" % (sender, self.gpus, self.labels)
 
 
 class Words(NamedTuple):

@@ -70,7 +70,7 @@ def _remembered(
     batch = lesson.batch
     hold_live(token.pk)
     order = [batch.boot_start_ms, batch.sequence]
-    fingerprint = facts.fingerprint(token.pk)
+    fingerprint = facts.fingerprint(token.pk, token.speaks_for)
     remembered = inventory.remember(token.node_id, facts.uuids, fingerprint, order=order)
     if remembered is None or not remembered.gpus:
         return None, None

@@ -10,6 +10,7 @@ A node repeats only what is believed. Of whom it is not any more the next batch 
 recalled.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,15 @@ BEGIN_REPEATS = read_statement("jobs/sql/begin_repeats.sql")
 
 class NotRepeatableError(Exception):
     """What a batch says of jobs does not simply go on in the next ones."""
+
+
+class Begun(NamedTuple):
+    """What a node repeats: the digest of its words and of whose they are, and these jobs by their
+    places in its batches.
+    """
+
+    digest: bytes
+    jobs: dict[JobKey, StoredJob]
 
 
 class Speaker(NamedTuple):
@@ -60,20 +70,25 @@ def settle(speakers: Collection[Speaker], keys: Collection[str], *, now_ms: int)
     run(END_REPEATS, {"node_ids": given["node_ids"]})
 
 
-def begin(report: Report, digest: bytes) -> dict[JobKey, StoredJob]:
-    """The batch's jobs, once its node is said to repeat what it says of them; `digest` is of that.
+def begin(report: Report, digest: bytes) -> Begun:
+    """What the node is said to repeat from now on; `digest` is of what the batch says.
 
     The batch is the newest of its node and stored; its times are right as they are. Needs a
     transaction in which the node is locked. Raises NotRepeatableError where one of its words can't
-    go on as it is: it tells an end, is not believed, or is of a job that the node does not hold.
+    go on as it is: it tells an end or what is to come, is not believed, or is of a job that the
+    node does not hold.
     """
     from_ms = _end_of_words(report)
     keys = [job["key"] for job in report.batch.jobs]
     words = _believed_words(report.node_id, keys, from_ms)
-    jobs = {(report.node_id, key): StoredJob(job_id) for _, key, job_id in words}
-    begun = {"node_id": report.node_id, "digest": digest, "from_ms": from_ms}
+    job_ids = {key: job_id for _, key, job_id in words}
+    # in the order of the batch: processes name jobs by their places
+    jobs = {(report.node_id, key): StoredJob(job_ids[key]) for key in keys}
+    # another process of the hub may know the same words as those of other jobs
+    whole = hashlib.blake2b(b"%b %r" % (digest, sorted(job_ids.items())), digest_size=16).digest()
+    begun = {"node_id": report.node_id, "digest": whole, "from_ms": from_ms}
     _begin(report, [word_id for word_id, *_ in words], jobs, begun)
-    return jobs
+    return Begun(whole, jobs)
 
 
 def _believed_words(
@@ -93,7 +108,7 @@ def _believed_words(
 
 def _end_of_words(report: Report) -> int | None:
     """Until when the batch speaks; None where it says nothing of jobs. Raises NotRepeatableError
-    where something of it ends before, or is of no hold.
+    where something of it ends, is of no hold, or begins only after: that is something else later.
     """
     batch = report.batch
     if not (batch.jobs or batch.sources or batch.allocations):
@@ -101,6 +116,10 @@ def _end_of_words(report: Report) -> int | None:
     held = {item["job"] for item in batch.allocations}
     ends = [item.get("end_ms") for item in (*batch.jobs, *batch.allocations)]
     if batch.end_ms is None or len(held) < len(batch.jobs) or any(end is not None for end in ends):
+        raise NotRepeatableError
+    begins = [item.get("start_ms") for item in (*batch.jobs, *batch.allocations)]
+    begins += [job.get("submit_ms") for job in batch.jobs]
+    if any(begin_ms is not None and begin_ms >= batch.end_ms for begin_ms in begins):
         raise NotRepeatableError
     return batch.end_ms
 

@@ -401,10 +401,10 @@ def changes(job: Job) -> list[JobChange]:
     )
 
 
-def allocations(job: Job) -> list[Allocation]:
-    """The job's allocations, with their GPUs and nodes, by node and index."""
+def holds(job: Job) -> list[Hold]:
+    """The job's holds, with their GPUs and nodes, by node and index."""
     return list(
-        job.allocations.select_related("gpu__node", "gpu__model").order_by(
+        job.holds.select_related("gpu__node", "gpu__model").order_by(
             "gpu__node__name", "gpu__index", "gpu_id"
         )
     )

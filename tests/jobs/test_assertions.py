@@ -298,5 +298,5 @@ def test_lists_for_pages():
 
     assert selectors.job("slurm/della/1") == row.job
     assert selectors.job("slurm/della/2") is None
-    assert selectors.allocations(row.job) == [row]
+    assert [hold.pk for hold in selectors.holds(row.job)] == [row.pk]
     assert [process.pid for process in selectors.processes(row.gpu.node_id)] == [1]

@@ -10,7 +10,7 @@ from django.db import transaction
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import allocations
+from fleetwatch.jobs.selectors import holds
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import selectors as telemetry
@@ -57,7 +57,7 @@ def _held(job: Job, start_ms: int, end_ms: int) -> list[GPU]:
     """The GPUs that the job held at any moment of the time, by node and index."""
     held = {
         row.gpu_id: row.gpu
-        for row in allocations(job)
+        for row in holds(job)
         if any(first < end_ms and last > start_ms for first, last in row.held)
     }
     return list(held.values())

@@ -19,7 +19,13 @@ WITH limits AS MATERIALIZED (
           given.words = ''
           -- who repeats what it said of jobs says it without a hole, and is believed
           OR node.words_digest = given.words
-              AND (node.repeated_from_ms IS NULL OR given.first_ms <= COALESCE(node.repeated_until_ms, node.repeated_from_ms))
+              AND (
+                  node.repeated_from_ms IS NULL
+                  -- the batch that said it speaks of its last window at least
+                  OR given.first_ms >= node.repeated_from_ms - node.window_s * 1000
+                      AND given.first_ms <= COALESCE(node.repeated_until_ms, node.repeated_from_ms)
+                      AND given.windows_ms >= COALESCE(node.repeated_until_ms, node.repeated_from_ms)
+              )
               AND NOT EXISTS (SELECT FROM inventory_recallednode AS recalled WHERE recalled.node_id = node.id)
       )
     ORDER BY node.id

@@ -19,6 +19,8 @@ hold AS (
       AND hold.source = given.source
       AND hold.share IS NOT DISTINCT FROM given.share
       AND upper(hold.asserted) = %(from_ms)s::bigint
+      -- naming it on may take its end back
+      AND NOT hold.ended && int8range(%(from_ms)s::bigint, NULL)
     RETURNING 1
 ),
 answer AS (

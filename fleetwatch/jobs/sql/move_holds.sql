@@ -5,18 +5,20 @@ WITH gone AS (
     DELETE FROM jobs_allocation AS allocation
     USING inventory_gpu AS gpu
     WHERE allocation.job_id = %(former_id)s::bigint AND gpu.id = allocation.gpu_id AND gpu.node_id = %(node_id)s::bigint
-    RETURNING allocation.gpu_id, allocation.source, allocation.share, allocation.asserted, allocation.starts, allocation.held
+    RETURNING allocation.gpu_id, allocation.source, allocation.share, allocation.asserted, allocation.starts, allocation.held,
+        allocation.repeated_from_ms
 ),
 given AS (
-    INSERT INTO jobs_allocation AS kept (gpu_id, job_id, source, share, asserted, starts, ended)
-    SELECT gpu_id, %(job_id)s::bigint, source, share, asserted, starts, '{}'
+    INSERT INTO jobs_allocation AS kept (gpu_id, job_id, source, share, asserted, starts, ended, repeated_from_ms)
+    SELECT gpu_id, %(job_id)s::bigint, source, share, asserted, starts, '{}', repeated_from_ms
     FROM gone
     ON CONFLICT (gpu_id, job_id, source, share) DO UPDATE SET
         asserted = kept.asserted + excluded.asserted,
         starts = (
             SELECT coalesce(array_agg(DISTINCT start_ms ORDER BY start_ms), '{}')
             FROM unnest(kept.starts || excluded.starts) AS start_ms
-        )
+        ),
+        repeated_from_ms = COALESCE(excluded.repeated_from_ms, kept.repeated_from_ms)
 ),
 ends AS (
     DELETE FROM jobs_runend

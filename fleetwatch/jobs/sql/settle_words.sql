@@ -22,17 +22,30 @@ WITH speaking AS (
           OR node.id IN (SELECT node_id FROM jobs_jobrecord WHERE key = ANY(%(keys)s::text[]) AND repeated_from_ms IS NOT NULL)
       )
 ),
-word AS (
-    UPDATE jobs_jobrecord AS word
-    SET as_of_ms = GREATEST(word.as_of_ms, speaking.as_of_ms),
-        boot_start_ms = speaking.boot_start_ms,
-        sequence = speaking.sequence,
-        held_until_ms = GREATEST(word.held_until_ms, speaking.repeated_until_ms)
+word AS MATERIALIZED (
+    SELECT
+        word.id,
+        word.node_id,
+        word.job_id,
+        GREATEST(word.as_of_ms, speaking.as_of_ms) AS as_of_ms,
+        speaking.boot_start_ms,
+        speaking.sequence,
+        GREATEST(word.held_until_ms, speaking.repeated_until_ms) AS held_until_ms
     FROM speaking
-    WHERE word.node_id = speaking.id
-      AND word.repeated_from_ms = speaking.repeated_from_ms
-      AND (speaking.is_whole OR word.key = ANY(%(keys)s::text[]))
-    RETURNING word.node_id, word.job_id
+    JOIN jobs_jobrecord AS word ON word.node_id = speaking.id AND word.repeated_from_ms = speaking.repeated_from_ms
+    WHERE speaking.is_whole OR word.key = ANY(%(keys)s::text[])
+),
+-- each of many nodes of one job settles all others: what is written already is left alone
+written AS (
+    UPDATE jobs_jobrecord AS kept
+    SET as_of_ms = word.as_of_ms,
+        boot_start_ms = word.boot_start_ms,
+        sequence = word.sequence,
+        held_until_ms = word.held_until_ms
+    FROM word
+    WHERE kept.id = word.id
+      AND (kept.as_of_ms, kept.boot_start_ms, kept.sequence, kept.held_until_ms)
+          <> (word.as_of_ms, word.boot_start_ms, word.sequence, word.held_until_ms)
 ),
 hold AS (
     UPDATE jobs_allocation AS hold
@@ -41,7 +54,8 @@ hold AS (
     JOIN inventory_gpu AS gpu ON gpu.node_id = speaking.id
     WHERE hold.gpu_id = gpu.id
       AND hold.repeated_from_ms = speaking.repeated_from_ms
-      AND (speaking.is_whole OR EXISTS (SELECT FROM word WHERE word.node_id = speaking.id AND word.job_id = hold.job_id))
+      AND (speaking.is_whole OR (speaking.id, hold.job_id) IN (SELECT node_id, job_id FROM word))
+      AND NOT hold.asserted @> int8range(speaking.repeated_from_ms, speaking.repeated_until_ms)
 ),
 answer AS (
     UPDATE jobs_sourcereport AS answer
