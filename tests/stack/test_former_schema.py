@@ -27,8 +27,8 @@ from tests.stack.test_backup import NOW, QUIET, every_row
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CHANGED = (
-    *("accounts", "alerts", "costs", "ingest", "jobs"),
-    *("ledger", "notify", "operations", "telemetry"),
+    *("accounts", "alerts", "costs", "diagnosis", "ingest", "inventory"),
+    *("jobs", "ledger", "notify", "operations", "telemetry"),
 )
 NOW_IN_MINUTES = [("Job idle", 45, True)]  # what was the rule's threshold are its minutes
 OLDER = LAST | {"costs": "0024_boards_of_virtual_gpus"}
@@ -125,7 +125,10 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its
     tmp_path, former_tables
 ):
     """In one test, because the tables of then take seconds to make."""
-    Node.objects.create(name="gpu-07")
+    execute(
+        "INSERT INTO inventory_node (name, labels, window_s, agent, facts_order)"
+        " VALUES ('gpu-07', '{}', 10, '{}', '[]')"
+    )
     execute("DELETE FROM alerts_rule")
     execute(
         "INSERT INTO alerts_rule (name, condition, threshold, is_enabled, created_at)"
@@ -134,6 +137,7 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its
     before = every_row()
     del before["alerts_rule"]
     del before["ledger_run"]  # a view of ledger_hourruns now
+    del before["inventory_node"]  # it has more columns now
     record(former(former_tables))
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
 
@@ -143,6 +147,7 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its
     assert applied() == newest(MigrationLoader(connection).disk_migrations)
     assert before.items() <= every_row().items()
     assert rules_of_idle_jobs() == NOW_IN_MINUTES
+    assert Node.objects.get().name == "gpu-07"
 
     present = applied()
     call_command("flush", interactive=False, verbosity=0)
@@ -151,6 +156,7 @@ def test_a_database_at_the_last_of_the_former_migrations_goes_on_and_so_does_its
     assert before.items() <= every_row().items()
     assert applied() == present
     assert rules_of_idle_jobs() == NOW_IN_MINUTES
+    assert Node.objects.get().name == "gpu-07"
 
 
 def rules_of_idle_jobs():
