@@ -1,5 +1,5 @@
 """What the tables hold that are widest: tokens and enrolments, a job that two nodes contradict each
-other of, a GPU of two nodes.
+other of, a GPU of two nodes, a job with a long name and with dollars of underused time.
 """
 
 from datetime import datetime, timedelta
@@ -23,6 +23,7 @@ def fill(now: datetime) -> None:
     _tokens(now)
     _contradicted_job()
     _disputed_gpu(now)
+    _underused_job(now)
 
 
 def _tokens(now: datetime) -> None:
@@ -55,3 +56,26 @@ def _disputed_gpu(now: datetime) -> None:
     Stay.objects.create(
         gpu=there, uuid=GPU_UUID, first_ms=now_ms, last_ms=now_ms + 60_000, is_believed=False
     )
+
+
+def _underused_job(now: datetime) -> None:
+    """For 20 hours on one GPU at $2.00, a tenth of it idle."""
+    on = factories.gpu(factories.node("gpu-07", now=now), uuid="GPU-wide", now=now)
+    of = factories.job(
+        "slurm/della/77",
+        name="finetune-llama3-70b-lora-r16",
+        user="svc-inference",
+        start_ms=to_ms(now) - 20 * HOUR_MS,
+    )
+    factories.hold(on, of, hours_ago=20, hours=20, now=now)
+    for hour in range(1, 21):
+        for state, part in (("underused", 9), ("idle", 1)):
+            factories.entry(
+                on,
+                hours_ago=hour,
+                state=state,
+                gpu_ms=HOUR_MS * part // 10,
+                held_by=of,
+                now=now,
+                **({"tier": "certain"} if state == "idle" else {}),
+            ).save()

@@ -15,7 +15,7 @@ CUT = """() => [...document.querySelectorAll(".scroll")].filter(el => el.scrollW
     .map(el => el.closest("section").querySelector("h2").innerText)"""
 
 
-def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
+def test_tokens_jobs_histories_and_places_are_whole_without_scrolling_sideways(
     browser: Browser, small_site
 ):
     narrow.fill(datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
@@ -31,6 +31,9 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
         f"/gpus/{narrow.GPU_UUID}",
         "/gpus/GPU-node-001-0?range=7d",
         "/status",
+        "/jobs",
+        "/jobs?sort=memory",
+        "/jobs?sort=time",
     ):
         page.goto(f"{small_site}{address}")
         for width in (390, 1280):
@@ -38,7 +41,7 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(
             cut[address, width] = page.evaluate(CUT)
 
     context.close()
-    assert len(cut) == 12
+    assert len(cut) == 18
     assert {place: titles for place, titles in cut.items() if titles} == {}
 
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.accounts.models import Organisation, OthersShown
+from fleetwatch.accounts.models import Identity, Organisation, OthersShown, Team
+from fleetwatch.accounts.people import Name, give_name, join
 from fleetwatch.dashboard.views import jobs as jobs_view
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -117,3 +118,24 @@ def test_the_headline_says_what_the_listed_jobs_cost_and_wasted(admin, three):
 
 def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", "", page).split())
+
+
+def test_the_reader_narrows_the_list_to_own_jobs_and_the_own_team(client, three):
+    vera = factories.user(role="engineer", username="vera")
+    give_name(vera, Name("unix", "bob", ""), source=Identity.Source.ADMIN, now=NOW)
+    join(vera, Team.objects.create(slug="nlp", name="nlp"), since=NOW - timedelta(days=9))
+    client.force_login(vera)
+
+    every, mine, team = (
+        tight(client.get(f"/jobs?{DAY}{narrowed}").content.decode())
+        for narrowed in ("", "&user=bob", "&team=nlp")
+    )
+
+    assert "user=bob" in every and "team=nlp" in every
+    assert 'aria-current="true">Mine<' in mine and "1 job cost" in text_of(mine)
+    assert 'aria-current="true">nlp<' in team and 'aria-current="true">Mine<' not in team
+    assert 'aria-current="true">All<' in every and 'aria-current="true">All<' not in mine
+
+
+def test_who_has_no_name_and_no_team_has_no_tab_of_an_own_list(admin, three):
+    assert "Mine" not in admin.get(f"/jobs?{DAY}").content.decode()

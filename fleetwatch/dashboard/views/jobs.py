@@ -25,6 +25,7 @@ from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.job_orders import NOW, SORTS, Signals, order_by
 from fleetwatch.dashboard.job_requests import measured_cpus, notes, other_labels, request_lines
 from fleetwatch.dashboard.jobs_csv import to_csv
+from fleetwatch.dashboard.own_tabs import own_tabs
 from fleetwatch.dashboard.parameters import (
     PERIOD,
     SUBJECTS,
@@ -102,6 +103,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         "text": _text(request),
         "is_running": _is_running(request),
         "filters": filters,
+        "own_tabs": own_tabs(request, filters, period.now),
         "max_rows": MAX_ROWS,
     }
 
