@@ -8,6 +8,11 @@ from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Saving
 
 
+def saving_step(steps: Iterable[Step]) -> int | None:
+    """The number of the first step that was measured, as the list has it; None where none was."""
+    return next((number for number, step in enumerate(steps, 1) if step.saved_gpu_ms), None)
+
+
 def with_savings(steps: Iterable[Step], worth: Saving | None) -> list[Step]:
     """The steps, the first that was measured in dollars of what it could save; `worth` None: none
     is told of it.

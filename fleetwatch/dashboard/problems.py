@@ -234,9 +234,15 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
         until_ms=None if goes_on else last_ms,
         usd=None,
         saving=line.caused.saving,
-        worth="recoverable",
+        worth=_saved_of_job(line),
         is_of_period=True,
     )
+
+
+def _saved_of_job(line: Line) -> str:
+    """What a job's dollars are: less than it wasted where they are of one step alone."""
+    by = " by a limit on idle time alone" if line.finding.step_saved_ms else ""
+    return f"of its waste could {'be' if line.job.end_ms is None else 'have been'} saved{by}"
 
 
 def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:

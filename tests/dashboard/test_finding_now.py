@@ -37,7 +37,16 @@ def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
     page = words_of(admin, f"/findings/{found.pk}")
 
     assert "Now: $2.40 in the last hour, $2.40 of it wasted." in page
-    assert "Stops if you end it $2.40 /h could have been saved:" in page
+    assert "Ending it saves $2.40 /h could have been saved so far:" in page
+
+
+def test_ending_a_job_saves_until_its_time_limit_ends_it(admin, found):
+    start_ms = to_ms(NOW) - 3 * HOUR_MS
+    Job.objects.update(start_ms=start_ms, labels={"time_limit_minutes": "1440"})
+
+    page = words_of(admin, f"/findings/{found.pk}")
+
+    assert "Ending it saves $2.40 /h until its time limit ends it, Sat 21 Nov, 09:00" in page
 
 
 def test_of_a_job_that_is_over_nothing_burns(admin, found):

@@ -103,7 +103,7 @@ def test_every_page_tells_what_the_printed_step_saves_where_that_was_measured(
 def test_the_findings_own_page_says_what_more_than_the_step_could_save(admin, session):
     page = tight(admin.get(f"/findings/{session.pk}").content.decode())
 
-    assert "by the costed step below" in page
+    assert "below alone" in page
     assert "$1.00–2.00" in page
 
 

@@ -353,7 +353,7 @@ def test_a_job_that_is_underused_says_so_now_and_in_all(client):
 
     words = " ".join(re.sub("<[^>]*>", " ", page).split())
     assert "$0.00 of it wasted, $2.00 underused." in words
-    assert "100 % underused: $2.00" in words
+    assert "100 % underused: $2.00 1.00 of its 1.00 GPU-hours" in words
 
 
 def test_the_page_says_what_the_findings_own_signs_say(client, monkeypatch):

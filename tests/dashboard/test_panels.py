@@ -4,10 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import plotly.graph_objects as go
+import pytest
 
 from fleetwatch.dashboard.drawing import panels
 from fleetwatch.dashboard.drawing.figures import Line
+from fleetwatch.dashboard.drawing.machine_charts import METRICS
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from fleetwatch.telemetry.steps import StepSeries
 from tests.dashboard.cells import cells_of
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -78,3 +81,25 @@ def test_names_that_need_more_rows_on_a_phone_say_how_much_that_is():
     figure = panels.stacked(BANDS, HOURS[:2], [gpus, long], period=PERIOD)
 
     assert [title["name"] for title in figure["layout"]["annotations"]] == ["0", "40", "20"]
+
+
+@pytest.mark.parametrize(
+    ("highest_bytes_s", "unit", "value"),
+    [
+        (2.5e9, " GB/s", 2.5),
+        (1e9, " GB/s", 1.0),
+        (35e6, " MB/s", 35.0),
+        (1200.0, " kB/s", 1.2),
+        (5.0, " kB/s", 0.005),
+        (0.0, " GB/s", 0.0),
+    ],
+)
+def test_what_crosses_the_bus_is_drawn_in_a_unit_that_its_peak_has_one_of(
+    highest_bytes_s, unit, value
+):
+    columns = {"pcie_rx_bytes_s": [0.0, highest_bytes_s, None], "pcie_tx_bytes_s": [0.0, 0.0, None]}
+
+    panel = METRICS["gpu-pcie"].panel(StepSeries(10_000, [0, 10_000, 20_000], columns))
+
+    assert panel.unit == unit
+    assert list(panel.lines[0].values) == [0.0, value, None]

@@ -56,18 +56,20 @@ class Metric:
     y_format: str = SHARE
     unit: str = ""
     whole: float = 1.0  # what of a column is one unit
-
-    def drawn(self, read: StepSeries) -> list[Line]:
-        """What was read of the columns."""
-        return [
-            Line(label, _in_units(read.columns[column], self.whole), token)
-            for column, label, token in self.lines
-            if is_read(read.columns[column])
-        ]
+    smaller: tuple[tuple[str, float], ...] = ()  # units for less than one of that, largest first
 
     def panel(self, read: StepSeries) -> Panel:
-        """The same as a panel among others."""
-        return Panel(self.title, self.drawn(read), self.y_format, self.unit)
+        """What was read of the columns, in the largest unit of which the highest value has one."""
+        columns = [(read.columns[column], label, token) for column, label, token in self.lines]
+        shown = [column for column in columns if is_read(column[0])]
+        unit, whole = self._unit_of([values for values, *_ in shown])
+        lines = [Line(label, _in_units(values, whole), token) for values, label, token in shown]
+        return Panel(self.title, lines, self.y_format, unit)
+
+    def _unit_of(self, columns: Sequence[Sequence[float | None]]) -> tuple[str, float]:
+        highest = max((v for values in columns for v in values if v is not None), default=0.0)
+        units = ((self.unit, self.whole), *self.smaller)
+        return next((unit for unit in units if highest >= unit[1]), units[-1 if highest else 0])
 
 
 METRICS = {
@@ -96,6 +98,7 @@ METRICS = {
         ".2~f",
         " GB/s",
         1e9,
+        ((" MB/s", 1e6), (" kB/s", 1e3)),
     ),
     "gpu-clock": Metric(
         "Clock",
@@ -112,7 +115,7 @@ def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
     read = _read(_gpu(params), [metric], period)
     panel = metric.panel(read)
     starts = _local(read.start_ms, period)
-    figure = figures.series(starts, panel.lines, y_format=metric.y_format, unit=metric.unit)
+    figure = figures.series(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
     return _chart(metric.title, figure, starts, [panel], period)
 
 

@@ -31,10 +31,11 @@ from fleetwatch.dashboard.catalogue_rows import catalogue_rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
+from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.priced_steps import with_savings
+from fleetwatch.dashboard.priced_steps import saving_step, with_savings
 from fleetwatch.dashboard.problems import of_incidents
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.dashboard.wasting_now import last_hour
@@ -309,6 +310,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
+        "saving_step": saving_step(seen.advice.numbered),
         "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
@@ -332,7 +334,13 @@ def _now(job: Job, advice: Advice, period: Period) -> Context:
     lately = last_hour(job, period.minute)
     is_to_be_ended = bool(advice.command) and advice.cause.is_ended
     stops_usd = lately.wasted_usd if lately and is_to_be_ended else None
-    return {"last_hour": lately, "stops_usd": stops_usd}
+    return {"last_hour": lately, "stops_usd": stops_usd, "limit_at_ms": _limit_at_ms(job)}
+
+
+def _limit_at_ms(job: Job) -> int | None:
+    """When its scheduler ends it at the latest; None where that is not known."""
+    limit_ms = time_limit_ms(job.labels)
+    return None if limit_ms is None or job.start_ms is None else job.start_ms + limit_ms
 
 
 def _measured(finding: Finding, seen: Evidence | None) -> Context:

@@ -127,8 +127,7 @@ OF_BATCH = replace(
         Step("End the job: what it did since its last checkpoint is lost."),
         Step(
             "Let the script end with its work: no sleep or shell after the last command, and a"
-            " time limit of what the work takes.",
-            "timeout 8h python train.py",
+            " time limit of what the work takes."
         ),
         OF_JOBS.fixes[-1],
     ),
