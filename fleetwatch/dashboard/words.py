@@ -124,7 +124,7 @@ EVENTS = {
     "recovery_action": "recovery needed",
     "driver_missing": "driver missing",
     "driver_mismatch": "driver and library differ",
-    "driver_ok": "driver answers again",
+    "driver_ok": "node’s driver answers again",
     "driver_opened": "agent began to read its GPUs",
     "nvml_stuck": "NVML does not answer",
     "drained": "drained",

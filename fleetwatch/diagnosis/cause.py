@@ -99,6 +99,7 @@ class Facts:
     met: frozenset[str] = frozenset()  # features whose signs are met
     indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
     pauses: Pauses | None = None
+    is_lost: bool = False  # a machine's driver lost one of the affected GPUs: XID 79
     session: str = (
         ""  # of an interactive job what runs it, as session_kinds.py tells; "" = not known
     )

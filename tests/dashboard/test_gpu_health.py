@@ -70,6 +70,6 @@ def test_a_driver_answers_again_only_after_it_did_not(admin, gpu):
     driver_says(gpu.node, "driver_ok", "driver_missing", "driver_ok", "driver_ok")
     page = admin.get("/nodes/node-1").content.decode()
 
-    assert page.count("driver answers again") == 1
+    assert page.count("node’s driver answers again") == 1
     assert page.count("agent began to read its GPUs") == 2
     assert page.count("driver missing") == 1

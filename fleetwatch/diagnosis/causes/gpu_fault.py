@@ -1,9 +1,10 @@
 """The GPU can't work: the ledger calls it unavailable, or its memory has new errors."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
-from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Overruled, Step
+from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Facts, Machine, Overruled, Step
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import HIGH
 from fleetwatch.diagnosis.shell import drain
@@ -21,6 +22,29 @@ GROUP BY node_id, gpu_id, start
 
 OUT_OF_SERVICE = Step("Take the node out of service.")  # by the command of its scheduler
 DRAIN = "scontrol update nodename=NODE state=drain reason='GPU fault'"
+RESET = Step(
+    "Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.",
+    "nvidia-smi --gpu-reset -i INDEX",
+)
+REBOOT = Step(
+    "Where the driver lost the GPU (XID 79) no reset reaches it: reboot the node, or power-cycle it"
+    " where that does not bring the GPU back."
+)
+LOST = Step(
+    "The driver lost the GPU (XID 79), and no reset reaches it: reboot the node when nothing else"
+    " runs there, or power-cycle it where that does not bring the GPU back.",
+    "sudo reboot",
+)
+
+
+def reset(facts: Facts) -> Step | None:
+    """None where no reset reaches the GPU."""
+    return None if facts.is_lost else RESET
+
+
+def reboot(facts: Facts) -> Step:
+    """What reaches a GPU that its driver lost."""
+    return LOST if facts.is_lost else REBOOT
 
 
 def broken(now: Features, _: Mask) -> Iterator[Overruled]:
@@ -42,14 +66,8 @@ CAUSE = Cause(
     sensors="the agent's events (XID) and the driver's health fields",
     fixes=(
         Step("Take the node out of service.", DRAIN, fitted=lambda _: OUT_OF_SERVICE),
-        Step(
-            "Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.",
-            "nvidia-smi --gpu-reset -i INDEX",
-        ),
-        Step(
-            "Where the driver lost the GPU (XID 79) no reset reaches it: reboot the node, or"
-            " power-cycle it where that does not bring the GPU back."
-        ),
+        replace(RESET, fitted=reset),
+        replace(REBOOT, fitted=reboot),
     ),
     effort=HOURS,
     range_words=(

@@ -48,6 +48,7 @@ _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, was
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
+OFF_THE_BUS = 79  # XID of a GPU that its driver lost
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # Events that say whether a GPU works.
@@ -409,7 +410,15 @@ def facts(finding: Finding, interval: Interval) -> Facts:
     pids = sorted({process.pid for process in processes(finding, interval)})
     is_over = (bool(gpus) and not held) or over_since_ms(finding) is not None
     where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=is_over)
-    return Facts(where, indexes=tuple(sorted({gpu.index for gpu in held if gpu.index is not None})))
+    indexes = tuple(sorted({gpu.index for gpu in held if gpu.index is not None}))
+    return Facts(where, indexes=indexes, is_lost=not is_over and _is_lost(finding))
+
+
+def _is_lost(finding: Finding) -> bool:
+    """Whether the driver said that one of its GPUs fell off the bus."""
+    said = HealthEvent.objects.filter(node=finding.node_id, kind="xid", code=OFF_THE_BUS)
+    span_ms = (finding.first_ms - HOUR_MS, finding.last_ms)
+    return finding.cause in FAILURES and said.filter(at_ms__range=span_ms).exists()
 
 
 def _freed(finding: Finding) -> set[int]:

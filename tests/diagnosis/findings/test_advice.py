@@ -87,6 +87,13 @@ def test_the_gpus_to_reset_are_named(indexes, typed):
     assert f"nvidia-smi --gpu-reset {typed}" in [step.code for step in steps]
 
 
+def test_a_gpu_that_its_driver_lost_is_brought_back_by_a_reboot_and_no_reset_is_offered():
+    steps = advice.advise("gpu_fault", Facts(indexes=(3,), is_lost=True)).numbered
+
+    assert [step.code for step in steps][1:] == ["sudo reboot"]
+    assert "XID 79" in steps[1].text
+
+
 def test_what_takes_a_node_out_of_service_is_typed_for_its_scheduler_alone():
     """The catalogue shows Slurm's command; a finding has its own node's, or none."""
     slurm, docker = (
