@@ -131,10 +131,14 @@ def test_the_reader_narrows_the_list_to_own_jobs_and_the_own_team(client, three)
         for narrowed in ("", "&user=bob", "&team=nlp")
     )
 
-    assert "user=bob" in every and "team=nlp" in every
-    assert 'aria-current="true">Mine<' in mine and "1 job cost" in text_of(mine)
-    assert 'aria-current="true">nlp<' in team and 'aria-current="true">Mine<' not in team
-    assert 'aria-current="true">All<' in every and 'aria-current="true">All<' not in mine
+    assert "user=bob" in every
+    assert "team=nlp" in every
+    assert 'aria-current="true">Mine<' in mine
+    assert "1 job cost" in text_of(mine)
+    assert 'aria-current="true">nlp<' in team
+    assert 'aria-current="true">Mine<' not in team
+    assert 'aria-current="true">All<' in every
+    assert 'aria-current="true">All<' not in mine
 
 
 def test_who_has_no_name_and_no_team_has_no_tab_of_an_own_list(admin, three):

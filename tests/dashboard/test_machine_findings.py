@@ -49,7 +49,8 @@ def test_it_is_over_once_the_driver_says_that_the_gpu_is_back(admin):
     HealthEvent.objects.create(kind="xid", code=79, at_ms=to_ms(NOW) - 2 * HOUR_MS, **event)
     lost = admin.get(f"/findings/{broken.pk}").content.decode()
     assert "Was broken" not in lost
-    assert "sudo reboot" in lost and "--gpu-reset" not in lost
+    assert "sudo reboot" in lost
+    assert "--gpu-reset" not in lost
 
     HealthEvent.objects.create(kind="gpu_ok", at_ms=to_ms(NOW) - 1, **event)
 

@@ -156,7 +156,7 @@ def _request(facts: Facts) -> tuple[str, str, str]:
 def _most_cores(node_gpus: int | None) -> str:
     """How many cores a GPU's share of its node is; nobody reads how many the node has."""
     by = f"the node's {node_gpus} GPUs" if node_gpus else "the number of its GPUs"
-    return f"At most the node's cores (CPUTot in that list) divided by {by}."
+    return f"At most the node's cores (CPUTot, as scontrol lists it) divided by {by}."
 
 
 def _told_by(facts: Facts) -> str:

@@ -416,9 +416,9 @@ def facts(finding: Finding, interval: Interval) -> Facts:
 
 def _is_lost(finding: Finding) -> bool:
     """Whether the driver said that one of its GPUs fell off the bus."""
-    said = HealthEvent.objects.filter(node=finding.node_id, kind="xid", code=OFF_THE_BUS)
+    events = HealthEvent.objects.filter(node=finding.node_id, kind="xid", code=OFF_THE_BUS)
     span_ms = (finding.first_ms - HOUR_MS, finding.last_ms)
-    return finding.cause in FAILURES and said.filter(at_ms__range=span_ms).exists()
+    return finding.cause in FAILURES and events.filter(at_ms__range=span_ms).exists()
 
 
 def _freed(finding: Finding) -> set[int]:

@@ -58,7 +58,7 @@ def test_full_cores_want_more_cores_and_not_more_workers():
     first = advice.advise("data_starved", facts).steps[0]
 
     assert "(--cpus-per-gpu, now 8)" in first.text
-    most = "At most the node's cores (CPUTot in that list) divided by the node's 4 GPUs."
+    most = "At most the node's cores (CPUTot, as scontrol lists it) divided by the node's 4 GPUs."
     assert first.detail == most
     assert first.code == "scontrol show node 'n 1'"
 
