@@ -53,7 +53,7 @@ def docs(request: HttpRequest) -> HttpResponse:
         return _refused(wrong)
     context = {
         "page": "api",
-        "origin": request.build_absolute_uri("/").rstrip("/"),
+        "origin": settings.PUBLIC_URL.rstrip("/"),
         **_with_values(_reference(), example_values(timezone.now())),
     }
     return render(request, "api/docs.html", context)

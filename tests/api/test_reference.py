@@ -168,3 +168,15 @@ def test_the_page_has_values_that_its_reader_sees(client, settings):
     assert "node=node-001" in page
     assert "slurm/della/9182" not in narrowed
     assert "$GPU" in narrowed
+
+
+@pytest.mark.django_db
+def test_the_page_names_the_address_that_the_hub_is_reached_by(user, settings):
+    settings.STORAGES = settings.STORAGES | {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    }
+    settings.PUBLIC_URL = "https://hub.example"
+    reader = Client()
+    reader.force_login(user)
+
+    assert "https://hub.example" in reader.get("/api/v1/docs").content.decode()

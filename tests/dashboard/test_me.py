@@ -13,6 +13,7 @@ from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.models import Channel
 from tests.costs.factories import an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
@@ -541,3 +542,18 @@ def test_what_others_accepted_to_do_in_their_jobs_is_not_shown(client, vera, fou
     finding(job("slurm/della/9", name="theirs", user="bo"), status="accepted", decided_at=NOW)
 
     assert "Accepted, still to do" not in page(client)
+
+
+def test_who_cant_be_notified_reads_which_channel_is_missing_and_who_adds_it(client, vera):
+    User.objects.update(email="vera@example.org")
+    text = " ".join(page(client).split())
+    assert (
+        "FleetWatch can’t send Slack or e-mail messages to people here yet: an operator or an admin"
+        " adds the channel."
+    ) in text
+
+    Channel.objects.create(kind="slack_app", name="ops", is_enabled=True, created_at=NOW)
+
+    text = " ".join(page(client).split())
+    assert "can’t send e-mail messages" in text
+    assert "To be notified, add your Slack name above." in text

@@ -1,22 +1,25 @@
 """How the reader hears of things: what is set, what the form says, and what is open of his now."""
 
+from collections.abc import Collection
 from datetime import datetime, time
 
-from fleetwatch.accounts.models import User
+from fleetwatch.accounts.models import Identity, User
 from fleetwatch.alerts.incidents.incident_inbox import (
     Wanted,
     in_state,
     narrowed_to,
     page_of_incidents,
 )
-from fleetwatch.alerts.messaging.address_book import preference_of, read_address_book
+from fleetwatch.alerts.messaging.address_book import SYSTEMS, preference_of, read_address_book
 from fleetwatch.alerts.messaging.preferences import MOST_A_DAY, PreferenceTerms, set_preference
 from fleetwatch.alerts.models import Preference
 from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.selectors import person_channels
 
 MAX_INCIDENTS = 5
+SYSTEM_WORDS: dict[str, str] = {Identity.System.SLACK: "Slack", Identity.System.EMAIL: "e-mail"}
 
 
 def context(user: User, now: datetime) -> Context:
@@ -25,13 +28,28 @@ def context(user: User, now: datetime) -> Context:
     person = book.people.get(user.pk)
     place = person.place if person else None
     mine = narrowed_to(Wanted(mine=user)).filter(in_state("firing", now))
+    ways = _unreached(preference_of(user), person.names if person else ())
     shown = page_of_incidents(mine, sort="dearest", after="", size=MAX_INCIDENTS, now=now)
     return {
         "preference": preference_of(user),
         "ways": [(way, _in_words(way, user)) for way in Preference.Way],
         "reached_by": (book.channels[place[0]].name, place[1]) if place else None,
+        **({} if place else ways),
         "my_incidents": shown.lines,
         "has_more_incidents": bool(shown.after),
+    }
+
+
+def _unreached(preference: Preference, names: Collection[tuple[str, str]]) -> Context:
+    """Of the ways that the reader wants to be reached by those that nobody set up here, and those
+    in which he has no name or address.
+    """
+    channels = person_channels()
+    wanted = SYSTEMS[preference.way]
+    named = {system for system, _ in names}
+    return {
+        "ways_not_set_up": [SYSTEM_WORDS[each] for each in wanted if each not in channels],
+        "ways_without_name": [each for each in wanted if each in channels and each not in named],
     }
 
 
