@@ -43,7 +43,7 @@ PAGES = {
     "/waste.csv?group_by=job": 5,
     "/costs": 10,
     "/costs.csv?group_by=user": 7,  # since when there are figures
-    "/findings": 10,  # its version, and since when figures
+    "/findings": 12,  # names and teams of the reader, its version, and since when figures
     "/alerts": 11,
     "/alerts/rules": 5,
     "/alerts/silences": 6,

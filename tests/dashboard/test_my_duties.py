@@ -353,3 +353,19 @@ def test_budgets_that_are_passed_are_named_on_the_overview(client, fiona, held_h
 
     assert [line.label for line in part.context["pressing"]] == ["nlp"]
     assert 'href="/budgets/teams/nlp"' in part.content.decode()
+
+
+def test_what_waits_for_a_lead_stands_on_the_overview_too_and_for_nobody_else(client, lea):
+    text = " ".join(client.get("/overview").content.decode().split())
+    client.force_login(factories.user(role="admin", username="root"))
+
+    assert "<b>Waits for you:</b>" in text
+    assert "Open findings of nlp" in text
+    assert "Waits for you" not in client.get("/overview").content.decode()
+
+
+def test_a_lead_narrows_the_inbox_to_the_own_team(client, lea):
+    every, team = (client.get(f"/findings{asked}").content.decode() for asked in ("", "?team=nlp"))
+
+    assert 'aria-current="true">nlp<' in tight(team)
+    assert 'aria-current="true">Everybody’s<' in tight(every)

@@ -32,6 +32,7 @@ from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart
 from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.job_requests import time_limit_ms
+from fleetwatch.dashboard.own_tabs import own_tabs
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
@@ -108,6 +109,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "group_by": group_by,
         "view": chosen(request, "view", (COMPACT,)),
         "filters": filters,
+        "own_tabs": own_tabs(request, filters, period.now),
         "statuses": STATUSES.items(),
         "page_size": PAGE_SIZE,
         "offered": OFFERED[status],

@@ -20,7 +20,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
-from fleetwatch.dashboard.duties import PRESSING, pressing
+from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
@@ -105,7 +105,20 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "progress": machine_findings.progress(period.interval, now=period.now),
         **_savings(period, scope),
     }
-    return context if filters else context | _of_the_fleet(period, totals, of_month)
+    if filters:
+        return context
+    return context | _of_the_fleet(period, totals, of_month) | _of_lead(request, period)
+
+
+def _of_lead(request: HttpRequest, period: Period) -> Context:
+    """What waits for the lead of a team, and how the team's budget stands; of others nothing."""
+    led = teams_led(cast("User", request.user), period.now)
+    if not led:
+        return {}
+    return {
+        "lead_duties": duties_of_lead(led, period.interval, period.now),
+        "led_budgets": [budgets.line(team, period.minute) for team in led],
+    }
 
 
 def _is_money_first(request: HttpRequest) -> bool:
