@@ -40,7 +40,7 @@ def test_what_changed_is_put_in_and_what_the_reader_did_stays(opened: Page):
     opened.focus("#search")
     opened.evaluate("scrollTo(0, 120)")
     scrolled = opened.evaluate("scrollY")
-    Incident.objects.update(note="the owner was called")
+    Incident.objects.update(muted="the owner was called")
     record("incident.acknowledge", "somebody else did")
 
     status = answer(opened)
