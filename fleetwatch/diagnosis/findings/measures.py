@@ -86,7 +86,7 @@ _RATES = {
 _SECONDS = {
     "cyc_s": "time from pause to pause",
     "long_per_s": "time between long pauses",
-    "longest_low_s": "longest pause, from when it began",
+    "longest_low_s": "longest pause in it, from when that began",
 }
 _NUMBERS = {
     "dram_leads": "memory bandwidth by its ceiling, of SM activity by its own",
