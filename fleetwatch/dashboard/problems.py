@@ -242,7 +242,8 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
 def _saved_of_job(line: Line) -> str:
     """What a job's dollars are: less than it wasted where they are of one step alone."""
     by = " by a limit on idle time alone" if line.finding.step_saved_ms else ""
-    return f"of its waste could {'be' if line.job.end_ms is None else 'have been'} saved{by}"
+    saved = "could be saved" if line.job.end_ms is None else "could have been saved"
+    return f"of what it wasted or underused {saved}{by}"
 
 
 def _dollars(place: PlaceRow, caused: Caused) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_findings_of_jobs_that_wasted_there_are_problems(admin, address):
     assert f'href="/findings/{pk}"' in section
     assert "Idle: still held" in in_text(section)
     assert "sweep · ann" in in_text(section)
-    assert "$2.00 of its waste could have been saved" in in_text(section)
+    assert "$2.00 of what it wasted or underused could have been saved" in in_text(section)
 
 
 def test_of_a_gpu_are_only_findings_of_jobs_that_wasted_on_it(admin):
@@ -171,7 +171,7 @@ def test_dollars_of_the_period_are_called_so_and_those_of_an_incident_are_so_far
 
     section = in_text(problems_of(admin, f"/gpus/{UUID}"))
 
-    assert "$2.00 of its waste could be saved in this period" in section
+    assert "$2.00 of what it wasted or underused could be saved in this period" in section
     assert "$1.50 so far" in section
 
 
