@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from agent.sending.payloads import batch_of
-from fleetwatch.ingest.answers import FORMS
+from fleetwatch.ingest.taken_forms import FORMS
 
 # offset of tcpi_bytes_acked in struct tcp_info (linux/tcp.h); tcpi_bytes_received follows
 BYTES_ACKED = 120

@@ -22,7 +22,7 @@ from fleetwatch.api.example_values import example_values
 from fleetwatch.api.known_parameters import refusal
 from fleetwatch.api.request_period import RequestError
 from fleetwatch.api.v1 import api
-from fleetwatch.ingest.answers import FORMS
+from fleetwatch.ingest.taken_forms import FORMS
 from fleetwatch.operations import disk
 
 DESCRIPTION = "openapi.json"  # the end of its address

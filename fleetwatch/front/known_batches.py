@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from fleetwatch.front.watch import Watch
-from fleetwatch.ingest import answers
 from fleetwatch.ingest import door as ingest
 from fleetwatch.ingest.continued import Offered
 from fleetwatch.ingest.door import Door, Head
 from fleetwatch.ingest.groups import Groups
+from fleetwatch.ingest.taken_forms import FORMS
 from fleetwatch.operations import disk
 
 # Of one transaction: it holds its nodes' rows for some milliseconds.
@@ -21,7 +21,7 @@ MAX_GROUP = 64
 MAX_WAITING_BATCHES = 160
 ACCEPTED = [
     (b"content-type", b"application/json"),
-    *((name.lower().encode(), text.encode()) for name, text in answers.FORMS.items()),
+    *((name.lower().encode(), text.encode()) for name, text in FORMS.items()),
 ]
 
 Headers = Sequence[tuple[bytes, bytes]]

@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent import packed
 from fleetwatch.ingest.pressure import pressure
-
-# In which forms batches are taken (https://www.w3.org/TR/ldp/#header-accept-post).
-FORMS = {"Accept-Post": f"application/json, {packed.CONTENT_TYPE}"}
 
 
 def accepted(

@@ -21,6 +21,7 @@ from fleetwatch.ingest.reach import Reached, within_reach
 from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.refusals import answers_errors
 from fleetwatch.ingest.services import Stored
+from fleetwatch.ingest.taken_forms import FORMS
 from fleetwatch.telemetry.services import ClockBounds
 
 NOTHING_STORED = Stored(0, 0)
@@ -71,7 +72,7 @@ def _accepted(stored: Stored, reached: Reached, token: AgentToken) -> JsonRespon
             orders=open_orders.of(token.pk),
             refused={**stored.refused, **reached.refused},
         ),
-        headers=answers.FORMS,
+        headers=FORMS,
     )
 
 

@@ -8,8 +8,8 @@ from django.core import signals
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import close_old_connections
 
-from fleetwatch.ingest.answers import FORMS
 from fleetwatch.ingest.door import PATH, Door, Head, store_group
+from fleetwatch.ingest.taken_forms import FORMS
 
 
 class DoorClient:
