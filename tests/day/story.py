@@ -250,7 +250,7 @@ def draw_all(told: Told) -> None:
 def _rule_address(site: Site, name: str) -> str:
     page = site.page("otto")
     page.goto(f"{site.hub.url}/alerts/rules")
-    page.click(f"text='{name}'")
+    page.click(f"a:text-is('{name}')")
     page.wait_for_url("**/alerts/rules/*")
     address = page.url.removeprefix(site.hub.url)
     page.close()
