@@ -17,7 +17,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.fast_decode import BatchFacts, Read, Said, Words
+from fleetwatch.ingest.fast_decode import BatchFacts, KnownWords, Read, Words
 from fleetwatch.ingest.services import (
     STATEMENT_MS,
     is_out_of_time,
@@ -50,8 +50,8 @@ class Repeated(NamedTuple):
     jobs: Mapping[JobKey, StoredJob]
 
     @property
-    def said(self) -> Said:
-        return Said(self.words, tuple(key for _, key in self.jobs))
+    def known_words(self) -> KnownWords:
+        return KnownWords(self.words, tuple(key for _, key in self.jobs))
 
 
 @dataclass(slots=True)
@@ -85,10 +85,10 @@ class Sender:
     memory: Memory = field(compare=False)
 
     @property
-    def said(self) -> Said | None:
+    def known_words(self) -> KnownWords | None:
         """What its next batch may repeat of jobs."""
         repeated = self.memory.repeated
-        return None if repeated is None else repeated.said
+        return None if repeated is None else repeated.known_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +243,23 @@ def _store(group: Sequence[Arrived]) -> dict[int, Remembered]:
     """By node id what is to be remembered of it."""
     continued = [arrival.continued for arrival in group]
     lived = inventory.extend(continued, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    spoken = _store_words([each for each in group if each.words is not None], lived)
-    silent = _store_processes(group, lived, spoken.jobs)
-    touched = {each.node_id: _touched(each, lived[each.node_id], spoken.held) for each in group}
+    new_words = _store_words([each for each in group if each.words is not None], lived)
+    silent = _store_processes(group, lived, new_words.jobs)
+    touched = {each.node_id: _touched(each, lived[each.node_id], new_words.held) for each in group}
     new = telemetry.append_new(continued, touched)
     if unsteady := lived.keys() - new:
         raise UnsteadyError(unsteady)
     if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
         tokens.note_use(due, group[0].received.at)
-    return {each.node_id: _remembered(each, spoken, silent) for each in group}
+    return {each.node_id: _remembered(each, new_words, silent) for each in group}
 
 
-def _remembered(arrival: Arrived, spoken: "Spoken", silent: Collection[int]) -> Remembered:
-    repeated = spoken.repeated.get(arrival.node_id, arrival.sender.memory.repeated)
+def _remembered(arrival: Arrived, new_words: "NewWords", silent: Collection[int]) -> Remembered:
+    repeated = new_words.repeated.get(arrival.node_id, arrival.sender.memory.repeated)
     return repeated, arrival.order if arrival.node_id in silent else None
 
 
-class Spoken(NamedTuple):
+class NewWords(NamedTuple):
     """What batches newly said of jobs, stored."""
 
     jobs: Mapping[JobKey, StoredJob]
@@ -267,9 +267,9 @@ class Spoken(NamedTuple):
     repeated: Mapping[int, Repeated | None]  # node id -> what its next batches may repeat
 
 
-def _store_words(group: Sequence[Arrived], lived: Mapping[int, Lived]) -> Spoken:
+def _store_words(group: Sequence[Arrived], lived: Mapping[int, Lived]) -> NewWords:
     if not group:
-        return Spoken({}, {}, {})
+        return NewWords({}, {}, {})
     reports = [_report(arrival, lived[arrival.node_id].former) for arrival in group]
     received_at = group[0].received.at
     stored, held = store_reports(reports, received_at=received_at)
@@ -279,11 +279,13 @@ def _store_words(group: Sequence[Arrived], lived: Mapping[int, Lived]) -> Spoken
     for gpu_id, span in held:
         spans[gpu_id].add(span)
     pairs = zip(group, reports, strict=True)
-    repeated = {arrival.node_id: begun(report, arrival.words) for arrival, report in pairs}
-    return Spoken(stored, spans, repeated)
+    repeated = {
+        arrival.node_id: begin_repeating(report, arrival.words) for arrival, report in pairs
+    }
+    return NewWords(stored, spans, repeated)
 
 
-def begun(report: Report, words: Words | None) -> Repeated | None:
+def begin_repeating(report: Report, words: Words | None) -> Repeated | None:
     """What the node may repeat from this batch on, which is stored; None where it does not simply
     go on.
     """
@@ -304,12 +306,12 @@ def _report(arrival: Arrived, former: tuple[int, int] = (0, 0)) -> Report:
 
 
 def _store_processes(
-    group: Sequence[Arrived], lived: Mapping[int, Lived], spoken: Mapping[JobKey, StoredJob]
+    group: Sequence[Arrived], lived: Mapping[int, Lived], new_words: Mapping[JobKey, StoredJob]
 ) -> set[int]:
     """The ids of the nodes where no process is, nor was."""
     silent = {each.node_id for each in group if _stays_silent(each, lived[each.node_id])}
     repeated = [each.sender.memory.repeated for each in group if each.words is None]
-    jobs = dict(spoken)
+    jobs = dict(new_words)
     for each in repeated:
         jobs |= each.jobs if each else {}
     reports = [_report(each) for each in group if each.node_id not in silent]

@@ -210,7 +210,7 @@ def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]
     """Each batch that is valid and only continues."""
     contents = [_expanded(offered.packed) for offered in group]
     repeats = [
-        Repeat(content, offered.sender.facts, offered.sender.said)
+        Repeat(content, offered.sender.facts, offered.sender.known_words)
         for offered, content in zip(group, contents, strict=True)
     ]
     return [

@@ -61,7 +61,7 @@ class Words(NamedTuple):
         return hashlib.blake2b(b"\n".join(self), digest_size=16).digest()
 
 
-class Said(NamedTuple):
+class KnownWords(NamedTuple):
     """What the sender repeats of jobs; their keys."""
 
     words: Words
@@ -80,7 +80,7 @@ class Repeat(NamedTuple):
 
     content: bytes
     facts: BatchFacts
-    said: Said | None  # of jobs; None: whatever it says of them is new
+    known: KnownWords | None  # of jobs; None: whatever it says of them is new
 
 
 class Opened(NamedTuple):
@@ -149,7 +149,7 @@ def _batch(
     given: Any, repeat: Repeat, windows: dict[str, list[Any]], host: dict[str, list[Any]]
 ) -> Read | None:
     words = _words(given)
-    repeated = repeat.said if repeat.said and repeat.said.words == words else None
+    repeated = repeat.known if repeat.known and repeat.known.words == words else None
     try:
         batch = wire.parse_rest(
             msgspec.structs.asdict(given),
@@ -157,14 +157,14 @@ def _batch(
             windows=windows,
             host=host,
             node_labels={},
-            work=_as_said(repeated) if repeated else _new(words, len(repeat.facts.uuids)),
+            work=_as_known(repeated) if repeated else _new(words, len(repeat.facts.uuids)),
         )
     except (wire.WireError, *_UNREADABLE):
         return None
     return Read(batch, None if repeated else words)
 
 
-def _as_said(repeated: Said) -> Work:
+def _as_known(repeated: KnownWords) -> Work:
     return Work([{"key": key} for key in repeated.keys], [])
 
 

@@ -9,7 +9,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import fast_decode
-from fleetwatch.ingest.continued import Memory, Repeated, Sender, begun
+from fleetwatch.ingest.continued import Memory, Repeated, Sender, begin_repeating
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.services import LOCK_MS, STATEMENT_MS
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
@@ -76,4 +76,4 @@ def _remembered(
         return None, None
     gpu_ids = [gpu.pk for gpu in remembered.gpus]
     report = Report(token.node_id, batch, gpu_ids, 0, token.speaks_for)
-    return remembered, begun(report, facts.words)
+    return remembered, begin_repeating(report, facts.words)

@@ -30,7 +30,7 @@ class NotRepeatableError(Exception):
     """What a batch says of jobs does not simply go on in the next ones."""
 
 
-class Begun(NamedTuple):
+class Repetition(NamedTuple):
     """What a node repeats: the digest of its words and of whose they are, and these jobs by their
     places in its batches.
     """
@@ -70,7 +70,7 @@ def settle(speakers: Collection[Speaker], keys: Collection[str], *, now_ms: int)
     run(END_REPEATS, {"node_ids": given["node_ids"]})
 
 
-def begin(report: Report, digest: bytes) -> Begun:
+def begin(report: Report, digest: bytes) -> Repetition:
     """What the node is said to repeat from now on; `digest` is of what the batch says.
 
     The batch is the newest of its node and stored; its times are right as they are. Needs a
@@ -88,7 +88,7 @@ def begin(report: Report, digest: bytes) -> Begun:
     whole = hashlib.blake2b(b"%b %r" % (digest, sorted(job_ids.items())), digest_size=16).digest()
     begun = {"node_id": report.node_id, "digest": whole, "from_ms": from_ms}
     _begin(report, [word_id for word_id, *_ in words], jobs, begun)
-    return Begun(whole, jobs)
+    return Repetition(whole, jobs)
 
 
 def _believed_words(

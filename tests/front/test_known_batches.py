@@ -163,6 +163,8 @@ def test_a_body_that_began_while_answers_were_not_taken_is_not_waited_for_for_ev
                 pass
 
         server.wait_until(lambda: not server.front.is_storing)
+        server.wait_until(lambda: len(server.register) == 0)
+    assert server.register._all == set()
 
 
 def test_a_batch_that_was_stored_before_is_a_duplicate(server, bearer, requests):

@@ -13,7 +13,7 @@ import pytest
 
 from agent import packed, wire
 from fleetwatch.ingest import fast_decode
-from fleetwatch.ingest.fast_decode import Repeat, Said
+from fleetwatch.ingest.fast_decode import KnownWords, Repeat
 from tests.ingest.factories import T0, gpu, job, payload
 
 VALUES = (
@@ -70,7 +70,7 @@ def decode(body):
 
 
 FACTS = fast_decode.facts(encoded(whole()))
-SAID = Said(FACTS.words, (job()["key"],))
+KNOWN_WORDS = KnownWords(FACTS.words, (job()["key"],))
 
 
 def places(value, path=()):
@@ -254,7 +254,7 @@ def test_a_host_that_says_nothing_is_none():
 )
 def test_what_is_said_of_jobs_is_read_where_it_is_not_repeated(changed, is_repeated):
     body = encoded(whole() | changed)
-    [read] = fast_decode.decode_repeats([Repeat(body, FACTS, SAID)])
+    [read] = fast_decode.decode_repeats([Repeat(body, FACTS, KNOWN_WORDS)])
 
     reference = wire.parse(packed.unpack(body))
     if is_repeated:
@@ -276,7 +276,7 @@ def test_what_is_said_of_jobs_is_read_where_it_is_not_repeated(changed, is_repea
 def test_words_that_do_not_fit_go_the_long_way_however_often_they_are_said(changed):
     body = encoded(whole() | changed)
 
-    assert fast_decode.decode_repeats([Repeat(body, FACTS, SAID)] * 2) == [None, None]
+    assert fast_decode.decode_repeats([Repeat(body, FACTS, KNOWN_WORDS)] * 2) == [None, None]
 
 
 def test_the_same_facts_of_another_token_are_others():
