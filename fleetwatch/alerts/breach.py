@@ -220,6 +220,7 @@ class Condition:
     history. `speaks_for`: labels; while an incident of it fires other rules tell nobody of what has
     of such a label only values of its. `is_held`: of GPUs that somebody holds. `renewed_at` gives
     when people changed last what it measures: that is measured at once (None: they never).
+    `being` is what its subjects are in breach, as in "it stopped being idle" ("": no such word).
     """
 
     name: str
@@ -241,6 +242,7 @@ class Condition:
     speaks_for: tuple[str, ...] = ()
     is_held: bool = False
     renewed_at: Callable[[], datetime | None] | None = None
+    being: str = ""
 
     @property
     def hears_first(self) -> str:

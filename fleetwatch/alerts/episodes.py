@@ -62,13 +62,15 @@ class Measured:
     """By subject its spans, ascending and disjoint: what lies in none of them nobody saw.
 
     `ends`: subjects that are over. `begun_ms`: since when a subject is there, for the grace at its
-    start. `cleared`: what to say when a subject's breach is over.
+    start. `cleared`: what to say when a subject's breach is over. `again_ms`: of what fires and is
+    neither in breach nor clear when it is in breach again, if nothing changes.
     """
 
     spans: Mapping[str, Sequence[Span]]
     ends: Mapping[str, End] = field(default_factory=dict)
     begun_ms: Mapping[str, int] = field(default_factory=dict)
     cleared: str = CLEARED
+    again_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

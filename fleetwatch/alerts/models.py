@@ -8,11 +8,11 @@ from django.db import models
 from django.db.models import F, Q
 
 from fleetwatch.alerts.incidents.muting import is_acceptance
+from fleetwatch.alerts.stopped_words import STOPPED
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
 
 USER = settings.AUTH_USER_MODEL
-STOPPED = "It stopped"  # what the note of one that stopped begins with
 
 
 class Severity(models.TextChoices):
@@ -218,6 +218,11 @@ class Incident(models.Model):
     def has_stopped(self) -> bool:
         """Whether it was seen not to be so any more, for shorter than its rule asks."""
         return self.note.startswith(STOPPED)
+
+    @property
+    def stopped_before_raised(self) -> bool:
+        """Whether it stopped, and had by the time it was raised: nobody hears of it meanwhile."""
+        return self.has_stopped and self.until_ms <= (self.raised_ms or 0)
 
     @property
     def is_noted_afterwards(self) -> bool:

@@ -32,7 +32,8 @@ from fleetwatch.alerts.evaluation import FIRST_LOOK_MS, LATE_MS, Changes, Row
 from fleetwatch.alerts.incidents.open_names import PERSON
 from fleetwatch.alerts.incidents.owners import Owners, owners_of
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.models import STOPPED, Incident, IncidentEvent, Rule, Severity
+from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Severity
+from fleetwatch.alerts.stopped_words import stopped
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
@@ -282,7 +283,8 @@ def evaluate_rule(rule: Rule, now: datetime) -> Counter[str]:
     changes = evaluation.changes(every, going_on, begun_ms=rule.begun_ms)
     rule.evaluated_ms = watch.end_ms
     rule.save(update_fields=["evaluated_ms", "begun_ms"])
-    return _write(_Writing(rule, watched, watch, now), changes, incidents)
+    writing = _Writing(rule, watched, watch, now, measured.again_ms)
+    return _write(writing, changes, incidents)
 
 
 def _open_incidents(rule: Rule) -> QuerySet[Incident]:
@@ -329,12 +331,13 @@ def _row(incident: Incident) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """One evaluation of one rule."""
+    """One evaluation of one rule; `again_ms` as in Measured."""
 
     rule: Rule
     watched: Condition
     watch: Watch
     now: datetime
+    again_ms: Mapping[str, int]
 
     def described(self, wanted: Sequence[Episode]) -> list["_Described"]:
         """The episodes, each with what there is to say of it."""
@@ -356,15 +359,14 @@ class _Writing:
         is_clear = episode.clear_from_ms is not None
         if not is_clear and episode.known_ms - episode.until_ms < STOPPED_MS:
             return ""
-        return f"{STOPPED} at {_moment(episode.until_ms, self.now)}; {self._over_at(episode)}."
-
-    def _over_at(self, episode: Episode) -> str:
-        """What becomes of one that stopped: when it is over, where that is known."""
-        if episode.clear_from_ms is not None:
-            over_ms = episode.clear_from_ms + self.watch.settings.timing.clear_ms
-            if over_ms > to_ms(self.now):
-                return f"it resolves at {_moment(over_ms, self.now)} unless it begins again"
-        return "it is over if that lasts"
+        return stopped(
+            episode,
+            being=self.watched.being,
+            clear_ms=self.watch.settings.timing.clear_ms,
+            again_ms=self.again_ms.get(episode.subject),
+            now_ms=to_ms(self.now),
+            clock=partial(_moment, now=self.now),
+        )
 
     def is_news(self, episode: Episode, incident: Incident) -> bool:
         """Whether more is new of it than that it goes on, or that was said for long enough."""

@@ -55,7 +55,8 @@ def test_a_shorter_pause_ends_nothing():
 
     assert incident.state == "firing"
     assert incident.note == (
-        "It stopped at 09:40 UTC; it resolves at 09:55 UTC unless it begins again."
+        "It stopped being idle at 09:40 UTC; it resolves at 09:55 UTC if that lasts, and fires on if"
+        " it is idle again."
     )
 
 
@@ -73,11 +74,15 @@ def test_what_is_seen_active_burns_nothing_from_the_first_minute_on_and_is_not_t
     assert next_steps([view], at(45)) == {}
 
 
-def test_a_pause_that_goes_on_may_still_become_idle_and_nothing_is_to_be_ended_meanwhile():
-    incident = spells(("quiet", 0, 40), ("active", 40, 41), ("quiet", 41, 58), evaluated=(40, 58))
+def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_ended_meanwhile():
+    """A quiet run of a batch job is idle by the policy from 15 minutes on."""
+    incident = spells(("quiet", 0, 40), ("active", 40, 41), ("quiet", 41, 50), evaluated=(40, 50))
 
     assert incident.state == "firing"
-    assert incident.note == "It stopped at 09:40 UTC; it is over if that lasts."
+    assert incident.note == (
+        "It stopped being idle at 09:40 UTC and is quiet now; it fires on if quiet until 09:56 UTC,"
+        " and resolves if it works before, at 09:55 UTC at the earliest."
+    )
     assert is_left(incident)
 
 

@@ -136,7 +136,29 @@ class TestInbox:
         shown = tight(text(admin, "/alerts"))
 
         assert "It stopped at 09:40 UTC" in shown
+        assert "Next: nothing; wait until one of these moments. Do not end the job" in shown
+        assert "stopped, not over yet" in shown
         assert "scancel slurm/della/7</code>" not in shown
+
+    def test_the_page_of_one_that_stopped_opens_with_how_it_goes_on_and_ends_no_job(self, admin):
+        note = "It stopped at 09:40 UTC; it resolves at 09:55 UTC if that lasts."
+        one = incident(note=note)
+
+        shown = tight(text(admin, f"/incidents/{one.pk}"))
+
+        assert shown.count(note) == 1
+        assert shown.index(note) < shown.index('<dl class="kpis')
+        assert "What to do meanwhile: nothing; wait" in shown
+        assert "scancel slurm/della/7</code>" not in shown
+
+    def test_what_stopped_before_it_was_raised_says_that_nobody_was_notified_for_that(self, admin):
+        stopped = {"note": "It stopped at 11:20 UTC; it resolves if that lasts."}
+        before = to_ms(NOW - timedelta(minutes=40))
+        early = incident(until_ms=before, **stopped)
+        later = incident("slurm/della/8", until_ms=to_ms(NOW), **stopped)
+
+        assert "before it was raised" in tight(text(admin, f"/incidents/{early.pk}"))
+        assert "No channel is set up" in tight(text(admin, f"/incidents/{later.pk}"))
 
     def test_two_incidents_of_one_gpu_are_no_two_gpus(self, admin):
         for minutes in (1, 2):

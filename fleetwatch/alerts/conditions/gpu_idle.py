@@ -1,6 +1,7 @@
 """The condition gpu_idle: some GPUs of a job idle while others work."""
 
 from functools import partial
+from math import ceil
 
 from fleetwatch.alerts.breach import BELOW, Condition, Settings, Watch
 from fleetwatch.alerts.conditions.job_idle import describe, measure, some_idle, weigh
@@ -9,7 +10,8 @@ from fleetwatch.alerts.episodes import Measured
 
 def measured(watch: Watch) -> Measured:
     """How each job with an idle GPU stood to the rule; one that is idle whole is job_idle's."""
-    return measure(watch, partial(some_idle, settings=watch.settings))
+    levels = partial(some_idle, settings=watch.settings)
+    return measure(watch, levels, needed=ceil(watch.settings.threshold))
 
 
 CONDITION = Condition(
@@ -29,4 +31,5 @@ CONDITION = Condition(
     describe=describe,
     weigh=weigh,
     is_on=True,
+    being="idle",
 )

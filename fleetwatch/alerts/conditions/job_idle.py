@@ -5,7 +5,7 @@ some, by the ledger's runs.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 
@@ -28,6 +28,7 @@ from fleetwatch.alerts.episodes import Episode, Level, Measured
 from fleetwatch.alerts.measuring import job_lanes
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.gpu_words import model_of
+from fleetwatch.alerts.measuring.idle_again import idle_again
 from fleetwatch.alerts.measuring.job_labels import cards_of, job_labels, owner_of, owner_words
 from fleetwatch.alerts.measuring.job_lanes import Counts, Ints, asked_spans
 from fleetwatch.costs.mapping.attribution import jobs_by_key
@@ -165,14 +166,17 @@ class Facts:
         return None if None in amounts else sum(amount for amount in amounts if amount is not None)
 
 
-def measure(watch: Watch, levels: job_lanes.Levels) -> Measured:
-    """How each job with an idle GPU stood to the rule, by how many of its GPUs were idle."""
+def measure(watch: Watch, levels: job_lanes.Levels, *, needed: int | None = None) -> Measured:
+    """How each job with an idle GPU stood to the rule, by how many of its GPUs were idle; of these
+    so many are `needed` (None: all).
+    """
     parts = job_lanes.job_parts(watch, ("quiet",))
     idle = parts.within(("quiet",)) & (parts.is_idle > 0)
     active = parts.within(("active", "spinning"))
     # a pause that ended before it was idle: of one that goes on nobody knows yet
     paused = parts.within(("quiet",)) & (parts.is_idle == 0) & job_lanes.is_before(parts, active)
-    return job_lanes.measured(parts.marked(idle, active | paused), levels, watch)
+    measured = job_lanes.measured(parts.marked(idle, active | paused), levels, watch)
+    return replace(measured, again_ms=idle_again(parts, watch, needed))
 
 
 def all_idle(counts: Counts) -> Ints:
@@ -551,4 +555,5 @@ CONDITION = Condition(
     describe=describe,
     weigh=weigh,
     is_on=True,
+    being="idle",
 )

@@ -1,0 +1,38 @@
+"""What is said of an incident that stopped and is not over yet: both ways in which it goes on, and
+when. Pure.
+"""
+
+from collections.abc import Callable
+
+from fleetwatch.alerts.episodes import Episode
+
+STOPPED = "It stopped"  # what that begins with
+
+Clock = Callable[[int], str]  # a moment as people read it
+
+
+def stopped(
+    episode: Episode,
+    *,
+    being: str,
+    clear_ms: int,
+    again_ms: int | None,
+    now_ms: int,
+    clock: Clock,
+) -> str:
+    """`being`: what it was ("": no word for it); `clear_ms`: for how long it is clear before it is
+    over; `again_ms`: when it is so again if nothing changes (None: not known).
+    """
+    what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
+    begins = f"is {being}" if being else "begins"
+    if episode.clear_from_ms is not None and episode.clear_from_ms + clear_ms > now_ms:
+        over = clock(episode.clear_from_ms + clear_ms)
+        return f"{what}; it resolves at {over} if that lasts, and fires on if it {begins} again."
+    if again_ms is None or again_ms <= now_ms:
+        return f"{what}; it resolves if that lasts, and fires on if it {begins} again."
+    over_ms = episode.until_ms + clear_ms
+    earliest = f", at {clock(over_ms)} at the earliest" if over_ms > now_ms else ""
+    return (
+        f"{what} and is quiet now; it fires on if quiet until {clock(again_ms)}, and resolves if it"
+        f" works before{earliest}."
+    )
