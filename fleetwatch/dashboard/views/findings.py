@@ -2,7 +2,7 @@
 cause.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,6 +21,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
 from fleetwatch.dashboard import machine_pages as place_pages
+from fleetwatch.dashboard.agreements import agreements, behind_what
 from fleetwatch.dashboard.asked_findings import (
     STATUSES,
     asked_findings,
@@ -61,7 +62,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
-from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
@@ -253,12 +254,14 @@ def _finding_page(
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
     seen = inbox.explained(finding, period.interval, now=period.now)
-    context = (_of_job if is_of_job else _of_place)(finding, seen, period) | {
+    history = selectors.history(finding)
+    own = _of_job(finding, seen, history, period) if is_of_job else _of_place(finding, seen, period)
+    context = own | {
         "finding": finding,
         **_explained(finding, seen, period),
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
-        "history": selectors.history(finding),
+        "history": history,
         **_rights(finding, cast("User", request.user), period.now),
         **pattern_rows.around(request, finding),
         "snoozes": SNOOZES.items(),
@@ -301,19 +304,26 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     return context | {"problems": of_incidents(which, period.now)}
 
 
-def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
+def _of_job(
+    finding: Finding, seen: Explained, history: Sequence[Said], period: Period
+) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
+    problems = of_incidents(machine_incidents.of_job(job.key, ()), period.now)
+    agreed = agreements(job, problems, [seen.line], history)
+    behind = behind_what(agreed, seen)
     return {
-        **_now(job, seen.advice, period),
+        **_now(job, seen.advice, period, is_agreed=bool(behind)),
+        "agreements": agreed,
+        "behind": behind,
         "last_seen_ms": _last_seen_ms(finding),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
         "saving_step": saving_step(seen.advice.numbered),
-        "problems": of_incidents(machine_incidents.of_job(job.key, ()), period.now),
+        "problems": problems,
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
@@ -329,12 +339,12 @@ def _last_seen_ms(finding: Finding) -> int:
     return min(finding.last_ms, held.end_ms) if held else finding.last_ms
 
 
-def _now(job: Job, advice: Advice, period: Period) -> Context:
+def _now(job: Job, advice: Advice, period: Period, *, is_agreed: bool) -> Context:
     """What the job costs and wastes by now, and what of it stops when it is ended, where that is to
     be done.
     """
     lately = last_hour(job, period.minute)
-    is_to_be_ended = bool(advice.command) and advice.cause.is_ended
+    is_to_be_ended = bool(advice.command) and advice.cause.is_ended and not is_agreed
     stops_usd = lately.wasted_usd if lately and is_to_be_ended else None
     return {"last_hour": lately, "stops_usd": stops_usd, "limit_at_ms": _limit_at_ms(job)}
 

@@ -17,6 +17,7 @@ from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, numbers, pages, selectors
+from fleetwatch.dashboard.agreements import agreements, behind_what
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
@@ -192,7 +193,16 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_used_by(request, job, gpus, period),
     }
     requested = _asked_for(job, gpus, period, context["advised"])
-    return page(request, period, JOB_PAGE, "jobs", context | requested)
+    return page(request, period, JOB_PAGE, "jobs", context | requested | _agreed(job, context))
+
+
+def _agreed(job: Job, context: Context) -> Context:
+    """What people agreed on, and whether what is to be done comes behind that."""
+    lines = [line for line, *_ in context["findings"]]
+    history = [each for each, _ in context["history"]]
+    agreed = agreements(job, context["problems"], lines, history)
+    advised = context["advised"]
+    return {"agreements": agreed, "behind": behind_what(agreed, advised) if advised else ""}
 
 
 def _beside(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> Context:
