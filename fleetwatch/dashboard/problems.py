@@ -24,8 +24,9 @@ from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
-from fleetwatch.diagnosis.causes import FAILURES, of_kind
-from fleetwatch.diagnosis.findings import inbox, machine_findings
+from fleetwatch.diagnosis.causes import FAILURES
+from fleetwatch.diagnosis.findings import inbox, machine_findings, noted_facts
+from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
 from fleetwatch.diagnosis.findings.ranked_findings import Line
@@ -107,8 +108,8 @@ def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context
     lines = selectors.with_jobs(waiting[:MAX_OF_JOBS], before=period.interval.end)
     seen = seen_on([(line.job.pk, line.finding.cause) for line in lines], place.which)
     of_jobs = [
-        _of_job(line, seen[line.job.pk, line.finding.cause], place.node)
-        for line in lines
+        _of_job(line, advice, seen[line.job.pk, line.finding.cause], place.node)
+        for line, advice in zip(lines, noted_facts.advice_of(lines), strict=True)
         if (line.job.pk, line.finding.cause) in seen
     ]
     return {
@@ -217,8 +218,10 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
             )
 
 
-def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
-    """Of the place alone: since when it was seen there, and what could have been saved of that."""
+def _of_job(line: Line, advice: Advice, seen: Seen, node: Node) -> Problem:
+    """Of the place alone: since when it was seen there, and what could have been saved of that;
+    with the first step of the inbox, where that ends no job: its incident says when to.
+    """
     job = line.job
     # cells of five minutes reach beyond the job
     since_ms = max(seen[0], job.start_ms or seen[0])
@@ -226,7 +229,7 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
     goes_on = job.end_ms is None and (node.last_ms or 0) < last_ms + FRESH_MS
     return Problem(
         kind="finding",
-        title=of_kind(line.finding.cause, job.kind).title,
+        title=advice.cause.title,
         about=f"{job.name or job.key} · {job.user or 'no owner'}",
         address=_address("finding", line.finding.pk),
         links=(),
@@ -235,6 +238,7 @@ def _of_job(line: Line, seen: Seen, node: Node) -> Problem:
         usd=None,
         saving=line.caused.saving,
         worth=_saved_of_job(line),
+        step=advice.first if advice.first.text and not advice.command else None,
         is_of_period=True,
     )
 

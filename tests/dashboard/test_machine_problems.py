@@ -46,6 +46,19 @@ def test_findings_of_jobs_that_wasted_there_are_problems(admin, address):
     assert "$2.00 of what it wasted or underused could have been saved" in in_text(section)
 
 
+@pytest.mark.parametrize("address", ["/gpus/GPU-n1-1", "/nodes/n1", "/findings"])
+def test_a_gpu_that_is_busy_with_too_little_work_says_first_what_the_inbox_says(admin, address):
+    rate("2.00")
+    of = job("slurm/della/7", name="gnn", user="ann")
+    cause("small_batch", of=of, on=gpu(1))
+    hold(gpu(1), of, hours_ago=2, hours=1)
+    finding(of, "small_batch")
+
+    shown = in_text(tight(admin.get(address).content.decode()))
+
+    assert "Raise the batch until memory is about 85 % full" in shown
+
+
 def test_of_a_gpu_are_only_findings_of_jobs_that_wasted_on_it(admin):
     rate("2.00")
     wasted("slurm/della/7", on=1)

@@ -17,7 +17,7 @@ from fleetwatch.diagnosis.judgement.rules import (
     contradicts,
     judged,
 )
-from fleetwatch.diagnosis.sizing import batch_factor, smaller_gpu
+from fleetwatch.diagnosis.sizing import FULL, batch_factor, smaller_gpu
 from fleetwatch.ledger.judgement.observations import Mask
 
 UTIL = 0.30
@@ -72,6 +72,13 @@ def larger_batch(facts: Facts) -> tuple[Step, ...]:
     return Step(text, code, topics=("batch",)), *smaller_gpu(facts)
 
 
+def _into_free_memory(facts: Facts) -> Step | None:
+    """None where memory is full already."""
+    if facts.memory_peak_ratio is not None and facts.memory_peak_ratio >= FULL:
+        return None
+    return CAUSE.fixes[0]
+
+
 CAUSE = Cause(
     code="small_batch",
     title="Too little work per step",
@@ -82,14 +89,20 @@ CAUSE = Cause(
         Step(
             "Raise the batch until memory is about 85 % full; tune the learning rate again.",
             topics=("batch",),
+            fitted=_into_free_memory,
         ),
         Step(
-            "Launch less: CUDA graphs and fused kernels.",
+            "Launch less: torch.compile with CUDA graphs; a fused optimizer (fused=True) and fused"
+            " attention (scaled_dot_product_attention) in place of many small kernels.",
             "model = torch.compile(model, mode='reduce-overhead')",
         ),
         Step(
             "If the work can't grow, a smaller GPU or a MIG slice does it for less.",
             topics=("smaller",),
+        ),
+        Step(
+            "Or share it: several such jobs on one GPU, by CUDA MPS or with a MIG slice each; whoever"
+            " runs the machines sets that up."
         ),
     ),
     effort=HOURS,

@@ -166,8 +166,21 @@ def test_the_same_is_advised_once_and_a_slice_is_an_operators_to_cut():
         "Memory peaks at 19 %",
         "Memory peaks at 15.2 GB of 80 GB",
         "Launch less",
+        "Or share it",
     ]
     assert texts[1].endswith("Ask an operator to cut it: nothing may run on the GPU meanwhile.")
+
+
+def test_a_batch_grows_only_into_free_memory():
+    """Of 50 % no batch twice as large fits for sure, of 90 % none that is larger at all."""
+    first = {
+        peak: advice.advise("small_batch", Facts(memory_peak_ratio=peak)).first.text
+        for peak in (None, 0.5, 0.9)
+    }
+
+    assert first[None] == first[0.5]
+    assert first[0.5].startswith("Raise the batch until memory is about 85 % full")
+    assert first[0.9].startswith("Launch less: torch.compile with CUDA graphs")
 
 
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
