@@ -69,7 +69,7 @@ def record(action: str, subject: str = "", **detail: Fact) -> None:
         detail["token"] = who.token
     transaction.on_commit(partial(log.info, action, by=who.name, subject=subject, **detail))
     AuditEntry.objects.create(
-        at=timezone.now(),
+        at=who.at or timezone.now(),
         user_id=who.user_id,
         name=who.name[:MAX_NAME],
         via=who.via,

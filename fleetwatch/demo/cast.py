@@ -56,6 +56,8 @@ def sentence() -> str:
     return f"{others}: with the admin's password of the first start"
 
 
-def acting_as(user: User) -> AbstractContextManager[None]:
-    """What is done within is that user's doing on a page, as the audit log has it."""
-    return acting(lambda: Actor(user.username, user.pk, via=PAGE))
+def acting_as(user: User, at: datetime | None = None) -> AbstractContextManager[None]:
+    """What is done within is that user's doing on a page at that moment (None: now), as the audit
+    log has it.
+    """
+    return acting(lambda: Actor(user.username, user.pk, via=PAGE, at=at))

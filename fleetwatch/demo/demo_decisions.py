@@ -62,9 +62,9 @@ def _decide(plan: Plan, lines: Sequence[Line], user: User, *, now: datetime) -> 
     if finding is None:
         return 0
     until = now + timedelta(days=plan.days) if plan.days else None
-    with acting_as(user):
-        decision = Decision(plan.action, note=plan.note, until=until)
-        decide(finding.pk, decision, by=user, now=_looked_at(finding, user, now))
+    at = _looked_at(finding, user, now)
+    with acting_as(user, at):
+        decide(finding.pk, Decision(plan.action, note=plan.note, until=until), by=user, now=at)
     return 1
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.recurring import Mending, mendings_between
 from fleetwatch.accounts.models import User
+from fleetwatch.demo.cast import acting_as
 from fleetwatch.diagnosis.findings import fixing
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.diagnosis.findings.machine_findings import progress
@@ -45,12 +46,9 @@ def decide_fixes(now: datetime, *, days: int) -> int:
         (finding, mending) for mending in mendings if (finding := _finding(mending)) is not None
     ]
     for finding, mending in fixes:
-        decide(
-            finding.pk,
-            Decision("fixed", note=mending.series.change),
-            by=admin,
-            now=from_ms(mending.at_ms),
-        )
+        at = from_ms(mending.at_ms)
+        with acting_as(admin, at):
+            decide(finding.pk, Decision("fixed", note=mending.series.change), by=admin, now=at)
     with advisory_lock("diagnosis.measure_fixes") as held:
         if held:
             fixing.measure(now)

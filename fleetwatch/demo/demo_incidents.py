@@ -119,9 +119,9 @@ def _carry_out(plan: Plan, user: User, now: datetime) -> int:
     if incident is None:
         return 0
     until = now + plan.lasts if plan.lasts else None
-    with acting_as(user):
-        action = Action(plan.action, plan.reason, until=until)
-        act(incident.pk, action, by=user, now=_looked_at(incident, user, now))
+    at = _looked_at(incident, user, now)
+    with acting_as(user, at):
+        act(incident.pk, Action(plan.action, plan.reason, until=until), by=user, now=at)
     return 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 
 PAGE = "page"
 API = "api"
@@ -18,7 +19,7 @@ HUB = "hub"
 @dataclass(frozen=True, slots=True)
 class Actor:
     """`user_id` None: no account of ours. `address` "": not over the network. `token`: how the API
-    token that spoke for the user begins.
+    token that spoke for the user begins. `at`: when, of what a demo plays of the past (None: now).
     """
 
     name: str
@@ -26,6 +27,7 @@ class Actor:
     via: str = HUB
     address: str = ""
     token: str = ""
+    at: datetime | None = None
 
 
 THE_HUB = Actor("FleetWatch")  # what nobody asked for: its clock

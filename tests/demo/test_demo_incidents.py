@@ -77,6 +77,18 @@ def test_what_an_operator_accepted_is_told_to_nobody_from_then_on(past):
     assert (silence.by.username, silence.starts_at) == ("otto", at(57))  # 12 minutes after its end
 
 
+def test_the_audit_log_has_an_act_at_the_moment_that_the_incident_has_it(past):
+    demo_incidents.evaluate_past(NOW)
+    demo_incidents.act_on_some(NOW)
+
+    events = IncidentEvent.objects.exclude(by=None).order_by("at")
+    logged = AuditEntry.objects.filter(action__startswith="incident.").order_by("at")
+    assert [(f"incident.{each.kind}", each.at) for each in events] == [
+        (each.action, each.at) for each in logged
+    ]
+    assert at(57) in [each.at for each in logged]
+
+
 def test_an_operator_acknowledges_and_snoozes_what_goes_on_minutes_after_it_fired(people):
     rules = {name: Rule.objects.get(condition=name) for name in demo_incidents.PAST_RULES}
     errors = an_incident(rules["gpu_memory_errors"], "GPU-a", opened_at=at(60))
