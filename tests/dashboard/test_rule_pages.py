@@ -412,3 +412,11 @@ class TestBackTestOfBudgets:
         assert "nobody known" not in tested
         assert "while open" not in tested
         assert "without a rate" not in tested
+
+
+def test_the_address_of_a_new_rule_leads_to_its_open_menu(admin, rule):
+    answer = admin.get("/alerts/rules/new")
+
+    assert (answer.status_code, answer["Location"]) == (302, "/alerts/rules?new=1#new")
+    assert '<details class="add card" id="new" open>' in admin.get("/alerts/rules?new=1").text
+    assert '<details class="add card" id="new" >' in admin.get("/alerts/rules").text

@@ -304,9 +304,7 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     return context | {"problems": of_incidents(which, period.now)}
 
 
-def _of_job(
-    finding: Finding, seen: Explained, history: Sequence[Said], period: Period
-) -> Context:
+def _of_job(finding: Finding, seen: Explained, history: Sequence[Said], period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval

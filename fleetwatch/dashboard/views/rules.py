@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Count, F, Min, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
@@ -92,11 +94,15 @@ class RuleLine:
         return begun_ms if begun_ms is not None and begun_ms > self.counted_from_ms else None
 
 
-@shows("dashboard/rules.html", "alerts")
-def rules(_: HttpRequest, period: Period) -> Context:
+@shows("dashboard/rules.html", "alerts", "new")
+def rules(request: HttpRequest, period: Period) -> Context:
+    """`?new=1` with the menu of a new rule open."""
     lines = _lines(period.now)
     groups = {title: [each for each in lines if each.subject == title] for title in SUBJECTS}
-    return {"groups": [(title, each) for title, each in groups.items() if each]}
+    return {
+        "groups": [(title, each) for title, each in groups.items() if each],
+        "is_new_open": bool(chosen(request, "new", ("1",))),
+    }
 
 
 def _lines(now: datetime) -> list[RuleLine]:
@@ -259,10 +265,18 @@ def change(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     return change_one(request, HOME, rule, changed, shown)
 
 
-@require_POST
-@needs(Right.FLEET)
+@require_http_methods(["GET", "POST"])
+@login_required
 @never_cache
-def new(request: HttpRequest) -> HttpResponse:
+def new(request: HttpRequest) -> HttpResponseBase:
+    """The form's home, where it is asked for by its address."""
+    if request.method == "GET":
+        return redirect(f"{reverse('rules')}?new=1#new")
+    return _new(request)
+
+
+@needs(Right.FLEET)
+def _new(request: HttpRequest) -> HttpResponse:
     """A rule that is set as the chosen one, to be set, tried and switched on on its page."""
     asked = read_form(request)
     try:

@@ -101,8 +101,8 @@ CAUSE = Cause(
             topics=("smaller",),
         ),
         Step(
-            "Or share it: several such jobs on one GPU, by CUDA MPS or with a MIG slice each; whoever"
-            " runs the machines sets that up."
+            "Or share it: several such jobs on one GPU, by CUDA MPS or with a MIG slice each;"
+            " whoever runs the machines sets that up."
         ),
     ),
     effort=HOURS,
