@@ -68,8 +68,8 @@ def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
 def _of_incidents(job: Job) -> list[Agreement]:
     """Those that somebody said are no waste; who and when by the newest line of their history."""
     incidents = visible_incidents().filter(IS_ACCEPTED, subject=job.key)
-    said = IncidentEvent.objects.filter(incident__in=incidents, kind="not_waste")
-    events = list(said.select_related("by").order_by("at", "pk"))
+    rows = IncidentEvent.objects.filter(incident__in=incidents, kind="not_waste")
+    events = list(rows.select_related("by").order_by("at", "pk"))
     show_people(events, "by")
     newest = {event.incident_id: event for event in events}
     return [
@@ -90,14 +90,14 @@ def _of_finding(line: Line, history: Sequence[Said]) -> Agreement | None:
     """None where nobody said so: an operator's exemption is told by itself."""
     finding = line.finding
     of_it = (each for each in history if each.finding_id == finding.pk)
-    said = next((each for each in of_it if each.kind == line.status), None)
-    if said is None:
+    decision = next((each for each in of_it if each.kind == line.status), None)
+    if decision is None:
         return None
     return Agreement(
         what=DECIDED[line.status],
-        why=said.note,
-        by=_name(said),
-        at=said.at,
+        why=decision.note,
+        by=_name(decision),
+        at=decision.at,
         until=finding.snoozed_until if line.status == "snoozed" else None,
         address=reverse("finding", args=[finding.pk]),
     )

@@ -20,12 +20,11 @@ from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
+from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
-from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.cause import Step
-from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, UNDETERMINED, of_kind
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
 from fleetwatch.diagnosis.findings import machine_findings
-from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
@@ -146,7 +145,7 @@ def _of_utilisation(count: int) -> str:
     return f"{shown}, averages of five minutes or longer; {UNIT}"
 
 
-def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], list[str]]:
+def steps(breach: Breach, likely: Likely | None = None) -> tuple[list[Step], list[str]]:
     """What to do in order, each with what to type; and what else there is to say of it. Where
     diagnosis named a `likely` cause since the breach was told, its steps; and where nothing is to
     be ended, those of its finding, which know the job's numbers.
@@ -163,16 +162,20 @@ def steps(breach: Breach, likely: "Likely | None" = None) -> tuple[list[Step], l
     return first, [action for action in actions if not action.startswith(FIX)]
 
 
-def next_step(view: IncidentView, now: datetime) -> Step | None:
-    """What its page says to do first; None where it says nothing, and where nothing is to be done.
-    Diagnosis is asked only where its word changes that.
+def first_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:
+    """By id of each what its page says to do first; not there where it says nothing, and where
+    nothing is to be done. Diagnosis is asked of all at once, and only where its word changes that.
     """
-    if is_left(view.incident):
-        return None
-    breach = view.breach
-    is_open = not breach.command or NO_CAUSE in breach.actions
-    first, _ = steps(breach, likely(breach, now) if is_open else None)
-    return first[0] if first else None
+    going_on = [view for view in views if not is_left(view.incident)]
+    is_open = [not each.breach.command or NO_CAUSE in each.breach.actions for each in going_on]
+    asked = [each for each, is_asked in zip(going_on, is_open, strict=True) if is_asked]
+    words = likely_of_several([each.breach for each in asked], now)
+    likely_of = {each.incident.pk: word for each, word in zip(asked, words, strict=True)}
+    first = {
+        each.incident.pk: steps(each.breach, likely_of.get(each.incident.pk))[0][:1]
+        for each in going_on
+    }
+    return {pk: step[0] for pk, step in first.items() if step}
 
 
 def is_left(incident: Incident) -> bool:
@@ -183,14 +186,14 @@ def is_left(incident: Incident) -> bool:
 
 
 def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:
-    """By id of each that goes on what its page says to do first, in a sentence."""
-    first = {}
-    for view in views:
-        step = next_step(view, now)
-        if step is not None:
-            sentence, dot, _ = step.text.partition(". ")
-            first[view.incident.pk] = replace(step, text=f"{sentence}{dot.strip()}")
-    return first
+    """The same of those of a list, in a sentence."""
+    return {pk: replace(step, text=_sentence(step)) for pk, step in first_steps(views, now).items()}
+
+
+def _sentence(step: Step) -> str:
+    """The first of its text."""
+    sentence, dot, _ = step.text.partition(". ")
+    return f"{sentence}{dot.strip()}"
 
 
 def _told_steps(actions: Sequence[str], breach: Breach) -> list[Step]:
@@ -229,8 +232,8 @@ def holders(breach: Breach) -> list[Held]:
     gpu = inventory.gpu(breach.subject) if breach.kind == "gpu" else None
     if gpu is None:
         return []
-    meanwhile = _meanwhile(breach)
-    held = selectors.holders(gpu, Interval(meanwhile.start - JUST_BEFORE, meanwhile.end))
+    span = meanwhile(breach)
+    held = selectors.holders(gpu, Interval(span.start - JUST_BEFORE, span.end))
     latest = {each.allocation.job_id: each for each in reversed(held)}
     jobs = list(dict.fromkeys(each.allocation.job for each in held))[:MAX_HOLDERS]
     if sight() is not None:
@@ -273,10 +276,10 @@ def of_same_gpu(incident: Incident, breach: Breach) -> list[IncidentView]:
         return []
     others = visible_incidents().filter(subject=breach.subject).exclude(pk=incident.pk)
     is_over = Q(ended_ms__lt=incident.since_ms)
-    meanwhile = others.exclude(is_over).exclude(fired_ms=None)
+    at_once = others.exclude(is_over).exclude(fired_ms=None)
     if incident.ended_ms is not None:
-        meanwhile = meanwhile.filter(since_ms__lte=incident.ended_ms)
-    events = meanwhile.order_by("since_ms", "rule_id", "pk").distinct("since_ms", "rule_id")
+        at_once = at_once.filter(since_ms__lte=incident.ended_ms)
+    events = at_once.order_by("since_ms", "rule_id", "pk").distinct("since_ms", "rule_id")
     return views_of(events[:MAX_OTHERS])
 
 
@@ -291,35 +294,3 @@ def finding_line(breach: Breach, now: datetime) -> Line | None:
     if finding is None:
         return None
     return machine_findings.line_of(finding, machine_findings.whole(finding), now=now)
-
-
-@dataclass(frozen=True, slots=True)
-class Likely:
-    """What diagnosis says of a job meanwhile; `finding_id` None where it is no finding."""
-
-    title: str
-    sentence: str
-    finding_id: int | None
-    steps: list[Step]
-
-
-def likely(breach: Breach, now: datetime) -> Likely | None:
-    """Why a job wasted meanwhile, as its finding is called; None where diagnosis knows no cause
-    yet, and of what is no job.
-    """
-    job = Job.objects.filter(key=breach.subject).first() if breach.kind == "job" else None
-    if job is None:
-        return None
-    primary = diagnosis.causes_of([job.pk], _meanwhile(breach)).get(job.pk)
-    if primary is None or primary.cause not in BY_CODE or primary.cause == UNDETERMINED:
-        return None
-    cause = of_kind(primary.cause, job.kind)
-    finding = Finding.objects.filter(job=job, cause=primary.cause).first()
-    if finding is None:
-        return Likely(cause.title, cause.sentence, None, [cause.fixes[0]])
-    advice = explained(finding, _meanwhile(breach), now=now).advice
-    return Likely(cause.title, advice.sentence, finding.pk, [*advice.numbered])
-
-
-def _meanwhile(breach: Breach) -> Interval:
-    return Interval(from_ms(breach.since_ms), from_ms(max(breach.until_ms, breach.since_ms + 1)))

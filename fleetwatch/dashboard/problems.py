@@ -17,7 +17,7 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
-from fleetwatch.dashboard.incident_pages import next_step
+from fleetwatch.dashboard import incident_pages
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
@@ -123,13 +123,15 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     before it one began again.
     """
     rows = incident_rows(machine_incidents.going_on(which, now))
-    again = again_after([each.first.incident for each in rows if not each.is_group])
+    alone = [each.first for each in rows if not each.is_group]
+    again = again_after([each.incident for each in alone])
+    steps = incident_pages.first_steps(alone, now)
     return [
         _of_incident(each)
         if each.is_group
         else replace(
             _of_incident(each),
-            step=next_step(each.first, now),
+            step=steps.get(each.first.incident.pk),
             again_after_ms=again.get(each.first.incident.pk),
         )
         for each in rows
@@ -140,7 +142,8 @@ def first_steps(uuids: Sequence[str], now: datetime) -> dict[str, Step | None]:
     """By the GPU that can't work what to do first."""
     which = Q(subject__in=uuids, rule__condition=gpu_cannot_work.CONDITION.name)
     views = machine_incidents.going_on(which, now)
-    return {view.incident.subject: next_step(view, now) for view in views}
+    steps = incident_pages.first_steps(views, now)
+    return {view.incident.subject: steps.get(view.incident.pk) for view in views}
 
 
 def of_incidents(

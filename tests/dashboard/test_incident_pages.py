@@ -3,6 +3,8 @@
 from datetime import timedelta
 from decimal import Decimal
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Team
@@ -80,6 +82,23 @@ def test_each_command_of_the_first_steps_is_to_be_copied(admin):
         assert f'<code id="step-{place}">{code}</code>' in page
 
 
+def _asked_with(client, gpu, numbers: range) -> int:
+    """How many statements the inbox asks once there are such jobs too, each with a finding."""
+    amounts = dict.fromkeys((f"{name}_ms" for name in WASTE), 0) | {"held_ms": HOUR_MS}
+    told = {"cause": "partial_idle", "confidence": 3, "cells": 4095, "low_ms": 0, "high_ms": 0}
+    for number in numbers:
+        job = factories.job(f"slurm/della/{number}")
+        start = NOW - timedelta(hours=1)
+        CauseEntry.objects.create(node=gpu.node, gpu=gpu, job=job, start=start, **told, **amounts)
+        Finding.objects.create(job=job, cause="partial_idle", first_ms=0, last_ms=to_ms(NOW))
+        partly = {"command": "", "actions": ("Fix: let the job run, its other GPU is busy.",)}
+        incident(job.key, facts=partly)
+    with CaptureQueriesContext(connection) as asked:
+        shown = text(client, "/alerts")
+    assert shown.count("Next: ") == numbers.stop
+    return len(asked)
+
+
 class TestInbox:
     def test_says_what_fires_whose_it_is_and_what_it_costs(self, admin):
         incident()
@@ -116,6 +135,13 @@ class TestInbox:
         first = row.partition("Next: ")[2].partition("<")[0].rstrip(". ")
         assert first
         assert first in page.partition("What to do first")[2]
+
+    def test_rows_without_a_command_ask_a_constant_number_of_queries(self, admin):
+        gpu = factories.gpu(factories.node())
+        _asked_with(admin, gpu, range(0))  # what is read once for all pages
+        counts = [_asked_with(admin, gpu, range(*span)) for span in ((0, 2), (2, 6))]
+
+        assert counts[0] == counts[1]
 
     def test_what_is_accepted_is_counted_apart_and_is_in_no_sum(self, admin):
         incident()

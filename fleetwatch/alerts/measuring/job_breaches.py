@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fleetwatch.alerts.breach import Breach, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
+from fleetwatch.alerts.measuring.episode_causes import primary_causes_within
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.job_labels import (
     Card,
@@ -26,7 +27,6 @@ from fleetwatch.diagnosis.causes import UNFIT
 from fleetwatch.diagnosis.findings.advice import Advice, advise
 from fleetwatch.diagnosis.findings.evidence import facts_of
 from fleetwatch.diagnosis.findings.stopped import stopped
-from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures import pricing
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -37,7 +37,6 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
 
 _HELD_TIME = read_statement("alerts/sql/held_time.sql")
-_CAUSES = read_statement("alerts/sql/episode_causes.sql")
 
 # a GPU's newest run may lie this far behind its job's newest five minutes
 EDGE_MS = 10 * MINUTE_MS
@@ -236,20 +235,12 @@ def _causes(episodes: Sequence[Episode], jobs: Mapping[str, Job]) -> dict[int, s
     """Of each episode (its place) the cause of most that its job wasted in its hours, where people
     can act on it.
     """
-    asked = {
-        "job_ids": asked_spans(episodes, jobs)["job_ids"],
-        "since": [from_ms(floor_hour_ms(each.since_ms)) for each in episodes],
-        "until": [from_ms(each.until_ms) for each in episodes],
-    }
-    primary: dict[int, Primary] = {}
-    for place, cause, sure, wasted_ms, held_ms in fetched(_CAUSES, asked):
-        other = Primary(cause, sure, int(wasted_ms), int(held_ms))
-        primary[place - 1] = max(primary.get(place - 1, other), other, key=_rank)
+    primary = primary_causes_within(
+        asked_spans(episodes, jobs)["job_ids"].tolist(),
+        [from_ms(floor_hour_ms(each.since_ms)) for each in episodes],
+        [from_ms(each.until_ms) for each in episodes],
+    )
     return {place: each.cause for place, each in primary.items() if each.cause not in UNFIT}
-
-
-def _rank(primary: Primary) -> tuple[int, int, int]:
-    return primary.rank
 
 
 def _facts(job: Job, gpus: Sequence[HeldGPU], cause: str) -> Facts:

@@ -2,7 +2,7 @@
 cause.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -62,7 +62,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
-from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
 from fleetwatch.inventory.models import GPU
@@ -254,14 +254,11 @@ def _finding_page(
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
     seen = inbox.explained(finding, period.interval, now=period.now)
-    history = selectors.history(finding)
-    own = _of_job(finding, seen, history, period) if is_of_job else _of_place(finding, seen, period)
-    context = own | {
+    context = (_of_job if is_of_job else _of_place)(finding, seen, period) | {
         "finding": finding,
         **_explained(finding, seen, period),
         "finding_id": str(finding.pk),
         "precision": selectors.precision().get(finding.cause),
-        "history": history,
         **_rights(finding, cast("User", request.user), period.now),
         **pattern_rows.around(request, finding),
         "snoozes": SNOOZES.items(),
@@ -296,7 +293,7 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a node's or a cluster's finding shows of it alone; of GPUs that can't work
     also their incidents, which tell the same fault to now.
     """
-    context = place_pages.context(finding, seen, period)
+    context = place_pages.context(finding, seen, period) | {"history": selectors.history(finding)}
     if finding.cause not in FAILURES:
         return context
     uuids = [line.gpu.uuid for line in context["affected"]]
@@ -304,30 +301,39 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     return context | {"problems": of_incidents(which, period.now)}
 
 
-def _of_job(finding: Finding, seen: Explained, history: Sequence[Said], period: Period) -> Context:
+def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
-    problems = of_incidents(machine_incidents.of_job(job.key, ()), period.now)
-    agreed = agreements(job, problems, [seen.line], history)
-    behind = behind_what(agreed, seen)
+    agreed = _agreed(job, seen, period.now)
     return {
-        **_now(job, seen.advice, period, is_agreed=bool(behind)),
-        "agreements": agreed,
-        "behind": behind,
+        **agreed,
+        **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
         "last_seen_ms": _last_seen_ms(finding),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
         "is_running": job.end_ms is None and job.state == RUNNING,
         "is_over": job.end_ms is not None,
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
         "saving_step": saving_step(seen.advice.numbered),
-        "problems": problems,
         "evidence": seen.evidence,
         **_measured(finding, seen.evidence),
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         "fixed": fixes.of_finding(finding),
+    }
+
+
+def _agreed(job: Job, seen: Explained, now: datetime) -> Context:
+    """What fires of the job, what people decided and agreed on, and what comes behind that."""
+    problems = of_incidents(machine_incidents.of_job(job.key, ()), now)
+    history = selectors.history(seen.line.finding)
+    agreed = agreements(job, problems, [seen.line], history)
+    return {
+        "problems": problems,
+        "history": history,
+        "agreements": agreed,
+        "behind": behind_what(agreed, seen),
     }
 
 

@@ -41,6 +41,7 @@ from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
 from fleetwatch.dashboard.incident_places import places
+from fleetwatch.dashboard.likely_causes import likely
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, live, page
@@ -262,11 +263,11 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
 
 def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:
     """The likely cause, what to do step by step, and what else there is to say of it."""
-    likely = incident_pages.likely(breach, now)
-    steps, notes = incident_pages.steps(breach, likely)
+    why = likely(breach, now)
+    steps, notes = incident_pages.steps(breach, why)
     if is_left and breach.command:
         steps = [step for step in steps if step.code != breach.command]
-    return {"likely": likely, "steps": steps, "step_notes": notes}
+    return {"likely": why, "steps": steps, "step_notes": notes}
 
 
 def _curve(breach: Breach, period: Period) -> incident_pages.Curve | None:

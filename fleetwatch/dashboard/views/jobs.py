@@ -192,17 +192,18 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_said_of(job, period.now),
         **_used_by(request, job, gpus, period),
     }
-    requested = _asked_for(job, gpus, period, context["advised"])
-    return page(request, period, JOB_PAGE, "jobs", context | requested | _agreed(job, context))
+    context |= _asked_for(job, gpus, period, context)
+    return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, context))
 
 
-def _agreed(job: Job, context: Context) -> Context:
-    """What people agreed on, and whether what is to be done comes behind that."""
+def _with_agreements(job: Job, context: Context) -> Context:
+    """The same with what people agreed on, and what comes behind that."""
     lines = [line for line, *_ in context["findings"]]
     history = [each for each, _ in context["history"]]
     agreed = agreements(job, context["problems"], lines, history)
     advised = context["advised"]
-    return {"agreements": agreed, "behind": behind_what(agreed, advised) if advised else ""}
+    behind = behind_what(agreed, advised) if advised else ""
+    return context | {"agreements": agreed, "behind": behind}
 
 
 def _beside(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> Context:
@@ -261,10 +262,9 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
     }
 
 
-def _asked_for(
-    job: Job, gpus: Sequence[GPULine], period: Period, advised: Explained | None
-) -> Context:
+def _asked_for(job: Job, gpus: Sequence[GPULine], period: Period, context: Context) -> Context:
     """What it asked for beside what it held, as far as somebody said or measured it."""
+    advised: Explained | None = context["advised"]
     seen = advised.evidence if advised else None
     lines = request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now), evidence=seen)
     measured = measured_cpus(seen)

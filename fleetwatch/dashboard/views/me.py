@@ -28,7 +28,7 @@ from fleetwatch.dashboard.duties import duties, duties_of_lead
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.forms import api_tokens, notification_form
 from fleetwatch.dashboard.forms.asked import read_form
-from fleetwatch.dashboard.incident_pages import next_step
+from fleetwatch.dashboard.incident_pages import first_steps
 from fleetwatch.dashboard.install import cli_command
 from fleetwatch.dashboard.job_lines import lines_of
 from fleetwatch.dashboard.job_orders import NOW, order_by
@@ -231,7 +231,7 @@ def _of_the_fleet(now: datetime) -> Context:
     """
     shown = needs_somebody(now)
     rows = [row for row in shown.get("incidents", ()) if not row.is_group]
-    steps = {row.first.incident.pk: next_step(row.first, now) for row in rows}
+    steps = first_steps([row.first for row in rows], now)
     return {**shown, "steps": steps}
 
 
