@@ -33,9 +33,11 @@ class LongestIdle:
     cost_usd: Decimal | None
 
 
-def longest_idle(now: datetime) -> LongestIdle | None:
-    """What has been idle longest without a break, if for a quarter of an hour at least."""
-    idle = open_idle_runs(now)
+def longest_idle(now: datetime, *, but: Collection[int]) -> LongestIdle | None:
+    """What has been idle longest without a break, if for a quarter of an hour at least; of all jobs
+    but these.
+    """
+    idle = [each for each in open_idle_runs(now) if each.job_id not in but]
     first = min(idle, key=lambda each: (each.start_ms, each.gpu_id), default=None)
     if not first or not first.job_id or to_ms(now) - first.start_ms < LEAST_SHOWN_MS:
         return None

@@ -1,16 +1,16 @@
 """What idles now job by job: on which GPUs, the likely cause, and where it is decided about."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES
+from fleetwatch.alerts.incidents.incident_inbox import IS_ACCEPTED, OPEN_STATES
 from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.idle import IdleGPU
+from fleetwatch.dashboard.idle import IdleGPU, idle_gpus
 from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind
@@ -169,6 +169,33 @@ def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:
         key: OpenIncident(pk, since_ms, command or "", muted if is_acceptance(muted) else "")
         for key, pk, since_ms, command, muted in named
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedIdle:
+    """What idles now and somebody said why it is no waste; `usd_per_hour` of those of its GPUs that
+    have a rate, as SpendingNow has it.
+    """
+
+    gpu_count: int
+    usd_per_hour: Decimal
+    job_ids: Set[int]
+
+
+NOTHING_ACCEPTED = AcceptedIdle(0, Decimal(0), frozenset())
+
+
+def accepted_idle(now: datetime) -> AcceptedIdle:
+    """As far as the reader sees it; what idles is read where anything was accepted."""
+    accepted = visible_incidents().filter(IS_ACCEPTED, rule__condition__in=CONDITIONS)
+    lines = idle_jobs(idle_gpus(now), now) if accepted.exists() else []
+    kept = [line for line in lines if line.is_accepted]
+    per_hour = [each.usd_per_hour for line in kept for each in line.gpus]
+    return AcceptedIdle(
+        gpu_count=len(per_hour),
+        usd_per_hour=sum((usd for usd in per_hour if usd is not None), Decimal(0)),
+        job_ids={job.pk for line in kept for job in line.jobs},
+    )
 
 
 def _first(ids: Iterable[int | None]) -> int | None:

@@ -10,6 +10,7 @@ from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard.fleet_health import HealthCard
 from fleetwatch.inventory.models import GPU, Departure, Node
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify import services
@@ -20,7 +21,7 @@ from tests import stored_runs
 from tests.alerts.factories import a_rule, an_incident
 from tests.dashboard import factories
 from tests.diagnosis import told
-from tests.markup import tight
+from tests.markup import in_text, tight
 from tests.notify.factories import queue, slack_channel
 
 pytestmark = pytest.mark.django_db
@@ -272,6 +273,29 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     assert "recorded since 20 Nov 2026" in card
     assert "used; a partial month, what was spent before is not recorded" in card
     assert "$1,600" in card
+
+
+def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(fleet):
+    """Of three GPUs of $2 an hour one idles under an open job, two under one that is accepted."""
+    for number, name in ((1, "open"), (2, "kept"), (3, "kept")):
+        job = Job.objects.filter(name=name).first() or factories.job(
+            f"slurm/della/{name}", name=name
+        )
+        gpu = GPU.objects.get(node__name=f"node-{number}")
+        lasted = HOUR_MS // 2
+        span = {"hours_ago": 0.5, "hours": lasted / HOUR_MS}
+        stored_runs.store(factories.run(gpu, **span, states={"idle": lasted}, held_by=job))
+    kept = Job.objects.get(name="kept")
+    rule = a_rule(condition="job_idle")
+    accepted = "accepted until 6 Dec 2026, 09:49 UTC: a workshop"
+    an_incident(rule, kept.key, opened_at=NOW, facts={}, muted=accepted)
+
+    overview = fleet.get("/")
+
+    shown = in_text(tight(overview.content.decode()))
+    assert "1 GPU idle right now, $2.00 /h." in shown
+    assert "+ 2 accepted with a reason, $4.00 /h." in shown
+    assert overview.context["longest"].job.name == "open"
 
 
 def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):

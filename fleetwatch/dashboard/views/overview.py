@@ -24,6 +24,7 @@ from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
 from fleetwatch.dashboard.funnel import funnel
 from fleetwatch.dashboard.idle import longest_idle
+from fleetwatch.dashboard.idle_jobs import NOTHING_ACCEPTED, AcceptedIdle, accepted_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, is_empty, part_of, shows
@@ -37,7 +38,7 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
-from fleetwatch.figures.totals import less
+from fleetwatch.figures.totals import SpendingNow, less
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
@@ -244,11 +245,23 @@ def _now(now: datetime) -> Context:
     far; the silent nodes.
     """
     spending = spending_now(now)
+    accepted = accepted_idle(now) if spending.idle_gpus else NOTHING_ACCEPTED
     return {
         "spending": spending,
-        "longest": longest_idle(now) if spending.idle_gpus else None,
+        **_idle(spending, accepted),
+        "longest": longest_idle(now, but=accepted.job_ids) if spending.idle_gpus else None,
         "silent": inventory.silent_nodes(),
         "max_silent": MAX_SILENT,
+    }
+
+
+def _idle(spending: SpendingNow, accepted: AcceptedIdle) -> Context:
+    """The GPUs that idle and ask for somebody, and beside them those that were accepted."""
+    usd_per_hour = spending.idle_usd_per_hour - accepted.usd_per_hour
+    return {
+        "idle_gpus": max(spending.idle_gpus - accepted.gpu_count, 0),
+        "idle_usd_per_hour": max(usd_per_hour, Decimal(0)),
+        "accepted": accepted,
     }
 
 

@@ -11,8 +11,8 @@ from fleetwatch.diagnosis.shell import DELETE_POD, Place, looks_up
 from fleetwatch.diagnosis.sizing import WORKERS_HERE, workers_per_gpu
 
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
-ASK_FIRST = Step("Ask before the job is ended: not all of its GPUs are known to be idle now.")
-ASK_OF_ONE = Step("Ask before the job is ended: its GPU is not known to be idle now.")
+ASK_FIRST = Step("Ask its owner before anybody ends the job: some of its GPUs may be at work now.")
+ASK_OF_ONE = Step("Ask its owner before anybody ends the job: its GPU may be at work now.")
 ON_NODE = "On the job's node, as its user:"
 NEXT_RUN = "Look with py-spy while it runs next."
 NEWEST = '$(pgrep -n -u "$USER" python)'

@@ -229,7 +229,7 @@ def test_a_job_that_may_work_is_not_to_be_ended(cause):
 def test_of_a_jobs_only_gpu_nothing_is_said_as_of_several():
     told = advice.advise("idle_held", Facts(Place("slurm", "4711", may_work=True), gpus=1))
 
-    assert told.first.text.endswith("its GPU is not known to be idle now.")
+    assert told.first.text.endswith("its GPU may be at work now.")
 
 
 @pytest.mark.parametrize("cause", ["hung", "idle_held", "allocated_no_process"])
