@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
-from fleetwatch.diagnosis.findings import evidence, machine_findings
+from fleetwatch.diagnosis.findings import evidence, machine_episodes, machine_findings
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
 from fleetwatch.diagnosis.findings.ranked_findings import Line
@@ -57,23 +57,33 @@ def row(line: Line) -> PlaceRow:
 def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:
     """What the page of a node's or a cluster's finding shows of it alone."""
     interval = period.interval
-    hurt = machine_findings.hurt(finding, interval)
     every = machine_findings.affected(finding, interval)
     affected = clearly_affected(finding.cause, every)
     return {
         "row": row(seen.line),
         **_past(finding, affected, period),
-        "evidence": evidence.evidence(hurt[0].job, finding.cause)
-        if finding.cause == SLOWED and hurt
-        else None,
+        **_hurt(finding, period),
         "affected": affected,
         "slight": len(every) - len(affected),
-        "hurt": hurt,
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
         "others": _others(finding, period),
         "is_whole": period.interval == machine_findings.whole(finding),
+    }
+
+
+def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
+    """The jobs that it hurt, each with those outages of failed GPUs that hit it; of slowed ones
+    what was measured of the first.
+    """
+    hurt = machine_findings.hurt(finding, period.interval)
+    outages = machine_episodes.outages(finding, period.interval, now=period.now)
+    is_measured = finding.cause == SLOWED and bool(hurt)
+    return {
+        "hurt": [(each, machine_episodes.hit_by(each, outages)) for each in hurt],
+        "outages": outages,
+        "evidence": evidence.evidence(hurt[0].job, finding.cause) if is_measured else None,
     }
 
 

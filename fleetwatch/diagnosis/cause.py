@@ -100,6 +100,7 @@ class Facts:
     indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
     pauses: Pauses | None = None
     is_lost: bool = False  # a machine's driver lost one of the affected GPUs: XID 79
+    again: tuple[tuple[str, str], ...] = ()  # GPUs that failed before, and how often, in words
     session: str = (
         ""  # of an interactive job what runs it, as session_kinds.py tells; "" = not known
     )

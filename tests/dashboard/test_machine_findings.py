@@ -9,6 +9,7 @@ import time_machine
 from fleetwatch.alerts.models import Rule
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry
 from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import an_incident
@@ -278,3 +279,46 @@ def problems_of(client, address: str) -> str:
     page = tight(client.get(address).content.decode())
     section = page[page.index("<h2>Problems") : page.index("States and readings")]
     return " ".join(re.sub(r"<[^>]+>", " ", section).split())
+
+
+def two_outages():
+    """Of GPU 3, an hour each, of which a job that held it was ended by the last."""
+    rate("2.00")
+    of = job(start_ms=to_ms(NOW - 4 * HOUR), end_ms=to_ms(NOW - 2 * HOUR))
+    hold(gpu(3), of, hours_ago=4, hours=2)
+    for hours in (50, 2, 1):
+        capacity("gpu_fault", on=gpu(3), start=NOW - hours * HOUR)
+    Node.objects.update(last_ms=to_ms(NOW))
+    return place("gpu_fault", node=gpu(3).node, first_ms=to_ms(NOW - 50 * HOUR))
+
+
+def test_each_outage_has_its_begin_its_end_and_its_dollars_and_a_job_the_one_that_hit_it(admin):
+    broken = two_outages()
+
+    page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    assert "<b>2 outages</b>, the last since Fri 20 Nov, 10:00, the first Wed 18 Nov" in page
+    table = page[page.index("<h3>2 outages</h3>") :]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:4]]
+    assert " ".join(rows[0]) == "Fri 20 Nov, 10:00 goes on 3 2.00 $4.00"
+    assert " ".join(rows[1]) == "Wed 18 Nov, 10:00 Wed 18 Nov, 11:00 3 1.00 $2.00"
+    jobs = page[page.index("Affected jobs") :]
+    assert "outage of Fri 20 Nov, 10:00" in jobs
+    assert "outage of Wed 18 Nov" not in jobs
+
+
+def test_a_gpu_that_failed_so_before_is_to_be_replaced_says_its_finding_too(admin):
+    broken = two_outages()
+    Posted.objects.update_or_create(
+        gpu=gpu(3),
+        defaults={"spans": [], "outages": [[to_ms(NOW - 2 * HOUR), None, "xid_79", False]]},
+    )
+    for hours in (9 * 24 + 2, 2):
+        at_ms = to_ms(NOW - hours * HOUR)
+        HealthEvent.objects.create(
+            node=gpu(3).node, gpu=gpu(3), kind="xid", code=79, at_ms=at_ms, text=""
+        )
+
+    page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    assert "Have the GPU replaced: it is the second time in 9 days." in page

@@ -9,14 +9,7 @@ from django.db.models import Q
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
-from fleetwatch.alerts.measuring.fault_history import (
-    LOOKS_BACK_MS,
-    NOTED_MS,
-    FaultHistory,
-    Xid,
-    history,
-    xids_by_gpu,
-)
+from fleetwatch.alerts.measuring.fault_lines import fault_lines
 from fleetwatch.alerts.measuring.gpu_costs import Cost, cost_of
 from fleetwatch.alerts.measuring.gpu_words import (
     LOST,
@@ -35,6 +28,14 @@ from fleetwatch.alerts.measuring.reset_steps import (
     schedulers_of,
 )
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
+from fleetwatch.diagnosis.findings.fault_history import (
+    LOOKS_BACK_MS,
+    NOTED_MS,
+    FaultHistory,
+    Xid,
+    history,
+    xids_by_gpu,
+)
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
@@ -185,7 +186,7 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         cost_usd=fault.cost.usd,
         counted_until_ms=episode.until_ms,
         has_example_rates=fault.cost.has_example_rates,
-        lines=(("What is wrong", fault.wrong), *fault.history.lines(zone(), watch.end_ms)),
+        lines=(("What is wrong", fault.wrong), *fault_lines(fault.history, zone(), watch.end_ms)),
         actions=fault.fixes.actions,
         codes=fault.fixes.codes,
         labels=gpu_labels([fault.gpu], fault.clusters),

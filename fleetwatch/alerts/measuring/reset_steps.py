@@ -5,13 +5,13 @@ its driver lost no reset reaches: its node is started again.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleetwatch.diagnosis.causes.gpu_fault import AGAIN, IF_AGAIN
 from fleetwatch.diagnosis.shell import Place, drain, word
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import SourceReport
 from fleetwatch.notify.message import one_line
 
 SCHEDULERS = ("slurm", "kubernetes")  # that take a node out of service by a command
-AGAIN = "Have the GPU replaced if this comes back."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def restart_of(gpu: GPU, scheduler: str, *, reason: str, often: str = "") -> Res
 
 def replaced(often: str) -> str:
     """When the GPU is to be replaced."""
-    return f"Fix: have the GPU replaced: it is the {often}." if often else AGAIN
+    return f"Fix: {AGAIN.format('the GPU', often)}" if often else IF_AGAIN
 
 
 def _steps(gpu: GPU, scheduler: str, reason: str, step: tuple[str, str], often: str) -> Reset:

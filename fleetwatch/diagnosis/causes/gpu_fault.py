@@ -23,7 +23,7 @@ GROUP BY node_id, gpu_id, start
 OUT_OF_SERVICE = Step("Take the node out of service.")  # by the command of its scheduler
 DRAIN = "scontrol update nodename=NODE state=drain reason='GPU fault'"
 RESET = Step(
-    "Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.",
+    "Reset the GPU when nothing runs on it.",
     "nvidia-smi --gpu-reset -i INDEX",
 )
 REBOOT = Step(
@@ -36,6 +36,9 @@ LOST = Step(
     "sudo reboot",
 )
 
+IF_AGAIN = "Have the GPU replaced if this comes back."
+AGAIN = "have {} replaced: it is the {}."  # the GPU, and how often it was so
+
 
 def reset(facts: Facts) -> Step | None:
     """None where no reset reaches the GPU."""
@@ -45,6 +48,12 @@ def reset(facts: Facts) -> Step | None:
 def reboot(facts: Facts) -> Step:
     """What reaches a GPU that its driver lost."""
     return LOST if facts.is_lost else REBOOT
+
+
+def replacement(facts: Facts) -> Step:
+    """Of GPUs that failed before which one to replace, and why; of others when."""
+    again = (AGAIN.format(name, often) for name, often in facts.again)
+    return Step(" ".join(text[:1].upper() + text[1:] for text in again) or IF_AGAIN)
 
 
 def broken(now: Features, _: Mask) -> Iterator[Overruled]:
@@ -68,6 +77,7 @@ CAUSE = Cause(
         Step("Take the node out of service.", DRAIN, fitted=lambda _: OUT_OF_SERVICE),
         replace(RESET, fitted=reset),
         replace(REBOOT, fitted=reboot),
+        Step(IF_AGAIN, fitted=replacement),
     ),
     effort=HOURS,
     range_words=(
@@ -82,7 +92,7 @@ CAUSE = Cause(
     command=partial(drain, reason="GPU fault"),
     when_over=(
         Step("It works again: put its node back into service, if it was taken out of it."),
-        Step("If the fault comes back, have the GPU replaced."),
+        Step(IF_AGAIN, fitted=replacement),
     ),
     machine=Machine(
         curve="GPUs that could not work",

@@ -83,7 +83,8 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = of_kind(code, facts.kind)
     place = facts.place
     if cause.when_over and place.is_over:
-        return Advice(cause, cause.when_over, told=cause.machine.past_sentence, is_past=True)
+        steps = _fitted(cause.when_over, facts)
+        return Advice(cause, steps, told=cause.machine.past_sentence, is_past=True)
     typed = command(code, place)
     every = _steps(cause, facts, typed)
     also = tuple(step for step in every if _is_contradicted(step, facts))

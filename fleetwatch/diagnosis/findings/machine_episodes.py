@@ -1,21 +1,34 @@
-"""How often what a machine's finding is about began: many short times are not one long one."""
+"""How often what a machine's finding is about began: many short times are not one long one. And of
+GPUs that failed each outage, with what it took.
+"""
 
-from collections.abc import Iterable
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Min, QuerySet
 
-from fleetwatch.diagnosis.causes import CONDITIONS, SLOWED
-from fleetwatch.diagnosis.findings.machine_findings import kept_entries
+from fleetwatch.diagnosis.cause_totals import Caused
+from fleetwatch.diagnosis.causes import CONDITIONS, FAILURES, SLOWED
+from fleetwatch.diagnosis.findings.machine_findings import (
+    HOUR,
+    Hurt,
+    beginnings,
+    kept_entries,
+    line_of,
+    over_since_ms,
+)
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.slowed_cells import spread
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.judgement.observations import FOREVER_MS
 from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 
-HOUR = timedelta(hours=1)
+MAX_OUTAGES = 8  # the newest; each is a read of figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,35 @@ class Episodes:
 
     count: int
     last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which GPUs of a node could not work, None of its end while it goes on; and what it
+    took of a period.
+    """
+
+    start_ms: int
+    end_ms: int | None
+    gpus: Sequence[GPU]
+    caused: Caused
+
+    def covers(self, at_ms: int) -> bool:
+        """Whether it was so in the hour of that moment."""
+        is_begun = floor_hour(from_ms(self.start_ms)) <= from_ms(at_ms)
+        return is_begun and (self.end_ms is None or at_ms < self.end_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """Of a finding in a period the newest, the last one first, and how many were before them."""
+
+    shown: Sequence[Outage] = ()
+    earlier: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.shown) + self.earlier
 
 
 def episodes(finding: Finding, gpu: GPU | None = None) -> Episodes | None:
@@ -41,15 +83,87 @@ def episodes(finding: Finding, gpu: GPU | None = None) -> Episodes | None:
     return Episodes(len(begun), _first_ms(finding, entries, begun[-1])) if begun else None
 
 
-def beginnings(hours: Iterable[datetime]) -> list[datetime]:
-    """Of hours (cuts of the ledger) in order those that do not follow on the one before."""
-    begun: list[datetime] = []
-    before: datetime | None = None
-    for start in hours:
-        if before is None or start - before > HOUR:
-            begun.append(start)
-        before = start
-    return begun
+def outages(finding: Finding, interval: Interval, *, now: datetime) -> Outages:
+    """Of GPUs of a node that failed, each outage in the period: times that an hour without one is
+    between. What they take sums to what the finding takes.
+    """
+    if finding.cause not in FAILURES or finding.node_id is None:
+        return Outages()
+    by_hour = _hours(finding, interval)
+    within = [each for each in _parted(list(by_hour)) if each.end > interval.start]
+    shown = within[-MAX_OUTAGES:]
+    edges = _edges(finding, shown)
+    rows = [
+        Outage(*edges[hours], _gpus(by_hour, hours), _took(finding, hours, interval, now))
+        for hours in reversed(shown)
+    ]
+    return Outages(rows, len(within) - len(shown))
+
+
+def _gpus(by_hour: Mapping[datetime, Sequence[GPU]], hours: Interval) -> list[GPU]:
+    """Those of these hours, each once."""
+    during = [gpus for start, gpus in by_hour.items() if hours.start <= start < hours.end]
+    return list(dict.fromkeys(itertools.chain(*during)))
+
+
+def _took(finding: Finding, hours: Interval, interval: Interval, now: datetime) -> Caused:
+    """What it took of the period in these hours."""
+    part = Interval(max(hours.start, interval.start), min(hours.end, interval.end))
+    return line_of(finding, part, now=now).caused
+
+
+def _hours(finding: Finding, interval: Interval) -> dict[datetime, list[GPU]]:
+    """By the hour, in order, the GPUs that could not work, from its first hour on."""
+    first = min(floor_hour(from_ms(finding.first_ms)), interval.start)
+    entries = kept_entries(finding).filter(start__gte=first, start__lt=interval.end)
+    rows = list(entries.order_by("start", "gpu__index").values_list("start", "gpu"))
+    gpus = GPU.objects.in_bulk({gpu_id for _, gpu_id in rows})
+    by_hour: dict[datetime, list[GPU]] = defaultdict(list)
+    for start, gpu_id in rows:
+        by_hour[start].append(gpus[gpu_id])
+    return by_hour
+
+
+def _parted(hours: Sequence[datetime]) -> list[Interval]:
+    """From the first hour of each time to the end of its last."""
+    begun = beginnings(hours)
+    lasts = [before for before, start in itertools.pairwise(hours) if start - before > HOUR]
+    return [
+        Interval(first, last + HOUR)
+        for first, last in zip(begun, [*lasts, *hours[-1:]], strict=True)
+    ]
+
+
+def _edges(
+    finding: Finding, parted: Sequence[Interval]
+) -> Mapping[Interval, tuple[int, int | None]]:
+    """Of these hours the moments that it began and ended at: to the minute where the ledger has its
+    runs still. No end of the last where it goes on.
+    """
+    cuts = [ms for each in parted for ms in (each.start_ms, each.end_ms - HOUR_MS)]
+    runs = Run.objects.filter(
+        node=finding.node_id, cut_ms__in=cuts, condition=CONDITIONS[finding.cause]
+    )
+    spans = list(runs.values_list("start_ms", "end_ms"))
+    last_ms = finding.last_ms if over_since_ms(finding) is None else FOREVER_MS
+    return {each: _edges_of(each, spans, last_ms) for each in parted}
+
+
+def _edges_of(
+    hours: Interval, spans: Sequence[tuple[int, int]], last_ms: int
+) -> tuple[int, int | None]:
+    """Of these spans those of the hours; what lasts to `last_ms` goes on."""
+    inside = [span for span in spans if hours.start_ms <= span[0] < hours.end_ms]
+    start_ms = min((start_ms for start_ms, _ in inside), default=hours.start_ms)
+    end_ms = max((end_ms for _, end_ms in inside), default=hours.end_ms)
+    return start_ms, None if hours.end_ms >= last_ms else end_ms
+
+
+def hit_by(hurt: Hurt, every: Outages) -> list[Outage]:
+    """Of these outages those that the job lost time to, or that ended it; the earliest first."""
+    return [
+        each for each in reversed(every.shown) if any(each.covers(at_ms) for at_ms in hurt.at_ms)
+    ]
 
 
 def _first_ms(finding: Finding, entries: QuerySet[Any], start: datetime) -> int:

@@ -2,6 +2,7 @@
 hour by hour.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Max, Min, Q, QuerySet, Sum
 
 from fleetwatch.accounts.selectors import zone
@@ -23,6 +25,7 @@ from fleetwatch.diagnosis.cause_totals import (
 )
 from fleetwatch.diagnosis.causes import FAILURES, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings.deciders import with_assignees
+from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.judgement import rules
@@ -48,6 +51,7 @@ _AFFECTED = slice(HELD, HELD + 1)  # of which hours without a rate are told, was
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
+HOUR = timedelta(hours=1)
 OFF_THE_BUS = 79  # XID of a GPU that its driver lost
 CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
@@ -56,9 +60,10 @@ _OF_WORK = Q(kind__in=outages.OF_WORK) | Q(kind="xid", code__in=outages.RESET_XI
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes
 # before.
 _HOLDERS = (
-    "SELECT DISTINCT allocation.job_id FROM jobs_hold AS allocation"
+    "SELECT DISTINCT allocation.job_id, fault.at_ms FROM jobs_hold AS allocation"
     " JOIN unnest(%s::bigint[], %s::bigint[]) AS fault (gpu_id, at_ms) USING (gpu_id)"
-    " WHERE allocation.held && int8range(fault.at_ms - 600000, fault.at_ms + 3600000) LIMIT %s"
+    " WHERE allocation.held && int8range(fault.at_ms - 600000, fault.at_ms + 3600000)"
+    " ORDER BY fault.at_ms DESC, allocation.job_id LIMIT %s"
 )
 
 
@@ -84,12 +89,13 @@ class Affected:
 class Hurt:
     """A job that held one of the GPUs meanwhile; `held_ms` is the time that it lost there, 0 where
     that is not known. `lost_usd` is what of it the machine wasted; None where that is a line of the
-    ledger of its own.
+    ledger of its own. `at_ms`: of GPUs that failed the hours in which it was hit.
     """
 
     job: Job
     held_ms: int
     lost_usd: Decimal | None
+    at_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,22 +317,27 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
-    hurt = [Hurt(job, *lost.get(pk, (0, None))) for pk, job in jobs.items()]
+    hurt = [Hurt(job, *lost.get(pk, (0, None, ended.get(pk, ())))) for pk, job in jobs.items()]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
 
 
-def _lost(finding: Finding, interval: Interval) -> dict[int, tuple[int, Decimal | None]]:
-    """By the job's id its time there and the dollars that it lost (None: not its waste), of those
-    that lost most.
+def _lost(
+    finding: Finding, interval: Interval
+) -> dict[int, tuple[int, Decimal | None, tuple[int, ...]]]:
+    """By the job's id its time there, the dollars that it lost (None: not its waste), and in which
+    hours where GPUs failed, of those that lost most.
     """
     if finding.cause == SLOWED:
         caused = sorted(lost_by_job(finding, interval).items(), key=lambda each: -each[1].held_ms)
-        return {job_id: (each.held_ms, each.wasted_usd) for job_id, each in caused[:MAX_JOBS]}
+        return {job_id: (each.held_ms, each.wasted_usd, ()) for job_id, each in caused[:MAX_JOBS]}
     causes = CauseEntry.objects.filter(
         node=finding.node_id, cause=finding.cause, start__gte=interval.start, start__lt=interval.end
     )
-    by_job = causes.values_list("job_id").annotate(lost=Sum("held_ms")).order_by("-lost")
-    return {job_id: (held_ms, None) for job_id, held_ms in by_job[:MAX_JOBS]}
+    by_job = causes.values_list("job_id").annotate(lost=Sum("held_ms"), hours=ArrayAgg("start"))
+    return {
+        job_id: (held_ms, None, tuple(map(to_ms, hours)))
+        for job_id, held_ms, hours in by_job.order_by("-lost")[:MAX_JOBS]
+    }
 
 
 def lost_by_job(finding: Finding, interval: Interval) -> dict[int, Caused]:
@@ -348,13 +359,37 @@ def slowing(job: Job, interval: Interval) -> list[Finding]:
     return list(findings.select_related("node").order_by("node__name"))
 
 
-def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]:
-    """Jobs that held a GPU when it failed: the fault ended them before the hour was over."""
+def beginnings(hours: Iterable[datetime]) -> list[datetime]:
+    """Of hours (cuts of the ledger) in order those that do not follow on the one before."""
+    begun: list[datetime] = []
+    before: datetime | None = None
+    for start in hours:
+        if before is None or start - before > HOUR:
+            begun.append(start)
+        before = start
+    return begun
+
+
+def _ended_by(finding: Finding, interval: Interval, limit: int) -> dict[int, tuple[int, ...]]:
+    """Jobs that held a GPU when it failed, the last ones: the fault ended them before the hour was
+    over. By the job's id the hours in which that was.
+    """
     if finding.cause not in FAILURES or limit <= 0:
-        return []
-    firsts = _firsts(finding, interval)
-    rows = fetched(_HOLDERS, [list(firsts), list(map(to_ms, firsts.values())), limit])
-    return [job_id for (job_id,) in rows]
+        return {}
+    begun = _all_begun(finding, interval)
+    rows = fetched(_HOLDERS, [[pk for pk, _ in begun], [at_ms for _, at_ms in begun], limit])
+    ended: dict[int, tuple[int, ...]] = defaultdict(tuple)
+    for job_id, at_ms in rows:
+        ended[job_id] += (at_ms,)
+    return ended
+
+
+def _all_begun(finding: Finding, interval: Interval) -> list[tuple[int, int]]:
+    """The ids of its GPUs, each with the hours in which it began on it."""
+    by_gpu: dict[int, list[datetime]] = defaultdict(list)
+    for gpu_id, start in _entries(finding, interval).order_by("start").values_list("gpu", "start"):
+        by_gpu[gpu_id].append(start)
+    return [(pk, to_ms(start)) for pk, hours in by_gpu.items() for start in beginnings(hours)]
 
 
 def processes(finding: Finding, interval: Interval) -> list[GPUProcess]:
@@ -411,7 +446,28 @@ def facts(finding: Finding, interval: Interval) -> Facts:
     is_over = (bool(gpus) and not held) or over_since_ms(finding) is not None
     where = replace(place(finding), pids=tuple(pids[:MAX_PIDS]), is_over=is_over)
     indexes = tuple(sorted({gpu.index for gpu in held if gpu.index is not None}))
-    return Facts(where, indexes=indexes, is_lost=not is_over and _is_lost(finding))
+    return Facts(
+        where,
+        indexes=indexes,
+        is_lost=not is_over and _is_lost(finding),
+        again=_again(gpus) if finding.cause in FAILURES else (),
+    )
+
+
+def _again(gpus: Sequence[GPU]) -> tuple[tuple[str, str], ...]:
+    """Of these GPUs those whose last fault was of a kind that they had before, and how often."""
+    starts_ms = {
+        row.gpu_id: max(
+            (each.start_ms for each in outages_of(row.outages) if not each.is_drain), default=None
+        )
+        for row in Posted.objects.filter(gpu__in=gpus).exclude(outages=[])
+    }
+    often = often_by_gpu(gpus, {pk: at_ms for pk, at_ms in starts_ms.items() if at_ms is not None})
+    return tuple(
+        ("the GPU" if len(gpus) == 1 else f"GPU {gpu.index}", often[gpu.pk])
+        for gpu in gpus
+        if gpu.pk in often
+    )
 
 
 def _is_lost(finding: Finding) -> bool:

@@ -5,11 +5,9 @@ told before.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
-from fleetwatch.notify import wording
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, MINUTE_MS
 from fleetwatch.telemetry.models import HealthEvent
 
 LOOKS_BACK_MS = 14 * DAY_MS
@@ -52,20 +50,6 @@ class FaultHistory:
         time = f"{ORDINALS[count]} time" if count < len(ORDINALS) else f"{count + 2} times"
         return f"{time} in {days} day{'s' * (days != 1)}"
 
-    def lines(self, zone: ZoneInfo, now_ms: int) -> tuple[tuple[str, str], ...]:
-        """What led to it, and when it was so before, in words."""
-
-        def at(moment_ms: int) -> str:
-            return wording.dated(from_ms(moment_ms), zone, now=from_ms(now_ms))
-
-        led = ", ".join(f"XID {each.code} at {at(each.at_ms)}" for each in self.chain)
-        before = ", ".join(at(each) for each in self.before_ms)
-        every = (
-            ("What led to it", led if len(self.chain) > 1 else ""),
-            ("Before", f"XID {self.code} at {before}" if before else ""),
-        )
-        return tuple((label, value) for label, value in every if value)
-
 
 def xids_by_gpu(gpus: Iterable[GPU], start_ms: int, end_ms: int) -> Mapping[int, list[Xid]]:
     """By the id of each GPU its XIDs of [start_ms, end_ms), the oldest first."""
@@ -92,6 +76,19 @@ def history(xids: Sequence[Xid], since_ms: int) -> FaultHistory:
         return FaultHistory(since_ms, chain)
     same = [each.at_ms for each in xids if each.code == chain[-1].code and each not in chain]
     return FaultHistory(since_ms, chain, tuple(_apart(same)))
+
+
+def often_by_gpu(gpus: Iterable[GPU], starts_ms: Mapping[int, int]) -> dict[int, str]:
+    """By its id of each GPU with a fault that began then how often it was so, in words; only of
+    those that had it before.
+    """
+    if not starts_ms:
+        return {}
+    xids = xids_by_gpu(
+        gpus, min(starts_ms.values()) - LOOKS_BACK_MS, max(starts_ms.values()) + NOTED_MS + 1
+    )
+    often = {pk: history(xids.get(pk, ()), at_ms).often for pk, at_ms in starts_ms.items()}
+    return {pk: words for pk, words in often.items() if words}
 
 
 def _apart(moments: Iterable[int]) -> Iterator[int]:
