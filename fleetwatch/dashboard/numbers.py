@@ -2,16 +2,18 @@
 never 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import wraps
 from typing import Any
 
+from fleetwatch.figures.pricing import CENT, exact_sum, lines
 from fleetwatch.lib import durations, memory_sizes, rounding
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.lib.rounding import decimal_of, few_digits, rounded, span
+from fleetwatch.lib.rounding import IN_DOLLARS_FROM, decimal_of, few_digits, rounded, span
 
 UNKNOWN = "–"
+DOLLAR = Decimal(1)
 LEAST_CENT = Decimal("0.004")  # printed as less than a cent
 
 
@@ -71,6 +73,24 @@ def cents(value: Decimal) -> str:
 def has_cents(value: Decimal | None) -> bool:
     """Whether the amount is any cent; None is none."""
     return value is not None and bool(rounded(abs(value), 2))
+
+
+def parts(amounts: Sequence[Decimal]) -> list[str]:
+    """Dollars that stand beside their sum, in what usd() shows that by, cents or whole dollars, so
+    that they add up to it. What is anything, and rounded to nothing by that, is as usd() has it.
+    """
+    is_in_cents = abs(exact_sum(amounts)) < IN_DOLLARS_FROM
+    shown = lines(amounts, CENT if is_in_cents else DOLLAR)
+    texts = (cents(each) if is_in_cents else dollars(each) for each in shown)
+    return [
+        text if each else usd(amount)
+        for text, each, amount in zip(texts, shown, amounts, strict=True)
+    ]
+
+
+def dollars(value: Decimal) -> str:
+    """Whole dollars: "$74", "$4,310"."""
+    return f"{'−' if value < 0 else ''}${abs(value):,.0f}"
 
 
 def cents_shown(value: Decimal, shown: Decimal) -> str:

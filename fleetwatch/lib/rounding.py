@@ -3,6 +3,7 @@
 from decimal import ROUND_HALF_UP, Decimal
 
 HALF_A_MICRO_USD = Decimal("0.0000005")
+IN_DOLLARS_FROM = Decimal("99.995")  # $; what is less has cents
 ALL = 100  # %
 SHARE_DIGITS = 9  # of percent: what sums of dollars and floats lose of all is far below
 MOST_OF_ALL = Decimal("99.9")  # %; what is not all is never more
@@ -19,7 +20,7 @@ def usd(value: Decimal | float) -> str:
     sign, size = ("−", -amount) if amount < 0 else ("", amount)
     if 0 < size < Decimal("0.005"):
         return f"{sign}<$0.01"
-    if size < Decimal("99.995"):
+    if size < IN_DOLLARS_FROM:
         return f"{sign}${rounded(size, 2)}"
     return f"{sign}${rounded(size, 0):,}"
 

@@ -483,3 +483,13 @@ def test_a_state_of_several_lines_has_its_sum_and_small_lines_are_one():
 def _term(model: str, hours: float, state: str = "useful") -> Term:
     gpu_ms = round(hours * HOUR_MS)
     return Term(state, "", False, model, gpu_ms, Decimal(2), False, Decimal(2) * gpu_ms / HOUR_MS)
+
+
+def test_what_is_wasted_is_the_sum_of_its_lines_to_the_cent():
+    """Of $0.506 useful and $67.194 stalled, $67.70: the cent that is over is no stalled one."""
+    usd = [Decimal("0.506"), Decimal("67.194")]
+    total = {"gpu_hours": Decimal(0), "cost_usd": Decimal("67.70"), "wasted_usd": Decimal("67.19")}
+
+    _, dollars = explain._hours_and_dollars([0, 0], usd, [False, True], total)
+
+    assert dollars == [Decimal("0.51"), Decimal("67.19")]

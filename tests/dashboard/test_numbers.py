@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.dashboard import numbers
-from fleetwatch.dashboard.templatetags.fleetwatch import cents_of
+from fleetwatch.dashboard.templatetags.fleetwatch import part_of
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,25 @@ def test_parts_of_a_sum_are_shown_in_cents_that_add_up_to_it():
     """$1.004 three times is $3.012, shown as $3.01: one of them takes the cent that is over."""
     third = Decimal("1.004")
 
-    shown = [cents_of(dict.fromkeys("abc", third), name) for name in "abc"]
+    shown = [part_of(dict.fromkeys("abc", third), name) for name in "abc"]
 
     assert [re.sub("<[^>]*>", "", each) for each in shown] == ["$1.01", "$1.00", "$1.00"]
     assert all("$1.004000" in each for each in shown)
 
 
+def test_parts_of_a_sum_in_dollars_add_up_to_it_in_dollars():
+    """$256.50 and $678.60 are $935.10, shown as $935; never $257 and $679."""
+    assert numbers.parts([Decimal("256.50"), Decimal("678.60")]) == ["$256", "$679"]
+    assert numbers.parts([Decimal("74.47"), Decimal(900), Decimal("0.20")]) == [
+        "$75",
+        "$900",
+        "$0.20",
+    ]
+    assert numbers.parts([Decimal("52.663"), Decimal("16.077")]) == ["$52.66", "$16.08"]
+
+
 def test_a_part_that_is_less_than_a_cent_is_not_nothing():
-    assert "&lt;$0.01" in cents_of({"useful": Decimal("0.004"), "idle": Decimal(2)}, "useful")
+    assert "&lt;$0.01" in part_of({"useful": Decimal("0.004"), "idle": Decimal(2)}, "useful")
 
 
 def test_what_a_column_rounds_to_nothing_is_less_than_a_hundredth():

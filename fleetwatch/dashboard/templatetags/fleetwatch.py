@@ -30,7 +30,6 @@ from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
 from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.figures import pricing
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib import timeframes
@@ -141,11 +140,12 @@ def printed(value: Any, shown: Decimal) -> SafeString:
 
 
 @register.simple_tag
-def cents_of(amounts: Mapping[str, Decimal], name: str) -> SafeString:
-    """That one of dollars which stand beside their sum, in such cents that all add up to it."""
-    cents = dict(zip(amounts, pricing.lines(list(amounts.values()), pricing.CENT), strict=True))
-    shown = cents[name] or amounts[name]
-    return number(numbers.usd(shown), numbers.usd_exact(amounts[name]))
+def part_of(amounts: Mapping[str, Decimal], name: str) -> SafeString:
+    """That one of dollars which stand beside their sum, rounded so that all add up to it as it is
+    shown.
+    """
+    shown = dict(zip(amounts, numbers.parts(list(amounts.values())), strict=True))
+    return number(shown[name], numbers.usd_exact(amounts[name]))
 
 
 @register.simple_tag

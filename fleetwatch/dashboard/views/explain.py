@@ -31,7 +31,7 @@ from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.breakdown import Traced
 from fleetwatch.figures.ranking import Place
-from fleetwatch.figures.totals import HEADLINE_STATES, UNALLOCATED, Scope, Totals
+from fleetwatch.figures.totals import HEADLINE_STATES, HEADLINE_TIERS, UNALLOCATED, Scope, Totals
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -208,7 +208,9 @@ def _printed(figure: Traced) -> Context:
 def _printed_terms(figure: Traced, total: dict[str, Decimal]) -> Context:
     usd = [term.usd or Decimal(0) for term in figure.terms]
     gpu_ms = [term.gpu_ms for term in figure.terms]
-    terms = list(zip(figure.terms, *_apportioned(gpu_ms, usd, total), strict=True))
+    are_wasted = [term.tier in HEADLINE_TIERS for term in figure.terms]
+    columns = _hours_and_dollars(gpu_ms, usd, are_wasted, total)
+    terms = list(zip(figure.terms, *columns, strict=True))
     shown = [term for term in terms if any(term[1:])]
     priced_terms = [term for term in figure.terms if term.usd is not None]
     return {
@@ -229,10 +231,33 @@ def _amounts(totals: Totals) -> dict[str, Decimal]:
 
 def _columns(rows: Sequence[Totals], total: dict[str, Decimal]) -> Iterator[list[Decimal]]:
     """What rows print of GPU-hours, cost and waste: each column sums to the total's."""
-    yield from _apportioned(
+    hours, usd = _apportioned(
         [row.capacity_ms for row in rows], [row.cost_usd for row in rows], total
     )
-    yield printed.apportioned([row.wasted_usd for row in rows], total["wasted_usd"])
+    yield hours
+    yield usd
+    # of what was wasted whole, both amounts are one
+    whole = {place: usd[place] for place, row in enumerate(rows) if row.wasted_usd == row.cost_usd}
+    yield printed.apportioned([row.wasted_usd for row in rows], total["wasted_usd"], whole)
+
+
+def _hours_and_dollars(
+    gpu_ms: Sequence[int],
+    usd: Sequence[Decimal],
+    are_wasted: Sequence[bool],
+    total: dict[str, Decimal],
+) -> Iterator[list[Decimal]]:
+    """The same of lines that are wasted or not: those that are sum to what is wasted, too."""
+    yield printed.apportioned(list(map(printed.hours, gpu_ms)), total["gpu_hours"])
+    both = list(zip(usd, are_wasted, strict=True))
+    wasted = iter(
+        printed.apportioned([each for each, is_wasted in both if is_wasted], total["wasted_usd"])
+    )
+    others_usd = total["cost_usd"] - total["wasted_usd"]
+    others = iter(
+        printed.apportioned([each for each, is_wasted in both if not is_wasted], others_usd)
+    )
+    yield [next(wasted if is_wasted else others) for is_wasted in are_wasted]
 
 
 def _apportioned(
@@ -318,8 +343,9 @@ def _by_state(totals: Totals) -> Context:
     usd = totals.shown_cost
     states = [state for state, ms in gpu_ms.items() if ms]
     total = _amounts(totals)
-    columns = _apportioned(
-        [gpu_ms[state] for state in states], [usd[state] for state in states], total
+    are_wasted = [state in HEADLINE_STATES for state in states]
+    columns = _hours_and_dollars(
+        [gpu_ms[state] for state in states], [usd[state] for state in states], are_wasted, total
     )
     exact = [(state, gpu_ms[state], usd[state]) for state in states]
     return {
