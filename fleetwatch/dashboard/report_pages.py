@@ -67,6 +67,12 @@ def report_context(report: Report, *, size: int = LINES_ON_PAGE) -> dict[str, An
     }
 
 
+def wasted_usd_of(context: Mapping[str, Any]) -> Decimal:
+    """What a report prints as wasted."""
+    wasted_usd: Decimal = context["content"]["total"]["printed"]["wasted_usd"]
+    return wasted_usd
+
+
 def trend_of(every: list[TeamMonth], month: str) -> dict[str, Any]:
     """What the team's months up to this one came to, and their sum."""
     trend = team_months.trend(every, month)

@@ -33,15 +33,20 @@ class WasteLine:
     wasted_usd: Decimal
 
 
-def team_waste(team: Team, interval: Interval, now: datetime, zone: ZoneInfo) -> Context:
-    """What each cause took of the team's dollars in the interval as diagnosis has it now, how its
-    findings stand, and what the fixes of the quarter in which it ends were measured to save.
+def team_waste(
+    team: Team, interval: Interval, now: datetime, zone: ZoneInfo, *, version_usd: Decimal
+) -> Context:
+    """What each cause took of the team's dollars in the interval as diagnosis has it now, and
+    whether that is all of `version_usd`, the waste of a stored version; how its findings stand, and
+    what the fixes of the quarter in which it ends were measured to save.
     """
     scope = Scope(team=team.slug)
     findings = inbox(interval, now=now, scope=scope)
+    causes = _causes(interval, scope)
     return {
         "of_team": f"&{urlencode({'team': team.slug})}",
-        **_causes(interval, scope),
+        **causes,
+        "is_of_version": causes["wasted_usd"] == version_usd,
         "standing": findings.counts(),
         "standing_at": now,
         "recoverable": findings.saving(*RECOVERABLE),

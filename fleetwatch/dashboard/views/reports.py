@@ -27,6 +27,7 @@ from fleetwatch.dashboard.report_pages import (
     burn_of,
     report_context,
     trend_of,
+    wasted_usd_of,
 )
 from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
 from fleetwatch.dashboard.team_waste import team_waste
@@ -165,13 +166,13 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
         "provider": _provider(statement),
     }
     return render(
-        request, "dashboard/report_print.html", shown | paper | _of_team_on_paper(statement)
+        request, "dashboard/report_print.html", shown | paper | _of_team_on_paper(statement, shown)
     )
 
 
-def _of_team_on_paper(statement: Report) -> dict[str, Any]:
-    """Of a team's statement why it was wasted, what is done about it, its months and its days added
-    up; nothing of what is no team's.
+def _of_team_on_paper(statement: Report, shown: dict[str, Any]) -> dict[str, Any]:
+    """Of a team's statement why it was wasted, its months and its days added up; nothing of what is
+    no team's.
     """
     team = Team.objects.filter(slug=statement.subject).first()
     if team is None:
@@ -181,7 +182,7 @@ def _of_team_on_paper(statement: Report) -> dict[str, Any]:
     return {
         "team": team,
         "month": month,
-        **team_waste(team, interval, timezone.now(), zone()),
+        **team_waste(team, interval, timezone.now(), zone(), version_usd=wasted_usd_of(shown)),
         **trend_of(team_months.newest(team.slug), month),
         **burn_of(team, interval, budget_usd=_budget_usd(statement)),
     }

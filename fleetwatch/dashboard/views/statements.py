@@ -24,7 +24,7 @@ from fleetwatch.alerts.messaging.team_routes import offered_channels
 from fleetwatch.budgets.selectors import line_or_run_rate
 from fleetwatch.dashboard.forms.asked import Asked, read_form
 from fleetwatch.dashboard.parameters import takes
-from fleetwatch.dashboard.report_pages import report_context, trend_of
+from fleetwatch.dashboard.report_pages import report_context, trend_of, wasted_usd_of
 from fleetwatch.dashboard.showing import Context, existing
 from fleetwatch.dashboard.team_waste import team_waste
 from fleetwatch.figures import boundaries
@@ -121,7 +121,7 @@ def _statement(report: Report, of: Team, month: str, now: datetime) -> Context:
     interval = Interval(report.start, report.end)
     is_running = month == months.name_at(now, zone())
     return context | {
-        **team_waste(of, interval, now, zone()),
+        **team_waste(of, interval, now, zone(), version_usd=wasted_usd_of(context)),
         "approval": StatementApproval.objects.filter(report=report).first(),
         "approved_from": _month_end(month),
         "burn_url": f"{reverse('chart', args=['budget'])}?{query}" if is_running else "",
