@@ -2,13 +2,15 @@
 it.
 """
 
+import re
 from html import unescape
 
 import pytest
 import time_machine
 
 from fleetwatch.accounts.models import Team
-from tests.dashboard import fleet
+from fleetwatch.dashboard.views import waste
+from tests.dashboard import factories, fleet
 from tests.dashboard.factories import NOW
 from tests.shared_rows import shared_rows
 
@@ -152,3 +154,21 @@ def test_what_is_asked_for_is_told_in_part_and_as_text(small):
 
 def test_a_chart_in_a_form_that_there_is_not_is_not_found(small):
     assert small.get("/charts/spend?as=pdf").status_code == 404
+
+
+def test_waste_by_job_has_pages_whose_other_jobs_are_counted(small, monkeypatch):
+    monkeypatch.setattr(waste, "JOBS_ON_PAGE", 1)
+    gpu = factories.gpu(factories.node("paged"))
+    for number in (1, 2, 3):
+        job = factories.job(f"slurm/della/paged-{number}")
+        factories.entry(gpu, hours_ago=number, held_by=job).save()
+
+    first = small.get("/waste?group_by=job")
+    link = re.search(r'href="([^"]*after=[^"]*)">Next', unescape(first.content.decode()))
+    second = small.get(f"/waste{link[1]}")
+
+    assert "other jobs" in first.content.decode()
+    keys = [answer.context["lines"][0].key for answer in (first, second)]
+    assert len(set(keys)) == 2
+    assert second.context["rest"].groups == first.context["rest"].groups
+    assert "First page" in second.content.decode()

@@ -15,8 +15,9 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard.adjusted import adjusted
-from fleetwatch.dashboard.choices import LONGEST, chosen
+from fleetwatch.dashboard.choices import LONGEST, chosen, first_page
 from fleetwatch.dashboard.compared_period import recorded_before
+from fleetwatch.dashboard.pages import Pager, pager, read_place
 from fleetwatch.dashboard.parameters import (
     PERIOD,
     SUBJECTS,
@@ -55,6 +56,7 @@ GROUPS = {
 }
 # what to do about a cause first
 FIRST_STEPS = {cause.code: cause.fixes[0].text for cause in CATALOGUE if cause.fixes}
+JOBS_ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
@@ -62,18 +64,24 @@ NO_STATE = "A cause is of several states: `state` narrows no report by cause."
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
 
 
-@shows("dashboard/waste.html", "waste", "group_by", *SUBJECTS, "free", *PERIOD, needs_gpus=True)
+@shows(
+    "dashboard/waste.html",
+    "waste",
+    *("group_by", *SUBJECTS, "free", "after", *PERIOD),
+    needs_gpus=True,
+)
 def waste(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = _filtered(request, group_by)
     seen = costs.look(period.interval, *({group_by} - {"cause"}), scope=scope)
-    lines, rest = _lines(seen, group_by, scope, period.interval)
+    lines, rest, ways_on = _lines(request, seen, group_by, scope, period.interval)
     return {
         "groups": GROUPS.items(),
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "rest": rest,
+        "pager": ways_on,
         **_of_lines(group_by, lines, seen, period),
         **_recoverable(group_by, scope, period),
         "filters": filters,
@@ -184,17 +192,27 @@ def _free(request: HttpRequest, group_by: str, lines: Sequence[Group]) -> Contex
 
 
 def _lines(
-    seen: Look, group_by: str, scope: Scope, interval: Interval
-) -> tuple[Sequence[Group], Rest]:
-    """All lines, of jobs the first; and those that the page leaves off."""
+    request: HttpRequest, seen: Look, group_by: str, scope: Scope, interval: Interval
+) -> tuple[Sequence[Group], Rest, Pager | None]:
+    """All lines, of jobs a page; those that the page leaves off; and the way on, of jobs."""
     if group_by == "cause":
-        return by_cause(interval, scope, seen.totals()), Rest(0, nothing())
+        return by_cause(interval, scope, seen.totals()), Rest(0, nothing()), None
     if group_by == "job":
-        jobs = seen.ranked(group_by, MAX_LINES)
-        return jobs.groups, jobs.after
+        return _jobs(request, seen)
     lines = seen.by(group_by)
     left = lines[MAX_LINES:]
-    return lines, Rest(len(left), together(line.totals for line in left))
+    return lines, Rest(len(left), together(line.totals for line in left)), None
+
+
+def _jobs(request: HttpRequest, seen: Look) -> tuple[Sequence[Group], Rest, Pager]:
+    place = read_place(request.GET.get("after", ""))
+    if place is None:
+        first_page(request)
+    page = seen.ranked("job", JOBS_ON_PAGE, start=place or 0)
+    others = (page.before, page.after)
+    count = sum(each.groups for each in others)
+    rest = Rest(count, together(each.totals for each in others))
+    return page.groups, rest, pager(page, is_first=place is None)
 
 
 def _more(filters: dict[str, str]) -> str:
