@@ -4,7 +4,7 @@ may see them.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from django.urls import resolve, reverse
 from django.utils.http import urlencode
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.names.holders import holders_of
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
@@ -28,7 +29,7 @@ from fleetwatch.diagnosis.causes import CATALOGUE, title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.jobs.called_jobs import jobs_called, users_called
+from fleetwatch.jobs.called_jobs import jobs_called, jobs_of_users, users_called
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.jobs.visible_jobs import visible
@@ -76,6 +77,7 @@ class Hit:
     owner: str = ""
     state: str = ""
     when: str = ""
+    is_own: bool = False  # a job of the reader's
 
     @property
     def words(self) -> str:
@@ -164,7 +166,7 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
         _gpus(wanted, limit),
         _teams(wanted, limit),
         _users(wanted, limit),
-        _jobs(wanted, limit),
+        _jobs(wanted, limit, names_of(user)),
         _findings(wanted, limit),
         _incidents(wanted, limit),
         _causes(wanted),
@@ -205,23 +207,30 @@ ORDER = (
 def ranked(
     hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
 ) -> list[tuple[str, list[Hit]]]:
-    """In groups of one kind, exact matches first, kinds and hits; then by ORDER, in it what runs,
-    what begins so, and findings by what they could save.
+    """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs, then
+    by ORDER, in it what runs, what begins so, and findings by what they could save.
     """
     groups: dict[str, list[Hit]] = defaultdict(list)
     for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
         groups[hit.kind].append(hit)
     return sorted(
         groups.items(),
-        key=lambda group: (not group[1][0].is_called(text), ORDER.index(group[0])),
+        key=lambda group: (
+            not group[1][0].is_called(text),
+            not group[1][0].is_own,
+            ORDER.index(group[0]),
+        ),
     )
 
 
-def _rank(hit: Hit, text: str, savings: Mapping[int, Saving]) -> tuple[bool, Decimal, bool, bool]:
+def _rank(
+    hit: Hit, text: str, savings: Mapping[int, Saving]
+) -> tuple[bool, bool, Decimal, bool, bool]:
     saving = savings.get(hit.finding_id or 0)
     saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
     begins_so = hit.name.lower().startswith(text.lower())
-    return not hit.is_called(text), -saved_usd, hit.state != "running", not begins_so
+    ends = hit.state != "running"
+    return not hit.is_called(text), not hit.is_own, -saved_usd, ends, not begins_so
 
 
 def main_pages(user: User) -> list[Hit]:
@@ -290,9 +299,24 @@ def _users(text: str, limit: int) -> Iterator[Hit]:
         yield Hit("user", user, address, "their jobs", Subject("user", user))
 
 
-def _jobs(text: str, limit: int) -> Iterator[Hit]:
+def names_of(user: User) -> frozenset[str]:
+    """The names that the reader's own jobs run under."""
+    return frozenset(identity.name for identity in holders_of(user))
+
+
+def own_jobs(user: User, limit: int) -> list[Hit]:
+    """The reader's own, those that run first, then the newest."""
+    names = names_of(user)
+    return list(_of_jobs(jobs_of_users(names, limit=limit), names))
+
+
+def _jobs(text: str, limit: int, own: Collection[str] = ()) -> Iterator[Hit]:
     """Also those of a user who is called so: who is looked for is found with the newest jobs."""
-    for job in with_outcomes(jobs_called(text, limit=limit)):
+    return _of_jobs(jobs_called(text, limit=limit, first=own), own)
+
+
+def _of_jobs(jobs: list[Job], own: Collection[str]) -> Iterator[Hit]:
+    for job in with_outcomes(jobs):
         team = job.team.label if job.team else ""
         yield Hit(
             "job",
@@ -303,6 +327,7 @@ def _jobs(text: str, limit: int) -> Iterator[Hit]:
             owner=" · ".join(part for part in (job.user, team) if part),
             state="running" if job.state == RUNNING and not job.end_ms else "ended",
             when=_ran(job),
+            is_own=job.user in own,
         )
 
 

@@ -1,5 +1,7 @@
 """Jobs and their users by what they are called, as far as the reader sees them."""
 
+from collections.abc import Collection
+
 from django.db.models import Case, F, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
@@ -19,10 +21,12 @@ _RUNNING_FIRST = (
 _USERS_CALLED = read_statement("jobs/sql/users_called.sql")
 
 
-def jobs_called(text: str, *, limit: int) -> list[Job]:
+def jobs_called(text: str, *, limit: int, first: Collection[str] = ()) -> list[Job]:
     """The job with that key, and of the newest those in whose key or name each word of the text is,
-    or whose user a word is; those that run first, then the newest, with their teams.
+    or whose user a word is; those of the users `first` before others, those that run first, then
+    the newest, with their teams.
     """
+    in_order = (Case(When(user__in=first, then=0), default=1), *_RUNNING_FIRST)
     called = Q()
     for word in text.split():
         called &= Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
@@ -30,9 +34,17 @@ def jobs_called(text: str, *, limit: int) -> list[Job]:
     jobs = [
         job
         for rows in several
-        for job in visible(rows).select_related("team").order_by(*_RUNNING_FIRST)[:limit]
+        for job in visible(rows).select_related("team").order_by(*in_order)[:limit]
     ]
     return list({job.pk: job for job in jobs}.values())[:limit]
+
+
+def jobs_of_users(users: Collection[str], *, limit: int) -> list[Job]:
+    """The newest of these users', those that run first, with their teams."""
+    if not users:
+        return []
+    rows = visible(_newest().filter(user__in=users)).select_related("team")
+    return list(rows.order_by(*_RUNNING_FIRST)[:limit])
 
 
 def users_called(text: str, *, limit: int) -> list[str]:

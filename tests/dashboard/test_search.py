@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from fleetwatch.accounts.models import Organisation, Team
+from fleetwatch.accounts.models import Identity, Organisation, Team
 from fleetwatch.dashboard.search_hits import PLACES, Hit, Subject, hits, near, ranked
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.inventory.models import GPU
@@ -16,6 +16,7 @@ from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
+from tests.dashboard.factories import NOW
 from tests.diagnosis import told
 from tests.markup import tight
 
@@ -345,3 +346,23 @@ def test_the_palette_counts_what_the_page_counts(admin):
 
     assert page.context["counts"]["GPU"] == 70
     assert '<span class="sub">70</span>' in quick
+
+
+def test_ones_own_jobs_come_first_in_the_palette(fleet):
+    """Priya's old run before the one of ann that goes on; before anything is typed her jobs."""
+    priya = factories.user(username="priya", role="engineer")
+    Identity.objects.create(
+        user=priya, system="unix", name="priya", source="claim", created_at=NOW, confirmed_at=NOW
+    )
+    factories.job("slurm/della/8", name="train-new", user="ann")
+    Job.objects.filter(user="priya").update(state="COMPLETED", start_ms=1, end_ms=2)
+    Job.objects.filter(user="ann").update(start_ms=to_ms(NOW))
+    reader = Client()
+    reader.force_login(priya)
+
+    typed = tight(reader.get("/search/quick?q=trai").content.decode())
+    untyped = tight(reader.get("/search/quick").content.decode())
+
+    assert typed.index("slurm/della/7") < typed.index("slurm/della/8")
+    assert untyped.index("My jobs") < untyped.index("slurm/della/7") < untyped.index("Go to")
+    assert "slurm/della/8" not in untyped

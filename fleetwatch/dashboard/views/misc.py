@@ -17,7 +17,7 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
-from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, near, ranked
+from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, near, own_jobs, ranked
 from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.jobs.selectors import gpus_held
@@ -71,18 +71,29 @@ def _job_ids(several: Sequence[Hit]) -> list[int]:
 
 @shows("dashboard/_search_hits.html", "search", "q", is_part=True)
 def search_quickly(request: HttpRequest, period: Period) -> Context:
-    """What is found so far, while somebody types; before that the pages to go to."""
+    """What is found so far, while somebody types; before that one's own jobs, and the pages to go
+    to.
+    """
     text = request.GET.get("q", "").strip()
     user = cast("User", request.user)
-    every = hits(text, user, limit=MAX_COUNTED) if text else main_pages(user)
+    every = hits(text, user, limit=MAX_COUNTED) if text else []
     savings = savings_of(every, period.now)
-    groups = ranked(every, text, savings) if text else [("page", every)]
+    groups = ranked(every, text, savings) if text else _before_typing(user)
     return {
         "text": text,
-        "groups": [(kind, several, several[:MAX_QUICK_HITS]) for kind, several in groups],
+        "groups": [
+            (kind, several, several[:MAX_QUICK_HITS] if text else several)
+            for kind, several in groups
+        ],
         "most": MAX_COUNTED,
         "savings": savings,
     }
+
+
+def _before_typing(user: User) -> list[tuple[str, list[Hit]]]:
+    """What somebody may want to go to."""
+    groups = (("job", own_jobs(user, MAX_QUICK_HITS)), ("page", main_pages(user)))
+    return [group for group in groups if group[1]]
 
 
 @shows("dashboard/definitions.html", "definitions")
