@@ -2,6 +2,9 @@
 
 from django.db import models
 
+LONGEST_NAME = 64
+OF_A_WORKER = "worker of "  # before a worker's host: its own heartbeat
+
 
 class JobRun(models.Model):
     """One run of a background task or command.
@@ -21,10 +24,10 @@ class JobRun(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a kind of process last said that it lives, and since when it did so without a pause;
-    /readyz and alerts read it.
+    """When a kind of process, or one worker (OF_A_WORKER), last said that it lives, and since when
+    it did so without a pause; /readyz and alerts read it.
     """
 
-    name = models.CharField(max_length=64, primary_key=True)
+    name = models.CharField(max_length=LONGEST_NAME, primary_key=True)
     at = models.DateTimeField()
     since = models.DateTimeField(help_text="without a pause of 90 s since then")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.db import connection
 from django.db.models import Count, Max
 
-from fleetwatch.operations.models import Heartbeat, JobRun
+from fleetwatch.operations.models import OF_A_WORKER, Heartbeat, JobRun
 
 # Walks from name to name over the index jobrun_latest_by_name: DISTINCT ON would read every run of
 # a week.
@@ -114,3 +114,14 @@ def heartbeat_age_s(name: str, now: datetime) -> float | None:
 def heartbeat(name: str) -> Heartbeat | None:
     """The last word of the process kind `name`; None when it never said that it lives."""
     return Heartbeat.objects.filter(name=name).first()
+
+
+def process_kinds() -> list[Heartbeat]:
+    """The last word of each kind of process, by name."""
+    return list(Heartbeat.objects.exclude(name__startswith=OF_A_WORKER).order_by("name"))
+
+
+def workers() -> list[tuple[str, datetime]]:
+    """The host of each worker that did something in the last day, and when last; by name."""
+    rows = Heartbeat.objects.filter(name__startswith=OF_A_WORKER).order_by("name")
+    return [(row.name.removeprefix(OF_A_WORKER), row.at) for row in rows]

@@ -10,9 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from fleetwatch.lib.sql import advisory_lock, execute
-from fleetwatch.operations.models import JobRun
+from fleetwatch.operations.models import LONGEST_NAME, OF_A_WORKER, Heartbeat, JobRun
 
 KEEP_RUNS = timedelta(days=7)
+KEEP_WORKERS = timedelta(days=1)
 MAX_ERROR_CHARACTERS = 2000
 LONGEST_PAUSE = timedelta(seconds=90)  # between two heartbeats of a process that lives
 
@@ -72,7 +73,14 @@ def beat(name: str, now: datetime) -> None:
     )
 
 
+def beat_of_worker(host: str, now: datetime) -> None:
+    """Says that the worker on that host lives at `now`."""
+    beat(f"{OF_A_WORKER}{host}"[:LONGEST_NAME], now)
+
+
 def prune_runs(now: datetime) -> dict[str, int]:
-    """How many runs older than 7 days were deleted."""
+    """How many runs older than 7 days were deleted; and workers that are gone for a day."""
     deleted, _ = JobRun.objects.filter(started_at__lt=now - KEEP_RUNS).delete()
+    gone = Heartbeat.objects.filter(name__startswith=OF_A_WORKER, at__lt=now - KEEP_WORKERS)
+    gone.delete()
     return {"deleted": deleted}

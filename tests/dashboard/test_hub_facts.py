@@ -13,6 +13,7 @@ from fleetwatch.notify.models import Channel, Delivery
 from fleetwatch.operations.disk import MIB, Space
 from fleetwatch.operations.models import JobRun
 from fleetwatch.operations.selectors import rhythms
+from fleetwatch.operations.services import beat_of_worker
 from tests.dashboard.factories import NOW
 from tests.markup import tight
 
@@ -145,3 +146,17 @@ def test_a_notification_that_was_only_kept_is_amber_and_called_so(viewer):
     assert "kept here, sent nowhere" in told
     assert "dot warn" in told
     assert "delivered" not in told
+
+
+@pytest.mark.django_db
+def test_status_says_how_many_workers_live_and_when_each_worked_last(admin):
+    beat_of_worker("celery@hub-1", NOW - timedelta(seconds=4))
+    beat_of_worker("celery@hub-2", NOW - timedelta(minutes=7))
+
+    page = tight(admin.get("/status").content.decode())
+
+    workers = page[page.index("<dt>Workers</dt>") :]
+    assert "1 of 2 live:" in workers
+    assert "celery@hub-1, last worked 4 s ago" in workers
+    assert "celery@hub-2, last worked 7 min ago" in workers
+    assert "#worker of" not in page  # no kind of process

@@ -9,9 +9,11 @@ from fleetwatch.operations.selectors import (
     heartbeat,
     heartbeat_age_s,
     latest_runs,
+    process_kinds,
     recent_failures,
+    workers,
 )
-from fleetwatch.operations.services import beat, prune_runs, record_run
+from fleetwatch.operations.services import beat, beat_of_worker, prune_runs, record_run
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -127,3 +129,14 @@ def test_a_run_whose_connection_died_is_recorded_on_a_new_one():
         lose_the_connection()
 
     assert JobRun.objects.get().ok is False
+
+
+def test_a_worker_that_is_gone_for_a_day_is_forgotten():
+    beat_of_worker("celery@old", NOW - timedelta(hours=25))
+    beat_of_worker("celery@new", NOW - timedelta(hours=23))
+    beat("worker", NOW - timedelta(days=9))
+
+    prune_runs(NOW)
+
+    assert workers() == [("celery@new", NOW - timedelta(hours=23))]
+    assert [each.name for each in process_kinds()] == ["worker"]

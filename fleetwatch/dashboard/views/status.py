@@ -22,8 +22,7 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.lib import replica
 from fleetwatch.notify.selectors import failing_channels, waiting_deliveries
 from fleetwatch.operations import disk
-from fleetwatch.operations.models import Heartbeat
-from fleetwatch.operations.selectors import recent_failures, rhythms
+from fleetwatch.operations.selectors import process_kinds, recent_failures, rhythms, workers
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.selectors import Depth
 
@@ -110,14 +109,21 @@ def _replica() -> Context | None:
 
 def _beats(now: datetime) -> Context:
     """Each process with whether it is in time, and whether background work keeps up."""
-    beats = list(Heartbeat.objects.order_by("name"))
+    beats = process_kinds()
     worker_at = next((beat.at for beat in beats if beat.name == WORKER), None)
-    lives = [(beat, (now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in beats]
+    lives = [(beat, _is_live(beat.at, now)) for beat in beats]
+    of_workers = [(host, at, _is_live(at, now)) for host, at in workers()]
     return {
+        "workers": of_workers,
+        "live_workers": sum(is_live for *_, is_live in of_workers),
         "beats": lives,
         "quiet_beats": [beat.name for beat, is_live in lives if not is_live],
         "load": worker_load(worker_at, overdue_since(now), now),
     }
+
+
+def _is_live(at: datetime, now: datetime) -> bool:
+    return (now - at).total_seconds() <= BEAT_LATE_S
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
