@@ -60,7 +60,7 @@ def _without_dollars(problem: Problem, fault: Fault) -> Problem:
     is_same = problem.is_capacity and problem.until_ms is None
     if not is_same or fault.usd is None or (problem.usd or 0) > fault.usd:
         return problem
-    return replace(problem, usd=None, is_counted_above=True)
+    return replace(problem, usd=None, step=None, is_counted_above=True)
 
 
 def _drained_once(problem: Problem, drains: Sequence[Problem], running: Sequence[str]) -> Problem:

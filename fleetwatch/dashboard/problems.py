@@ -22,7 +22,7 @@ from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause import Step
+from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.cause_totals import Caused, Saving
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.findings import inbox, machine_findings, noted_facts
@@ -196,6 +196,7 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
         **_dollars(place, place.line.caused),
         total_usd=_total_usd(place, period),
         is_capacity=finding.cause in FAILURES,
+        step=_step_of(place, until_ms),
         episodes=_several(episodes(finding)),
     )
 
@@ -217,6 +218,7 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 **_dollars(place, each.caused),
                 total_usd=_total_usd_of(place, each.gpu, period),
                 is_capacity=line.finding.cause in FAILURES,
+                step=_step_of(place, until_ms),
                 episodes=_several(episodes(line.finding, each.gpu)),
             )
 
@@ -241,9 +243,23 @@ def _of_job(line: Line, advice: Advice, seen: Seen, node: Node) -> Problem:
         usd=None,
         saving=line.caused.saving,
         worth=_saved_of_job(line),
-        step=advice.first if advice.first.text and not advice.command else None,
+        step=advice.first if advice.first.text else None,
         is_of_period=True,
     )
+
+
+def _step_of(place: PlaceRow, until_ms: int | None) -> Step | None:
+    """What a machine's finding says first; None where somebody decided that nothing is to do."""
+    is_to_do = place.line.status in (Finding.Status.OPEN, Finding.Status.ACCEPTED)
+    return _first_step(place.cause, is_over=until_ms is not None) if is_to_do else None
+
+
+def _first_step(cause: Cause, *, is_over: bool) -> Step | None:
+    """What its finding says first, without numbers and commands, which follow from its evidence."""
+    if is_over and cause.when_over:
+        return Step(cause.when_over[0].text)
+    fixes = cause.fixes[1:] if is_over and cause.is_ended else cause.fixes
+    return Step(fixes[0].text) if fixes else None
 
 
 def _saved_of_job(line: Line) -> str:

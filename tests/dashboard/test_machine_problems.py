@@ -59,6 +59,15 @@ def test_a_gpu_that_is_busy_with_too_little_work_says_first_what_the_inbox_says(
     assert "Raise the batch until memory is about 85 % full" in shown
 
 
+@pytest.mark.parametrize(
+    ("end_ms", "step"), [(None, "First: End the job"), (1, "First: Let the script end")]
+)
+def test_a_finding_says_what_to_do_first(admin, end_ms, step):
+    wasted("slurm/della/7", end_ms=end_ms)
+
+    assert step in in_text(problems_of(admin, "/nodes/n1"))
+
+
 def test_of_a_gpu_are_only_findings_of_jobs_that_wasted_on_it(admin):
     rate("2.00")
     wasted("slurm/della/7", on=1)
