@@ -12,7 +12,7 @@ SAYS_EVERY_S = 10
 _last_word = {"s": float("-inf")}  # when this process did so last
 
 
-@task_postrun.connect  # type: ignore[untyped-decorator]
+@task_postrun.connect
 def say_whose_worker_lives(task: Task | None = None, **_: object) -> None:
     """Each worker by what it does: the task that beats comes to one of them alone."""
     host = getattr(getattr(task, "request", None), "hostname", None)
