@@ -57,8 +57,9 @@ PAGES = {
     "/budgets/fleet": 14,  # the teams' budgets; since when there is history, and since when figures; the last days
     "/explain": 8,  # and what its job is called
     "/explain.csv": 7,
-    "/search?q=node": 19,  # what its nodes and GPUs do now, and for whom
-    "/status": 25,  # also the last notification, and since when hours are overdue
+    "/search?q=node": 20,  # what its nodes and GPUs do now, for whom; the reader's own names
+    # also the last notification, since when hours are overdue, and each worker's last word
+    "/status": 26,
     "/agents": 8,  # with broken GPUs
     "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 5,
