@@ -8,6 +8,7 @@ from django.utils.crypto import constant_time_compare
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
 from fleetwatch.lib.memo import read_once
+from fleetwatch.lib.written_once import row_of_key
 
 MAX_CHOICES = 500
 
@@ -15,7 +16,7 @@ MAX_CHOICES = 500
 @read_once
 def organisation() -> Organisation:
     """The one organisation; its row is made on first use."""
-    return Organisation.objects.get_or_create(pk=1)[0]
+    return row_of_key(Organisation, 1) or Organisation.objects.get_or_create(pk=1)[0]
 
 
 def is_demo() -> bool:

@@ -16,7 +16,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.lib.sql import execute, read_statement
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 
 HOLDS_MS = 60_000
 
@@ -39,7 +40,7 @@ class Freshness:
 
 def freshness(request: HttpRequest, now: datetime) -> Freshness:
     """What is shown at the address now, for who asks: another version where it may differ."""
-    [(done, evaluated, newest_ms)] = execute(_VERSION)
+    [(done, evaluated, newest_ms)] = fetched(_VERSION, (), is_fixed=True)
     minute = to_ms(now) // HOLDS_MS
     parts = (request.user.pk, request.get_full_path(), minute, done, evaluated)
     digest = sha256("\n".join(map(str, parts)).encode()).hexdigest()[:24]

@@ -4,10 +4,11 @@ by key.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import numpy as np
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max, Q, QuerySet
 from numpy.typing import NDArray
 
 from fleetwatch.costs.mapping.attribution import into_teams, seen_spans
@@ -28,6 +29,7 @@ from fleetwatch.ledger.policy import PARTS, STATES
 from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.written_once import IDS, written_once
 
 IN_ORDER = ("node__name", "index", "uuid")
 BAND_CELLS = 288  # as many as a wide screen shows apart
@@ -223,13 +225,24 @@ def physical_gpus(node: Node) -> list[GPU]:
     return list(gpus.select_related("node", "model").order_by(*IN_ORDER))
 
 
-def physical_gpu_names(nodes: Collection[int]) -> list[Any]:
-    """What those of the nodes are called, those of a node by index: rows of pk, uuid, index,
-    node_id.
-    """
-    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node__in=nodes))
-    rows = gpus.order_by(*IN_ORDER)
-    return list(rows.values_list("pk", "uuid", "index", "node_id", named=True))
+class GPUName(NamedTuple):
+    """What a map calls a GPU by."""
+
+    pk: int
+    uuid: str
+    index: int | None
+    node_id: int
+
+
+@written_once
+def _gpu_names() -> QuerySet[GPU, Any]:
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node__in=IDS))
+    return gpus.order_by(*IN_ORDER).values_list(*GPUName._fields)
+
+
+def physical_gpu_names(nodes: Collection[int]) -> list[GPUName]:
+    """What those of the nodes are called, those of a node by index."""
+    return list(starmap(GPUName, _gpu_names(ids=list(nodes))))
 
 
 def machines() -> list[Any]:
@@ -245,10 +258,23 @@ def newest_node() -> int:
     return Node.objects.aggregate(newest=Max("pk"))["newest"] or 0
 
 
-def machine_names() -> list[Any]:
-    """What they are called: rows of pk, name, gpu_count, by name."""
-    nodes = hosts().annotate(gpu_count=_GPU_COUNT).order_by("name")
-    return list(nodes.values_list("pk", "name", "gpu_count", named=True))
+class MachineName(NamedTuple):
+    """A node, and how many physical GPUs it has."""
+
+    pk: int
+    name: str
+    gpu_count: int
+
+
+@written_once
+def _machine_names() -> QuerySet[Node, Any]:
+    nodes = hosts().annotate(gpu_count=_GPU_COUNT)
+    return nodes.order_by("name").values_list(*MachineName._fields)
+
+
+def machine_names() -> list[MachineName]:
+    """What the nodes are called, by name."""
+    return list(starmap(MachineName, _machine_names()))
 
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:

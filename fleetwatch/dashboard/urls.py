@@ -61,6 +61,8 @@ class MonthConverter:
 register_converter(MonthConverter, "month")
 
 urlpatterns = [
+    # each page asks for several: addresses are looked through from the first on
+    path("charts/<slug:name>", charts.chart, name="chart"),
     path("", overview.home, name="home"),
     path("favicon.ico", misc.favicon, name="favicon"),
     path("overview", overview.overview, name="overview"),
@@ -154,7 +156,6 @@ urlpatterns = [
     path("docs/glossary", misc.glossary, name="glossary"),
     path("docs/states", misc.definitions, name="definitions"),
     path("theme", misc.theme, name="theme"),
-    path("charts/<slug:name>", charts.chart, name="chart"),
     path("v", saved_views.views, name="views"),
     path("v/save", saved_views.save, name="view_save"),
     path("v/<int:pk>/drop", saved_views.drop, name="view_drop"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
+from django.conf import settings
 from numpy.typing import NDArray
 from psycopg.adapt import Dumper
 from psycopg.postgres import types
@@ -35,13 +36,22 @@ class _Ids(Dumper):
         return struct.pack(">iiIii", 1, 0, types["int8"].oid, len(obj), 1) + elements.tobytes()
 
 
-def fetched(statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def fetched(
+    statement: str, parameters: Sequence[Any] | Mapping[str, Any], *, is_fixed: bool = False
+) -> list[tuple[Any, ...]]:
     """The rows of a SELECT, in the binary protocol: Django's own cursor would have every byte sent
-    as two hex digits.
+    as two hex digits. One that is fixed is asked for often and always in the same way: Postgres
+    plans it once per connection, but behind a pooler.
     """
     connection = replica.reading()
     connection.ensure_connection()
-    with psycopg.Cursor(connection.connection) as cursor:
-        cursor.adapters.register_dumper(np.ndarray, _Ids)
-        cursor.execute(statement.encode(), parameters, binary=True)
-        return cursor.fetchall()
+    raw = connection.connection
+    is_prepared = is_fixed and not settings.BEHIND_POOLER
+    raw.prepare_threshold = 0 if is_prepared else None
+    try:
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
+            cursor.adapters.register_dumper(np.ndarray, _Ids)
+            cursor.execute(statement.encode(), parameters, prepare=is_prepared, binary=True)
+            return cursor.fetchall()
+    finally:
+        raw.prepare_threshold = None  # the connection is Django's again

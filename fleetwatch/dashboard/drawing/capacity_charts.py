@@ -60,7 +60,7 @@ def _chart(starts_ms: list[int], lines: list[Line], period: Period) -> Chart:
     return Chart(
         "GPUs: capacity, allocated, active",
         figures.series(starts, lines, y_format=",.1~f" if most < MOST_WITH_DECIMALS else ",.0f"),
-        heads(period, [f"{line.name} GPUs" for line in lines]),
+        lambda: heads(period, [f"{line.name} GPUs" for line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
     )
 
@@ -75,7 +75,7 @@ def by_hour_of_week(params: Params, period: Period) -> Chart:
     return Chart(
         f"GPUs free or idle, average by hour of the week ({period.clock})",
         figures.clock_map(DAYS, [f"{hour:02d}:00" for hour in range(HOURS)], cells),
-        ["Weekday", *(f"{hour:02d}:00" for hour in range(HOURS))],
+        lambda: ["Weekday", *(f"{hour:02d}:00" for hour in range(HOURS))],
         partial(_rows, cells),
     )
 

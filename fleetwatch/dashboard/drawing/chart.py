@@ -26,14 +26,14 @@ class NoPeriodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose rows are
-    made where they are shown; `after` leads to the next page of them, "" = there is none. `own`:
-    the time that it is always of; None = the period that is asked for.
+    """A chart: what is drawn, and the numbers it is drawn from (None = not known), whose heads and
+    rows are made where they are shown; `after` leads to the next page of them, "" = there is none.
+    `own`: the time that it is always of; None = the period that is asked for.
     """
 
     title: str
     figure: Figure
-    columns: Sequence[str]
+    columns: Callable[[], Sequence[str]]
     rows: Callable[[], Sequence[Sequence[Cell]]]
     after: str = ""
     own: Interval | None = None
@@ -51,4 +51,4 @@ def heads(period: Period, names: Iterable[str]) -> list[str]:
 
 def text_of(moment: datetime) -> str:
     """The moment as a table and CSV say it."""
-    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    return moment.isoformat(" ")[:19].removesuffix(":00")

@@ -66,7 +66,7 @@ def _budget(params: Params, period: Period) -> Chart:
             month=(period.local(month.whole.start), period.local(month.whole.end)),
             budget=None if line.budget_usd is None else float(line.budget_usd),
         ),
-        (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
+        lambda: (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
         partial(_burn_rows, spent, steps),
         own=month.whole,
     )

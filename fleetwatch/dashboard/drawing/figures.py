@@ -433,7 +433,7 @@ _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 
 def iso(moment: datetime) -> str:
     """Wall clock of the moment's own zone: Plotly knows no zones, so the caller converts."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}"
+    return moment.isoformat()[:19]
 
 
 def _with_legend(layout: Figure) -> Figure:

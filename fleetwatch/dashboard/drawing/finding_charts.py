@@ -49,7 +49,7 @@ def _of_lines(
     return Chart(
         title,
         figures.series(starts, lines, y_format=y_format, unit=unit),
-        heads(period, [line.name for line in lines]),
+        lambda: heads(period, [line.name for line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
     )
 
@@ -200,7 +200,7 @@ def _with_kinds(chart: Chart, read: StepSeries, marked: Sequence[marks.Mark]) ->
     kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
     return replace(
         chart,
-        columns=[*chart.columns, "Marked"],
+        columns=lambda: [*chart.columns(), "Marked"],
         rows=lambda: [[*row, kind] for row, kind in zip(chart.rows(), kinds, strict=True)],
     )
 

@@ -105,7 +105,7 @@ def _chart(
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
         _figure(metric, shown, edges, cells.values),
-        ["GPU", *map(text_of, edges[:-1])],
+        lambda: ["GPU", *map(text_of, edges[:-1])],
         partial(rows_of, metric, shown, cells.values),
         after,
     )

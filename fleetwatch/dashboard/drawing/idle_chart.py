@@ -174,7 +174,7 @@ def draw(title: str, shown: Contrast, period: Period) -> Chart:
     return Chart(
         title,
         figures.with_days(shaded),
-        heads(period, [line.name for line in lines]),
+        lambda: heads(period, [line.name for line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for line in lines), strict=True)),
     )
 

@@ -363,7 +363,7 @@ def _chart(
     return Chart(
         title,
         figure,
-        heads(period, [f"{panel.title}: {line.name}{panel.unit}" for panel, line in lines]),
+        lambda: heads(period, [f"{panel.title}: {line.name}{panel.unit}" for panel, line in lines]),
         lambda: list(zip(map(text_of, starts), *(line.values for _, line in lines), strict=True)),
     )
 

@@ -181,7 +181,7 @@ def _chart(
     return Chart(
         title,
         figures.stacked_dollars(bars, parts, step=step),
-        heads(period, [f"End ({period.clock})", *(f"{part.label} $" for part in parts)]),
+        lambda: heads(period, [f"End ({period.clock})", *(f"{part.label} $" for part in parts)]),
         lambda: [
             [text_of(bar.start), text_of(bar.end), *(part.dollars[at] for part in parts)]
             for at, bar in enumerate(bars)

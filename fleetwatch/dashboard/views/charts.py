@@ -73,7 +73,7 @@ def _answer(
 
 def _rows(chart: Chart) -> list[list[tuple[Cell, bool]]]:
     """Each row's cells, and whether each is dollars."""
-    are_usd = [column.endswith("$") for column in chart.columns]
+    are_usd = [column.endswith("$") for column in chart.columns()]
     return [list(zip(row, are_usd, strict=True)) for row in chart.rows()]
 
 
@@ -107,7 +107,7 @@ def _with_next(answer: HttpResponse, request: HttpRequest, after: str) -> HttpRe
 
 
 def _csv(chart: Chart) -> str:
-    return to_csv([defused(column) for column in chart.columns], chart.rows())
+    return to_csv([defused(column) for column in chart.columns()], chart.rows())
 
 
 def _json(chart: Chart) -> HttpResponse:

@@ -1,0 +1,60 @@
+"""Rows by a statement that Django writes once per process: to write one takes it longer than
+Postgres takes for the answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet
+from django.db.models.expressions import RawSQL
+
+from fleetwatch.lib import replica, rows
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of a value that each reading names anew."""
+
+    name: str
+
+
+# what a queryset is asked for in the place of ids: column__in=IDS
+IDS = RawSQL("SELECT unnest(%s::bigint[])", [Slot("ids")])
+
+
+def written_once(make: Callable[[], QuerySet[Any, Any]]) -> Callable[..., list[tuple[Any, ...]]]:
+    """A reader of the queryset's rows, of which `make` names the values: nothing that it is made of
+    changes while the process runs, but what a slot is for (`ids`).
+    """
+
+    @cache
+    def statement() -> tuple[str, tuple[Any, ...]]:
+        text, parameters = make().query.sql_with_params()
+        return text, tuple(parameters)
+
+    def read(**given: Any) -> list[tuple[Any, ...]]:
+        text, parameters = statement()
+        values = [given[each.name] if isinstance(each, Slot) else each for each in parameters]
+        return rows.fetched(text, values, is_fixed=True)
+
+    return read
+
+
+def row_of_key(model: type[Row], key: Any) -> Row | None:
+    """The model's row with that primary key; None = there is none. No field of it is one that
+    Django converts when it is read.
+    """
+    text, names = _by_key(model)
+    found = rows.fetched(text, [model._meta.pk.get_prep_value(key)], is_fixed=True)
+    return model.from_db(replica.reading().alias, names, found[0]) if found else None
+
+
+@cache
+def _by_key(model: type[Model]) -> tuple[str, list[str]]:
+    names = [field.attname for field in model._meta.concrete_fields]
+    keyed = model._base_manager.filter(pk=RawSQL("%s", [Slot("key")])).order_by()
+    return str(keyed.values_list(*names).query.sql_with_params()[0]), names
