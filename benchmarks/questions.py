@@ -175,8 +175,8 @@ def ask_waste(hub: Hub, day: Day, took: Took) -> dict[str, float]:
 def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     """A window counts for those who hold the GPU when it starts."""
     from fleetwatch.inventory.models import Node
-    from fleetwatch.jobs.models import Job
     from fleetwatch.jobs.selectors import holdings_of
+    from fleetwatch.lib.rows import fetched
     from fleetwatch.telemetry import frames
 
     nodes = list(Node.objects.values_list("pk", flat=True))
@@ -194,12 +194,12 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
     for first in range(0, len(nodes), NODES_AT_ONCE):
         here = nodes[first : first + NODES_AT_ONCE]
-        for node_id, frame, _ in frames.of_nodes(here, start_ms, end_ms, ("util_mean",), ()):
+        for node_id, frame in frames.parts_of_nodes(here, start_ms, end_ms, ("util_mean",)):
             idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
             low, high = np.searchsorted(
                 frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id]
             )
-            windows[node_id] = high - low
+            windows[node_id] += high - low
     told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
     jobs, place = np.unique(
         np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True
@@ -214,12 +214,9 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
             strict=True,
         )
     )
-    keys = dict(
-        Job.objects.filter(pk__in=[job_id for job_id, found in hours.items() if found]).values_list(
-            "pk", "key"
-        )
-    )
-    return {key: hours[job_id] for job_id, key in keys.items()}
+    wasted = np.array([job_id for job_id, found in hours.items() if found], dtype=np.int64)
+    keys = fetched("SELECT id, key FROM jobs_job WHERE id = ANY(%s)", [wasted])
+    return {key: hours[job_id] for job_id, key in keys}
 
 
 def _edges(

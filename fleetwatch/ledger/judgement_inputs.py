@@ -357,5 +357,5 @@ def _windows(
         return _NO_WINDOWS
     if kept is not None:
         return frames.of_nodes_again(node_ids, low, high, columns, kept)
-    every = frames.of_nodes(node_ids, low, high, columns, ())
-    return frames.together([windows for _, windows, _ in every])
+    every = frames.parts_of_nodes(node_ids, low, high, columns)
+    return frames.together([windows for _, windows in every])

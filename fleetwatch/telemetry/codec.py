@@ -116,7 +116,8 @@ def unpack_bodies(
     """The named columns of those whose bodies are given (None: all of them); else as `unpack`."""
     wanted = [head.entry(name) for name in (bodies if names is None else names) if name in bodies]
     try:
-        if any(entry.encoding == CONSTANT for entry in wanted):
+        # else what is unpacked shows that there are so many
+        if all(entry.encoding == CONSTANT for entry in wanted):
             _check_rows(head, bodies)
         return {
             entry.name: _unpack_column(entry, bodies[entry.name], head.rows) for entry in wanted
@@ -350,33 +351,36 @@ def _unshuffled(planes: bytes, rows: int, width: int) -> Array:
     """Words of so many bytes, in the smallest whole number that holds them: what is done with them
     next then takes less time.
     """
-    size = _WORD[width]
-    matrix = np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
-    if size == 1:
-        single: Array = matrix[0]
-        return single
-    words = np.zeros((rows, size), dtype=np.uint8)
-    for place, plane in enumerate(matrix):
-        words[:, place] = plane  # much faster than all planes at once, transposed
-    whole: Array = words.view(f"<u{size}").reshape(rows)
-    return whole
+    highest, *others = np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)[::-1]
+    words: Array = highest.astype(f"<u{_WORD[width]}")
+    for plane in others:  # much faster than all planes at once, transposed
+        words <<= 8
+        words |= plane
+    return words
 
 
 def _unpack_column(entry: Entry, body: Bytes, rows: int) -> Array:
     if entry.encoding == CONSTANT:
-        numbers = np.frombuffer(entry.base.to_bytes(8, "little"), dtype=np.int64)
+        values = _one_value(entry.dtype, entry.scale, entry.base, rows)
     else:
         numbers = _unpack_numbers(entry, body[entry.mask_length :], rows)
-    values = _valued(entry, numbers)
+        values = _valued(entry.dtype, entry.scale, numbers)
     if entry.mask_length:
         return np.where(_mask(entry, body, rows), np.nan, values)
-    return repeated(values, rows) if entry.encoding == CONSTANT else values
+    return values
 
 
-def _valued(entry: Entry, numbers: Ints) -> Array:
-    if entry.dtype == INT:
+@lru_cache(maxsize=_PATTERNS)
+def _one_value(dtype: int, scale: int, base: int, rows: int) -> Array:
+    """One value all over: read-only, and the same of a node's chunks."""
+    number = np.frombuffer(base.to_bytes(8, "little"), dtype=np.int64)
+    return repeated(_valued(dtype, scale, number), rows)
+
+
+def _valued(dtype: int, scale: int, numbers: Ints) -> Array:
+    if dtype == INT:
         return numbers
-    return numbers.view(np.float64) if entry.scale == NO_SCALE else numbers / 10.0**entry.scale
+    return numbers.view(np.float64) if scale == NO_SCALE else numbers / 10.0**scale
 
 
 def _mask(entry: Entry, body: Bytes, rows: int) -> Mask:

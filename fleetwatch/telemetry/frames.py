@@ -21,6 +21,7 @@ from fleetwatch.telemetry.window_tables import (
     HOST_INTS,
     WINDOW_INTS,
     Table,
+    apart,
     end_to_end,
     float_column,
     joined,
@@ -135,6 +136,32 @@ def of_nodes(
 
     What is stored of all of them is in memory at once.
     """
+    for node_id, tables, hosts in _stored(node_ids, start_ms, end_ms, columns, host_columns):
+        frame = _frame(overlapping(joined(tables), start_ms, end_ms), columns)
+        yield node_id, frame, _host_frame(overlapping(joined(hosts), start_ms, end_ms))
+
+
+def parts_of_nodes(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str]
+) -> Iterator[tuple[int, Frame]]:
+    """The windows of the nodes that overlap [start_ms, end_ms), each once, in as many frames as
+    they are stored in, at least one of each node: what lies in one piece already is not copied.
+    """
+    for node_id, tables, _ in _stored(node_ids, start_ms, end_ms, columns, ()):
+        for table in apart(tables):
+            yield node_id, _frame(overlapping(table, start_ms, end_ms), columns)
+
+
+def _stored(
+    node_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    columns: Sequence[str],
+    host_columns: Sequence[str],
+) -> Iterator[tuple[int, list[Table], list[Table]]]:
+    """Of each node its windows and host samples as they are stored: chunks, oldest first, then what
+    is hot.
+    """
     wanted = [*WINDOW_INTS, *_stored_names(columns)]
     starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
     fresh = hot.unsealed(node_ids, starts_ms, wanted, host_columns, ends_after_ms=start_ms)
@@ -142,10 +169,8 @@ def of_nodes(
     for node_id in node_ids:
         own = chunks.pop(node_id)
         unsealed = fresh.pop(node_id)
-        windows = joined([*_unpacked(own, wanted), unsealed.windows])
-        samples = joined([*_unpacked_host(own, host_columns), unsealed.host])
-        frame = _frame(overlapping(windows, start_ms, end_ms), columns)
-        yield node_id, frame, _host_frame(overlapping(samples, start_ms, end_ms))
+        windows = [*_unpacked(own, wanted), unsealed.windows]
+        yield node_id, windows, [*_unpacked_host(own, host_columns), unsealed.host]
 
 
 def of_nodes_again(

@@ -268,6 +268,28 @@ def test_nodes_stored_in_every_way_say_together_what_each_says_alone(monkeypatch
         assert np.isnan(frame.columns["power_w"]).all()
 
 
+def test_parts_of_nodes_have_each_window_once_however_it_is_stored():
+    nodes, start_ms = stored_in_every_way()
+    node_ids = [node.pk for node in nodes]
+    columns = ("util_mean", "power_w")
+
+    # with late batches that reach into chunks; without these, of a joined chunk and what came after
+    for first_hour, last_hour, parts_of_full in ((0, 8, 1), (2, 7, 2)):
+        asked = start_ms + first_hour * HOUR_MS, start_ms + last_hour * HOUR_MS
+        parts = list(frames.parts_of_nodes(node_ids, *asked, columns))
+
+        assert sum(node_id == nodes[0].pk for node_id, _ in parts) == parts_of_full
+        assert {node_id for node_id, _ in parts} == set(node_ids)
+        for node_id in node_ids:
+            whole = frames.read_windows(node_id, *asked, columns)
+            every = frames.together([frame for of, frame in parts if of == node_id])
+            order = np.lexsort([every.start_ms, every.gpu_id])
+            assert sorted(keys(every)) == keys(whole)
+            np.testing.assert_array_equal(
+                every.columns["util_mean"][order], whole.columns["util_mean"]
+            )
+
+
 def test_host_samples_alone_are_those_beside_windows_of_which_none_is_decoded(monkeypatch):
     nodes, start_ms = stored_in_every_way()
     asked = start_ms + 5_000, start_ms + 8 * HOUR_MS

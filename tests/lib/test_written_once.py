@@ -1,0 +1,67 @@
+"""Statements that are written once per process, and what is read by them."""
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db.models.functions import Length
+from django.utils import timezone
+
+from fleetwatch.accounts.models import Organisation, Team, User
+from fleetwatch.accounts.sessions import SessionStore
+from fleetwatch.lib.written_once import IDS, row_of_key, written_once
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def written() -> list[None]:
+    """One for each time that the queryset of `names` was made."""
+    return []
+
+
+@pytest.fixture
+def names(written):
+    """The lengths and slugs of the teams with the ids."""
+
+    @written_once
+    def names():
+        written.append(None)
+        teams = Team.objects.filter(pk__in=IDS).exclude(slug="gone").order_by("slug")
+        return teams.values_list(Length("slug"), "slug")
+
+    return names
+
+
+def test_each_reading_names_its_own_ids_and_the_statement_is_written_once(names, written):
+    one, other, gone = (Team.objects.create(slug=slug).pk for slug in ("one", "other", "gone"))
+
+    assert names(ids=[one, other, gone]) == [(3, "one"), (5, "other")]
+    assert names(ids=[other]) == [(5, "other")]
+    assert names(ids=[]) == []
+    assert len(written) == 1
+
+
+def test_a_row_by_its_key_is_what_the_model_reads():
+    user = User.objects.create_user("ada", role=User.Role.LEAD)
+
+    row = row_of_key(User, str(user.pk))
+
+    assert row == user
+    assert (row.role, row.date_joined, row._state.db) == ("lead", user.date_joined, "default")
+    assert row_of_key(User, user.pk + 1) is None
+    assert row_of_key(Organisation, 2) is None
+
+
+def test_a_user_who_is_gone_is_not_there_by_the_key_alone():
+    with pytest.raises(User.DoesNotExist):
+        User.objects.get(pk=1_000_000)
+
+
+def test_a_session_that_is_over_is_no_session():
+    store = SessionStore()
+    store["word"] = "kept"
+    store.save()
+    assert SessionStore(store.session_key).load() == {"word": "kept"}
+
+    Session.objects.update(expire_date=timezone.now())
+
+    assert SessionStore(store.session_key).load() == {}
