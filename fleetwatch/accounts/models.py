@@ -1,6 +1,6 @@
 """People, their teams and their API tokens."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models
@@ -102,7 +102,7 @@ class User(AbstractUser):
     # of a request that came with one; its role bounds what the user may (permissions.role_of)
     token: "ApiToken | None" = None
 
-    objects = Users()
+    objects: ClassVar[Users] = Users()
 
     class Meta(AbstractUser.Meta):
         constraints = [

@@ -230,7 +230,7 @@ class GPUName(NamedTuple):
 
     pk: int
     uuid: str
-    index: int | None
+    index: int | None  # type: ignore[assignment]  # the GPU's, not the tuple's method
     node_id: int
 
 

@@ -54,4 +54,6 @@ def fetched(
             cursor.execute(statement.encode(), parameters, prepare=is_prepared, binary=True)
             return cursor.fetchall()
     finally:
+        if is_fixed and connection.queries_logged:  # who counts what a page asks counts it too
+            connection.queries_log.append({"sql": statement, "time": ""})
         raw.prepare_threshold = None  # the connection is Django's again

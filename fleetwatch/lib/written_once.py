@@ -49,8 +49,9 @@ def row_of_key(model: type[Row], key: Any) -> Row | None:
     Django converts when it is read.
     """
     text, names = _by_key(model)
-    found = rows.fetched(text, [model._meta.pk.get_prep_value(key)], is_fixed=True)
-    return model.from_db(replica.reading().alias, names, found[0]) if found else None
+    for row in rows.fetched(text, [model._meta.pk.get_prep_value(key)], is_fixed=True):
+        return model.from_db(replica.reading().alias, names, row)
+    return None
 
 
 @cache

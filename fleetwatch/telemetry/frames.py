@@ -21,7 +21,6 @@ from fleetwatch.telemetry.window_tables import (
     HOST_INTS,
     WINDOW_INTS,
     Table,
-    apart,
     end_to_end,
     float_column,
     joined,
@@ -144,11 +143,13 @@ def of_nodes(
 def parts_of_nodes(
     node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str]
 ) -> Iterator[tuple[int, Frame]]:
-    """The windows of the nodes that overlap [start_ms, end_ms), each once, in as many frames as
-    they are stored in, at least one of each node: what lies in one piece already is not copied.
+    """The windows of the nodes that overlap [start_ms, end_ms), each once, in at least one frame of
+    each node. Where nothing is hot these are its chunks: of no two of them a window may be the
+    same, and each is sorted, so that nothing is compared or copied.
     """
-    for node_id, tables, _ in _stored(node_ids, start_ms, end_ms, columns, ()):
-        for table in apart(tables):
+    for node_id, (*chunks, unsealed), _ in _stored(node_ids, start_ms, end_ms, columns, ()):
+        is_sealed = len(chunks) > 0 and len(unsealed["start_ms"]) == 0
+        for table in chunks if is_sealed else [joined([*chunks, unsealed])]:
             yield node_id, _frame(overlapping(table, start_ms, end_ms), columns)
 
 

@@ -166,7 +166,7 @@ def _of_days(metric: str, first_day: int, days: int) -> Mapping[int, list[DayCel
     """By day, from the first on, what is stored of each node."""
     by_day: dict[int, list[DayCells]] = defaultdict(list)
     asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
-    for day, gpu_ids, packed in rows.fetched(DAYS, asked, is_fixed=True):
+    for day, gpu_ids, packed in rows.fetched(DAYS, asked):
         by_day[day].append((gpu_ids, _cells_in(packed)))
     return by_day
 

@@ -31,7 +31,7 @@ def joined(parts: Sequence[Table]) -> Table:
 
     A float column that a part does not have is NaN there; the whole numbers are in every part.
     """
-    tables = _sorted_parts(parts)
+    tables = [_sorted_once(part) for part in parts if len(part["start_ms"])]
     if not tables:
         return {name: values for part in parts for name, values in part.items()}
     names = dict.fromkeys(name for part in parts for name in part)
@@ -41,19 +41,6 @@ def joined(parts: Sequence[Table]) -> Table:
     runs = _in_turn(tables)
     table = {name: _end_to_end(values, runs) for name, values in columns.items()}
     return table if runs else _sorted_once(table)[0]
-
-
-def apart(parts: Sequence[Table]) -> list[Table]:
-    """The rows of `joined` in at least one table, each of them sorted: where each part begins after
-    the one before it ended, the parts as they are.
-    """
-    tables = _sorted_parts(parts)
-    return [table for table, _ in tables] if _in_turn(tables) else [joined(parts)]
-
-
-def _sorted_parts(parts: Sequence[Table]) -> list[tuple[Table, Places | None]]:
-    """The parts that have rows, as `_sorted_once` gives them."""
-    return [_sorted_once(part) for part in parts if len(part["start_ms"])]
 
 
 def end_to_end(tables: Sequence[Table]) -> Table:

@@ -105,23 +105,3 @@ def test_rows_that_cover_a_moment_of_the_interval(low, high):
     assert found["start_ms"].tolist() == [
         start for start in range(0, 50, 10) if start < high and start + 10 > low
     ]
-
-
-def test_parts_that_follow_each_other_stay_apart_as_they_are():
-    earlier, later = table([(1, 0, 0, 0, 7), (2, 0, 0, 0, 8)]), table([(1, 10, 0, 0, 9)], "b")
-
-    parts = window_tables.apart([earlier, table([]), later])
-
-    assert len(parts) == 2
-    assert parts[0] is earlier
-    assert parts[1] is later
-
-
-def test_parts_that_overlap_are_one_table_and_nothing_is_one_without_rows():
-    one, other = table([(1, 0, 0, 0, 7), (1, 20, 0, 0, 8)]), table([(1, 20, 0, 0, 9)])
-
-    [whole] = window_tables.apart([one, other])
-    [nothing] = window_tables.apart([table([])])
-
-    assert told(whole, "a") == [(1, 0, 0, 0, 7.0), (1, 20, 0, 0, 8.0)]
-    assert len(nothing["start_ms"]) == 0

@@ -51,6 +51,10 @@ def build(name: str, params: Params, period: Period) -> Chart:
     return CHARTS[name].draw(params, period)
 
 
+def _budget_heads(period: Period) -> Sequence[str]:
+    return (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $")
+
+
 def _budget(params: Params, period: Period) -> Chart:
     """The running month of a team (without one: of the fleet), whatever period is asked for."""
     team = _team(params.get("team", ""))
@@ -66,7 +70,7 @@ def _budget(params: Params, period: Period) -> Chart:
             month=(period.local(month.whole.start), period.local(month.whole.end)),
             budget=None if line.budget_usd is None else float(line.budget_usd),
         ),
-        lambda: (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $"),
+        partial(_budget_heads, period),
         partial(_burn_rows, spent, steps),
         own=month.whole,
     )
