@@ -9,14 +9,16 @@ import time_machine
 
 from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
 from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
+from fleetwatch.dashboard.drawing.references import reference
 from fleetwatch.dashboard.templatetags.fleetwatch import span
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
+from fleetwatch.diagnosis.findings.well_hours import well_hours
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
 from fleetwatch.telemetry import matrices
 from tests.dashboard import factories
 from tests.diagnosis import told
@@ -122,6 +124,90 @@ def test_beside_it_stands_the_newest_hour_in_which_the_job_or_an_earlier_run_wor
         assert len(trace["y"]) == len(drawn["utilisation"]["y"])
 
 
+OTHERS = [
+    ({"name": "train", "user": "bob"}, "train of bob on H100 SXM, judged healthy"),
+    ({"name": "test", "user": "ann"}, "test of ann on H100 SXM, judged healthy"),
+    ({"name": "x", "user": "bob"}, "x of bob on the same GPU model, H100 SXM, judged"),
+]
+
+
+@pytest.fixture
+def well(starved):
+    """Says that a job with these facts worked well for an hour, on the GPU of the starved one."""
+
+    def say(hours_before: int = 1, **facts) -> Job:
+        start_ms = T0 - hours_before * HOUR_MS
+        job = factories.job(f"slurm/della/{90 + hours_before}", team="", start_ms=start_ms, **facts)
+        post(
+            Sender(boot_id=f"boot-{90 + hours_before}").batch(start_ms, *[{"util_mean": 0.97}] * 60)
+        )
+        told.cause("healthy", of=job, on=GPU.objects.get(), start=from_ms(start_ms))
+        return job
+
+    return say
+
+
+@pytest.mark.parametrize(("facts", "words"), OTHERS)
+def test_without_a_good_hour_of_its_own_the_nearest_other_jobs_is_beside_it(
+    client, starved, well, facts, words
+):
+    well(**facts)
+
+    drawn = traces(client, starved)
+    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
+
+    beside = drawn["another job when well, 20 Nov 05:00"]
+    assert {value for value in beside["y"] if value is not None} == {0.97}
+    assert f"Beside it: {words}" in page
+    assert "<b>97 %</b>" in page
+
+
+def test_a_job_of_its_owner_is_nearer_than_a_newer_one_on_the_same_model(client, starved, well):
+    well(hours_before=2, name="test", user="ann")
+    well(hours_before=1, name="x", user="bob")
+
+    assert "test of ann" in tight(client.get(f"/findings/{starved.pk}").content.decode())
+
+
+def test_of_a_job_that_the_reader_does_not_see_neither_name_nor_time_is_told(starved, well):
+    well(name="x", user="bob")
+
+    nobodys = Sight(NOBODY, frozenset(), (), with_pseudonyms=False)
+    with seeing(lambda: nobodys):
+        shown = reference(starved, evidence(starved.its_job, starved.cause))
+
+    assert shown.words == "another job on the same GPU model, H100 SXM, judged healthy"
+    assert shown.at_ms is None
+    assert shown.mean == pytest.approx(0.97)
+
+
+@pytest.mark.parametrize("days", [30, 31])
+def test_of_other_jobs_an_hour_of_the_last_30_days_counts(starved, days):
+    other = factories.job("slurm/della/6", name="x", user="bob", team="")
+    start = from_ms(floor_hour_ms(starved.last_ms) - days * 24 * HOUR_MS)
+    told.cause("healthy", of=other, on=GPU.objects.get(), start=start)
+
+    hours = list(well_hours(starved.its_job, GPU.objects.get(), last_ms=starved.last_ms))
+
+    assert [hour.whose for hour in hours] == (["model"] if days == 30 else [])
+
+
+def test_where_nothing_went_well_the_page_says_that(client, starved):
+    page = tight(client.get(f"/findings/{starved.pk}").content.decode())
+
+    assert "Nothing to compare with: neither this job" in page
+    assert "Beside it" not in page
+
+
+def test_what_goes_well_is_looked_for_in_a_few_queries(
+    starved, well, django_assert_max_num_queries
+):
+    gpu = GPU.objects.select_related("model").get()
+
+    with django_assert_max_num_queries(8):
+        assert list(well_hours(starved.its_job, gpu, last_ms=starved.last_ms)) == []
+
+
 @pytest.mark.parametrize(
     ("dips", "zeros", "first"),
     [
@@ -219,7 +305,7 @@ def test_an_idle_jobs_chart_has_its_work_before_and_the_gpu_beside_it(client, id
     # of a band its edge comes before what is filled
     drawn = {trace["name"]: trace["y"] for trace in figure["data"] if "fill" not in trace}
 
-    assert list(drawn) == ["GPU 0, this job", "zero", "GPU 1 beside it"]
+    assert list(drawn) == ["GPU 0, this job", "GPU 1 beside it"]
     [key] = [trace for trace in figure["data"] if trace["name"] == "idle, counted here"]
     # a field of the colour that is shaded
     assert (key["fill"], key["line"]["width"], key["meta"]["token"]) == ("toself", 0, "idle")
@@ -240,6 +326,37 @@ def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(
         in page
     )
     assert "at full resolution" not in page
+
+
+@pytest.fixture
+def stirring(client):
+    """A job that works for two hours and then rests for two, but for readings of 1 %."""
+    quiet, busy = QUIET | {"util_min": 0.0, "util_max": 0.01}, BUSY | {"util_min": 0.9}
+    holds = [held(end=T0 + 4 * HOUR_MS)]
+    job = a_job(name="train", start_ms=T0, submit_ms=T0)
+    says = [*[busy] * 120, *[quiet] * 120]
+    post(Sender().batch(T0, *says, jobs=[job], allocations=holds))
+    matrices.refresh_recent(from_ms(T0 + 4 * HOUR_MS - 1), count=48)
+    services.diagnose(NOW, 1000)
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        yield Finding.objects.get(cause="idle_held")
+
+
+def test_an_idle_jobs_chart_has_the_band_of_its_readings_and_its_page_the_highest(client, stirring):
+    drawn = traces(client, stirring)
+    page = tight(client.get(f"/findings/{stirring.pk}").content.decode())
+
+    assert drawn["lowest reading"]["y"] == [0.9] * 24 + [0.0] * 24
+    assert set(drawn["lowest to highest"]["y"]) >= {0.0, 0.01, 0.9, 1.0}
+    assert "Highest reading in the time counted here: 1 %" in page
+
+
+def test_an_idle_job_alone_on_its_node_is_beside_its_own_good_hour(client, stirring):
+    page = tight(client.get(f"/findings/{stirring.pk}").content.decode())
+
+    assert "This job when it went well: 100 %" in page
+    assert "Nothing to compare with" not in page
 
 
 def test_who_sees_only_their_own_has_the_jobs_own_good_hour_as_reference(idle):

@@ -20,12 +20,13 @@ from fleetwatch.dashboard.drawing.chart import (
 from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line
 from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.dashboard.drawing.panels import Panel
+from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
+from fleetwatch.dashboard.drawing.references import UTIL, WellReading, well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
 from fleetwatch.diagnosis.findings.machine_findings import Hour
-from fleetwatch.diagnosis.findings.well_hours import WellHour, well_hour
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
@@ -75,7 +76,6 @@ KEYS = {
     marks.IDLE: "idle",
     marks.SPINNING: "spinning at near-idle power",
 }
-UTIL = "util_mean"
 ZEROS = "util_zero_fraction"
 CURVES = {
     UTIL: ("utilisation", "accent"),
@@ -87,8 +87,9 @@ CURVES = {
     ZEROS: ("readings at zero", "stalled"),
 }
 WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
-BAND = ("util_min", "util_max")  # of the readings in a window
 OF_A_WINDOW = (*CURVES, *WHOLE_OF.values(), *marks.COLUMNS, *BAND)
+OF_REFERENCE = {"power_w": "power"}  # drawn of what went well, beside utilisation
+STUB = 4  # an hour that is a smaller part of what is drawn can't be seen
 DASHED = ("tensor_active", "memory_used_bytes")
 
 
@@ -125,7 +126,7 @@ def _window(finding: Finding, seen: evidence.Evidence, period: Period) -> Chart:
     cause = BY_CODE[finding.cause]
     series_of = _series_of(finding, seen)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
-    other = _beside(seen, cause, series_of) or _lately_well(finding, read, period)
+    other = _beside(seen, cause, series_of) or _when_well(finding, cause, seen.gpu, read, period)
     marked = _marked(cause, seen.gpu, read)
     shades = [*_judged(seen, read), *marked]
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
@@ -151,7 +152,7 @@ def _panels(drawn: Lines, other: Lines, read: StepSeries, keys: Sequence[Line]) 
     alone = f"{rest[0].name[0].upper()}{rest[0].name[1:]}" if len(rest) == 1 else ""
     zeros = [line for line in _lines([ZEROS], drawn) if any(line.values)]
     return [
-        Panel("Utilisation", _lines([UTIL], drawn, other), band=_band(read), keys=keys),
+        Panel("Utilisation", _lines([UTIL], drawn, other), band=readings_band(read), keys=keys),
         Panel("Readings at zero", zeros, is_named=False),
         Panel(alone or "Other readings", rest),
     ]
@@ -175,17 +176,6 @@ def _lines(columns: Iterable[str], *several: Lines) -> list[Line]:
     return [lines[column] for column in columns for lines in several if column in lines]
 
 
-def _band(read: StepSeries) -> tuple[Line, Line] | None:
-    """From the lowest to the highest reading of each step: a mean of 28 % is then seen as bursts.
-    None where these were not read; known are both or none.
-    """
-    ends = list(zip(*(read.columns[name] for name in BAND), strict=True))
-    low, high = ([None if None in pair else pair[at] for pair in ends] for at in (0, 1))
-    if not is_read(low):
-        return None
-    return Line("lowest reading", low), Line("lowest to highest", high, "ink-3")
-
-
 def _of_panels(title: str, rows: Sequence[Panel], read: StepSeries, period: Period) -> Chart:
     """Under each other, and a row for each start with what each line has there."""
     starts = _local(read.start_ms, period)
@@ -205,22 +195,40 @@ def _with_kinds(chart: Chart, read: StepSeries, marked: Sequence[marks.Mark]) ->
     )
 
 
-def _lately_well(finding: Finding, read: StepSeries, period: Period) -> Lines:
-    return _when_well(well_hour(finding.its_job), read, period)
+def _when_well(finding: Finding, cause: Cause, gpu: GPU, read: StepSeries, period: Period) -> Lines:
+    """Utilisation, and power where the cause is seen by it, in the nearest hour that went well,
+    from the first step on.
+    """
+    columns = [column for column in OF_REFERENCE if column in cause.curves]
+    reading = well_reading(finding, gpu, columns=[UTIL, *columns], step_s=read.step_ms // 1000)
+    if reading is None:
+        return {}
+    name = _name_of(reading, period)
+    well = curves_of(reading.read.columns, (UTIL, *columns), reading.hour.gpu)
+    return {
+        column: Line(
+            name if column == UTIL else f"{OF_REFERENCE[column]} {name}",
+            _over(line.values, len(read.start_ms)),
+            "good",
+            is_dashed=True,
+        )
+        for column, line in well.items()
+    }
 
 
-def _when_well(hour: WellHour | None, read: StepSeries, period: Period) -> Lines:
-    """Utilisation in an hour in which the job worked well, from the first step on."""
-    if hour is None:
-        return {}
-    ends = {"start_ms": hour.start_ms, "end_ms": hour.start_ms + HOUR_MS}
-    well = telemetry.series(hour.gpu, **ends, columns=[UTIL], step_s=read.step_ms // 1000)
-    values = _shares(well.columns[UTIL][: len(read.start_ms)], 0, 1)
-    if not is_read(values):
-        return {}
-    rest = [None] * (len(read.start_ms) - len(values))
-    at = period.local(from_ms(hour.start_ms))
-    return {UTIL: Line(f"when well, {at:%-d %b %H:%M}", [*values, *rest], "good", is_dashed=True)}
+def _name_of(reading: WellReading, period: Period) -> str:
+    """ "when well, 20 Nov 05:00"; whose it is the page says: a name is hostile text."""
+    whose = "" if reading.hour.is_own else "another job "
+    at = "" if reading.at_ms is None else f", {period.local(from_ms(reading.at_ms)):%-d %b %H:%M}"
+    return f"{whose}when well{at}"
+
+
+def _over(values: Sequence[float | None], steps: int) -> list[float | None]:
+    """An hour's values over so many steps; its mean all along where it would be a stub."""
+    if steps > STUB * len(values):
+        mean = round(_mean(values), 5)
+        return [mean] * steps
+    return [*values[:steps], *[None] * (steps - len(values))]
 
 
 def _shaded(figure: Figure, marked: Sequence[marks.Mark], period: Period) -> Figure:

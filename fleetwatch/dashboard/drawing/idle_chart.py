@@ -16,15 +16,17 @@ from fleetwatch.dashboard.drawing.grid import Floats
 from fleetwatch.dashboard.drawing.machine_charts import (
     cell_steps,
     interval_of,
+    is_read,
     is_within,
     known,
 )
 from fleetwatch.dashboard.drawing.panels import Panel
+from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
+from fleetwatch.dashboard.drawing.references import well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import EMPTY, HELD
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings.evidence import Evidence
-from fleetwatch.diagnosis.findings.well_hours import well_hour
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import spread
 from fleetwatch.inventory.models import GPU
@@ -32,20 +34,26 @@ from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry import matrices
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.steps import StepSeries
 
 AT_LEAST_MS = 6 * HOUR_MS  # before a job went idle, as far as it held GPUs then
 OF_IDLE = 3  # or so many times as long as it was idle
 WORKS = 0.3  # mean utilisation of a GPU that an idle one is compared with, at least
 WORKED = 0.1  # mean utilisation before it went idle, at least
 CHART_PX = 228
+BAND_MS = 168 * HOUR_MS  # of its readings: a longer time is too much to read for a page
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A GPU that works: what it is called, and its utilisation by step, as a share."""
+    """A GPU that works: what it is called, its utilisation by step, as a share, and whose it is,
+    where its name does not say that.
+    """
 
     name: str
     values: Floats
+    words: str = ""
 
     @property
     def mean(self) -> float:
@@ -63,6 +71,18 @@ class Contrast:
     values: Floats
     idle: Sequence[Span]
     beside: Reference | None
+    readings: StepSeries | None = None  # the lowest and the highest of each step
+
+    @property
+    def highest(self) -> float | None:
+        """The highest reading in the idle spans; None where none was read."""
+        if self.readings is None:
+            return None
+        highest = zip(self.readings.start_ms, self.readings.columns[BAND[1]], strict=True)
+        return max(
+            (value for at_ms, value in highest if value is not None and self._is_idle(at_ms)),
+            default=None,
+        )
 
     @property
     def before(self) -> float | None:
@@ -97,13 +117,17 @@ def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
         return None
     steps = cell_steps(_drawn(finding, idle))
     others = _neighbours(finding, seen.gpu)
-    ids = [seen.gpu.pk, *(gpu.pk for gpu in others)]
-    whole, *rest = matrices.cells("util", ids, interval_of(steps), len(steps))
+    whole, *rest = _utilisation([seen.gpu, *others], steps)
     own = _while_held(finding, seen.gpu, steps, whole)
     if np.isnan(own).all():
         return None
-    beside = _busiest(others, rest) or _when_well(finding, len(steps))
-    return Contrast(seen.gpu, steps, own, idle, beside)
+    beside = _busiest(others, rest) or _when_well(finding, seen.gpu, len(steps))
+    return Contrast(seen.gpu, steps, own, idle, beside, _readings(seen.gpu, steps, own))
+
+
+def _utilisation(gpus: Sequence[GPU], steps: range) -> Floats:
+    """GPUs x steps."""
+    return matrices.cells("util", [gpu.pk for gpu in gpus], interval_of(steps), len(steps))
 
 
 def _idle_spans(finding: Finding, gpu: GPU) -> list[Span]:
@@ -134,6 +158,23 @@ def _while_held(finding: Finding, gpu: GPU, steps: range, values: Floats) -> Flo
     return np.where(is_own, values, np.nan)
 
 
+def _readings(gpu: GPU, steps: range, own: Floats) -> StepSeries | None:
+    """The lowest and the highest reading of each step that is the job's, of a long time of its
+    last week; None where none is kept.
+    """
+    interval = interval_of(steps)
+    start_ms = max(interval.start_ms, interval.end_ms - BAND_MS)
+    read = telemetry.series(gpu, start_ms, interval.end_ms, columns=BAND, step_s=steps.step // 1000)
+    place_of = {at_ms: place for place, at_ms in enumerate(read.start_ms)}
+    own_steps = zip(steps, ~np.isnan(own), strict=True)
+    places = [place_of.get(at_ms) if is_own else None for at_ms, is_own in own_steps]
+    columns = {
+        name: [None if place is None else values[place] for place in places]
+        for name, values in read.columns.items()
+    }
+    return StepSeries(steps.step, list(steps), columns) if is_read(columns[BAND[1]]) else None
+
+
 def _neighbours(finding: Finding, gpu: GPU) -> list[GPU]:
     """The node's other GPUs that the job does not hold; none to whom not everything is shown."""
     if sight() is not None:
@@ -153,24 +194,25 @@ def _busiest(gpus: Sequence[GPU], values: Sequence[Floats]) -> Reference | None:
     return busiest if busiest and busiest.mean >= WORKS else None
 
 
-def _when_well(finding: Finding, count: int) -> Reference | None:
-    """The mean of an hour in which the job, or an earlier run of it, worked well."""
-    hour = well_hour(finding.its_job)
-    if hour is None:
+def _when_well(finding: Finding, gpu: GPU, count: int) -> Reference | None:
+    """The mean of the nearest hour that went well."""
+    reading = well_reading(finding, gpu)
+    if reading is None:
         return None
-    interval = Interval(from_ms(hour.start_ms), from_ms(hour.start_ms + HOUR_MS))
-    ((mean,),) = matrices.cells("util", [hour.gpu.pk], interval, 1)
-    return None if np.isnan(mean) else Reference("when it worked well", np.full(count, mean))
+    name = "when it worked well" if reading.hour.is_own else "another job when well"
+    return Reference(name, np.full(count, reading.mean), reading.words)
 
 
 def draw(title: str, shown: Contrast, period: Period) -> Chart:
-    """The GPU's line over what one that works does; shaded is the idle time, where not all is."""
+    """The GPU's line in the band of its readings, and what one that works does; shaded is the idle
+    time, where not all is.
+    """
     starts = [period.local(from_ms(at_ms)) for at_ms in shown.steps]
     end = period.local(from_ms(shown.steps[-1] + shown.steps.step))
     panel = _panel(shown)
     figure = panels.stacked(None, starts, [panel], period=(starts[0], end))
     shaded = figures.shaded(figure, _shades(shown, period))
-    lines = [*panel.lines, *(panel.band or ())[1:]]
+    lines = [*panel.lines, *(panel.band or ())]
     return Chart(
         title,
         figures.with_days(shaded),
@@ -184,15 +226,11 @@ def _panel(shown: Contrast) -> Panel:
     own = Line(f"GPU {_index(shown.gpu)}, this job", known(shown.values))
     idle = Line("idle, counted here", [None] * len(shown.steps), "idle")
     keys = [idle] if shown.went_idle else []
-    beside = _of_reference(shown.beside) if shown.beside else None
-    return Panel("Utilisation", [own], band=beside, keys=keys, height=CHART_PX)
-
-
-def _of_reference(beside: Reference) -> tuple[Line, Line]:
-    """The band from zero to what it does."""
-    high = known(beside.values)
-    low = [None if value is None else 0.0 for value in high]
-    return Line("zero", low), Line(beside.name, high, "useful")
+    lines = [own]
+    if beside := shown.beside:
+        lines.append(Line(beside.name, known(beside.values), "useful", is_dashed=True))
+    band = readings_band(shown.readings) if shown.readings else None
+    return Panel("Utilisation", lines, band=band, keys=keys, height=CHART_PX)
 
 
 def _shades(shown: Contrast, period: Period) -> list[tuple[datetime, datetime, str]]:

@@ -30,7 +30,7 @@ from fleetwatch.dashboard.asked_findings import (
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
 from fleetwatch.dashboard.catalogue_rows import catalogue_rows
 from fleetwatch.dashboard.choices import chosen, first_page
-from fleetwatch.dashboard.drawing import finding_charts, idle_chart
+from fleetwatch.dashboard.drawing import finding_charts, idle_chart, references
 from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.own_tabs import own_tabs
@@ -365,9 +365,13 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
         return {}
     if contrast := idle_chart.contrast(finding, seen):
         flat = finding_charts.flat_signs(BY_CODE[finding.cause], seen)
-        return {"contrast": contrast, "flat_signs": flat}
+        alone = "" if contrast.beside else references.no_reference(seen)
+        return {"contrast": contrast, "flat_signs": flat, "no_reference": alone}
+    beside = references.reference(finding, seen)
     return {
         "drawn": _drawn(finding, seen),
+        "reference": beside,
+        "no_reference": "" if beside else references.no_reference(seen),
         "excerpt": excerpt(seen),
     }
 

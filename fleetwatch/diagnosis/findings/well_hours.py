@@ -1,35 +1,87 @@
-"""An hour in which a job worked well: what its finding is drawn beside."""
+"""Hours in which a job worked well: what a finding is drawn beside."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from fleetwatch.diagnosis.causes import WELL_CODES
+from django.db.models import Q, QuerySet
+
+from fleetwatch.diagnosis.causes import WELL_CODES, busy, healthy
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import runs_like
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.jobs.visible_jobs import visible
+from fleetwatch.lib.intervals import from_ms, to_ms
 
 RUNS = 8  # earlier ones, asked too
+ALIKE = 32  # jobs of the same owner or name, the newest
+NODES = 32  # with GPUs of the model: a busy fleet has a good hour on any few of them
+LOOKS_BACK = timedelta(days=30)  # of other jobs
 ALL_CELLS = 0b1111_1111_1111  # of a clock hour
+# of other jobs: that video engines work says nothing of how busy compute units could be
+WORKS_CODES = (healthy.CAUSE.code, busy.CAUSE.code)
+
+OWN = "own"
+EARLIER = "earlier"
+ALIKE_JOB = "alike"
+SAME_MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
 class WellHour:
-    """A clock hour of one GPU, all of which is called well."""
+    """A clock hour of one GPU and job, all of which is called well; `whose` is how near that job
+    is to the one that was asked about: OWN, EARLIER, ALIKE_JOB or SAME_MODEL.
+    """
 
     gpu: GPU
     start_ms: int
+    job: Job
+    whose: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of the job itself or of an earlier run of it."""
+        return self.whose in (OWN, EARLIER)
 
 
-def well_hour(job: Job) -> WellHour | None:
-    """The newest of the job itself, or else of the earlier runs of its name and owner; None where
-    none is known.
+def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
+    """The newest of each kind, the nearest kind first: of the job itself, of the earlier runs of
+    its name and owner, of other jobs of its name or its owner, of any job on GPUs like this one.
+
+    Asked one after the other, as far as they are wanted. Of other jobs since 30 days before
+    `last_ms`; of the last kind the job may be one that the reader does not see.
     """
-    own = _newest([job])
-    return own or _newest(runs_like(job, limit=RUNS))
+    since = from_ms(last_ms) - LOOKS_BACK
+    well = CauseEntry.objects.filter(cause__in=WELL_CODES)
+    yield from _newest(well.filter(job=job), OWN)
+    yield from _newest(well.filter(job__in=runs_like(job, limit=RUNS)), EARLIER)
+    works = CauseEntry.objects.filter(cause__in=WORKS_CODES, start__gte=since).exclude(job=job)
+    yield from _newest(works.filter(job__in=_alike(job, since)), ALIKE_JOB)
+    if gpu.model_id is not None:
+        on_model = works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id)
+        yield from _newest(on_model, SAME_MODEL)
 
 
-def _newest(jobs: list[Job]) -> WellHour | None:
-    well = CauseEntry.objects.filter(job__in=jobs, cause__in=WELL_CODES, cells=ALL_CELLS)
-    newest = well.select_related("gpu__node", "gpu__model").order_by("-start", "gpu_id").first()
-    return WellHour(newest.gpu, to_ms(newest.start)) if newest else None
+def _newest(well: QuerySet[CauseEntry], whose: str) -> Iterator[WellHour]:
+    rows = well.filter(cells=ALL_CELLS).select_related("gpu__node", "gpu__model", "job")
+    for entry in rows.order_by("-start", "gpu_id")[:1]:
+        yield WellHour(entry.gpu, to_ms(entry.start), entry.job, whose)
+
+
+def _alike(job: Job, since: datetime) -> Iterable[Job]:
+    """The newest jobs of its name or its owner that the reader sees."""
+    same = Q(pk__in=())
+    if job.user:
+        same |= Q(user=job.user, scheduler=job.scheduler, cluster=job.cluster)
+    if job.name:
+        same |= Q(name=job.name)
+    several = visible(Job.objects.filter(same, start_ms__gte=to_ms(since)).exclude(pk=job.pk))
+    return list(several.order_by("-start_ms", "-pk")[:ALIKE])
+
+
+def _nodes_like(gpu: GPU) -> list[int]:
+    """The GPU's node and some others with GPUs of its model."""
+    others = GPU.objects.filter(model=gpu.model_id).exclude(node=gpu.node_id)
+    ids = others.order_by("-node_id").values_list("node_id", flat=True).distinct()
+    return [gpu.node_id, *ids[:NODES]]

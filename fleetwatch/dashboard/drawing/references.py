@@ -1,0 +1,117 @@
+"""What a job's finding is drawn beside: an hour that went well, of the job itself or, where it has
+none, of the nearest other job that has one; and whose it is, in words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fleetwatch.dashboard.drawing.machine_charts import is_read
+from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.findings.evidence import Evidence
+from fleetwatch.diagnosis.findings.well_hours import (
+    ALIKE_JOB,
+    LOOKS_BACK,
+    OWN,
+    WellHour,
+    well_hours,
+)
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import is_visible
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.steps import StepSeries
+
+UTIL = "util_mean"
+MINUTE_S = 60
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class WellReading:
+    """What was read in an hour that went well; `job` is None where the reader does not see whose
+    that is.
+    """
+
+    hour: WellHour
+    job: Job | None
+    read: StepSeries
+
+    @property
+    def mean(self) -> float:
+        """Utilisation, as a share."""
+        values = [value for value in self.read.columns[UTIL] if value is not None]
+        return sum(values) / len(values)
+
+    @property
+    def at_ms(self) -> int | None:
+        """When it was; of a job that the reader does not see nothing leads to which it is."""
+        return self.hour.start_ms if self.job else None
+
+    @property
+    def words(self) -> str:
+        """Whose it is, as a page says it."""
+        if self.hour.is_own:
+            of = "this job" if self.hour.whose == OWN else f"an earlier run, {self.hour.job.key},"
+            return f"{of} when it went well"
+        model = self.hour.gpu.model
+        on = f"on the same GPU model, {model.name}" if model else "on another GPU"
+        if self.job is None:
+            return f"another job {on}, judged healthy"
+        name = (self.job.name or self.job.key)[:LONGEST_NAME]
+        whose = f"{name} of {self.job.user}" if self.job.user else name
+        where = f"on {model.name}" if self.hour.whose == ALIKE_JOB and model else on
+        return f"{whose} {where}, judged healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What stands beside it in words, and how busy that was: None where it is drawn in full."""
+
+    words: str
+    mean: float | None = None
+    at_ms: int | None = None
+
+
+def well_reading(
+    finding: Finding, gpu: GPU, *, columns: Sequence[str] = (UTIL,), step_s: int = MINUTE_S
+) -> WellReading | None:
+    """Of the nearest hour that went well what is still kept; None where there is none."""
+    hours = well_hours(finding.its_job, gpu, last_ms=finding.last_ms)
+    return next(filter(None, map(_reader(columns, step_s), hours)), None)
+
+
+def _reader(columns: Sequence[str], step_s: int) -> Callable[[WellHour], WellReading | None]:
+    def reading(hour: WellHour) -> WellReading | None:
+        read = telemetry.series(
+            hour.gpu, hour.start_ms, hour.start_ms + HOUR_MS, columns=columns, step_s=step_s
+        )
+        if not is_read(read.columns[UTIL]):
+            return None
+        job = hour.job if hour.is_own or is_visible(hour.job) else None
+        return WellReading(hour, job, read)
+
+    return reading
+
+
+def reference(finding: Finding, seen: Evidence) -> Reference | None:
+    """What the chart of a window has beside it; None where nothing is kept to compare with."""
+    if seen.beside and BY_CODE[finding.cause].beside:
+        return Reference(f"GPU {_index(seen.beside)} of this job on {seen.beside.node.name}")
+    reading = well_reading(finding, seen.gpu)
+    return Reference(reading.words, reading.mean, reading.at_ms) if reading else None
+
+
+def no_reference(seen: Evidence) -> str:
+    """Why nothing stands beside it."""
+    model = f"any job on {seen.gpu.model.name}" if seen.gpu.model else "any job like it"
+    return (
+        "Nothing to compare with: neither this job, nor one of its name or its owner, nor"
+        f" {model} has an hour in the last {LOOKS_BACK.days} days that was judged healthy and is"
+        " still kept."
+    )
+
+
+def _index(gpu: GPU) -> str:
+    return "?" if gpu.index is None else str(gpu.index)
