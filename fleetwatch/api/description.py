@@ -55,7 +55,7 @@ TAGS = (
 MEANINGS = {
     "range": "instead of from and to",
     "node": "a node's name",
-    "user": "the user name that jobs run as",
+    "user": "the user name that jobs run as; of incidents also an account's",
     "team": "a team's slug",
     "project": "as a mapping rule names it",
     "cost_centre": "as a mapping rule names it",
@@ -71,7 +71,6 @@ MEANINGS = {
     "job": "a job's key",
     "job_name": "the name that jobs have in common",
     "assignee": "the user name of whom it was given to; empty: of nobody",
-    "person": "the user name of whose it is",
     "cause": "a cause's key, such as data_starved",
     "rule": "a rule's name",
     "month": "such as 2026-10",

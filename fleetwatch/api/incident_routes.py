@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts import selectors
 from fleetwatch.alerts.incidents import incident_actions
-from fleetwatch.alerts.incidents.incident_inbox import of_person
+from fleetwatch.alerts.incidents.incident_inbox import of_owner, of_person
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.answer_types import (
     Answer,
@@ -139,13 +139,13 @@ Action = Literal["acknowledge", "snooze", "unsnooze", "resolve", "assign", "not_
 
 class Which(Schema):
     """Which incidents: in a state (without one all but pending ones), of a rule by its name, of a
-    team, of a person by the user name.
+    team, of a user by the account's name or by what jobs' owner is called (also as `person`).
     """
 
     state: IncidentState | None = None
     rule: Name = None
     team: Name = None
-    person: Name = None
+    user: Name = None
 
 
 @router.get("/incidents", operation_id="listIncidents", response=IncidentPage)
@@ -163,8 +163,8 @@ def incidents(
         "team__slug": which.team,
     }
     rows = rows.filter(**{name: value for name, value in narrowed.items() if value is not None})
-    if which.person is not None:
-        rows = rows.filter(of_person(which.person))
+    if which.user is not None:
+        rows = rows.filter(of_person(which.user) | of_owner(which.user))
     page, following = wanted.page(rows, paging.limit)
     views = map(incident_row, selectors.views_of(page))
     return wanted.answer(rows=list(views), next_cursor=following)

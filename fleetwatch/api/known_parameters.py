@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja.operation import Operation
 
 from fleetwatch.api.request_period import RequestError
-from fleetwatch.lib.parameter_names import repeated, unknown
+from fleetwatch.lib.parameter_names import renamed, repeated, unknown
 
 Run = Callable[..., Any]
 LONGEST_NAME = 100  # of what is told back
@@ -18,7 +18,7 @@ LONGEST_NAME = 100  # of what is told back
 
 def refuse_unknown(run: Run) -> Run:
     """A decorator of NinjaAPI for each operation's `run`: its view is asked only with parameters
-    that it takes.
+    that it takes, of which another name of one means the same.
     """
     operation: Operation = getattr(run, "__self__")  # noqa: B009 - run is a bound method
     allowed = frozenset(names(operation))
@@ -32,7 +32,15 @@ def refuse_unknown(run: Run) -> Run:
         return view(request, **values)
 
     operation.view_func = asked
-    return run
+
+    @wraps(run)
+    def run_renamed(request: HttpRequest, **path: Any) -> Any:
+        params = renamed(request.GET, allowed)
+        if params is not None:
+            request.GET = params  # type: ignore[assignment]
+        return run(request, **path)
+
+    return run_renamed
 
 
 def names(operation: Operation) -> list[str]:

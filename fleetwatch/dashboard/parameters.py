@@ -19,7 +19,7 @@ from fleetwatch.figures.totals import UNALLOCATED, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import PARTS, SHOWN_STATES
 from fleetwatch.lib import timeframes
-from fleetwatch.lib.parameter_names import repeated, unknown
+from fleetwatch.lib.parameter_names import renamed, repeated, unknown
 
 View = Callable[..., HttpResponseBase]
 
@@ -33,7 +33,6 @@ SUBJECTS = (
 )
 OF_FINDINGS = ("cause", "assignee", "job", "job_name")  # what they alone are narrowed to
 FILTERS = (*SUBJECTS, *OF_FINDINGS)
-RENAMED = {"group": "group_by", "model": "gpu_model"}
 LONGEST_NAME = 60  # of what is told back
 MAX_TOLD = 5  # of unknown names
 
@@ -69,9 +68,9 @@ def _judged(
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if request.method != "GET":
                 return view(request, *args, **kwargs)
-            renamed = _renamed(request, names)
-            if renamed is not None:
-                return redirect(renamed)
+            params = renamed(request.GET, names)
+            if params is not None:
+                return redirect(f"{request.path}?{params.urlencode()}")
             return judge(request) or view(request, *args, **kwargs)
 
         answer.parameters = names  # type: ignore[attr-defined]
@@ -142,18 +141,3 @@ def _once(name: str) -> str:
 def _sentence(name: str, names: Collection[str]) -> str:
     there = f"parameters are {', '.join(names)}" if names else "there are none here"
     return f"There is no parameter {name[:LONGEST_NAME]!r}: {there}."
-
-
-def _renamed(request: HttpRequest, names: Collection[str]) -> str | None:
-    """The address with new names for old ones; None where it has none that the page knows by its
-    new name.
-    """
-    old = [name for name in request.GET if name not in names and RENAMED.get(name) in names]
-    if not old:
-        return None
-    params = request.GET.copy()
-    for name in old:
-        values = params.pop(name)
-        if RENAMED[name] not in params:
-            params.setlist(RENAMED[name], values)
-    return f"{request.path}?{params.urlencode()}"

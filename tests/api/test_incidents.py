@@ -111,6 +111,7 @@ def test_dollars_of_what_has_no_rate_are_not_known(api):
         ("?rule=Job idle", ["a/b/1", "a/b/2", "a/b/3"]),
         ("?rule=Job", []),
         ("?team=nlp", ["a/b/1", "a/b/2"]),
+        ("?user=ann", ["a/b/1"]),
         ("?person=ann", ["a/b/1"]),
         ("?team=nlp&state=acknowledged", ["a/b/2"]),
         ("?person=nobody", []),

@@ -81,6 +81,14 @@ def test_the_rail_keeps_period_and_filters_on_pages_that_take_them(two):
     assert 'href="/budgets"' in page
 
 
+def test_the_rail_keeps_team_and_person_to_alerts_and_back(two):
+    jobs = unescape(two.get(f"/jobs?{WEEK}&team=nlp&user=ann").content.decode())
+    alerts = unescape(two.get("/alerts?team=nlp&user=ann").content.decode())
+
+    assert 'href="/alerts?team=nlp&user=ann"' in jobs
+    assert 'href="/jobs?team=nlp&user=ann"' in alerts
+
+
 def test_the_form_keeps_what_is_no_filter_and_leaves_out_the_place_in_the_list(two):
     page = tight(two.get(f"/jobs?{WEEK}&team=nlp&sort=cost&after=x&odd=1").content.decode())
     form = page.partition('<div class="narrowing"')[2].partition("<form")[2].partition("</form>")[0]

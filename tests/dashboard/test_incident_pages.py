@@ -369,7 +369,7 @@ class TestInbox:
         incident("slurm/della/4", assignee=me)
 
         assert keys(admin, "/alerts?team=nlp") == ["1"]
-        assert keys(admin, "/alerts?person=eve") == ["2"]
+        assert keys(admin, "/alerts?user=eve") == ["2"]
         assert keys(admin, f"/alerts?rule={other.pk}") == ["3"]
         assert keys(admin, "/alerts?severity=critical") == ["3"]
         assert keys(admin, "/alerts?mine=1") == ["4", "2"]
@@ -382,7 +382,7 @@ class TestInbox:
 
         assert admin.get("/alerts").context["people"] == [HOSTILE, "ann"]
         assert admin.get("/alerts?state=resolved").context["people"] == ["eve"]
-        assert HOSTILE not in text(admin, f"/alerts?person={HOSTILE}")
+        assert HOSTILE not in text(admin, f"/alerts?user={HOSTILE}")
 
     def test_what_nobody_owns_is_not_narrowed_by_owner(self, admin):
         slowed(4, minutes=0)

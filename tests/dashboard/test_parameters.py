@@ -191,6 +191,8 @@ def test_each_chart_knows_its_own(small):
         ("/waste?group=user&group_by=job", "/waste?group_by=job"),
         ("/waste.csv?group=user", "/waste.csv?group_by=user"),
         ("/waste?model=H100+SXM", "/waste?gpu_model=H100+SXM"),
+        ("/jobs?person=ann", "/jobs?user=ann"),
+        ("/alerts?person=ann", "/alerts?user=ann"),
     ],
 )
 def test_an_old_name_leads_to_the_one_that_the_api_has(small, old, new):

@@ -96,5 +96,5 @@ class TestWhoSees:
         incident("slurm/della/6", team=vision, assignee=self.given.assignee, facts=of_zoe)
 
         assert viewer.get("/alerts").context["people"] == ["ann", "nora"]
-        assert keys(viewer, "/alerts?person=nora") == ["5"]
-        assert keys(viewer, "/alerts?person=zoe") == []
+        assert keys(viewer, "/alerts?user=nora") == ["5"]
+        assert keys(viewer, "/alerts?user=zoe") == []

@@ -43,7 +43,8 @@ SORTS = {
 }
 # of what is over nothing burns any more: the same order is by dollars
 OVER_SORTS = {"burning": "dollars", "newest": "newest", "hourly": "$ per hour while open"}
-PARAMETERS = ("state", "team", "person", "rule", "severity", "mine", "sort", "after")
+CARRIED = ("team", "user")  # to other pages
+PARAMETERS = ("state", "team", "user", "rule", "severity", "mine", "sort", "after")
 
 
 @shows("dashboard/alerts.html", "alerts", *PARAMETERS)
@@ -56,6 +57,7 @@ def alerts(request: HttpRequest, period: Period) -> Context:
     return {
         **_sums(rows, period.now),
         "asked": asked,
+        "filters": {name: asked[name] for name in CARRIED if asked[name]},
         "is_narrowed": any(asked.values()),
         "sort": sort,
         "sorts": (OVER_SORTS if state == "resolved" else SORTS).items(),
@@ -90,7 +92,7 @@ def _choices(request: HttpRequest, state: str, now: datetime) -> Context:
     of the incidents that he sees.
     """
     owners = inbox.owners(visible_incidents().filter(inbox.in_state(state, now)))
-    asked = request.GET.get("person", "")[:MAX_NAME]
+    asked = request.GET.get("user", "")[:MAX_NAME]
     return {
         "teams": list(visible_teams())[:MAX_CHOICES],
         "people": sorted({*owners[:MAX_CHOICES], asked} - {""}),
@@ -113,7 +115,7 @@ def _asked(request: HttpRequest, choices: Context) -> dict[str, str]:
     rules: Sequence[Rule] = choices["rules"]
     return {
         "team": chosen(request, "team", [team.slug for team in teams]),
-        "person": request.GET.get("person", "")[:MAX_NAME],
+        "user": request.GET.get("user", "")[:MAX_NAME],
         "rule": chosen(request, "rule", [str(rule.pk) for rule in rules]),
         "severity": chosen(request, "severity", Severity.values),
         "mine": chosen(request, "mine", ("1",)),
@@ -122,7 +124,7 @@ def _asked(request: HttpRequest, choices: Context) -> dict[str, str]:
 
 def _wanted(request: HttpRequest, asked: dict[str, str]) -> inbox.Wanted:
     mine = cast("User", request.user) if asked["mine"] else None
-    return inbox.Wanted(asked["team"], asked["person"], asked["rule"], asked["severity"], mine)
+    return inbox.Wanted(asked["team"], asked["user"], asked["rule"], asked["severity"], mine)
 
 
 def _lines(
