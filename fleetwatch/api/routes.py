@@ -47,7 +47,7 @@ from fleetwatch.figures.fleet_now import spending_now
 from fleetwatch.figures.pricing import usd
 from fleetwatch.figures.ranking import Ranked
 from fleetwatch.figures.selectors import Breakdown
-from fleetwatch.figures.totals import Group, Scope, nothing
+from fleetwatch.figures.totals import EVERYTHING, Group, Scope, nothing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
@@ -77,13 +77,13 @@ router = Router()
 
 
 @router.get("/fleet/summary", operation_id="getFleetSummary", response=Summary, tags=["fleet"])
-def fleet_summary(request: HttpRequest, period: PeriodAsked) -> Joined:
-    """GPU time by state, its dollars and its waste, of the whole fleet; and what the fleet costs at
-    this moment.
+def fleet_summary(request: HttpRequest, period: PeriodAsked, where: Where) -> Joined:
+    """GPU time by state, its dollars and its waste, of the whole fleet or what the filters ask for;
+    and what the whole fleet costs at this moment.
     """
     wanted = asked(request)
     return Joined(
-        figures(costs.totals(wanted.interval)),
+        figures(costs.totals(wanted.interval, scope=where.scope())),
         **wanted.answer(now=spending_now(timezone.now())),
     )
 
@@ -134,13 +134,21 @@ def _wasted(interval: Interval, group_by: str, scope: Scope) -> Breakdown:
 
 
 @router.get("/jobs", operation_id="listJobs", response=JobPage, tags=["jobs"])
-def jobs(request: HttpRequest, period: PeriodAsked, where: Where, paging: Paging) -> Answer:
-    """Jobs that held GPU time in the period, by wasted dollars; `queues` is what jobs wait for at
-    this moment, whatever the filter.
+def jobs(
+    request: HttpRequest,
+    period: PeriodAsked,
+    where: Where,
+    paging: Paging,
+    cause: Name = None,
+) -> Answer:
+    """Jobs that held GPU time in the period, of a `cause` those that lost time to it, by wasted
+    dollars; `queues` is what jobs wait for at this moment, whatever the filter.
     """
     wanted = asked(request)
     scope = where.scope(is_allocated=True)
     seen = costs.look(wanted.interval, "job", scope=scope)
+    if cause is not None:
+        seen = seen.of("job", diagnosis.jobs_of_cause(cause, wanted.interval, scope=scope))
     page = seen.ranked("job", paging.limit, start=wanted.offset)
     now_ms = to_ms(timezone.now())
     return wanted.answer(
@@ -195,14 +203,18 @@ def _evidence(job: Job, why: Why) -> Sequence[str]:
 
 
 @router.get("/nodes", operation_id="listNodes", response=NodePage, tags=["fleet"])
-def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
-    """All nodes by name, each with its figures in the period.
+def nodes(request: HttpRequest, period: PeriodAsked, where: Where, paging: Paging) -> Answer:
+    """All nodes by name, each with its figures in the period; narrowed, those with such time in it.
 
     A host that only imports accounting is none.
     """
     wanted = asked(request)
-    page, following = wanted.page(hosts().prefetch_related("gpus").order_by("name"), paging.limit)
-    groups = costs.breakdown(wanted.interval, "node")
+    scope = where.scope()
+    groups = costs.breakdown(wanted.interval, "node", scope=scope)
+    rows = hosts().prefetch_related("gpus").order_by("name")
+    if scope != EVERYTHING:
+        rows = rows.filter(name__in=[group.key for group in groups.lines])
+    page, following = wanted.page(rows, paging.limit)
     by_name = _figures_by_key(groups.lines)
     ids = [node.pk for node in page]
     sources = job_sources(ids)
@@ -218,21 +230,29 @@ def nodes(request: HttpRequest, period: PeriodAsked, paging: Paging) -> Answer:
 def gpus(
     request: HttpRequest,
     period: PeriodAsked,
+    where: Where,
     paging: Paging,
-    node: Name = None,
-    gpu_model: Name = None,
 ) -> Answer:
     """All physical GPUs by node and index, retired ones too, each with its figures in the period;
-    of a node also those that left it.
+    of a node also those that left it. Narrowed by what jobs or states are: those with such time.
     """
     wanted = asked(request)
-    page, following = wanted.page(_physical(node, gpu_model), paging.limit)
+    scope = where.scope()
+    rows = _physical(where.node, where.gpu_model)
+    if scope != Scope(node=where.node, gpu_model=where.gpu_model):
+        with_time = costs.breakdown(wanted.interval, "gpu", scope=scope)
+        rows = rows.filter(_is_or_has([group.key for group in with_time.lines]))
+    page, following = wanted.page(rows, paging.limit)
     newest = inventory.newest_rows(gpu.uuid for gpu in page)
-    scope = Scope(node=node, gpu_model=gpu_model)
     groups = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=scope)
     by_uuid = _figures_by_key(groups.lines)
     lines = [Joined(by_uuid[gpu.uuid], gpu) for gpu in page]
     return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
+
+
+def _is_or_has(uuids: Sequence[str]) -> Q:
+    """The GPUs of these UUIDs, and those whose instances they are."""
+    return Q(uuid__in=uuids) | Q(pk__in=GPU.objects.filter(uuid__in=uuids).values("parent_id"))
 
 
 def _physical(node: str | None, gpu_model: str | None) -> QuerySet[GPU]:

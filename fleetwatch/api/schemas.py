@@ -221,7 +221,7 @@ class SpendingNow(fields_of(totals.SpendingNow)):  # type: ignore[misc]
 
 
 class Summary(Period, Figures):
-    """The whole fleet in the period, and what it costs at this moment."""
+    """What was asked for of the fleet in the period, and what all of it costs at this moment."""
 
     now: SpendingNow
 

@@ -1,15 +1,18 @@
 """What was idle in the last 24 hours and is not now, and what is quiet and not idle yet."""
 
 from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 
+from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard.idle_jobs import OpenIncident, open_incidents
+from fleetwatch.dashboard.parameters import scope_of
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
 from fleetwatch.figures.others_names import jobs_shown
-from fleetwatch.figures.selectors import Group, Scope
+from fleetwatch.figures.selectors import Group
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import RunSpan, runs
@@ -45,31 +48,55 @@ class QuietNow:
     incident_id: int | None
 
 
-def idle_lately(now: datetime, *, but: Collection[int]) -> list[IdleLately]:
-    """The GPUs but these, the dearest first."""
+def is_within(filters: Mapping[str, str], gpu: GPU, jobs: Iterable[Job]) -> bool:
+    """Whether the GPU, under these jobs, is what the filters (PLACES) ask for; their teams are
+    those whose the time is.
+    """
+    return all(value in _facts(name, gpu, jobs) for name, value in filters.items())
+
+
+def _facts(name: str, gpu: GPU, jobs: Iterable[Job]) -> list[str]:
+    if name == "team":
+        return [job.team.slug for job in jobs if job.team]
+    if name == "cluster":
+        return [job.cluster for job in jobs]
+    return [gpu.node.name] if name == "node" else [gpu.model.name] if gpu.model else []
+
+
+def idle_lately(
+    now: datetime, *, but: Collection[int], filters: Mapping[str, str]
+) -> list[IdleLately]:
+    """The GPUs but these, of time that the filters ask for, the dearest first."""
     day = Interval(now - LOOKS_BACK, now)
-    dearest = _dearest(day, {*but})[:MAX_SHOWN]
+    dearest = _dearest(day, {*but}, filters)[:MAX_SHOWN]
     last = _last_idle([gpu.pk for gpu, _ in dearest], day)
     jobs = _jobs(last.values())
     return [_line(gpu, group, last.get(gpu.pk), jobs) for gpu, group in dearest]
 
 
-def _dearest(day: Interval, but: Set[int]) -> list[tuple[GPU, Group]]:
-    """Every GPU with idle time in the day but these and their instances."""
-    groups = costs.look(day, "gpu", scope=Scope(states=("idle",))).by("gpu")
+def _dearest(day: Interval, but: Set[int], filters: Mapping[str, str]) -> list[tuple[GPU, Group]]:
+    """Every GPU with such idle time in the day but these and their instances."""
+    scope = replace(scope_of(filters), states=("idle",))
+    groups = costs.look(day, "gpu", scope=scope).by("gpu")
     of_gpu = {gpu.uuid: gpu for gpu in _gpus({group.key for group in groups})}
     every = [(of_gpu[group.key], group) for group in groups if group.key in of_gpu]
     ended = [(gpu, group) for gpu, group in every if not {gpu.pk, gpu.parent_id} & but]
     return sorted(ended, key=lambda each: -each[1].totals.cost_usd)
 
 
-def quiet_now(now: datetime) -> list[QuietNow]:
+def quiet_now(now: datetime, filters: Mapping[str, str]) -> list[QuietNow]:
     """GPUs whose newest run is quiet under a job, and not idle; those first that are so longest."""
     quiet = [run for run in _newest(to_ms(now)) if _is_quiet(run)]
-    longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))[:MAX_SHOWN]
+    longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))
+    if not filters:
+        longest = longest[:MAX_SHOWN]
     jobs = _jobs(longest)
-    gpus = GPU.objects.select_related("node").in_bulk([run.gpu_id for run in longest])
-    incidents = open_incidents(jobs.values())
+    gpus = GPU.objects.select_related("node", "model").in_bulk([run.gpu_id for run in longest])
+    if filters:
+        into_teams(jobs.values(), before=now)
+        asked = (run for run in longest if _is_asked(run, gpus, jobs, filters))
+        longest = list(islice(asked, MAX_SHOWN))
+    incidents = open_incidents(jobs[run.job_id or 0] for run in longest)
     return [_quiet(run, gpus[run.gpu_id], jobs[run.job_id or 0], incidents) for run in longest]
 
 
@@ -80,6 +107,12 @@ def _newest(now_ms: int) -> Iterable[RunSpan]:
     for run in runs(ids, start_ms=now_ms - CURRENT_RUN_MS, end_ms=now_ms):
         newest[run.gpu_id] = max(run, newest.get(run.gpu_id, run), key=lambda each: each.end_ms)
     return newest.values()
+
+
+def _is_asked(
+    run: RunSpan, gpus: Mapping[int, GPU], jobs: Mapping[int, Job], filters: Mapping[str, str]
+) -> bool:
+    return is_within(filters, gpus[run.gpu_id], [jobs[run.job_id or 0]])
 
 
 def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, OpenIncident]) -> QuietNow:

@@ -31,9 +31,18 @@ SUBJECTS = (
     *("team", "user", "project", "cost_centre", "node", "gpu_model"),
     *("state", "kind", "cluster", "label"),
 )
-OF_FINDINGS = ("cause", "assignee", "job", "job_name")  # what they alone are narrowed to
+CAUSE = "cause"  # findings and jobs are narrowed to
+OF_FINDINGS = (CAUSE, "assignee", "job", "job_name")  # the others they alone are narrowed to
+PLACES = ("team", "node", "gpu_model", "cluster")  # of lists of what is at this moment
 FILTERS = (*SUBJECTS, *OF_FINDINGS)
 LONGEST_NAME = 60  # of what is told back
+# filters that another page has: why this one has not
+ELSEWHERE = {
+    CAUSE: (
+        "A cause can't narrow this: it is of the wasted time of jobs. Jobs and the savings inbox"
+        " are narrowed by `cause`, waste is listed by `group_by=cause`."
+    )
+}
 MAX_TOLD = 5  # of unknown names
 
 
@@ -98,7 +107,7 @@ def filters_of(request: HttpRequest) -> dict[str, str]:
     """What the address narrows the figures to, by name; a parameter that is missing or empty
     narrows nothing.
     """
-    return {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
+    return among(request, SUBJECTS)
 
 
 def scope_of(filters: Mapping[str, str]) -> Scope:
@@ -122,6 +131,11 @@ def in_states(scope: Scope, shown: Sequence[str]) -> Scope:
     return replace(scope, states=states, shown=tuple(shown))
 
 
+def among(request: HttpRequest, names: Collection[str]) -> dict[str, str]:
+    """What of these filters the address asks for, by name."""
+    return {name: request.GET[name] for name in names if request.GET.get(name)}
+
+
 def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
     """What the address narrows the figures to, and the same by name; a state or kind that there is
     not is said on the page, and narrows nothing.
@@ -139,5 +153,7 @@ def _once(name: str) -> str:
 
 
 def _sentence(name: str, names: Collection[str]) -> str:
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     there = f"parameters are {', '.join(names)}" if names else "there are none here"
     return f"There is no parameter {name[:LONGEST_NAME]!r}: {there}."

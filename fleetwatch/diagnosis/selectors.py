@@ -88,6 +88,13 @@ class Precision:
         return self.confirmed / self.answers if self.answers >= ENOUGH_ANSWERS else None
 
 
+def jobs_of_cause(cause: str, interval: Interval, *, scope: Scope = EVERYTHING) -> list[int]:
+    """The ids of the jobs that lost time of the interval to this cause: what findings are of."""
+    spans = engine.read(CauseTime(cause=cause), interval, scope=scope)
+    lines = cause_columns.lines(spans, by_job=True)
+    return [each.job_id for each in lines.caused() if each.wasted_ms and each.job_id is not None]
+
+
 def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:
     """Idle, stalled, underused and orphaned time by cause, most dollars first; the lines sum to
     costs.totals() of these states.

@@ -28,10 +28,13 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are(api, path):
 
 
 def test_a_filter_of_another_list_is_not_answered_for_everything(api):
-    answer = api.get("/api/v1/fleet/summary?node=gpu-01")
+    answer = api.get("/api/v1/rates?node=gpu-01")
 
     assert answer.status_code == 422
-    assert answer.json()["error"] == "there is no parameter 'node': parameters are from, range, to"
+    assert (
+        answer.json()["error"]
+        == "there is no parameter 'node': parameters are cursor, from, limit, range, to"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from html import unescape
 import pytest
 
 from fleetwatch.accounts.models import User
+from fleetwatch.ledger.models import Entry
 from tests.costs.factories import a_gpu, a_job, an_entry
+from tests.diagnosis import told
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -78,7 +80,7 @@ def test_the_rail_keeps_period_and_filters_on_pages_that_take_them(two):
     for path in ("/overview", "/fleet", "/jobs", "/waste", "/findings"):
         assert f'href="{path}?{WEEK}&team=nlp"' in page
     assert 'href="/me?from=2026-11-01&to=2026-11-08"' in page
-    assert 'href="/budgets"' in page
+    assert 'href="/budgets?team=nlp"' in page
 
 
 def test_the_rail_keeps_team_and_person_to_alerts_and_back(two):
@@ -110,8 +112,85 @@ def test_its_fields_offer_what_has_time_in_the_period(two):
     assert '<option value="stalled">Stalled</option>' in fields
     assert 'name="label"' in fields
     assert 'name="cause"' not in fields
-    assert 'name="cause"' in two.get("/filters?of=findings").content.decode()
+    assert 'name="cause"' in two.get("/filters?of=team,cause").content.decode()
     assert '"n1"' not in two.get("/filters?from=2026-10-01&to=2026-10-02").content.decode()
+
+
+@pytest.fixture
+def caused(two):
+    """Ann's hour was idle for a process that holds it, bob's for a service that waits."""
+    for key, name in (("slurm/c/1", "idle_held"), ("slurm/c/2", "data_starved")):
+        entry = Entry.objects.select_related("gpu", "job").get(job__key=key)
+        told.cause(name, of=entry.job, on=entry.gpu, start=entry.start)
+    return two
+
+
+def test_jobs_are_narrowed_to_those_that_lost_time_to_a_cause(caused):
+    page = main(caused.get(f"/jobs?{WEEK}&cause=idle_held"))
+    file = caused.get(f"/jobs.csv?{WEEK}&cause=idle_held").content.decode()
+    rows = caused.get(f"/api/v1/jobs?{WEEK}&cause=idle_held").json()
+
+    assert "1 job" in page
+    assert "cause idle_held ×" in page
+    assert "slurm/c/1" in file
+    assert "slurm/c/2" not in file
+    assert [row["key"] for row in rows["rows"]] == ["slurm/c/1"]
+    assert rows["totals"]["capacity_ms"] == 3_600_000
+
+
+def test_a_cause_that_there_is_not_narrows_no_jobs_and_is_said(caused):
+    page = main(caused.get(f"/jobs?{WEEK}&cause=bogus"))
+
+    assert "2 jobs" in page
+    assert "bogus" in page
+
+
+def test_the_rail_carries_a_cause_only_to_where_it_narrows(caused):
+    page = unescape(caused.get(f"/jobs?{WEEK}&cause=idle_held").content.decode())
+
+    assert f'href="/findings?{WEEK}&cause=idle_held"' in page
+    for path in ("/overview", "/fleet", "/waste", "/costs", "/capacity"):
+        assert f'href="{path}?{WEEK}"' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [
+        ("", ["n1", "n2"]),
+        ("&user=bob", ["n2"]),
+        ("&team=nlp", ["n1"]),
+        ("&gpu_model=H100 SXM", ["n1", "n2"]),
+        ("&gpu_model=L4", []),
+        ("&cluster=erie", ["n2"]),
+        ("&node=n2&kind=batch", []),
+    ],
+)
+def test_nodes_and_gpus_of_the_api_are_narrowed_as_the_fleet_page(two, query, nodes):
+    of_nodes = two.get(f"/api/v1/nodes?{WEEK}{query}").json()
+    of_gpus = two.get(f"/api/v1/gpus?{WEEK}{query}").json()
+    summary = two.get(f"/api/v1/fleet/summary?{WEEK}{query}").json()
+
+    assert [row["name"] for row in of_nodes["rows"]] == nodes
+    assert [row["node"] for row in of_gpus["rows"]] == nodes
+    assert summary["states"]["idle"] == len(nodes) * 3_600_000
+
+
+def test_budgets_are_narrowed_to_a_team(two):
+    page = tight(main(two.get("/budgets?team=nlp")))
+
+    assert "team nlp ×" in page
+    assert 'href="/budgets/teams/nlp"' in page
+    assert 'href="/budgets/teams/vision"' not in page
+
+
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [("node=n2", ["n2"]), ("gpu_model=H100 SXM", ["n1", "n2"]), ("gpu_model=L4", [])],
+)
+def test_agents_are_narrowed_to_a_node_and_to_a_gpu_model(two, query, nodes):
+    answer = two.get(f"/agents?{query}")
+
+    assert [agent.node.name for agent in answer.context["agents"]] == nodes
 
 
 def test_a_chosen_value_without_time_stays_chosen(two):

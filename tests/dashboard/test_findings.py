@@ -338,7 +338,7 @@ def test_who_was_deactivated_can_be_chosen_while_findings_are_theirs(admin, foun
     Finding.objects.update(assignee=gone)
 
     inbox = admin.get("/findings?assignee=gone").content.decode()
-    fields = admin.get("/filters?of=findings&assignee=gone").content.decode()
+    fields = admin.get("/filters?of=assignee&assignee=gone").content.decode()
 
     assert 'value="gone" selected>gone (deactivated)' in tight(fields)
     assert "given to gone" in inbox

@@ -29,6 +29,10 @@ FORMS = {
     "policy_trial_stop", "team_change", "action_policy_add", "action_policy_change",
     "incident_keep", "demo_load", "demo_remove", "rule_new",
 }  # fmt: skip
+NO_CAUSE = (
+    "A cause can't narrow this: it is of the wasted time of jobs. Jobs and the savings inbox are"
+    " narrowed by `cause`, waste is listed by `group_by=cause`. What you see is not narrowed by it."
+)
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 
 
@@ -88,7 +92,16 @@ def test_every_page_says_what_its_address_may_ask_for():
             "There is no parameter 'gpu': parameters are view, metric, sort, only, open, after, team,",
         ),
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, team,"),
-        ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
+        ("/budgets?from=now-7d", "There is no parameter 'from': parameters are team."),
+        (
+            "/agents?team=nlp",
+            "There is no parameter 'team': parameters are health, node, gpu_model,",
+        ),
+        ("/overview?cause=hung", NO_CAUSE),
+        ("/costs?cause=hung", NO_CAUSE),
+        ("/capacity?cause=hung", NO_CAUSE),
+        ("/fleet?cause=hung", NO_CAUSE),
+        ("/waste?cause=hung", NO_CAUSE),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         (
             "/pricing/calculator?since=now",

@@ -1,7 +1,7 @@
 """The agents of nodes, and each with its token, what it reads and how it is upgraded."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from django.http import HttpRequest
@@ -16,22 +16,25 @@ from fleetwatch.dashboard.agent_lines import HEALTHS, Agent, agent_of, agents
 from fleetwatch.dashboard.agent_reads import agent_reads
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
+from fleetwatch.dashboard.parameters import among
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import physical_gpus
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.ingest.selectors import agent_tokens
-from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import source_outages
 from fleetwatch.ledger.broken_gpus import broken_gpus
 
 PAGE_SIZE = 100
 OUTAGES = 20
+OF_NODES = ("node", "gpu_model")  # what nodes can be narrowed to
 
 
-@shows("dashboard/agents.html", "status", "health", "after")
+@shows("dashboard/agents.html", "status", "health", *OF_NODES, "after")
 def agents_page(request: HttpRequest, period: Period) -> Context:
     """Those of the health that the address asks for, and how many there are of each."""
-    every = agents(period.now)
+    filters = among(request, OF_NODES)
+    every = _within(agents(period.now), filters)
     health = chosen(request, "health", HEALTHS)
     counts = Counter(agent.health for agent in every)
     asked = [agent for agent in every if not health or agent.health == HEALTHS[health]]
@@ -39,6 +42,7 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
     if pager.is_first:
         first_page(request)
     return {
+        "filters": filters,
         "agents": shown,
         "broken_of": Counter(each.gpu.node.name for each in broken_gpus()),
         "pager": pager,
@@ -48,6 +52,17 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         "hub_version": install.agent_version(),
         **columns_of(shown),
     }
+
+
+def _within(every: Sequence[Agent], filters: Mapping[str, str]) -> Sequence[Agent]:
+    """Those of the node of that name, and of nodes with a GPU of that model."""
+    if name := filters.get("node"):
+        every = [agent for agent in every if agent.node.name == name]
+    if model := filters.get("gpu_model"):
+        there = GPU.objects.filter(model__name=model, retired_ms=None)
+        nodes = set(there.values_list("node_id", flat=True))
+        every = [agent for agent in every if agent.node.pk in nodes]
+    return every
 
 
 def _page_of(asked: Sequence[Agent], after: str) -> tuple[Sequence[Agent], Pager]:

@@ -24,6 +24,7 @@ from fleetwatch.budgets.full_month import FullMonth, full_month
 from fleetwatch.budgets.models import Budget
 from fleetwatch.budgets.selectors import BudgetLine, Month, MonthLines
 from fleetwatch.dashboard.budget_alerts import budget_alerts
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.drawing.bars import SpendBar, bar_of
 from fleetwatch.dashboard.forecast_apart import forecast_apart
 from fleetwatch.dashboard.parameters import takes
@@ -41,7 +42,7 @@ FORM = "budget"
 @require_GET
 @login_required
 @never_cache
-@takes()
+@takes("team")
 def budgets(request: HttpRequest) -> HttpResponse:
     """All teams, the most pressing first."""
     return _all(request)
@@ -145,15 +146,33 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
     period = read_period(request)
     seen = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     month = selectors.running_month(period.now)
+    team = chosen(request, "team", [team.slug for team in visible_teams()])
     context = {
         **_of_lines(seen),
+        **_narrowed(seen, team),
         "month": month,
         "teams": team_choices(),
         "months": _months(period),
-        **_unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period)),
+        **_unusual_of(period, team),
         **_form(errors or {}, request.POST),
     }
     return page(request, period, "dashboard/budgets.html", "budgets", context)
+
+
+def _narrowed(seen: MonthLines, team: str) -> Context:
+    """The filter, and where one team alone is asked for its line."""
+    shared: Context = {"filter_names": ["team"], "kept_names": [], "filters": {}}
+    if not team:
+        return shared
+    lines = [_with_bar(line) for line in seen.lines if line.key == team]
+    return shared | {"filters": {"team": team}, "lines": lines, "unallocated": None}
+
+
+def _unusual_of(period: Period, team: str) -> Context:
+    """Of the team, or of all where none is asked for."""
+    if not team:
+        return _unusual(period, "fleet", WHOLE_FLEET, shown=_anomalies(period))
+    return _unusual(period, "team", team, shown=_anomalies(period, kind="team", key=team))
 
 
 def _of_lines(seen: MonthLines) -> Context:

@@ -11,7 +11,6 @@ from django.http import HttpRequest
 from fleetwatch.accounts.colleagues import reachable
 from fleetwatch.accounts.models import User
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import FILTERS, PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
@@ -52,9 +51,9 @@ class FilterField:
 
 @shows("dashboard/_filter_fields.html", "", "of", *FILTERS, *PERIOD, is_part=True)
 def filters(request: HttpRequest, period: Period) -> Context:
-    """`of`: findings, which have more of them than figures."""
-    of = chosen(request, "of", ("findings",))
-    names = FILTERS if of else SUBJECTS
+    """`of`: which of them the page has, with commas; without it those of figures."""
+    asked = request.GET.get("of", "").split(",")
+    names = [name for name in FILTERS if name in asked] or SUBJECTS
     seen = costs.look(period.interval, *LEDGER)
     fields = [_field(name, request.GET.get(name, ""), seen) for name in names]
     return {"fields": [field for field in fields if field.is_useful]}

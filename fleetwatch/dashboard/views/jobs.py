@@ -28,6 +28,7 @@ from fleetwatch.dashboard.job_requests import measured_cpus, notes, other_labels
 from fleetwatch.dashboard.jobs_csv import to_csv
 from fleetwatch.dashboard.own_tabs import own_tabs
 from fleetwatch.dashboard.parameters import (
+    CAUSE,
     PERIOD,
     SUBJECTS,
     filtered,
@@ -79,6 +80,7 @@ from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.timeframes import TimeframeError
 
+NARROWED = (*SUBJECTS, CAUSE)
 JOB_PAGE = "dashboard/job.html"
 PAGE_SIZE = 50
 MAX_ROWS = 5000  # of a file
@@ -88,12 +90,14 @@ LEAST_ALIKE = 4  # GPUs: fewer are shown as they are
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
-@shows("dashboard/jobs.html", "jobs", "q", "running", *SUBJECTS, "sort", "after", *PERIOD)
+@shows("dashboard/jobs.html", "jobs", "q", "running", *NARROWED, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest, period: Period) -> Context:
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
     _, filters = filtered(request)
+    if cause := _cause(request):
+        filters[CAUSE] = cause
     ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
         "lines": lines,
@@ -111,7 +115,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
 
 @require_GET
 @login_required
-@takes_only("q", "running", *SUBJECTS, "sort", *PERIOD)
+@takes_only("q", "running", *NARROWED, "sort", *PERIOD)
 def jobs_csv(request: HttpRequest) -> HttpResponse:
     """The table as CSV, in its order, at most MAX_ROWS of it."""
     try:
@@ -131,6 +135,8 @@ def _ranked(
     scope, _ = filtered(request)
     is_running = _is_running(request)
     asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
+    if cause := _cause(request):
+        asked = asked.of("job", diagnosis.jobs_of_cause(cause, period.interval, scope=scope))
     interval = period.so_far
     ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
     return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked))
@@ -138,6 +144,11 @@ def _ranked(
 
 def _sort(request: HttpRequest) -> str:
     return chosen(request, "sort", SORTS, default=NOW)
+
+
+def _cause(request: HttpRequest) -> str:
+    """To which of the causes of waste they lost time; "" = to any, or none."""
+    return chosen(request, CAUSE, BY_CODE)
 
 
 def _text(request: HttpRequest) -> str:
