@@ -211,10 +211,7 @@ def nodes(request: HttpRequest, period: PeriodAsked, where: Where, paging: Pagin
     wanted = asked(request)
     scope = where.scope()
     groups = costs.breakdown(wanted.interval, "node", scope=scope)
-    rows = hosts().prefetch_related("gpus").order_by("name")
-    if scope != EVERYTHING:
-        rows = rows.filter(name__in=[group.key for group in groups.lines])
-    page, following = wanted.page(rows, paging.limit)
+    page, following = wanted.page(_asked_nodes(scope, groups), paging.limit)
     by_name = _figures_by_key(groups.lines)
     ids = [node.pk for node in page]
     sources = job_sources(ids)
@@ -224,6 +221,14 @@ def nodes(request: HttpRequest, period: PeriodAsked, where: Where, paging: Pagin
         for node in page
     ]
     return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
+
+
+def _asked_nodes(scope: Scope, groups: Breakdown) -> QuerySet[Node]:
+    """All of them, or where the scope is narrower those with time in these groups."""
+    rows = hosts().prefetch_related("gpus").order_by("name")
+    if scope == EVERYTHING:
+        return rows
+    return rows.filter(name__in=[group.key for group in groups.lines])
 
 
 @router.get("/gpus", operation_id="listGpus", response=GPUPage, tags=["fleet"])
@@ -238,16 +243,23 @@ def gpus(
     """
     wanted = asked(request)
     scope = where.scope()
-    rows = _physical(where.node, where.gpu_model)
-    if scope != Scope(node=where.node, gpu_model=where.gpu_model):
-        with_time = costs.breakdown(wanted.interval, "gpu", scope=scope)
-        rows = rows.filter(_is_or_has([group.key for group in with_time.lines]))
-    page, following = wanted.page(rows, paging.limit)
+    page, following = wanted.page(_asked_gpus(scope, wanted.interval), paging.limit)
     newest = inventory.newest_rows(gpu.uuid for gpu in page)
     groups = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=scope)
     by_uuid = _figures_by_key(groups.lines)
     lines = [Joined(by_uuid[gpu.uuid], gpu) for gpu in page]
     return wanted.answer(totals=figures(groups.totals), rows=lines, next_cursor=following)
+
+
+def _asked_gpus(scope: Scope, interval: Interval) -> QuerySet[GPU]:
+    """Those of the node and model; asked for what jobs or states are, of these those with such time
+    in the interval.
+    """
+    rows = _physical(scope.node, scope.gpu_model)
+    if scope == Scope(node=scope.node, gpu_model=scope.gpu_model):
+        return rows
+    with_time = costs.breakdown(interval, "gpu", scope=scope)
+    return rows.filter(_is_or_has([group.key for group in with_time.lines]))
 
 
 def _is_or_has(uuids: Sequence[str]) -> Q:

@@ -1,10 +1,9 @@
 """What was idle in the last 24 hours and is not now, and what is quiet and not idle yet."""
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import islice
 
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.dashboard.idle_jobs import OpenIncident, open_incidents
@@ -88,16 +87,19 @@ def quiet_now(now: datetime, filters: Mapping[str, str]) -> list[QuietNow]:
     """GPUs whose newest run is quiet under a job, and not idle; those first that are so longest."""
     quiet = [run for run in _newest(to_ms(now)) if _is_quiet(run)]
     longest = sorted(quiet, key=lambda run: (run.start_ms, run.gpu_id))
-    if not filters:
-        longest = longest[:MAX_SHOWN]
+    held = _held(longest if filters else longest[:MAX_SHOWN])
+    if filters:
+        into_teams([job for _, _, job in held], before=now)
+        held = [each for each in held if is_within(filters, each[1], [each[2]])][:MAX_SHOWN]
+    incidents = open_incidents(job for _, _, job in held)
+    return [_quiet(*each, incidents) for each in held]
+
+
+def _held(longest: Sequence[RunSpan]) -> list[tuple[RunSpan, GPU, Job]]:
+    """Each run with its GPU and its job."""
     jobs = _jobs(longest)
     gpus = GPU.objects.select_related("node", "model").in_bulk([run.gpu_id for run in longest])
-    if filters:
-        into_teams(jobs.values(), before=now)
-        asked = (run for run in longest if _is_asked(run, gpus, jobs, filters))
-        longest = list(islice(asked, MAX_SHOWN))
-    incidents = open_incidents(jobs[run.job_id or 0] for run in longest)
-    return [_quiet(run, gpus[run.gpu_id], jobs[run.job_id or 0], incidents) for run in longest]
+    return [(run, gpus[run.gpu_id], jobs[run.job_id or 0]) for run in longest]
 
 
 def _newest(now_ms: int) -> Iterable[RunSpan]:
@@ -107,12 +109,6 @@ def _newest(now_ms: int) -> Iterable[RunSpan]:
     for run in runs(ids, start_ms=now_ms - CURRENT_RUN_MS, end_ms=now_ms):
         newest[run.gpu_id] = max(run, newest.get(run.gpu_id, run), key=lambda each: each.end_ms)
     return newest.values()
-
-
-def _is_asked(
-    run: RunSpan, gpus: Mapping[int, GPU], jobs: Mapping[int, Job], filters: Mapping[str, str]
-) -> bool:
-    return is_within(filters, gpus[run.gpu_id], [jobs[run.job_id or 0]])
 
 
 def _quiet(run: RunSpan, gpu: GPU, job: Job, incidents: Mapping[str, OpenIncident]) -> QuietNow:

@@ -56,6 +56,25 @@ def test_a_period_before_that_is_not_recorded_is_compared_with_nothing(wasted):
     assert "period before" not in wasted.get("/waste?range=7d").content.decode()
 
 
+def test_waste_stands_beside_no_other_period_where_that_is_asked_for(wasted):
+    page = tight(wasted.get("/waste?range=24h&cmp=none").content.decode())
+    [chart] = {*re.findall(r'data-figure-url="([^"]*)"', page)}
+    data = wasted.get(chart.replace("&amp;", "&")).json()["data"]
+
+    assert "in the period before" not in page
+    assert "&amp;cmp=none" in chart
+    assert [trace["name"] for trace in data] == ["Certain"]
+    assert ">Period before</a>" in page
+
+
+def test_the_jobs_headline_says_what_was_wasted_in_the_period_before(wasted):
+    said = "$2.00</span>was wasted in the period before"
+
+    assert said in tight(wasted.get("/jobs?range=24h").content.decode())
+    for query in ("cmp=none", "running=yes", "q=1"):
+        assert said not in tight(wasted.get(f"/jobs?range=24h&{query}").content.decode())
+
+
 def test_the_page_says_it_and_leads_to_the_savings_inbox(wasted):
     page = tight(wasted.get("/waste?range=24h&group_by=user").content.decode())
 

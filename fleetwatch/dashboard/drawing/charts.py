@@ -10,6 +10,7 @@ from itertools import accumulate
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.visibility import sight, visible_teams
 from fleetwatch.budgets import selectors as budgets
+from fleetwatch.dashboard.compared_period import COMPARE
 from fleetwatch.dashboard.drawing import (
     capacity_charts,
     figures,
@@ -170,7 +171,7 @@ class Kind:
 
 CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
-    "wasted": Kind(spending.wasted, (*SUBJECTS, *PERIOD)),
+    "wasted": Kind(spending.wasted, (*SUBJECTS, *PERIOD, COMPARE)),
     "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team", "until")),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "only", "after", *SUBJECTS, *PERIOD)),

@@ -9,7 +9,7 @@ from itertools import groupby
 from django.db.models import Min
 
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.compared_period import recorded_before
+from fleetwatch.dashboard.compared_period import COMPARE, NONE, recorded_before
 from fleetwatch.dashboard.drawing import figures
 from fleetwatch.dashboard.drawing.chart import (
     Chart,
@@ -88,7 +88,8 @@ def by_group(params: Params, period: Period) -> Chart:
 
 def wasted(params: Params, period: Period) -> Chart:
     """Dollars wasted per step, certain and probable, and what a step of the period before wasted on
-    the mean. Raises NoSuchChartError for a step that can't be drawn.
+    the mean, unless nothing is to be compared with. Raises NoSuchChartError for a step that can't
+    be drawn.
     """
     step = _step_asked(params, period)
     scope = scope_asked(params)
@@ -99,7 +100,7 @@ def wasted(params: Params, period: Period) -> Chart:
         for tier, token in TIERS.items()
     ]
     chart = _chart(f"Dollars wasted per {step}", buckets, parts, period, step)
-    mean_usd = _mean_before(period, step, scope)
+    mean_usd = None if params.get(COMPARE) == NONE else _mean_before(period, step, scope)
     if mean_usd is None or not chart.figure["data"]:
         return chart
     figure = figures.with_level(chart.figure, f"Period before, mean per {step}", mean_usd)

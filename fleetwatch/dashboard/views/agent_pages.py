@@ -36,7 +36,6 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
     filters = among(request, OF_NODES)
     every = _within(agents(period.now), filters)
     health = chosen(request, "health", HEALTHS)
-    counts = Counter(agent.health for agent in every)
     asked = [agent for agent in every if not health or agent.health == HEALTHS[health]]
     shown, pager = _page_of(asked, request.GET.get("after", ""))
     if pager.is_first:
@@ -47,11 +46,17 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         "broken_of": Counter(each.gpu.node.name for each in broken_gpus()),
         "pager": pager,
         "agent_count": len(every),
-        "healths": [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]],
+        "healths": _healths(every),
         "health": health,
         "hub_version": install.agent_version(),
         **columns_of(shown),
     }
+
+
+def _healths(every: Sequence[Agent]) -> list[tuple[str, str, int]]:
+    """How many there are of each health of which there are any."""
+    counts = Counter(agent.health for agent in every)
+    return [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]]
 
 
 def _within(every: Sequence[Agent], filters: Mapping[str, str]) -> Sequence[Agent]:

@@ -146,12 +146,13 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
     period = read_period(request)
     seen = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     month = selectors.running_month(period.now)
-    team = chosen(request, "team", [team.slug for team in visible_teams()])
+    teams = team_choices()
+    team = chosen(request, "team", [slug for slug, _ in teams])
     context = {
         **_of_lines(seen),
         **_narrowed(seen, team),
         "month": month,
-        "teams": team_choices(),
+        "teams": teams,
         "months": _months(period),
         **_unusual_of(period, team),
         **_form(errors or {}, request.POST),

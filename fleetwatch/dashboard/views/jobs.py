@@ -19,6 +19,12 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.dashboard import job_lines, numbers, pages, selectors
 from fleetwatch.dashboard.agreements import agreements, behind_what
 from fleetwatch.dashboard.choices import chosen, first_page
+from fleetwatch.dashboard.compared_period import (
+    COMPARE,
+    compared_with,
+    compares,
+    recorded_before,
+)
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
@@ -90,7 +96,7 @@ LEAST_ALIKE = 4  # GPUs: fewer are shown as they are
 MAX_SAID = 20  # decisions about a job's findings, the newest
 
 
-@shows("dashboard/jobs.html", "jobs", "q", "running", *NARROWED, "sort", "after", *PERIOD)
+@shows("dashboard/jobs.html", "jobs", "q", "running", *NARROWED, "sort", "after", *PERIOD, COMPARE)
 def jobs(request: HttpRequest, period: Period) -> Context:
     place = pages.read_place(request.GET.get("after", ""))
     if place is None:
@@ -102,6 +108,8 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     return {
         "lines": lines,
         "totals": ranked.totals,
+        **compared_with(request),
+        "before": _before(request, period),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": _sort(request),
         "sorts": SORTS.items(),
@@ -135,11 +143,24 @@ def _ranked(
     scope, _ = filtered(request)
     is_running = _is_running(request)
     asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
-    if cause := _cause(request):
+    if cause := chosen(request, CAUSE, BY_CODE):
         asked = asked.of("job", diagnosis.jobs_of_cause(cause, period.interval, scope=scope))
     interval = period.so_far
     ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
     return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked))
+
+
+def _before(request: HttpRequest, period: Period) -> Totals | None:
+    """What jobs held in the period before; None where it is not recorded or asked for, and of some
+    jobs alone, which are others then.
+    """
+    is_of_some = _text(request) or _is_running(request) or _cause(request)
+    if is_of_some or not compares(request):
+        return None
+    earlier = recorded_before(period)
+    scope, _ = filtered(request)
+    held = replace(scope, is_allocated=True)
+    return costs.totals(earlier, scope=held) if earlier else None
 
 
 def _sort(request: HttpRequest) -> str:
@@ -148,7 +169,8 @@ def _sort(request: HttpRequest) -> str:
 
 def _cause(request: HttpRequest) -> str:
     """To which of the causes of waste they lost time; "" = to any, or none."""
-    return chosen(request, CAUSE, BY_CODE)
+    cause = request.GET.get(CAUSE, "")
+    return cause if cause in BY_CODE else ""
 
 
 def _text(request: HttpRequest) -> str:

@@ -16,7 +16,13 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import LONGEST, chosen, first_page
-from fleetwatch.dashboard.compared_period import recorded_before
+from fleetwatch.dashboard.compared_period import (
+    COMPARE,
+    NONE,
+    compared_with,
+    compares,
+    recorded_before,
+)
 from fleetwatch.dashboard.pages import Pager, pager, read_place
 from fleetwatch.dashboard.parameters import (
     PERIOD,
@@ -56,6 +62,7 @@ GROUPS = {
 }
 # what to do about a cause first
 FIRST_STEPS = {cause.code: cause.fixes[0].text for cause in CATALOGUE if cause.fixes}
+PARAMETERS = ("group_by", *SUBJECTS, "free", "after", *PERIOD, COMPARE)
 JOBS_ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
@@ -64,12 +71,7 @@ NO_STATE = "A cause is of several states: `state` narrows no report by cause."
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
 
 
-@shows(
-    "dashboard/waste.html",
-    "waste",
-    *("group_by", *SUBJECTS, "free", "after", *PERIOD),
-    needs_gpus=True,
-)
+@shows("dashboard/waste.html", "waste", *PARAMETERS, needs_gpus=True)
 def waste(request: HttpRequest, period: Period) -> Context:
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = _filtered(request, group_by)
@@ -86,7 +88,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_recoverable(group_by, scope, period),
         "filters": filters,
         **_links(group_by, filters, period),
-        **_before(seen, scope, period),
+        **_compared(request, seen, scope, period),
         **_totals(seen, scope, period, is_whole=not filters),
         **_free(request, group_by, lines),
     }
@@ -156,11 +158,20 @@ def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Cont
     }
 
 
-def _before(seen: Look, scope: Scope, period: Period) -> Context:
-    """What the period before wasted, None where it is not recorded; and by how much this one
-    wasted more, as a share of that.
+def _compared(request: HttpRequest, seen: Look, scope: Scope, period: Period) -> Context:
+    """The period before, and how the chart is told that it is not asked for."""
+    return {
+        **compared_with(request),
+        "compared": "" if compares(request) else f"&{COMPARE}={NONE}",
+        **_before(request, seen, scope, period),
+    }
+
+
+def _before(request: HttpRequest, seen: Look, scope: Scope, period: Period) -> Context:
+    """What the period before wasted, None where it is not recorded or asked for; and by how much
+    this one wasted more, as a share of that.
     """
-    earlier = recorded_before(period)
+    earlier = recorded_before(period) if compares(request) else None
     if earlier is None:
         return {"before": None}
     before = costs.totals(earlier, scope=scope)
