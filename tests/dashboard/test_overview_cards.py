@@ -328,6 +328,32 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [
+        ("", ["node-1", "node-2"]),
+        ("?node=node-2", ["node-2"]),
+        ("?cluster=della", ["node-1", "node-2"]),
+        ("?cluster=erie", []),
+        ("?gpu_model=L4", []),
+        ("?team=nobody", []),
+    ],
+)
+def test_what_idles_now_is_narrowed_to_places_and_teams(fleet, query, nodes):
+    job = factories.job()
+    for name in ("node-1", "node-2"):
+        span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+        gpu = GPU.objects.get(node__name=name)
+        stored_runs.store(factories.run(gpu, **span, held_by=job))
+
+    answer = fleet.get(f"/fleet/idle{query}")
+
+    lines = answer.context["lines"]
+    assert [each.gpu.node.name for line in lines for each in line.gpus] == nodes
+    assert answer.context["gpu_count"] == len(nodes)
+    assert answer.context["usd_per_hour"] == 2 * len(nodes)
+
+
 def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(fleet):
     job = factories.job()
     gpu = GPU.objects.get(node__name="node-1")
