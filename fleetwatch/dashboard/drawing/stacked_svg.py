@@ -6,15 +6,22 @@ Pure.
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from html import escape
 from itertools import pairwise
 
 from fleetwatch.dashboard.drawing.figures import Figure
-from fleetwatch.dashboard.drawing.svg import LEFT, RIGHT, STYLE, WIDTH, anchor_of, rect, text
+from fleetwatch.dashboard.drawing.svg import (
+    LEFT,
+    NAMES_IN_A_ROW,
+    RIGHT,
+    ROW_PX,
+    anchor_of,
+    names_of,
+    picture_of,
+    rect,
+    text,
+)
 from fleetwatch.dashboard.numbers import usd
 
-NAMES_IN_A_ROW = 6
-ROW_PX = 18
 PLOT_PX = 220
 TIMES = 5  # labels along the axis of time
 GAP_PX = 1.0  # between bars
@@ -30,32 +37,49 @@ def stacked_svg(figure: Figure, tokens: str) -> str:
     traces = figure["data"]
     rows = [traces[at : at + NAMES_IN_A_ROW] for at in range(0, len(traces), NAMES_IN_A_ROW)]
     bottom = len(rows) * ROW_PX + 10.0 + PLOT_PX
-    drawn = "".join((*_names(rows), *_bars(traces, bottom), *_times(traces, bottom)))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 26}">'
-        f"<style>:root{{{tokens}}}{STYLE}</style>{drawn}</svg>"
+    levels = [trace for trace in traces if _is_level(trace)]
+    parts = [trace for trace in traces if not _is_level(trace)]
+    highest = _highest(parts, levels)
+    drawn = (
+        *_names(rows),
+        *_grid(highest, bottom),
+        *_bars(parts, highest, bottom),
+        *(_across(level, highest, bottom) for level in levels),
+        *_times(parts, bottom),
     )
+    return picture_of(drawn, bottom + 26, tokens)
+
+
+def _is_level(trace: Figure) -> bool:
+    """Whether it is a line across all steps (figures.with_level), and no part of them."""
+    return trace["type"] == "scatter" and "stackgroup" not in trace
 
 
 def _names(rows: Sequence[Sequence[Figure]]) -> Iterator[str]:
     """What each colour is, in rows from the top."""
     for number, row in enumerate(rows, 1):
-        names = "&#160; ".join(
-            f'<tspan style="--c:var(--{each["meta"]["token"]})">■</tspan> {escape(each["name"])}'
-            for each in row
-        )
-        yield f'<text x="{LEFT}" y="{number * ROW_PX - 4}">{names}</text>'
+        yield f'<text x="{LEFT}" y="{number * ROW_PX - 4}">{names_of(row)}</text>'
 
 
-def _bars(traces: Sequence[Figure], bottom: float) -> Iterator[str]:
-    """The grid, with dollars at it, and a column of parts for each step."""
-    steps = list(zip(*(each["y"] for each in traces), strict=True))
-    highest = max(map(sum, steps)) or 1.0
-    yield from _grid(highest, bottom)
-    tokens = [each["meta"]["token"] for each in traces]
-    for parts, sides in zip(steps, pairwise(_edges(traces[0]["x"])), strict=True):
-        heights = [PLOT_PX * dollars / highest for dollars in parts]
+def _highest(parts: Sequence[Figure], levels: Sequence[Figure]) -> float:
+    """Dollars at the top of the axis."""
+    sums = map(sum, zip(*(each["y"] for each in parts), strict=True))
+    return max([*sums, *(dollars for level in levels for dollars in level["y"])]) or 1.0
+
+
+def _bars(parts: Sequence[Figure], highest: float, bottom: float) -> Iterator[str]:
+    """A column of parts for each step."""
+    steps = zip(*(each["y"] for each in parts), strict=True)
+    tokens = [each["meta"]["token"] for each in parts]
+    for of_step, sides in zip(steps, pairwise(_edges(parts[0]["x"])), strict=True):
+        heights = [PLOT_PX * dollars / highest for dollars in of_step]
         yield from _column(tokens, heights, sides, bottom)
+
+
+def _across(level: Figure, highest: float, bottom: float) -> str:
+    y = bottom - PLOT_PX * level["y"][0] / highest
+    colour = f"--c:var(--{level['meta']['token']})"
+    return f'<path class="dot" style="{colour}" d="M{LEFT} {y:.1f}H{RIGHT}"/>'
 
 
 def _grid(highest: float, bottom: float) -> Iterator[str]:

@@ -14,8 +14,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import freshness
 from fleetwatch.dashboard.drawing import charts
 from fleetwatch.dashboard.drawing.chart import Cell, Chart, NoPeriodError, NoSuchChartError
-from fleetwatch.dashboard.drawing.stacked_svg import is_stacked, stacked_svg
-from fleetwatch.dashboard.drawing.svg import is_of_panels, svg
+from fleetwatch.dashboard.drawing.picture import picture
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import Period, read_period
@@ -61,10 +60,8 @@ def _answer(
             pager = Pager(chart.after, 0, is_first=not request.GET.get("after"))
             context = period.context("", chart=chart, rows=_rows(chart), pager=pager)
             return render(request, "dashboard/chart_table.html", context)
-        case "svg" if is_of_panels(chart.figure):
-            return _picture(svg(chart.figure, _own_colours(request)))
-        case "svg" if is_stacked(chart.figure):
-            return _picture(stacked_svg(chart.figure, _own_colours(request)))
+        case "svg":
+            return _picture(picture(chart.figure, _own_colours(request)))
         case "json":
             return freshness.marked(_json(chart), version)
         case form:
