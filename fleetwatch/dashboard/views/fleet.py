@@ -14,6 +14,7 @@ from fleetwatch.dashboard.broken_marks import BrokenMark, broken_marks, by_node
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import maps
 from fleetwatch.dashboard.drawing.fleet_chart import MAX_GPUS
+from fleetwatch.dashboard.drawing.picture import MOST_GPUS
 from fleetwatch.dashboard.node_lines import (
     BROKEN,
     DEFAULT_SORT,
@@ -99,8 +100,15 @@ def fleet(request: HttpRequest, period: Period) -> Context:
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         "undrawn_hours": _undrawn_hours(asked.metric, period),
+        "drawn_at_most": _drawn_at_most(lines),
         **_shown(asked, lines, period, scope, broken),
     }
+
+
+def _drawn_at_most(lines: Sequence[NodeFigures]) -> int:
+    """How many GPUs a picture of the map has at most, where these nodes have more; else 0."""
+    gpus = sum(line.node.gpu_count for line in lines)
+    return MOST_GPUS if gpus > MOST_GPUS else 0
 
 
 def _asked(request: HttpRequest) -> Asked:
