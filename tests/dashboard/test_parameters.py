@@ -72,7 +72,7 @@ def test_every_page_says_what_its_address_may_ask_for():
             "/?queue=gpu",
             (
                 "There is no parameter 'queue': parameters are team, user, project, cost_centre,"
-                " node, gpu_model, state, kind, cluster, label, from, to, range, tz, cmp. What"
+                " node, gpu_model, state, kind, cluster, label, from, to, range, tz, cmp, parts. What"
                 " you see is not narrowed by it."
             ),
         ),

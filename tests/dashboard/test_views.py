@@ -25,6 +25,7 @@ from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
 
+PARTS = ["changes", "worst", "wasters"]  # of the overview
 HOSTILE = '"><script>alert(1)</script>'
 
 
@@ -226,6 +227,22 @@ def test_the_worst_gpus_come_after_the_overview(small):
     assert 'hx-get="/worst" hx-trigger="load"' in overview
     assert "1 worst GPU<" in tight(worst)
     assert worst.count('href="/gpus/GPU-node-001-0"') == 1
+
+
+@pytest.mark.parametrize("page", ["/", "/overview", "/overview?team=nlp"])
+def test_without_javascript_a_link_leads_to_the_overview_with_all_of_its_parts(small, page):
+    overview = text_of(small.get(page))
+    links = re.findall(r'<noscript>.*?href="([^"]+)#(\w+)"', overview, re.DOTALL)
+    address, _ = links[0]
+    whole = text_of(small.get(page.partition("?")[0] + unescape(address)))
+
+    assert [name for _, name in links if name in PARTS] == PARTS
+    assert "load" not in re.findall('hx-trigger="([^"]+)"', whole)
+    for name in PARTS:
+        assert f'id="{name}"' in whole
+    assert "against the 24 hours before" in whole
+    assert "1 worst GPU" in whole
+    assert "<h2>Jobs</h2>" in whole
 
 
 def test_the_waste_csv_sums_to_the_fleet(small):

@@ -18,6 +18,7 @@ from fleetwatch.budgets import selectors as budgets
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
@@ -51,6 +52,8 @@ TOP_SAVINGS = 4
 LOOKED_AT = 4 * TOP_SAVINGS  # patterns of the period; by the month their order is another
 WORST_GPUS = 10
 MAX_SILENT = 5
+IN_LINE = "parts"  # of an address that asks for the page with all of its parts
+YES = "1"
 # Of a period before: where it ends within an hour, that hour's rounding may leave some milliseconds
 # of what there was none.
 LEAST_MS = 60_000
@@ -73,7 +76,7 @@ class Change:
 NO_CHANGE = Change(None, None)
 
 
-@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, IN_LINE)
 def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
     """The overview; an engineer, and who does not see everything, is led to the own page, also
     before there is a GPU.
@@ -83,7 +86,7 @@ def home(request: HttpRequest, period: Period) -> Context | HttpResponseBase:
     return redirect("welcome") if is_empty() else _overview(request, period)
 
 
-@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, needs_gpus=True)
+@shows("dashboard/overview.html", "overview", *SUBJECTS, *PERIOD, COMPARE, IN_LINE, needs_gpus=True)
 def overview(request: HttpRequest, period: Period) -> Context:
     return _overview(request, period)
 
@@ -105,10 +108,23 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "unposted": _unposted(period.interval, period.now),
         "progress": machine_findings.progress(period.interval, now=period.now),
         **_savings(period, scope),
+        **_in_line(request, period),
     }
     if filters:
         return context
     return context | _of_the_fleet(period, totals, of_month) | _of_lead(request, period)
+
+
+def _in_line(request: HttpRequest, period: Period) -> Context:
+    """The parts that the page fetches otherwise when it is there, for whoever has no JavaScript."""
+    if not chosen(request, IN_LINE, (YES,)):
+        return {}
+    return {
+        "is_in_line": True,
+        **_worst(request, period),
+        **_wasters(request, period),
+        **_changes(request, period),
+    }
 
 
 def _of_lead(request: HttpRequest, period: Period) -> Context:
@@ -154,6 +170,10 @@ def overview_worst(request: HttpRequest, period: Period) -> Context:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that
     it need not wait for it.
     """
+    return _worst(request, period)
+
+
+def _worst(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     return {"worst": _worst_gpus(period.now, scope), "filters": filters}
 
@@ -162,9 +182,13 @@ def overview_worst(request: HttpRequest, period: Period) -> Context:
 @part_of("overview")
 def overview_changes(request: HttpRequest, period: Period) -> Context:
     """What changed since the day before; the page fetches it when it is there."""
+    return _changes(request, period)
+
+
+def _changes(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     return {
-        "change": day_change(period.now, scope=scope),
+        "changed": day_change(period.now, scope=scope),
         "filters": filters,
         **({} if filters or sight() is not None else _budgets_of(request, period)),
     }
@@ -191,6 +215,10 @@ def _budgets_of(request: HttpRequest, period: Period) -> Context:
 @part_of("waste")
 def overview_wasters(request: HttpRequest, period: Period) -> Context:
     """Who wasted most; the page fetches it when it is there."""
+    return _wasters(request, period)
+
+
+def _wasters(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     wasters = costs.wasters(period.interval, TOP, scope=scope)
     keys = (group.key for group in wasters.jobs.groups)
