@@ -9,6 +9,16 @@ addEventListener("beforeprint", () => {
   for (const el of document.querySelectorAll("[data-printed]")) el.textContent = `· printed ${now} UTC`;
 });
 
+// What is folded is open on paper, for browsers in which the style sheet can't open it; what asks or takes something is not on it.
+const unfolded = [];
+addEventListener("beforeprint", () => {
+  unfolded.push(...document.querySelectorAll("details:not([open], .picker, .menu, .confirm, .add)"));
+  for (const el of unfolded) el.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const el of unfolded.splice(0)) el.open = false;
+});
+
 // The palette: Ctrl-K or ⌘K anywhere; Enter opens the first that was found, arrows go through the others.
 const palette = document.querySelector("#palette");
 addEventListener("keydown", (event) => {
