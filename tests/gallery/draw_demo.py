@@ -69,6 +69,8 @@ def addresses() -> dict[str, str]:
     finding = Finding.objects.exclude(job=None).order_by("-last_ms")[0]
     node = gpu.node.name
     return PAGES | {
+        "budget-team": f"/budgets/teams/{finding.job.account}",
+        "report": f"/reports/{reports.newest().pk}",
         "fleet-table": f"/fleet?view=table&open={node}",
         "node": f"/nodes/{node}",
         "agent": f"/agents/{node}",
