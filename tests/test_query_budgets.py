@@ -36,12 +36,12 @@ PAGES = {
     "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 15,  # names and teams of the reader; since when there are GPUs, and the period before
     "/jobs/slurm/della/1000": 26,  # until when nodes are posted, its links, what fires, the policy; one more where it ran before
-    "/capacity": 14,
+    "/capacity": 15,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
     "/waste": 11,  # also the period before, and whether it is recorded
     "/waste.csv?group_by=job": 5,
-    "/costs": 10,
+    "/costs": 11,
     "/costs.csv?group_by=user": 7,  # since when there are figures
     "/findings": 12,  # names and teams of the reader, its version, and since when figures
     "/alerts": 11,
@@ -51,10 +51,10 @@ PAGES = {
     "/alerts/actions": 6,
     "/causes": 9,  # what each wastes
     "/causes/hung": 9,  # what it wastes
-    "/reports": 10,
-    "/budgets": 11,  # since when there is history, and since when figures; the last days
-    "/teams": 13,  # since when figures; the last days
-    "/budgets/fleet": 14,  # the teams' budgets; since when there is history, and since when figures; the last days
+    "/reports": 11,
+    "/budgets": 12,  # since when there is history, and since when figures; the last days
+    "/teams": 14,  # since when figures; the last days
+    "/budgets/fleet": 15,  # the teams' budgets; since when there is history, and since when figures; the last days
     "/explain": 8,  # and what its job is called
     "/explain.csv": 7,
     "/search?q=node": 20,  # what its nodes and GPUs do now, for whom; the reader's own names

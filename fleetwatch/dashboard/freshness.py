@@ -38,6 +38,9 @@ class Freshness:
         return {"page_version": self.version, "newest_ms": self.newest_ms}
 
 
+NEVER_LIVE = Freshness()  # what a form answers, what is stored
+
+
 def freshness(request: HttpRequest, now: datetime) -> Freshness:
     """What is shown at the address now, for who asks: another version where it may differ."""
     [(done, evaluated, newest_ms)] = fetched(_VERSION, (), is_fixed=True)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.visibility import sight
 from fleetwatch.dashboard import freshness, selectors
-from fleetwatch.dashboard.freshness import Freshness
+from fleetwatch.dashboard.freshness import NEVER_LIVE, Freshness
 from fleetwatch.dashboard.parameters import FILTERS, View, takes, takes_only
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.lib.intervals import Interval
@@ -28,7 +28,9 @@ LIVE = {
     f"dashboard/{name}.html"
     for name in (
         *("overview", "fleet", "idle", "node", "gpu", "jobs", "job", "findings"),
-        *("alerts", "incident", "agents", "agent", "status"),
+        *("alerts", "incident", "agents", "agent", "status", "me", "finding", "place_finding"),
+        *("costs", "waste", "capacity", "budgets", "budget", "teams"),
+        *("team_statement", "reports", "own_statements"),
     )
 }
 LONGEST_ASKED = 500  # of what is kept of an address
@@ -122,7 +124,7 @@ def live(
 
 def _freshness(request: HttpRequest, template: str) -> Freshness:
     """Of a live page; without a version of another one."""
-    return freshness.freshness(request, timezone.now()) if template in LIVE else Freshness()
+    return freshness.freshness(request, timezone.now()) if template in LIVE else NEVER_LIVE
 
 
 def existing(thing: Thing | None) -> Thing:

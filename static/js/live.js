@@ -62,23 +62,49 @@ function put(page) {
   if (!fresh) return;
   version = fresh.dataset.version;
   become(main, fresh);
+  window.htmx?.process(main); // parts that were put in ask, too
   document.body.dispatchEvent(new Event("fleetwatch:fresh", { bubbles: true }));
 }
 
-/** What a row, a line or a section is of: it is known again by this wherever it stands. */
+/** What a row, a line or a form is of: it is known again by this wherever it stands. */
 function name(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
   const of = node.matches("tr, li") ? (node.querySelector("input[type=checkbox]")?.value ?? node.querySelector("a[href]")?.pathname) : null;
-  return `${node.nodeName} ${node.id} ${of ?? ""}`;
+  return `${node.nodeName} ${node.id} ${of ?? node.getAttribute("action") ?? ""}`;
+}
+
+/** The same with what only it has, and seldom changes: where a row leads, the words above a section and on what can be opened. */
+function fullName(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const leads = node.matches("tr, li") ? node.querySelector("a[href]")?.search : null;
+  const head = node.matches("section, details") ? (node.querySelector("h2") ?? node.querySelector("summary")) : null;
+  const words = head?.textContent.replace(/[^\p{L}]+/gu, " ");
+  return `${name(node)} ${leads ?? words ?? ""}`;
+}
+
+/** By each child of `fresh` the child of `old` that is the same: by its full name, else the first that is left of its name. */
+function pairs(old, fresh) {
+  const left = [...old.childNodes];
+  const pairs = new Map();
+  for (const of of [fullName, name]) {
+    const names = left.map(of);
+    for (const child of fresh.childNodes) {
+      const at = pairs.has(child) ? -1 : names.indexOf(of(child));
+      if (at < 0) continue;
+      names.splice(at, 1);
+      pairs.set(child, left.splice(at, 1)[0]);
+    }
+  }
+  return [pairs, left];
 }
 
 /** Makes the children of `old` those of `fresh`; a node that is known again stays the same node. */
 function become(old, fresh) {
-  const left = [...old.childNodes];
+  const [sames, left] = pairs(old, fresh);
+  left.forEach((node) => node.remove()); // first, so that what stays need not be moved: moving takes the focus
   let place = old.firstChild;
   for (const child of [...fresh.childNodes]) {
-    const at = left.findIndex((node) => name(node) === name(child));
-    const same = at < 0 ? null : left.splice(at, 1)[0];
+    const same = sames.get(child);
     if (!same) {
       old.insertBefore(child, place);
       continue;
@@ -87,7 +113,6 @@ function become(old, fresh) {
     else old.insertBefore(same, place);
     adopt(same, child);
   }
-  left.forEach((node) => node.remove());
 }
 
 function adopt(old, fresh) {

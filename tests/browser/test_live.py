@@ -1,7 +1,9 @@
 """A page that is looked at follows what happens, and nothing that its reader did on it jumps."""
 
+import re
+
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.alerts.models import Incident
@@ -52,6 +54,36 @@ def test_what_changed_is_put_in_and_what_the_reader_did_stays(opened: Page):
     assert opened.evaluate("document.querySelector('[data-row]').isTheSame")
     assert opened.evaluate("document.activeElement.id") == "search"
     assert opened.evaluate("scrollY") == scrolled
+
+
+def without_names(route: Route) -> None:
+    """The page with sections that only their words tell apart."""
+    response = route.fetch()
+    body = re.sub(r'(<section[^>]*) id="[^"]*"', r"\1", response.text())
+    route.fulfill(response=response, body=body)
+
+
+def test_what_came_above_it_closes_nothing_that_is_open(opened: Page):
+    opened.route("**/me", without_names)
+    opened.goto(opened.url.replace("/alerts", "/me"))
+    opened.evaluate("""
+        const folded = document.querySelector("main section + section details:not([open])");
+        folded.open = true;
+        folded.isOf = folded.closest("section").querySelector("h2").textContent;
+        folded.closest("section").previousElementSibling.remove();
+    """)
+    sections = opened.locator("main section").count()
+    record("budget.set", "somebody else did")
+
+    with opened.expect_response(lambda response: response.url.endswith("/me")) as answered:
+        opened.evaluate(LOOK_AGAIN)
+
+    assert answered.value.status == 200
+    opened.locator("main section").nth(sections).wait_for()
+    assert opened.evaluate("""
+        [...document.querySelectorAll("main details")].filter((each) => each.isOf).map((each) =>
+            each.open && each.isOf === each.closest("section").querySelector("h2").textContent)
+    """) == [True]
 
 
 def test_while_a_form_is_filled_in_nothing_is_put_in_and_then_it_goes_on(opened: Page):

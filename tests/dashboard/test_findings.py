@@ -204,6 +204,16 @@ def test_a_findings_page_is_there_without_telemetry(admin, found):
     assert "<script>alert" not in page
 
 
+def test_a_findings_page_is_live_and_what_its_form_answers_is_not(admin, found):
+    address = f"/findings/{found.pk}"
+    version = re.search(r'data-version="(\w+)"', admin.get(address).content.decode())[1]
+
+    again = admin.get(address, headers={"If-None-Match": f'W/"{version}"'})
+
+    assert (again.status_code, again.content) == (304, b"")
+    assert "data-version" not in admin.post(f"{address}/dismiss", {"note": ""}).content.decode()
+
+
 def test_what_people_said_of_the_cause_follows_without_a_gap(admin, found):
     admin.post(f"/findings/{found.pk}/confirm", {})
 

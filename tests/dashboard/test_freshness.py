@@ -16,8 +16,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 LIVE = (
     *("/", "/fleet", "/fleet/idle", "/nodes/node-001", "/gpus/GPU-node-001-0"),
     *("/jobs", "/jobs/slurm/della/4711", "/findings", "/alerts", "/status"),
-    *("/agents", "/agents/node-001"),
+    *("/agents", "/agents/node-001", "/costs", "/waste", "/capacity"),
 )
+# in which nothing is kept, not even to be asked about
+NEVER_KEPT = ("/me", "/budgets", "/budgets/fleet", "/teams", "/reports")
 
 
 @pytest.fixture
@@ -55,6 +57,20 @@ def test_a_live_page_that_nothing_changed_is_not_made_again(reader, address):
     assert (again.status_code, again.content) == (304, b"")
     assert again["ETag"] == f'W/"{version}"'
     assert again["Cache-Control"] == "private, no-cache"
+
+
+@pytest.mark.parametrize("address", NEVER_KEPT)
+def test_so_is_one_of_which_no_copy_is_kept(reader, address):
+    version = version_of(reader, address)
+
+    again = asked_again(reader, address, version)
+
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("address", (*LIVE, *NEVER_KEPT))
+def test_a_live_page_says_of_when_it_is(reader, address):
+    assert "data-as-of=" in reader.get(address).content.decode()
 
 
 def test_a_page_that_somebody_opens_or_reloads_is_always_made(reader):
@@ -126,4 +142,4 @@ def test_a_figure_is_kept_by_the_browser_and_asked_about(reader):
 
 @pytest.mark.parametrize("tag", ['W/""', '"*"', "nonsense"])
 def test_a_page_without_a_version_is_made_whatever_is_named(reader, tag):
-    assert reader.get("/waste", headers={"If-None-Match": tag}).status_code == 200
+    assert reader.get("/docs/glossary", headers={"If-None-Match": tag}).status_code == 200

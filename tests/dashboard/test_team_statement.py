@@ -20,7 +20,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.notify.models import Delivery
-from fleetwatch.reports import download
+from fleetwatch.reports import download, monthly
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.team_months import rate_lines
 from tests.costs.factories import HOUR_MS
@@ -52,6 +52,24 @@ def client_of(role, *, team=""):
     client = Client()
     client.force_login(user)
     return client
+
+
+def test_a_stored_month_is_not_live_and_the_one_that_runs_is(october):
+    client = client_of("finance")
+
+    stored = client.get(PAGE).content.decode()
+    running = client.get(f"/teams/nlp/{factories.NOW:%Y-%m}").content.decode()
+
+    assert "data-version" not in stored
+    assert "data-as-of" not in stored
+    assert "data-version" in running
+    assert "data-as-of" in running
+
+
+def test_a_month_that_is_computed_again_is_live_until_it_is_done(october):
+    monthly.ask("2026-10", now=factories.NOW, by="lee")
+
+    assert "data-version" in client_of("finance").get(PAGE).content.decode()
 
 
 def test_a_month_says_its_lines_its_rates_its_trend_and_who_shares_what(october):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -30,13 +31,14 @@ from fleetwatch.dashboard.forecast_apart import forecast_apart
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.passed_budgets import passed
 from fleetwatch.dashboard.period import Period, read_period
-from fleetwatch.dashboard.showing import Context, page, shows
+from fleetwatch.dashboard.showing import Context, live, page, shows
 from fleetwatch.lib.csv_files import amounts
 from fleetwatch.lib.intervals import Interval
 
 ANOMALY_DAYS = 30
 MAX_ANOMALIES = 20
 FORM = "budget"
+ALL = "dashboard/budgets.html"
 
 
 @require_GET
@@ -45,7 +47,7 @@ FORM = "budget"
 @takes("team")
 def budgets(request: HttpRequest) -> HttpResponse:
     """All teams, the most pressing first."""
-    return _all(request)
+    return live(request, ALL, lambda fresh: _all(request, **fresh.context()))
 
 
 @require_POST
@@ -142,7 +144,9 @@ def _of_budgets(period: Period, team: Team | None, line: BudgetLine, month: Mont
     }
 
 
-def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpResponse:
+def _all(
+    request: HttpRequest, *, errors: dict[str, str] | None = None, **fresh: Any
+) -> HttpResponse:
     period = read_period(request)
     seen = selectors.with_run_rates(selectors.month_lines(period.now), period.now)
     month = selectors.running_month(period.now)
@@ -156,8 +160,9 @@ def _all(request: HttpRequest, *, errors: dict[str, str] | None = None) -> HttpR
         "months": _months(period),
         **_unusual_of(period, team),
         **_form(errors or {}, request.POST),
+        **fresh,
     }
-    return page(request, period, "dashboard/budgets.html", "budgets", context)
+    return page(request, period, ALL, "budgets", context)
 
 
 def _narrowed(seen: MonthLines, team: str) -> Context:

@@ -32,6 +32,7 @@ from fleetwatch.dashboard.catalogue_rows import catalogue_rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart, references
 from fleetwatch.dashboard.forms.asked import local_path
+from fleetwatch.dashboard.freshness import NEVER_LIVE, Freshness
 from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.own_tabs import own_tabs
 from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
@@ -39,7 +40,7 @@ from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PAT
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.priced_steps import saving_step, with_savings
 from fleetwatch.dashboard.problems import of_incidents
-from fleetwatch.dashboard.showing import Context, existing, page, shows
+from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
@@ -215,7 +216,8 @@ def _fixed(period: Period, filters: Mapping[str, str]) -> Context:
 @never_cache
 @takes("status", *SUBJECTS, *OF_FINDINGS, *PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
-    return _finding_page(request, existing(inbox.finding(pk)))
+    shown = existing(inbox.finding(pk))
+    return live(request, _template(shown), lambda fresh: _finding_page(request, shown, fresh=fresh))
 
 
 @require_POST
@@ -248,13 +250,23 @@ def _decision(sent: Mapping[str, str], action: str, now: datetime) -> Decision:
     return Decision(action, sent.get("note", ""), until, whom)
 
 
+def _template(finding: Finding) -> str:
+    return f"dashboard/{'finding' if finding.job_id is not None else 'place_finding'}.html"
+
+
 def _finding_page(
-    request: HttpRequest, finding: Finding, *, action: str = "", error: str = ""
+    request: HttpRequest,
+    finding: Finding,
+    *,
+    action: str = "",
+    error: str = "",
+    fresh: Freshness = NEVER_LIVE,
 ) -> HttpResponse:
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
     seen = inbox.explained(finding, period.interval, now=period.now)
     context = (_of_job if is_of_job else _of_place)(finding, seen, period) | {
+        **fresh.context(),
         "finding": finding,
         **_explained(finding, seen, period),
         "finding_id": str(finding.pk),
@@ -266,8 +278,7 @@ def _finding_page(
         "error": error,
         "sent": request.POST,
     }
-    template = "dashboard/finding.html" if is_of_job else "dashboard/place_finding.html"
-    return page(request, period, template, "findings", context)
+    return page(request, period, _template(finding), "findings", context)
 
 
 def _explained(finding: Finding, seen: Explained, period: Period) -> Context:

@@ -35,7 +35,7 @@ from fleetwatch.dashboard.job_orders import NOW, order_by
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.persons_time import scope_of, time_of, wasted_change
-from fleetwatch.dashboard.showing import Context, page
+from fleetwatch.dashboard.showing import Context, live, page
 from fleetwatch.dashboard.team_people import team_people
 from fleetwatch.diagnosis.cause_totals import Saving, total
 from fleetwatch.diagnosis.causes import title
@@ -52,6 +52,7 @@ from fleetwatch.jobs.selectors import clusters, held_by
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.reports import months
 
+PAGE = "dashboard/me.html"
 MAX_JOBS = 20
 MAX_PATTERNS = 10
 MAX_FIXES = 10
@@ -79,7 +80,7 @@ class AcceptedRow:
 @never_cache
 @takes(*PERIOD)
 def me(request: HttpRequest) -> HttpResponse:
-    return _page(request)
+    return live(request, PAGE, lambda fresh: _page(request, **fresh.context()))
 
 
 @require_GET
@@ -88,7 +89,8 @@ def me(request: HttpRequest) -> HttpResponse:
 @takes(*PERIOD)
 def jobs_of(request: HttpRequest, pk: int) -> HttpResponse:
     """Somebody's page, as far as it is about jobs."""
-    return _page(request, get_object_or_404(User, pk=pk))
+    person = get_object_or_404(User, pk=pk)
+    return live(request, PAGE, lambda fresh: _page(request, person, **fresh.context()))
 
 
 @require_POST
@@ -179,7 +181,7 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         **_of_jobs(_user(request), names, period),
         **outcome,
     }
-    return page(request, period, "dashboard/me.html", "people" if whose else "me", context)
+    return page(request, period, PAGE, "people" if whose else "me", context)
 
 
 def _own(user: User, period: Period) -> Context:

@@ -29,7 +29,7 @@ from fleetwatch.dashboard.report_pages import (
     trend_of,
     wasted_usd_of,
 )
-from fleetwatch.dashboard.showing import CSV, XLSX, existing, file
+from fleetwatch.dashboard.showing import CSV, XLSX, existing, file, live
 from fleetwatch.dashboard.team_waste import team_waste
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.finance import reconciliation
@@ -89,13 +89,20 @@ FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
 @takes()
 def reports(request: HttpRequest) -> HttpResponse:
     """Each month's reports; to who does not see everything, the statements of his teams."""
+    template = f"dashboard/{'reports' if sight() is None else 'own_statements'}.html"
+    return live(
+        request, template, lambda fresh: render(request, template, _all(request) | fresh.context())
+    )
+
+
+def _all(request: HttpRequest) -> dict[str, Any]:
+    """Every month's, or the statements of the reader's teams."""
     if sight() is None:
         months_of = _months(request)
-        shown = months_of | _month_statements(months_of["months"]) | _digests()
-        return render(request, "dashboard/reports.html", shown)
+        return months_of | _month_statements(months_of["months"]) | _digests()
     statements = [(name_at(each.start, zone()), each) for each in selectors.own_statements()]
-    own = {"page": "reports", "zone": zone(), "statements": statements, **_digests()}
-    return render(request, "dashboard/own_statements.html", own)
+    shown = {"page": "reports", "zone": zone(), "now": timezone.now()}
+    return {**shown, "statements": statements, **_digests()}
 
 
 @require_GET
@@ -273,6 +280,7 @@ def _months(request: HttpRequest) -> dict[str, Any]:
     return {
         "page": "reports",
         "zone": zone(),
+        "now": timezone.now(),
         "months": lines,
         "is_computing": any(line.is_open for line in lines),
     }

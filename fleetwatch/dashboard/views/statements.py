@@ -23,9 +23,10 @@ from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.alerts.messaging.team_routes import offered_channels
 from fleetwatch.budgets.selectors import line_or_run_rate
 from fleetwatch.dashboard.forms.asked import Asked, read_form
+from fleetwatch.dashboard.freshness import NEVER_LIVE, Freshness
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.report_pages import report_context, trend_of, wasted_usd_of
-from fleetwatch.dashboard.showing import Context, existing
+from fleetwatch.dashboard.showing import Context, existing, live
 from fleetwatch.dashboard.team_waste import team_waste
 from fleetwatch.figures import boundaries
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -34,6 +35,7 @@ from fleetwatch.reports import months, selectors, statement_sending, team_months
 from fleetwatch.reports.models import Report, StatementApproval, StatementRecipient
 from fleetwatch.reports.monthly import STATEMENT
 
+PAGE = "dashboard/team_statement.html"
 NOT_THEIRS = "a statement is approved and sent by finance and the team's leads"
 
 
@@ -54,29 +56,49 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 @never_cache
 @takes()
 def team_statement(request: HttpRequest, slug: str, month: str) -> HttpResponse:
-    """One month of one team. Where it is not computed, what is known of that."""
+    """One month of one team. Where it is not computed, what is known of that. A month that is over
+    and computed is shown as it is stored, and so is not live.
+    """
     of = existing(visible_teams().filter(slug=slug).first())
-    month_names = _known_months(of)
-    if month not in month_names:
-        context = {"team": of, "month_in_words": months.in_words(month), "months": month_names[:12]}
-        context |= {"page": "reports", "zone": zone()}
-        return render(request, "dashboard/no_statement.html", context, status=404)
-    return _page(request, of, month)
+    known_months = _known_months(of)
+    if month not in known_months:
+        return _no_statement(request, of, month, sorted(known_months, reverse=True))
+    if known_months[month]:
+        return _page(request, of, month)
+    return live(request, PAGE, lambda fresh: _page(request, of, month, fresh=fresh))
 
 
-def _known_months(of: Team) -> list[str]:
-    """The months that the team has a statement of, or can have one; the newest first."""
-    computed = {each.name for each in team_months.newest(of.slug)}
-    lines = {each.name for each in selectors.month_lines(timezone.now())}
-    return sorted(computed | lines, reverse=True)
+def _known_months(of: Team) -> dict[str, bool]:
+    """The months that the team has a statement of, or can have one: whether it is stored as it
+    stays, which the month that runs, and one that is being computed, is not.
+    """
+    now = timezone.now()
+    lines = {each.name: each.is_open for each in selectors.month_lines(now)}
+    running = months.name_at(now, zone())
+    stored = {each.name for each in team_months.newest(of.slug)}
+    return dict.fromkeys(lines, False) | {
+        name: name != running and not lines.get(name) for name in stored
+    }
+
+
+def _no_statement(request: HttpRequest, of: Team, month: str, others: list[str]) -> HttpResponse:
+    context = {"team": of, "month_in_words": months.in_words(month), "months": others[:12]}
+    context |= {"page": "reports", "zone": zone()}
+    return render(request, "dashboard/no_statement.html", context, status=404)
 
 
 def _page(
-    request: HttpRequest, of: Team, month: str, *, errors: dict[str, str] | None = None
+    request: HttpRequest,
+    of: Team,
+    month: str,
+    *,
+    errors: dict[str, str] | None = None,
+    fresh: Freshness = NEVER_LIVE,
 ) -> HttpResponse:
-    context = _form(request, errors or {}) | _month(cast("User", request.user), of, month)
+    shown = _month(cast("User", request.user), of, month)
+    context = _form(request, errors or {}) | shown | fresh.context()
     status = 422 if errors else 200
-    response = render(request, "dashboard/team_statement.html", context, status=status)
+    response = render(request, PAGE, context, status=status)
     line = context["line"]
     if not (line and line.is_open):
         response["HX-Refresh"] = "true"  # read by the progress alone, which asks until it is over
