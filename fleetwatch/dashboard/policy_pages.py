@@ -12,6 +12,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.policy_versions import policy_versions
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.finance import policy_trial, trial_runs
+from fleetwatch.finance.policy_trial import TookTooLongError
 from fleetwatch.finance.trial_sums import GROUPS
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import trial
@@ -190,19 +191,27 @@ def _tried(in_force: Policy, changed: dict[str, float], interval: Interval) -> C
     gpu_hours = trial.gpu_hours(interval)
     if gpu_hours > policy_trial.MAX_GPU_HOURS:
         trial.check_reach(policy)
-        return {
-            "asked": [(name, as_typed(name, number)) for name, number in changed.items()],
-            "gpu_hours": round(gpu_hours),
-        }
-    lines = policy_trial.compare_by(
-        GROUPS,
-        in_force,
-        policy,
-        interval,
-        max_gpu_hours=policy_trial.MAX_GPU_HOURS,
-        max_s=policy_trial.MAX_S,
-    )
+        return _for_a_worker(changed, gpu_hours)
+    try:
+        lines = policy_trial.compare_by(
+            GROUPS,
+            in_force,
+            policy,
+            interval,
+            max_gpu_hours=policy_trial.MAX_GPU_HOURS,
+            max_s=policy_trial.AT_ONCE_S,
+        )
+    except TookTooLongError:
+        return _for_a_worker(changed, gpu_hours)
     return trial_pages.outcome_of(in_force, changed, lines, interval)
+
+
+def _for_a_worker(changed: Mapping[str, float], gpu_hours: float) -> Context:
+    """What a worker is to be asked for, who says how far it is and can be stopped."""
+    return {
+        "asked": [(name, as_typed(name, number)) for name, number in changed.items()],
+        "gpu_hours": round(gpu_hours),
+    }
 
 
 def as_typed(name: str, number: float) -> str:

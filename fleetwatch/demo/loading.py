@@ -17,9 +17,10 @@ from fleetwatch.accounts.selectors import locked_organisation, organisation
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.sql import advisory_lock, execute
+from fleetwatch.lib.sql import LockHeldError, awaited_lock, execute
 
 LOCK = "demo.keep_going"  # of who draws it
+PATIENCE_S = 15.0  # with who draws some of it: that takes some seconds
 # what is the demo's where it is loaded; all else is the organisation's and stays, but rows that
 # belong to one of these
 ITS_OWN = {
@@ -88,20 +89,27 @@ def load(now: datetime) -> None:
 
 def remove() -> None:
     """Takes away all nodes, jobs and teams, and whatever is of them. Raises DemoError where no demo
-    is loaded, while some of it is being drawn, and where anything speaks for a real node.
+    is loaded, while some of it is drawn for longer than one waits, and where anything speaks for a
+    real node.
     """
-    with advisory_lock(LOCK) as held:
-        if not held:
-            raise DemoError("The demo is being drawn at this moment: try again in some seconds.")
-        with transaction.atomic():
-            row = locked_organisation()
-            if row.demo_since is None:
-                raise DemoError("No demo is loaded.")
-            if AgentToken.objects.exists():  # none can have been made: a demo's nodes have none
-                raise DemoError("There are tokens of real nodes: nothing is removed.")
-            _take_away()
-            _set_since(row, None)
-            record("demo.remove")
+    try:
+        with awaited_lock(LOCK, patience_s=PATIENCE_S), transaction.atomic():
+            _remove()
+    except LockHeldError:
+        raise DemoError(
+            "The demo is being drawn at this moment: try again in some seconds."
+        ) from None
+
+
+def _remove() -> None:
+    row = locked_organisation()
+    if row.demo_since is None:
+        raise DemoError("No demo is loaded.")
+    if AgentToken.objects.exists():  # none can have been made: a demo's nodes have none
+        raise DemoError("There are tokens of real nodes: nothing is removed.")
+    _take_away()
+    _set_since(row, None)
+    record("demo.remove")
 
 
 def _set_since(row: Organisation, moment: datetime | None) -> None:

@@ -223,18 +223,6 @@ for (const place of document.querySelectorAll("[data-narrowing]")) {
   });
 }
 
-// A form whose answer takes a while says so, and for how long it has been asked.
-addEventListener("submit", (event) => {
-  const waits = document.getElementById(event.submitter?.dataset.takesLong);
-  if (!waits) return;
-  const began = Date.now();
-  event.submitter.disabled = true;
-  waits.hidden = false;
-  setInterval(() => {
-    waits.querySelector("[data-seconds]").textContent = Math.round((Date.now() - began) / 1000);
-  }, 1000);
-});
-
 // A table that fits lets its heads stick to the page; one that does not is scrolled sideways, by keys too.
 const fitting = new ResizeObserver((entries) => {
   for (const el of new Set(entries.map((entry) => entry.target.closest(".scroll")))) {

@@ -38,6 +38,15 @@ def asked(client, **sent) -> PolicyTrial:
     return PolicyTrial.objects.get()
 
 
+def test_what_takes_longer_than_somebody_waits_is_offered_in_the_background(finance, monkeypatch):
+    monkeypatch.setattr(policy_trial, "AT_ONCE_S", 1e-9)
+
+    page = text(finance.get("/settings/policy?idle_batch_s=5+min&hours=1"))
+
+    assert "more than a page can judge at once" in page
+    assert 'action="/settings/policy/trials"' in page
+
+
 def test_more_hours_than_a_request_judges_are_offered_in_the_background(finance, monkeypatch):
     monkeypatch.setattr(policy_trial, "MAX_GPU_HOURS", 0.5)
 

@@ -163,10 +163,35 @@ def test_where_anything_speaks_for_a_real_node_nothing_is_removed(operator):
     assert Node.objects.exists()
 
 
-def test_it_is_not_removed_while_some_of_it_is_drawn(operator):
+def test_its_loading_is_canceled_by_a_button_beside_how_far_it_is(operator):
+    operator.post("/demo/load")
+    services.keep_going(NOW, gpus=8)
+    loading_of = operator.get("/overview").content.decode().partition('id="demo-loading"')[2]
+
+    assert '<progress max="3" value="0">' in loading_of
+    assert '<form class="inline" method="post" action="/demo/remove">' in loading_of
+
+    operator.post("/demo/remove")
+    assert services.Node.objects.count() == 0
+    assert Organisation.objects.get().demo_since is None
+
+
+def test_its_removal_waits_for_who_draws_some_of_it(operator, monkeypatch):
+    operator.post("/demo/load")
+    drawing = loading.awaited_lock(loading.LOCK, patience_s=1)
+    drawing.__enter__()
+    monkeypatch.setattr("fleetwatch.lib.sql.time.sleep", lambda _: drawing.__exit__(None, None, None))
+
+    operator.post("/demo/remove")
+
+    assert Organisation.objects.get().demo_since is None
+
+
+def test_it_is_not_removed_while_some_of_it_is_drawn(operator, monkeypatch):
+    monkeypatch.setattr(loading, "PATIENCE_S", 0.1)
     operator.post("/demo/load")
 
-    with loading.advisory_lock(loading.LOCK):
+    with loading.awaited_lock(loading.LOCK, patience_s=1):
         page = operator.post("/demo/remove", follow=True)
 
     assert b"is being drawn at this moment" in page.content
