@@ -5,13 +5,16 @@ Nobody could be warned in history: who would have answered is not known, nor are
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
+from typing import Any
+
+import msgspec
 
 from fleetwatch.actions.cases import limits_of
 from fleetwatch.actions.decision import UNPRICED, Limits, first_of
@@ -20,12 +23,13 @@ from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.alerts import weekly_hours
 from fleetwatch.alerts.back_test import Trial, described
+from fleetwatch.alerts.back_test_runs import Asked, OnStep
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
 from fleetwatch.alerts.incidents.muting import Mute
 from fleetwatch.alerts.matchers import Labels, stored
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, from_ms, ms_in
@@ -34,6 +38,7 @@ ENDED_BEFORE = "it was over before the second wait was"
 MUTED = "it was silenced, or its rule told nobody then"
 LIMITED = "the policy's limits were reached as long as it lasted"
 DONE_BEFORE = "it would have been done already, about what broke before"
+STEPS = 3  # measured, described, what each was about
 PIECE_MS = 5 * MINUTE_MS  # in such steps it is looked whether something mutes it
 
 
@@ -86,9 +91,47 @@ class PolicyTrial:
         return sum((each.usd for each in self.ladders), Decimal(0))
 
 
-def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
+def asked_of(policy: Policy, *, days: int, address: str) -> Asked:
+    """The policy as it is set now, as a worker is asked for it; its outcome follows from these."""
+    rule = policy.rule
+    what = {
+        "policy": policy.pk,
+        "limits": msgspec.to_builtins(limits_of(policy)),
+        "settings": msgspec.to_builtins(settings_of(rule)),
+        "rule": [rule.matchers, rule.schedule],
+        "for": [sorted(team.pk for team in policy.teams.all()), policy.job_kinds],
+    }
+    return Asked(
+        kind=BackTestRun.Kind.POLICY,
+        what=what,
+        days=days,
+        steps=STEPS,
+        name=f"{rule.name}: {policy.get_kind_display()}",
+        address=address,
+    )
+
+
+def try_out(asked: Mapping[str, Any], interval: Interval, on_step: OnStep) -> dict[str, Any]:
+    """What is kept of it, by the worker."""
+    policy = Policy.objects.select_related("rule").get(pk=asked["policy"])
+    kept: dict[str, Any] = msgspec.to_builtins(try_on_history(policy, interval, on_step=on_step))
+    return kept
+
+
+def outcome_of(run: BackTestRun) -> PolicyTrial:
+    """What came of a run that is done."""
+    return msgspec.convert(run.result, PolicyTrial)
+
+
+def _nothing() -> None:
+    """What is called after each step where nobody looks."""
+
+
+def try_on_history(
+    policy: Policy, interval: Interval, *, on_step: OnStep = _nothing
+) -> PolicyTrial:
     """What the policy would have done in the period, as it and its rule are set now, by the
-    silences of then.
+    silences of then, in STEPS steps.
 
     Raises RefusedFieldError where no history is kept.
     """
@@ -100,13 +143,16 @@ def try_on_history(policy: Policy, interval: Interval) -> PolicyTrial:
         stored(rule.matchers),
         interval,
         partial(_is_lasting, waits_ms=ms_in(limits.first_wait + limits.second_wait)),
+        on_step=on_step,
     )
+    on_step()
     past = Past(
         rule=rule,
         mutes=tuple(read_mutes(interval.start, interval.end)),
         schedule=weekly_hours.stored(rule.schedule),
     )
     subjects = kind_of(rule.condition).read_past(policy, trials)
+    on_step()
     ladders, others = _replayed(list(zip(trials, subjects, strict=True)), limits, past)
     others[ENDED_BEFORE] = short
     return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))

@@ -21,6 +21,7 @@ from fleetwatch.lib.refusal import RefusedFieldError
 
 # coverage that lets through what was hardly seen: what it adds is missing telemetry's
 ANY_COVERAGE = 0.001
+STEPS = 3  # measured, judged, weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,23 +234,35 @@ def _begin(episode: Episode) -> int:
     return episode.since_ms
 
 
+def _nothing() -> None:
+    """What is called after each step where nobody looks."""
+
+
 @remembering()  # what is measured by says what it cost, too
 def back_test(
-    watched: Condition, settings: Settings, scope: Sequence[Matcher], interval: Interval
+    watched: Condition,
+    settings: Settings,
+    scope: Sequence[Matcher],
+    interval: Interval,
+    *,
+    on_step: Callable[[], None] = _nothing,
 ) -> BackTest:
-    """What a rule that is set so would have opened.
+    """What a rule that is set so would have opened, in STEPS steps.
 
     Raises RefusedFieldError where no history is kept of what it watches.
     """
     watch = _watch(watched, settings, interval)
     measured = watched.measure(watch)
+    on_step()
     fired = _fired(measured, watch, settings)
     missing = _missing(measured, watch, fired)
+    on_step()
     verdicts = _verdicts(watched, interval)
     weighed = [
         Weighed(episode, weight, _verdict(episode, verdicts))
         for episode, weight in _within(watched, watch, scope, fired)
     ]
+    on_step()
     weighed.sort(key=lambda row: -row.episode.since_ms)
     unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
     return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen)
@@ -261,6 +274,8 @@ def described(
     scope: Sequence[Matcher],
     interval: Interval,
     is_wanted: Callable[[Episode], bool],
+    *,
+    on_step: Callable[[], None] = _nothing,
 ) -> tuple[list[Trial], int]:
     """The wanted ones of what a rule that is set so would have opened, and how many it would have
     opened beside; those are not described, and so cost little.
@@ -269,16 +284,23 @@ def described(
     """
     watch = _watch(watched, settings, interval)
     fired = _fired(watched.measure(watch), watch, settings)
+    on_step()
     wanted = [episode for episode in fired if is_wanted(episode)]
     rest = [episode for episode in fired if not is_wanted(episode)]
-    verdicts = _verdicts(watched, interval)
+    trials = _described(watched, watch, scope, wanted)
+    return trials, len(_within(watched, watch, scope, rest)) if scope else len(rest)
+
+
+def _described(
+    watched: Condition, watch: Watch, scope: Sequence[Matcher], wanted: Sequence[Episode]
+) -> list[Trial]:
+    verdicts = _verdicts(watched, Interval(from_ms(watch.start_ms), from_ms(watch.end_ms)))
     breaches = watched.describe(wanted, watch) if wanted else []
-    trials = [
+    return [
         Trial(episode, breach, _verdict(episode, verdicts))
         for episode, breach in zip(wanted, breaches, strict=True)
         if breach is not None and matched(scope, breach.labels)
     ]
-    return trials, len(_within(watched, watch, scope, rest)) if scope else len(rest)
 
 
 def _watch(watched: Condition, settings: Settings, interval: Interval) -> Watch:

@@ -11,6 +11,7 @@ from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.stopped_words import STOPPED
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.model_fields import text
+from fleetwatch.operations.models import BackgroundWork
 
 USER = settings.AUTH_USER_MODEL
 
@@ -385,3 +386,32 @@ class Preference(models.Model):
     quiet_until = models.TimeField(null=True)
     daily_cap = models.PositiveSmallIntegerField(default=10)
     gets_digest = models.BooleanField(default=True)
+
+
+class BackTestRun(BackgroundWork):
+    """A rule, or a policy of actions, tried on history in the background (back_test_runs.py)."""
+
+    class Kind(models.TextChoices):
+        RULE = "rule"
+        POLICY = "policy"
+
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    asked = models.JSONField(help_text="what is tried, and over how many days")
+    digest = models.CharField(max_length=64, help_text="of what is asked")
+    address = models.TextField(help_text="the page that shows it")
+    start = models.DateTimeField()
+    end = models.DateTimeField()
+    steps_all = models.PositiveSmallIntegerField()
+    steps_done = models.PositiveSmallIntegerField(default=0)
+    result = models.JSONField(
+        default=dict, help_text="as its kind keeps it; empty until it is done"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["digest"],
+                condition=Q(state="running"),
+                name="one_running_back_test_of_what_is_asked",
+            )
+        ]

@@ -92,6 +92,8 @@ DID = {
     "action.keep": "kept",
     "action.result": "noted the result for",
     "policy.set": "set the ledger’s policy to",
+    "back_test.start": "tried on history",
+    "back_test.stop": "stopped the back-test of",
     "policy.stop": "stopped the trial of the policy",
     "policy.try": "tried the ledger’s policy with",
     "policy.idle_power": "set the idle power of",

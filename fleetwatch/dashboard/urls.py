@@ -106,6 +106,11 @@ urlpatterns = [
     path("alerts/rules/<int:pk>", rules.rule, name="rule"),
     path("alerts/rules/<int:pk>/<slug:action>", rules.change, name="rule_change"),
     path("alerts/actions", actions.actions, name="actions"),
+    path("alerts/back-tests/<int:pk>/stop", rules.stop_back_test, name="back_test_stop"),
+    path("alerts/back-tests/rule/<int:pk>/start", rules.start_back_test, name="rule_back_test"),
+    path(
+        "alerts/back-tests/policy/<int:pk>/start", actions.start_back_test, name="policy_back_test"
+    ),
     path("alerts/actions/add", actions.add_action_policy, name="action_policy_add"),
     path("alerts/actions/<int:pk>", actions.action_policy, name="action_policy"),
     path(

@@ -201,6 +201,8 @@ TASKS = {
     "diagnosis.diagnose": "Diagnoses why GPU time is wasted",
     "diagnosis.forget_cells": "Deletes what diagnosis no longer needs",
     "diagnosis.measure_fixes": "Measures what fixes saved",
+    "alerts.try_rules": "Tries rules on history",
+    "actions.try_policies": "Tries policies of actions on history",
     "finance.advance_trials": "Tries a policy on past hours",
     "ingest.believe_moves": "Notices GPUs that moved to another node",
     "ingest.bill_silent": "Counts the time of silent nodes",

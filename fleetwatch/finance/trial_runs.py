@@ -6,7 +6,6 @@ has every few seconds. Where it is killed, another one goes on behind the last n
 
 import time
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -21,12 +20,12 @@ from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.operations import background
 
 KEPT = 20  # trials, the newest
 WORK_S = 45.0  # of one run of the task: other tasks want their turn
 KEEP_EVERY_S = 3.0
 CLAIMED_FOR = timedelta(minutes=3)  # far longer than a node's week takes
-RUNNING = PolicyTrial.State.RUNNING
 
 
 def ask(
@@ -64,11 +63,11 @@ def newest() -> QuerySet[PolicyTrial]:
 @transaction.atomic
 def stop(pk: int, *, now: datetime) -> bool:
     """Whether it was running; it ends with the node that is judged just now."""
-    running = PolicyTrial.objects.filter(pk=pk, state=RUNNING)
-    stopped = running.update(state=PolicyTrial.State.STOPPED, finished_at=now, sums={})
-    if stopped:
-        record("policy.stop", _in_words(PolicyTrial.objects.get(pk=pk)))
-    return bool(stopped)
+    row = PolicyTrial.objects.get(pk=pk)
+    is_stopped = background.stop(row, now=now, sums={})
+    if is_stopped:
+        record("policy.stop", _in_words(row))
+    return is_stopped
 
 
 def advance(now: datetime) -> dict[str, int]:
@@ -80,7 +79,9 @@ def advance(now: datetime) -> dict[str, int]:
     try:
         _work(claimed)
     except Exception:
-        _settle(claimed, state=PolicyTrial.State.FAILED, finished_at=timezone.now(), sums={})
+        background.settle(
+            claimed, state=PolicyTrial.State.FAILED, finished_at=timezone.now(), sums={}
+        )
         raise
     return {"nodes": claimed.nodes_done - before}
 
@@ -94,16 +95,10 @@ def _forget_old() -> None:
     PolicyTrial.objects.exclude(pk__in=list(newest)).delete()
 
 
-@transaction.atomic
 def _claim(now: datetime) -> PolicyTrial | None:
     """The trial that runs and that no worker has, as this worker's."""
-    running = PolicyTrial.objects.select_for_update(skip_locked=True, of=("self",))
-    claimed = running.filter(state=RUNNING).select_related("policy").first()
-    if claimed is None or (claimed.worked_until and claimed.worked_until > now):
-        return None
-    claimed.worked_until = now + CLAIMED_FOR
-    claimed.save(update_fields=["worked_until"])
-    return claimed
+    rows = PolicyTrial.objects.select_related("policy")
+    return background.claim(rows, now, claimed_for=CLAIMED_FOR)
 
 
 def _work(claimed: PolicyTrial) -> None:
@@ -121,7 +116,7 @@ def _work(claimed: PolicyTrial) -> None:
             if not _keep(claimed, sums, worked_until=timezone.now() + CLAIMED_FOR):
                 return
             kept_at = moment
-    _settle(
+    background.settle(
         claimed,
         state=PolicyTrial.State.DONE,
         finished_at=timezone.now(),
@@ -142,21 +137,10 @@ def _judge(claimed: PolicyTrial, node: Node, sums: TrialSums) -> None:
 
 def _keep(claimed: PolicyTrial, sums: TrialSums, *, worked_until: datetime | None) -> bool:
     """Keeps what is judged so far. False where the trial is this worker's no more."""
-    return _settle(
+    return background.settle(
         claimed,
         last_node=claimed.last_node,
         nodes_done=claimed.nodes_done,
         sums=sums.to_json(),
         worked_until=worked_until,
     )
-
-
-def _settle(claimed: PolicyTrial, **values: Any) -> bool:
-    """Writes these of a trial that still runs and that no other worker claimed meanwhile."""
-    own = PolicyTrial.objects.filter(
-        pk=claimed.pk, state=RUNNING, worked_until=claimed.worked_until
-    )
-    is_own = bool(own.update(**values))
-    if "worked_until" in values:
-        claimed.worked_until = values["worked_until"]
-    return is_own

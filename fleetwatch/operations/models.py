@@ -31,3 +31,24 @@ class Heartbeat(models.Model):
     name = models.CharField(max_length=LONGEST_NAME, primary_key=True)
     at = models.DateTimeField()
     since = models.DateTimeField(help_text="without a pause of 90 s since then")
+
+
+class BackgroundWork(models.Model):
+    """What somebody asked for and no request waits for (background.py): its columns."""
+
+    class State(models.TextChoices):
+        RUNNING = "running"
+        DONE = "done"
+        STOPPED = "stopped"  # by a person
+        FAILED = "failed"
+
+    asked_at = models.DateTimeField()
+    asked_by = models.CharField(max_length=150, help_text="a person's name")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.RUNNING)
+    worked_until = models.DateTimeField(
+        null=True, help_text="a worker has it until then; afterwards another one may go on"
+    )
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True

@@ -97,6 +97,9 @@ CHANGED_BY = {
     "report_compute": Right.MONEY,
     "report_stop": Right.MONEY,
     "policy_try": TRIERS,
+    "rule_back_test": EVERYBODY,  # who may open the page that tries it
+    "policy_back_test": EVERYBODY,
+    "back_test_stop": EVERYBODY,
     "policy_trial_stop": TRIERS,
     "team_change": Right.MONEY,  # and of leads, for their teams
     "invoice_change": Right.MONEY,
@@ -214,6 +217,9 @@ def known_values(there: World) -> dict[Any, list[Any]]:
         ("withdraw", "pk"): [1],
         ("policy_trial", "pk"): [there.trial.pk],
         ("policy_trial_stop", "pk"): [there.trial.pk],
+        ("rule_back_test", "pk"): [rule],
+        ("policy_back_test", "pk"): [there.policy.pk],
+        ("back_test_stop", "pk"): [there.back_test.pk],
         ("drop_name_rule", "pk"): list(NameRule.objects.values_list("pk", flat=True)),
         ("silence_end", "pk"): [there.silence.pk],
         ("rule", "pk"): [rule],

@@ -13,7 +13,9 @@ from fleetwatch.accounts.names.name_rule_changes import NewNameRule, set_rule
 from fleetwatch.accounts.saved_views import save_view
 from fleetwatch.accounts.services import create_api_token, digest
 from fleetwatch.actions.models import Action, Policy
-from fleetwatch.alerts.models import Incident, Preference, Rule, Silence
+from fleetwatch.alerts import back_test_runs, tried_rules
+from fleetwatch.alerts.models import BackTestRun, Incident, Preference, Rule, Silence
+from fleetwatch.alerts.services import terms_of
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs.models import Commitment, ExchangeRate, MappingRule, Region
 from fleetwatch.diagnosis.models import Finding
@@ -50,6 +52,7 @@ class World:
     silence: Silence
     policy: Policy
     trial: PolicyTrial
+    back_test: BackTestRun
     invitation: str
     secrets: tuple[str, ...]
 
@@ -75,6 +78,7 @@ def make(slack_url: str, smtp_port: int) -> World:
         _silence(),
         _policy(users["lead"]),
         _trial(),
+        _back_test(),
         invitation,
         (WEBHOOK_SECRET, invitation, *tokens.values(), *hashes),
     )
@@ -83,6 +87,19 @@ def make(slack_url: str, smtp_port: int) -> World:
 def _trial() -> PolicyTrial:
     hour = Interval(NOW - timedelta(hours=1), NOW)
     return trial_runs.ask(newest_policy(), {"idle_batch_s": 300.0}, hour, by="fiona", now=NOW)
+
+
+def _back_test() -> BackTestRun:
+    rule = Rule.objects.get(condition="gpu_idle")
+    terms = terms_of(rule)
+    tried = tried_rules.asked_of(
+        rule,
+        (terms.settings, terms.scope),
+        None,
+        days=30,
+        address="/alerts/rules",
+    )
+    return back_test_runs.ask(tried, by="fiona", now=NOW)
 
 
 def _people(users: dict[str, User]) -> str:

@@ -258,6 +258,13 @@ def test_its_page_makes_sets_and_tries_it(client, ops):
     page = client.get(f"{made.url}?days=30").content.decode()
     assert "waits 30 min, warns again, waits 45 min, and ends the job" in page
     assert "0 jobs ended" in " ".join(page.split())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fleetwatch.dashboard.forms.one_change.AT_ONCE_MS", 0)
+        page = client.get(f"{made.url}?days=30").content.decode()
+    started = f"/alerts/back-tests/policy/{policy.pk}/start?days=30"
+    assert f'action="{started}"' in page
+    assert client.post(started).url == f"{made.url}?days=30#back-test"
+    assert "a worker begins within seconds" in client.get(f"{made.url}?days=30").content.decode()
     wrong = client.post(f"{made.url}/set", sent | {"first_wait_minutes": "5"})
     assert wrong.status_code == 422
     assert 'value="5" aria-invalid="true"' in " ".join(wrong.content.decode().split())

@@ -11,7 +11,17 @@ import msgspec
 import pytest
 
 from fleetwatch.actions.models import Action
-from fleetwatch.actions.past_ladders import ENDED_BEFORE, LIMITED, MUTED, try_on_history
+from fleetwatch.actions.past_ladders import (
+    ENDED_BEFORE,
+    LIMITED,
+    MUTED,
+    STEPS,
+    asked_of,
+    outcome_of,
+    try_on_history,
+    try_out,
+)
+from fleetwatch.alerts import back_test_runs
 from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -58,6 +68,26 @@ def test_gpu_hours_and_dollars_are_those_from_the_end_to_the_end_of_the_incident
     assert (done.gpu_ms, done.usd, done.others) == (5 * HOUR_MS, Decimal(10), ())
     assert not Action.objects.exists()
     assert not Incident.objects.exists()
+
+
+def test_in_the_background_it_says_what_it_says_at_once():
+    policy = a_policy()
+    idle_until(300, an_idle_job())
+    run = back_test_runs.ask(asked_of(policy, days=7, address="/"), by="vera", now=at(720))
+
+    back_test_runs.advance("policy", try_out, at(720))
+
+    run.refresh_from_db()
+    assert (run.state, run.steps_done) == ("done", STEPS)
+    [kept] = outcome_of(run).ladders
+    [at_once] = try_on_history(policy, Interval(run.start, run.end)).ladders
+    assert (kept.ended_ms, kept.gpu_ms, kept.usd) == (
+        at_once.ended_ms,
+        at_once.gpu_ms,
+        at_once.usd,
+    )
+    assert kept.subject == at_once.subject
+    assert kept.trial.episode == at_once.trial.episode
 
 
 @pytest.mark.parametrize(("until", "gpu_minutes"), [(150, None), (151, 1), (149, None)])

@@ -41,10 +41,10 @@ def asked(client, **sent) -> PolicyTrial:
 def test_what_takes_longer_than_somebody_waits_is_offered_in_the_background(finance, monkeypatch):
     monkeypatch.setattr(policy_trial, "AT_ONCE_S", -1)
 
-    page = text(finance.get("/settings/policy?idle_batch_s=5+min&hours=1"))
+    page = finance.get("/settings/policy?idle_batch_s=5+min&hours=1")
 
-    assert "more than a page can judge at once" in page
-    assert 'action="/settings/policy/trials"' in page
+    assert "more than a page can judge at once" in text(page)
+    assert 'action="/settings/policy/trials"' in page.content.decode()
 
 
 def test_more_hours_than_a_request_judges_are_offered_in_the_background(finance, monkeypatch):

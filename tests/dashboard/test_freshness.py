@@ -68,7 +68,7 @@ def test_so_is_one_of_which_no_copy_is_kept(reader, address):
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("address", (*LIVE, *NEVER_KEPT))
+@pytest.mark.parametrize("address", [*LIVE, *NEVER_KEPT])
 def test_a_live_page_says_of_when_it_is(reader, address):
     assert "data-as-of=" in reader.get(address).content.decode()
 

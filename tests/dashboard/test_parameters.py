@@ -26,6 +26,7 @@ FORMS = {
     "revoke_token", "invite", "withdraw", "person_change", "name_belongs", "drop_name_rule",
     "set_notifications", "incidents_act", "incident_act", "rule_change", "silence_add",
     "silence_end", "route_set", "view_save", "view_drop", "report_stop", "policy_try",
+    "rule_back_test", "policy_back_test", "back_test_stop",
     "policy_trial_stop", "team_change", "action_policy_add", "action_policy_change",
     "incident_keep", "demo_load", "demo_remove", "rule_new",
 }  # fmt: skip

@@ -7,10 +7,10 @@ import pytest
 from django.db.models import F
 
 from fleetwatch.accounts.models import AuditEntry, Team
-from fleetwatch.alerts import matchers
+from fleetwatch.alerts import back_test_runs, matchers, tried_rules
 from fleetwatch.alerts.conditions import condition as condition_named
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.budgets.models import Budget, SpendDay
 from fleetwatch.ledger.models import HourRuns
@@ -420,3 +420,61 @@ def test_the_address_of_a_new_rule_leads_to_its_open_menu(admin, rule):
     assert (answer.status_code, answer["Location"]) == (302, "/alerts/rules?new=1#new")
     assert '<details class="add card" id="new" open>' in admin.get("/alerts/rules?new=1").text
     assert '<details class="add card" id="new" >' in admin.get("/alerts/rules").text
+
+
+@pytest.mark.usefixtures("_idle_jobs")
+class TestLongBackTest:
+    """One that takes longer than somebody waits."""
+
+    @pytest.fixture(autouse=True)
+    def _no_time(self, monkeypatch):
+        monkeypatch.setattr("fleetwatch.dashboard.forms.one_change.AT_ONCE_MS", 0)
+
+    @pytest.fixture
+    def start(self, job_rule) -> str:
+        return f"/alerts/back-tests/rule/{job_rule.pk}/start?days=7"
+
+    def test_is_offered_to_a_worker_and_nothing_is_written_by_looking(self, admin, job_rule, start):
+        shown = text(admin.get(f"{watch(job_rule)}?days=7"))
+
+        assert "It takes longer than a page waits" in shown
+        assert f'action="{start}"' in shown
+        assert 'hx-trigger="load"' in shown
+        assert not BackTestRun.objects.exists()
+
+    def test_goes_on_with_a_bar_and_stop_and_ends_at_the_same_address(self, admin, job_rule, start):
+        address = f"{watch(job_rule)}?days=7"
+        assert admin.post(start)["Location"] == f"{address}#back-test"
+        run = BackTestRun.objects.get()
+        assert "a worker begins within seconds" in text(admin.get(address))
+        BackTestRun.objects.update(worked_until=NOW, steps_done=1)
+
+        shown = text(admin.get(address))
+
+        assert 'step 2 of 3 <progress max="3" value="1">' in shown
+        assert f'action="/alerts/back-tests/{run.pk}/stop"' in shown
+
+        back_test_runs.advance("rule", tried_rules.try_out, NOW)
+        done = text(admin.get(address))
+        assert "Tried in the background" in done
+        assert "2 incidents" in done
+
+    def test_is_stopped_and_started_again(self, admin, job_rule, start):
+        admin.post(start)
+        run = BackTestRun.objects.get()
+
+        answer = admin.post(f"/alerts/back-tests/{run.pk}/stop")
+
+        shown = text(admin.get(answer["Location"].partition("#")[0]))
+        assert "Stopped" in shown
+        assert 'hx-trigger="load"' not in shown
+        assert "Start again" in shown
+        admin.post(start)
+        assert [each.state for each in BackTestRun.objects.order_by("pk")] == ["stopped", "running"]
+
+    def test_of_other_terms_is_another_one(self, admin, job_rule, start):
+        admin.post(start)
+
+        shown = text(admin.get(f"{watch(job_rule)}?days=7&minutes=45"))
+
+        assert "It takes longer than a page waits" in shown

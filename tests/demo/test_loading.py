@@ -180,7 +180,9 @@ def test_its_removal_waits_for_who_draws_some_of_it(operator, monkeypatch):
     operator.post("/demo/load")
     drawing = loading.awaited_lock(loading.LOCK, patience_s=1)
     drawing.__enter__()
-    monkeypatch.setattr("fleetwatch.lib.sql.time.sleep", lambda _: drawing.__exit__(None, None, None))
+    monkeypatch.setattr(
+        "fleetwatch.lib.sql.time.sleep", lambda _: drawing.__exit__(None, None, None)
+    )
 
     operator.post("/demo/remove")
 

@@ -2,6 +2,7 @@
 long.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from fleetwatch.dashboard.showing import Context, page
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.sql import limit_waits
 
-LONGEST_MS = 20_000  # of one statement of a trial
+AT_ONCE_MS = 2_000  # of a trial, while somebody waits
 
 Row = TypeVar("Row", bound=Model)
 # the row that is looked at afterwards (without a key: it is gone), and what was done, in words
@@ -58,12 +59,24 @@ def change_one(
     return redirect(home.name, changed.pk) if changed.pk else redirect(home.list_name)
 
 
+class TakesLongError(Exception):
+    """It takes longer than somebody waits: it is a worker's."""
+
+
 @contextmanager
-def refusing_what_takes_long(text: str) -> Iterator[None]:
-    """What is read within is refused with this text when a statement of it takes too long."""
+def at_once() -> Iterator[Callable[[], None]]:
+    """What is read within ends with TakesLongError when a statement of it takes too long, or all of
+    it; what is given is called after each step.
+    """
+    began = time.monotonic()
+
+    def on_step() -> None:
+        if time.monotonic() - began >= AT_ONCE_MS / 1000:
+            raise TakesLongError
+
     try:
         with transaction.atomic():
-            limit_waits(lock_ms=LONGEST_MS, statement_ms=LONGEST_MS)
-            yield
+            limit_waits(lock_ms=AT_ONCE_MS, statement_ms=AT_ONCE_MS)
+            yield on_step
     except OperationalError as error:
-        raise RefusedFieldError(text) from error
+        raise TakesLongError from error

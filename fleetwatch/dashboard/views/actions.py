@@ -6,33 +6,38 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import Right, needs
-from fleetwatch.actions import action_policies
+from fleetwatch.actions import action_policies, past_ladders
 from fleetwatch.actions.action_policies import JOB_KINDS, PolicyTerms, kinds_about, terms_of_policy
 from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
-from fleetwatch.actions.past_ladders import try_on_history
+from fleetwatch.actions.past_ladders import PolicyTrial
 from fleetwatch.actions.selectors import (
     policies,
     rules_without,
     view_of_policy,
     visible_actions,
 )
-from fleetwatch.alerts.models import Rule
+from fleetwatch.alerts import back_test_runs
+from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms.asked import LARGEST_ID, Asked, read_form
 from fleetwatch.dashboard.forms.one_change import (
     Change,
     Home,
+    TakesLongError,
+    at_once,
     change_one,
-    refusing_what_takes_long,
 )
+from fleetwatch.dashboard.long_tests import ask_worker, interval_of, long_test
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.lib.intervals import Interval
@@ -43,7 +48,6 @@ from fleetwatch.notify.transports.webhook import WEBHOOK
 PERIODS = {"7": "the last 7 days", "30": "the last 30 days"}
 SHOWN = 50
 MAX_TEAMS = 500
-TOO_LONG = "That took longer than 20 s: try fewer days."
 MAX_DAYS = 366
 HOME = Home("dashboard/action_policy.html", "alerts", "action_policy", "actions")
 
@@ -73,13 +77,46 @@ def action_policy(request: HttpRequest, period: Period, policy: Policy) -> Conte
     days = chosen(request, "days", PERIODS)
     if not days:
         return _shown(policy, period.now)
-    start = period.now - timedelta(days=int(days))
+    run = back_test_runs.newest(_asked(policy, request), now=period.now)
     try:
-        with refusing_what_takes_long(TOO_LONG):
-            tried = try_on_history(policy, Interval(start, period.now))
+        tried = _tried(policy, interval_of(run, days, period.now), run)
     except RefusedFieldError as error:
         return _shown(policy, period.now, errors={error.field: str(error)})
-    return _shown(policy, period.now, tried=tried, tried_over=PERIODS[days], days=days)
+    except TakesLongError:
+        long = long_test("policy_back_test", policy.pk, run)
+        return _shown(policy, period.now, days=days, **long)
+    return _shown(policy, period.now, tried=tried, tried_over=PERIODS[days], days=days, run=run)
+
+
+@require_POST
+@login_required
+def start_back_test(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks a worker for what the address tries, as its page was asked for it."""
+    try:
+        run = ask_worker(request, _asked(_policy(pk), request))
+    except RefusedFieldError as error:
+        messages.error(request, str(error))
+        return redirect("action_policy", pk)
+    return redirect(f"{run.address}#back-test")
+
+
+def _asked(policy: Policy, request: HttpRequest) -> back_test_runs.Asked:
+    days = chosen(request, "days", PERIODS, default="7")
+    address = f"{reverse('action_policy', args=[policy.pk])}?{request.GET.urlencode()}"
+    return past_ladders.asked_of(policy, days=int(days), address=address)
+
+
+def _tried(policy: Policy, interval: Interval, run: BackTestRun | None) -> PolicyTrial:
+    """What the policy would have done: as a worker tried it, or at once.
+
+    Raises RefusedFieldError; TakesLongError where a worker is at it, or is to be asked.
+    """
+    if run and run.state == BackTestRun.State.DONE:
+        return past_ladders.outcome_of(run)
+    if run:
+        raise TakesLongError
+    with at_once() as on_step:
+        return past_ladders.try_on_history(policy, interval, on_step=on_step)
 
 
 def _shown(policy: Policy, now: datetime, **outcome: object) -> Context:

@@ -13,16 +13,17 @@ from django.db.models import Count, F, Min, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.alerts import matchers
+from fleetwatch.alerts import back_test_runs, matchers, tried_rules
 from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
 from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.models import Incident, Rule, Severity
+from fleetwatch.alerts.models import BackTestRun, Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
 from fleetwatch.dashboard.choices import chosen
@@ -31,8 +32,9 @@ from fleetwatch.dashboard.forms.matcher_fields import NAMES, day_choices
 from fleetwatch.dashboard.forms.one_change import (
     Change,
     Home,
+    TakesLongError,
+    at_once,
     change_one,
-    refusing_what_takes_long,
 )
 from fleetwatch.dashboard.forms.rule_fields import (
     NUMBERS,
@@ -41,6 +43,7 @@ from fleetwatch.dashboard.forms.rule_fields import (
     read_watching,
     scope_rows,
 )
+from fleetwatch.dashboard.long_tests import ask_worker, interval_of, long_test
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.inventory.models import GPU
@@ -60,7 +63,6 @@ SUBJECTS = {
     OTHERS: ("agent", "channel", "service"),
 }
 MAX_OWNERS = 5  # named, those with most incidents
-TOO_LONG = "That took longer than 20 s: try fewer days, or narrow what the rule watches."
 HOME = Home("dashboard/rule.html", "alerts", "rule", "rules")
 
 
@@ -140,15 +142,34 @@ def rule(request: HttpRequest, period: Period, rule: Rule) -> Context:
     sent = request.GET.dict()
     if not days:
         return _shown(rule, sent={})
-    interval = Interval(period.now - timedelta(days=int(days)), period.now)
     try:
-        terms, tried, saved = _tried(rule, sent, interval)
+        return _tested(request, period, rule, days)
     except RefusedFieldError as error:
-        return _shown(rule, sent=sent, days=days, action="watch", errors={error.field: str(error)})
-    beside = {"saved": saved, **_history(rule, interval)}
-    outcome = _trials(tried, days) | _drawn(tried, beside["history_from"], period) | beside
-    outcome |= _otherwise(terms_of(rule), terms, tried, saved)
+        errors = {error.field: str(error)}
+        return _shown(rule, sent=sent, days=days, action="watch", errors=errors)
+
+
+def _tested(request: HttpRequest, period: Period, rule: Rule, days: str) -> Context:
+    """What came of it, or how far a worker is with it. Raises RefusedFieldError."""
+    sent = request.GET.dict()
+    terms = read_watching(terms_of(rule), condition(rule.condition), sent)
+    run = back_test_runs.newest(_asked(rule, terms, request), now=period.now)
+    try:
+        tried, saved = _tried(rule, terms, interval_of(run, days, period.now), run)
+    except TakesLongError:
+        long = long_test("rule_back_test", rule.pk, run)
+        return _shown(rule, sent=sent, terms=terms, days=days, **long)
+    beside = {"run": run, "saved": saved, **_history(rule, tried.interval)}
+    outcome = _outcome(rule, terms, tried, beside, period) | _trials(tried, days)
     return _shown(rule, sent=sent, terms=terms, days=days, **outcome)
+
+
+def _outcome(
+    rule: Rule, terms: RuleTerms, tried: BackTest, beside: Context, period: Period
+) -> Context:
+    """What came of it, by day, and what other settings would come to."""
+    drawn = _drawn(tried, beside["history_from"], period)
+    return beside | drawn | _otherwise(terms_of(rule), terms, tried, beside["saved"])
 
 
 def _otherwise(
@@ -187,27 +208,70 @@ def _base(
     return _Base(tried, terms.settings, is_saved=False)
 
 
+@require_POST
+@login_required
+def start_back_test(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks a worker for what the address tries, as its page was asked for it."""
+    rule = _rule(pk)
+    try:
+        terms = read_watching(terms_of(rule), condition(rule.condition), request.GET.dict())
+        run = ask_worker(request, _asked(rule, terms, request))
+    except RefusedFieldError as error:
+        messages.error(request, str(error))
+        return redirect("rule", pk)
+    return redirect(f"{run.address}#back-test")
+
+
+@require_POST
+@login_required
+def stop_back_test(request: HttpRequest, pk: int) -> HttpResponse:
+    """Of a rule, or of a policy of actions; then back to its page."""
+    run = get_object_or_404(BackTestRun.objects.defer("result"), pk=pk)
+    if not back_test_runs.stop(run, now=timezone.now()):
+        messages.error(request, "It was over already.")
+    return redirect(f"{run.address}#back-test")
+
+
+def _asked(rule: Rule, terms: RuleTerms, request: HttpRequest) -> back_test_runs.Asked:
+    days = chosen(request, "days", PERIODS, default="1")
+    saved = _own(rule, terms)
+    return tried_rules.asked_of(
+        rule,
+        (terms.settings, terms.scope),
+        (saved.settings, saved.scope) if saved else None,
+        days=int(days),
+        address=f"{reverse('rule', args=[rule.pk])}?{request.GET.urlencode()}",
+    )
+
+
 def _tried(
-    rule: Rule, sent: Mapping[str, str], interval: Interval
-) -> tuple[RuleTerms, BackTest, BackTest | None]:
-    """What was sent of the rule, what that would have opened, and what it would as it is saved.
-    Raises RefusedFieldError.
+    rule: Rule, terms: RuleTerms, interval: Interval, run: BackTestRun | None
+) -> tuple[BackTest, BackTest | None]:
+    """What the terms would have opened, and what the rule would as it is saved (None: they are its
+    own): as a worker tried it, or at once.
+
+    Raises RefusedFieldError; TakesLongError where a worker is at it, or is to be asked.
     """
+    if run and run.state == BackTestRun.State.DONE:
+        return tried_rules.outcomes_of(run)
+    if run:
+        raise TakesLongError
     watched = condition(rule.condition)
-    terms = read_watching(terms_of(rule), watched, sent)
-    with refusing_what_takes_long(TOO_LONG):
-        tried = back_test(watched, terms.settings, terms.scope, interval)
-        return terms, tried, _saved(rule, terms, interval)
+    saved = _own(rule, terms)
+    with at_once() as on_step:
+        several = [
+            back_test(watched, each.settings, each.scope, interval, on_step=on_step)
+            for each in (terms, saved)
+            if each is not None
+        ]
+    return several[0], several[1] if saved else None
 
 
-def _saved(rule: Rule, terms: RuleTerms, interval: Interval) -> BackTest | None:
-    """What the rule would have opened as it is saved, where others are tried; None: they are its
-    own.
-    """
+def _own(rule: Rule, terms: RuleTerms) -> RuleTerms | None:
+    """The rule's terms as it is saved; None where these are its own."""
     own = terms_of(rule)
-    if (own.settings, own.scope) == (terms.settings, terms.scope):
-        return None
-    return back_test(condition(rule.condition), own.settings, own.scope, interval)
+    is_own = (own.settings, own.scope) == (terms.settings, terms.scope)
+    return None if is_own else own
 
 
 def _history(rule: Rule, interval: Interval) -> Context:
