@@ -6,13 +6,12 @@ Derived as they are, and never read when older than the entries.
 from datetime import datetime
 
 import numpy as np
-import zstandard
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import FleetDay
-from fleetwatch.figures import boundaries, engine, fleet_sums
+from fleetwatch.figures import boundaries, engine, fleet_sums, narrow_columns
 from fleetwatch.figures.alike_gpus import alike_gpus
-from fleetwatch.figures.ledger_time import LedgerTime, packed_by_cut
+from fleetwatch.figures.ledger_time import LedgerTime, entries_by_cut
 from fleetwatch.figures.packed_spans import NO_JOB, Floats, Ints, sums
 from fleetwatch.figures.priced_columns import Columns
 from fleetwatch.figures.state_spans import KINDS, RECORD, Kind
@@ -40,7 +39,7 @@ def sum_day(day: Interval) -> None:
         of_jobs, of_nodes, of_gpus = (
             engine.read(_OF_NODES, day, by=(group,)) for group in ("job", "node", "gpu")
         )
-        by_hour = packed_by_cut(day)
+        by_hour = entries_by_cut(day)
     gpu = alike.first_of(of_jobs.gpu)
     FleetDay.objects.update_or_create(
         start=day.start,
@@ -53,7 +52,7 @@ def sum_day(day: Interval) -> None:
             "total_spans": _packed(of_jobs, gpu),
             "node_spans": _packed(of_nodes, of_nodes.gpu),
             "gpu_spans": _packed(of_gpus, of_gpus.gpu),
-            "hour_spans": zstandard.compress(by_hour),
+            "hour_spans": narrow_columns.packed(by_hour),
         },
     )
 
@@ -62,12 +61,16 @@ def _packed(columns: Columns[Kind], gpu: Ints, job: Ints | None = None) -> bytes
     """The columns' time of each GPU, job (None: of all together) and kind of time."""
     job = np.full_like(gpu, NO_JOB) if job is None else job
     keys, place = np.unique(np.stack([gpu, job, _kinds(columns)]), axis=1, return_inverse=True)
-    spans = np.empty(keys.shape[1], dtype=RECORD)
-    spans["gpu"], spans["job"], spans["label"] = keys
-    for name in ("gpu_ms", "energy_ms"):
-        spans[name] = sums(place, columns.figures[name], len(spans))
-    spans["energy_j"] = _joules(place, columns.figures["energy_j"])
-    return zstandard.compress(spans.tobytes())
+    gpus, jobs, labels = keys
+    spans = {
+        "gpu": gpus,
+        "job": jobs,
+        "label": labels,
+        "gpu_ms": sums(place, columns.figures["gpu_ms"], len(gpus)),
+        "energy_j": _joules(place, columns.figures["energy_j"]),
+        "energy_ms": sums(place, columns.figures["energy_ms"], len(gpus)),
+    }
+    return narrow_columns.packed({name: spans[name] for name in RECORD.names or ()})
 
 
 def _kinds(columns: Columns[Kind]) -> Ints:

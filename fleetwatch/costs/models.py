@@ -358,17 +358,19 @@ class FleetDay(models.Model):
     )
     last_gpu_id = models.BigIntegerField(help_text="the newest GPU there was")
     alike = models.CharField(
-        max_length=32, help_text="digest of which GPUs up to that one have one price and model"
+        max_length=32,
+        help_text="digest of which GPUs up to that one have one price and model, and how sums of"
+        " them are packed",
     )
     job_spans = models.BinaryField(
-        help_text="zstd of spans as state_spans.py has them: of each group of GPUs (under its first"
-        " one), holder and kind of time"
+        help_text="spans as narrow_columns.py packs the fields of state_spans.py: of each group of"
+        " GPUs (under its first one), holder and kind of time"
     )
     total_spans = models.BinaryField(help_text="the same of all holders together, under none")
     node_spans = models.BinaryField(help_text="the same of each node by itself")
     gpu_spans = models.BinaryField(help_text="the same of each GPU by itself")
     hour_spans = models.BinaryField(
-        help_text="zstd of what the entries say, by hour cut: an entry each, of each GPU and holder"
+        help_text="what the entries say, by hour cut: an entry each, of each GPU and holder"
     )
 
 

@@ -13,6 +13,8 @@ from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 _MODELS = read_statement("figures/sql/gpus_of_models.sql")
+# How sums of alike GPUs are packed: those of another one are none.
+_PACKED_AS = b"narrow columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class AlikeGPUs:
         return int(self.gpus[-1]) if len(self.gpus) else 0
 
     def digest(self, last_id: int) -> str:
-        """Which GPUs up to this one are alike: of two groupings it is the same where these are. A
-        later GPU changes nothing of it.
+        """Which GPUs up to this one are alike, and how their sums are packed: of two groupings it
+        is the same where these are. A later GPU changes nothing of it.
         """
         count = int(np.searchsorted(self.gpus, last_id, side="right"))
-        parts = (self.gpus[:count], self.stands_for[:count])
+        parts = (_PACKED_AS, self.gpus[:count], self.stands_for[:count])
         return hashlib.md5(b"".join(map(bytes, parts)), usedforsecurity=False).hexdigest()
 
     def first_of(self, gpus: Ints) -> Ints:

@@ -2,14 +2,17 @@
 one for each node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
-import zstandard
+from numpy.typing import NDArray
 
+from fleetwatch.figures import narrow_columns
 from fleetwatch.figures.alike_gpus import alike_gpus
+from fleetwatch.figures.state_spans import CUT_RECORD, RECORD
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -30,11 +33,15 @@ class Form(StrEnum):
     HOUR = "hour"
 
 
-def current(days: Sequence[Interval], form: Form) -> dict[datetime, bytes]:
+Fields = Mapping[str, NDArray[Any]]  # of RECORD; of HOUR of CUT_RECORD
+
+
+def current(days: Sequence[Interval], form: Form) -> dict[datetime, Fields]:
     """By start those of the days whose sums are as new as their entries, and of GPUs that are alike
-    still: their spans, packed as state_spans.py has them (HOUR: as CUT_RECORD).
+    still: their spans.
     """
-    return {start: zstandard.decompress(spans) for start, spans in _current(days, form)}
+    names = (CUT_RECORD if form == Form.HOUR else RECORD).names or ()
+    return {start: narrow_columns.unpacked(spans, names) for start, spans in _current(days, form)}
 
 
 def summed(days: Sequence[Interval]) -> set[datetime]:

@@ -7,6 +7,7 @@ entries elsewhere.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,16 @@ from fleetwatch.figures import edges, fleet_sums
 from fleetwatch.figures.alike_gpus import alike_gpus
 from fleetwatch.figures.edges import Edge
 from fleetwatch.figures.engine import Asked
-from fleetwatch.figures.fleet_sums import Form
-from fleetwatch.figures.packed_spans import Bools, Ints, Row, Spans, joined, unpacked
+from fleetwatch.figures.fleet_sums import Fields, Form
+from fleetwatch.figures.packed_spans import (
+    Bools,
+    Ints,
+    Spans,
+    fields,
+    joined,
+    of_fields,
+    unpacked,
+)
 from fleetwatch.figures.scopes import Limits, named_jobs
 from fleetwatch.figures.state_spans import CUT_RECORD, KINDS, RECORD, Kind
 from fleetwatch.lib.intervals import Interval
@@ -27,7 +36,6 @@ _NODES, _SPANS, _HOURS = (
     read_statement(f"figures/sql/{name}.sql") for name in ("nodes_of", "spans", "hours")
 )
 
-_NO_NODE = 0  # ids begin with 1
 _DATABASE_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -57,19 +65,17 @@ class LedgerTime:
         days = self._fleet_days(interval, asked)
         cuts = self._fleet_cuts(interval, asked, days)
         rest = [day for day in asked.days if day.start not in days and day.start not in cuts]
-        by_cut: list[Row] = [(_NO_NODE, 0, 0, None, spans) for spans in cuts.values()]
-        if asked.step == "hour":  # of which sums of nodes' days know nothing
-            for part in _parts(rest, interval):
-                by_cut += fetched(_HOURS, _wanted(part, asked))
-            spans = _of_cuts(by_cut, interval, asked)
-        else:
-            spans = self._of_days(days, rest, interval, asked)
-            spans = joined(spans, _of_cuts(by_cut, interval, asked)) if by_cut else spans
+        parts = [self._of_nodes(rest, interval, asked)]
+        if cuts:
+            parts.append(_of_cuts(_of_fleet_cuts(cuts), interval, asked))
+        if days:
+            parts.append(_of_fleet_days(days, asked))
+        spans = reduce(joined, parts)
         # what the fleet's rows do not say
         return _at_nodes(spans) if asked.of_nodes and (days or cuts) else spans
 
-    def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, bytes]:
-        """The packed spans of whole days of the interval, by their start; none where hours, or more
+    def _fleet_days(self, interval: Interval, asked: Asked) -> dict[datetime, Fields]:
+        """The spans of whole days of the interval, by their start; none where hours, or more
         than they have, is told apart.
         """
         form = _form(asked)
@@ -79,9 +85,9 @@ class LedgerTime:
         return fleet_sums.current(days, form) if days else {}
 
     def _fleet_cuts(
-        self, interval: Interval, asked: Asked, days: Mapping[datetime, bytes]
-    ) -> dict[datetime, bytes]:
-        """The packed spans of days by cut, by their start: of those that lie in the interval in
+        self, interval: Interval, asked: Asked, days: Mapping[datetime, Fields]
+    ) -> dict[datetime, Fields]:
+        """The spans of days by cut, by their start: of those that lie in the interval in
         part, or have several prices, and of any where hours are told apart.
         """
         if not self._reads_fleet(asked):
@@ -94,24 +100,23 @@ class LedgerTime:
     def _reads_fleet(self, asked: Asked) -> bool:
         return self.with_sums and self.with_fleet_days and asked.is_of_fleet
 
-    def _of_days(
-        self,
-        fleet_days: Mapping[datetime, bytes],
-        rest: Sequence[Interval],
-        interval: Interval,
-        asked: Asked,
-    ) -> Spans[Kind]:
-        """The spans of the fleet's days, and what nodes' sums and entries say of the rest."""
+    def _of_nodes(self, days: Sequence[Interval], interval: Interval, asked: Asked) -> Spans[Kind]:
+        """What nodes' sums and entries say of these days; hours, of which the sums know nothing, by
+        entries alone.
+        """
+        if asked.step == "hour":
+            by_cut = [
+                row
+                for part in _parts(days, interval)
+                for row in fetched(_HOURS, _wanted(part, asked))
+            ]
+            return _of_cuts(unpacked(by_cut, CUT_RECORD, KINDS), interval, asked)
         wanted = _wanted(interval, asked) | {
             "use_sums": self.with_sums,
-            "day_starts": [day.start for day in rest],
-            "day_ends": [day.end for day in rest],
+            "day_starts": [day.start for day in days],
+            "day_ends": [day.end for day in days],
         }
-        rows = [
-            (_NO_NODE, *asked.step_and_era(start), None, spans)
-            for start, spans in fleet_days.items()
-        ]
-        return unpacked([*rows, *fetched(_SPANS, wanted)], RECORD, KINDS)
+        return unpacked(fetched(_SPANS, wanted), RECORD, KINDS)
 
     def in_parts(self, ends: Sequence[Edge], asked: Asked) -> Spans[Kind]:
         spans = edges.parts(ends, asked.node_ids)
@@ -140,17 +145,26 @@ def _form(asked: Asked) -> Form | None:
     return Form.NODE if asked.of_nodes else Form.TOTAL
 
 
+def _of_fleet_cuts(cuts: Mapping[datetime, Fields]) -> Spans[Kind]:
+    return of_fields([(0, 0, each) for each in cuts.values()], KINDS)
+
+
+def _of_fleet_days(days: Mapping[datetime, Fields], asked: Asked) -> Spans[Kind]:
+    parts = [(*asked.step_and_era(start), each) for start, each in days.items()]
+    return of_fields(parts, KINDS)
+
+
 def _at_nodes(spans: Spans[Kind]) -> Spans[Kind]:
     return replace(spans, node=alike_gpus().nodes_of(spans.gpu))
 
 
-def packed_by_cut(day: Interval) -> bytes:
-    """What the entries of all nodes' day say, as CUT_RECORD packs them: those of the same cut, GPU,
-    holder and kind may be several.
+def entries_by_cut(day: Interval) -> Fields:
+    """What the entries of all nodes' day say, by the names of CUT_RECORD: those of the same cut,
+    GPU, holder and kind may be several.
     """
     limits = dict.fromkeys(("node_ids", "job_id", "gpu_ids", "states"))
     rows = fetched(_HOURS, limits | {"start": day.start, "end": day.end})
-    return b"".join(spans for *_, spans in rows)
+    return fields(b"".join(spans for *_, spans in rows), CUT_RECORD)
 
 
 def _wanted(interval: Interval, asked: Asked) -> dict[str, Any]:
@@ -176,11 +190,8 @@ def _parts(days: Iterable[Interval], interval: Interval) -> list[Interval]:
     return parts
 
 
-def _of_cuts(rows: Sequence[Row], interval: Interval, asked: Asked) -> Spans[Kind]:
-    """The spans of rows that say in which cut they are, of those in the interval: each in its step
-    and era.
-    """
-    spans = unpacked(rows, CUT_RECORD, KINDS)
+def _of_cuts(spans: Spans[Kind], interval: Interval, asked: Asked) -> Spans[Kind]:
+    """Of spans that say in which cut they are those in the interval, each in its step and era."""
     start, end = (_microseconds(moment) for moment in (interval.start, interval.end))
     cut = spans.figures["cut"]
     spans = spans.where((cut >= start) & (cut < end))

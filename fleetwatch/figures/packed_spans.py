@@ -18,7 +18,7 @@ Label = TypeVar("Label")
 
 # every record begins with these; what follows are its figures
 HEAD = [("gpu", ">i8"), ("job", ">i8"), ("label", ">i2")]
-NO_JOB = 0  # ids begin with 1
+NO_JOB = NO_NODE = 0  # ids begin with 1
 _LOOSE = 16  # ids that lie so close together are numbered by counting, others by sorting
 
 # id of the node, number of the step and of the era, the labels' names with commas (None: the labels
@@ -62,26 +62,38 @@ def unpacked(
     """The spans of rows that are packed so; the label of a row with names is a place among these,
     from 1 on, and else one in `labels`.
     """
-    packed: NDArray[np.void] = np.frombuffer(b"".join(row[4] for row in rows), dtype=record)
     lengths = np.array([len(row[4]) // record.itemsize for row in rows], dtype=np.int64)
-    node, step, era = _repeated(rows, lengths)
-    figures = _columns(packed, record)
+    node, step, era = _repeated([row[:3] for row in rows], lengths)
+    figures = fields(b"".join(row[4] for row in rows), record)
     gpu, job, label = (figures.pop(name) for name, _ in HEAD)
     if not labels:
         label, labels = _renumbered(label, lengths, rows)
     return Spans(node, step, era, gpu, job, label, labels, figures)
 
 
-def _repeated(rows: Sequence[Row], lengths: Ints) -> Ints:
+def of_fields(
+    parts: Sequence[tuple[int, int, Mapping[str, NDArray[Any]]]], labels: Sequence[Label]
+) -> Spans[Label]:
+    """The spans of parts, at least one (number of the step and of the era, fields of its spans),
+    which tell no nodes apart.
+    """
+    lengths = np.array([len(each["gpu"]) for *_, each in parts], dtype=np.int64)
+    node, step, era = _repeated([(NO_NODE, *each[:2]) for each in parts], lengths)
+    figures = {name: np.concatenate([each[name] for *_, each in parts]) for name in parts[0][2]}
+    gpu, job, label = (figures.pop(name) for name, _ in HEAD)
+    return Spans(node, step, era, gpu, job, label, labels, figures)
+
+
+def _repeated(places: Sequence[tuple[int, int, int]], lengths: Ints) -> Ints:
     """Node, step and era of each row's spans."""
-    places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return np.repeat(places.T, lengths, axis=1)
+    return np.repeat(np.array(places, dtype=np.int64).reshape(-1, 3).T, lengths, axis=1)
 
 
-def _columns(packed: NDArray[np.void], record: np.dtype[np.void]) -> dict[str, NDArray[Any]]:
-    """Each field as this machine has numbers."""
+def fields(packed: bytes, record: np.dtype[np.void]) -> dict[str, NDArray[Any]]:
+    """Each field of the records as this machine has numbers."""
+    spans: NDArray[np.void] = np.frombuffer(packed, dtype=record)
     return {
-        name: packed[name].astype(np.float64 if kind.base.kind == "f" else np.int64)
+        name: spans[name].astype(np.float64 if kind.base.kind == "f" else np.int64)
         for name, (kind, *_) in (record.fields or {}).items()
     }
 
