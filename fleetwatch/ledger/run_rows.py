@@ -52,7 +52,6 @@ _ARRAYS = {
 # (array_send): dimensions, whether there are NULLs, type of the elements; length and lower bound of
 # the one dimension
 _ARRAY_HEAD = struct.Struct(">iiIii")
-_LENGTH = struct.Struct(">i")
 # https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
@@ -123,22 +122,18 @@ def rows(parts: RunParts) -> Rows:
     """The parts, in any order, as rows."""
     parts = parts.where(np.lexsort(_keys(parts)))
     first = _first_of_rows(parts)
-    columns = [
-        _elements(values, array)
-        for values, array in zip(_values(parts), _ARRAYS.values(), strict=True)
-    ]
+    counts = np.diff(first, append=len(parts.cut_ms))
     hours: Rows = defaultdict(list)
-    for at, count, cut_ms, gpu_id, job_id, in_trouble in zip(
-        first.tolist(),
-        np.diff(first, append=len(parts.cut_ms)).tolist(),
+    for row in map(
+        Row,
         parts.cut_ms[first].tolist(),
         parts.gpu_id[first].tolist(),
         parts.job_id[first].tolist(),
+        _packed(parts, first, counts),
+        counts.tolist(),
         _any_in_trouble(parts, first),
-        strict=True,
     ):
-        row = Row(cut_ms, gpu_id, job_id, _packed(columns, at, count), count, in_trouble)
-        hours[floor_hour_ms(cut_ms)].append(row)
+        hours[floor_hour_ms(row.cut_ms)].append(row)
     return hours
 
 
@@ -226,31 +221,66 @@ def count_parts(hours: Mapping[int, Iterable[Row]]) -> int:
 
 def copy(hours: Mapping[int, Mapping[int, Iterable[Row]]]) -> None:
     """Appends the nodes' rows, by clock hour, to the table."""
-    copied = [
-        _copied(node_id, row)
+    every = [
+        (node_id, row)
         for node_id, of_node in hours.items()
         for rows in of_node.values()
         for row in rows
     ]
-    if copied:
+    if every:
+        columns = _copied([row for _, row in every])
+        copied = [
+            _copied_head(node_id, row) + own
+            for (node_id, row), own in zip(every, columns, strict=True)
+        ]
         with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
             sink.write(b"".join((_BEGIN, *copied, _END)))
 
 
-def _copied(node_id: int, row: Row) -> bytes:
-    """The row as COPY takes it, without its head and end."""
+def _copied_head(node_id: int, row: Row) -> bytes:
+    """The row as COPY takes it, up to its arrays."""
     is_held = row.job_id != NOBODY
     head = _HEAD.pack(
         len(_NAMES), 8, node_id, 8, row.gpu_id, 8, row.cut_ms, 1, row.in_trouble,
         _JOB.size if is_held else _NULL,
     )  # fmt: skip
-    columns = [head, _JOB.pack(row.job_id) if is_held else b""]
-    at = 0
-    for array in _ARRAYS.values():
-        size = _ARRAY_HEAD.size + row.parts * array.part_bytes
-        columns += (_LENGTH.pack(size), row.packed[at : at + size])
-        at += size
-    return b"".join(columns)
+    return head + _JOB.pack(row.job_id) if is_held else head
+
+
+def _copied(rows: Sequence[Row]) -> list[bytes]:
+    """The arrays of each row as COPY takes them: each after its length."""
+    alike: dict[int, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        alike[row.parts].append(number)
+    copied = [b""] * len(rows)
+    for parts, numbers in alike.items():
+        sizes = {name: _ARRAY_HEAD.size + parts * _ARRAYS[name].part_bytes for name in _ARRAYS}
+        packed = b"".join([rows[number].packed for number in numbers])
+        stored = np.frombuffer(packed, dtype=[(name, f"V{size}") for name, size in sizes.items()])
+        sent = np.empty(
+            len(numbers),
+            dtype=[
+                field
+                for name, size in sizes.items()
+                for field in ((_length_of(name), ">i4"), (name, f"V{size}"))
+            ],
+        )
+        for name, size in sizes.items():
+            sent[_length_of(name)] = size
+            sent[name] = stored[name]
+        _put(copied, numbers, sent)
+    return copied
+
+
+def _length_of(name: str) -> str:
+    return f"length of {name}"
+
+
+def _put(rows: list[bytes], numbers: Sequence[int], packed: NDArray[np.void]) -> None:
+    """The bytes of each row of the array to its place among the rows."""
+    data, size = packed.tobytes(), packed.itemsize
+    for place, number in enumerate(numbers):
+        rows[number] = data[place * size : (place + 1) * size]
 
 
 def _keys(parts: RunParts) -> tuple[Ints, ...]:
@@ -290,26 +320,51 @@ def _values(parts: RunParts) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _elements(values: NDArray[Any], array: _Array) -> tuple[_Array, bytes]:
-    """A column of all parts: its elements as array_send packs them, without a head."""
+def _packed(parts: RunParts, first: Ints, counts: Ints) -> list[bytes]:
+    """Of each row, which begins with this `first` part and has so many, the columns as array_send
+    packs them, one after the other; rows of as many parts at once.
+    """
+    columns = {
+        name: _elements(values, array)
+        for (name, array), values in zip(_ARRAYS.items(), _values(parts), strict=True)
+    }
+    packed = [b""] * len(first)
+    for count in np.unique(counts).tolist():
+        numbers = np.flatnonzero(counts == count)
+        place = first[numbers, np.newaxis] + np.arange(count)
+        rows = np.empty(len(numbers), dtype=_packed_row(count))
+        for name, elements in columns.items():
+            array = _ARRAYS[name]
+            rows[_head_of(name)] = np.void(
+                _ARRAY_HEAD.pack(1, 0, types[array.kind].oid, count * array.width, 1)
+            )
+            rows[name] = elements[place]
+        _put(packed, numbers.tolist(), rows)
+    return packed
+
+
+def _elements(values: NDArray[Any], array: _Array) -> NDArray[np.void]:
+    """A column's elements of each part as array_send packs them, without a head."""
     elements = np.empty(values.size, dtype=array.element)
     elements["length"] = array.element["value"].itemsize
     elements["value"] = values.ravel()
-    return array, elements.tobytes()
+    return elements.view(f"V{array.part_bytes}")
 
 
-def _packed(columns: Iterable[tuple[_Array, bytes]], first: int, count: int) -> bytes:
-    """So many parts from a first one on, column by column."""
-    packed: list[bytes] = []
-    for array, data in columns:
-        size = array.part_bytes
-        packed += (
-            _array_head(array.kind, count * array.width),
-            data[first * size : (first + count) * size],
-        )
-    return b"".join(packed)
+@lru_cache(maxsize=1024)
+def _packed_row(parts: int) -> np.dtype[np.void]:
+    """A row of so many parts, as it is packed."""
+    return np.dtype(
+        [
+            field
+            for name, array in _ARRAYS.items()
+            for field in (
+                (_head_of(name), f"V{_ARRAY_HEAD.size}"),
+                (name, f"V{array.part_bytes}", (parts,)),
+            )
+        ]
+    )
 
 
-@lru_cache(maxsize=4096)
-def _array_head(kind: str, count: int) -> bytes:
-    return _ARRAY_HEAD.pack(1, 0, types[kind].oid, count, 1)
+def _head_of(name: str) -> str:
+    return f"head of {name}"
