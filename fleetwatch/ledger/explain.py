@@ -167,7 +167,7 @@ def _with_node(node: Node, family: list[int], span: Span) -> Iterator[Stretch]:
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
         facts = _only(judgement_inputs.node_facts(node, policy, zone()), family)
-        question = judgement_inputs.question([facts], *piece.hours, policy)
+        question = judgement_inputs.question(facts, *piece.hours, policy)
         judged = judged_places(question)
         if judged is not None:
             within = (max(low, piece.start_ms), min(high, piece.end_ms))

@@ -4,7 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -30,15 +31,23 @@ from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.policy import JOB_KINDS, LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.posted_gpus import Granted, outages_of
 from fleetwatch.ledger.selectors import idle_steps
+from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.kept_windows import KeptWindows
 from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
 
+Item = TypeVar("Item")
+
 # Beside what makes a quiet run idle, of which a window may lack as much.
 MARGIN_MS = LONGEST_WINDOW_MS
 # Of the hour that goes on, by each process that posts: some 1,500 GPUs with all columns.
 _KEPT = KeptWindows(most_bytes=128 * 2**20)
+
+# Hours of nodes judged at once (8 GPUs x 24 h are 69,000 windows), and whose stored windows, 10 kB
+# an hour of a GPU, are fetched at once: both bound memory.
+HOURS_PER_PASS = 32
+HOURS_FETCHED = 8 * HOURS_PER_PASS
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
@@ -272,15 +281,18 @@ def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judge
     """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the
     context they need.
     """
-    return states.judge(question([facts], start_ms, end_ms, policy))
+    return states.judge(question(facts, start_ms, end_ms, policy))
 
 
 def judge_nodes(
     several: Sequence[NodeFacts], start_ms: int, end_ms: int, policy: Policy
 ) -> dict[int, Judgement]:
-    """The same of several nodes, in one pass."""
-    judged = states.judge_nodes(question(several, start_ms, end_ms, policy))
-    return dict(zip((facts.node_id for facts in several), judged, strict=True))
+    """The same of several nodes, in as few passes as memory allows."""
+    judged: dict[int, Judgement] = {}
+    for some, asked in _questions(several, start_ms, end_ms, policy):
+        of_some = states.judge_nodes(asked)
+        judged |= dict(zip((facts.node_id for facts in some), of_some, strict=True))
+    return judged
 
 
 def judge_alone(
@@ -294,19 +306,33 @@ def judge_alone(
     idle_ms = [policy.idle_ms("batch"), max(map(policy.idle_ms, JOB_KINDS))]
     for context_ms in sorted({each + MARGIN_MS for each in idle_ms}):
         rest = [facts for facts in several if facts.node_id not in judged]
-        if rest:
-            asked = question(rest, start_ms, end_ms, policy, context_ms=context_ms)
-            of_rest = zip(rest, states.judge_alone(asked), strict=True)
-            judged |= {facts.node_id: each for facts, each in of_rest if each is not None}
+        for some, asked in _questions(rest, start_ms, end_ms, policy, context_ms=context_ms):
+            of_some = zip(some, states.judge_alone(asked), strict=True)
+            judged |= {facts.node_id: each for facts, each in of_some if each is not None}
     return judged
 
 
 def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
     """The same as if nobody had observed anything: who held what, and what could not work."""
-    return states.judge(question([facts], start_ms, end_ms, policy, columns=()))
+    return states.judge(question(facts, start_ms, end_ms, policy, columns=()))
 
 
 def question(
+    facts: NodeFacts,
+    start_ms: int,
+    end_ms: int,
+    policy: Policy,
+    *,
+    columns: Sequence[str] = COLUMNS,
+) -> Question:
+    """What is judged for the node's clock hours [start_ms, end_ms), with all that they may rest on;
+    without columns no windows are read.
+    """
+    ((_, asked),) = _questions([facts], start_ms, end_ms, policy, columns=columns)
+    return asked
+
+
+def _questions(
     several: Sequence[NodeFacts],
     start_ms: int,
     end_ms: int,
@@ -314,11 +340,15 @@ def question(
     *,
     columns: Sequence[str] = COLUMNS,
     context_ms: int | None = None,
-) -> Question:
-    """What is judged for the nodes' clock hours [start_ms, end_ms), with so much of what lies
-    before them, of which this process keeps the windows for the next time (None: with all that they
-    may rest on); without columns no windows are read.
+) -> Iterator[tuple[Sequence[NodeFacts], Question]]:
+    """As many of the nodes at once as a pass may have hours, and what is judged for their clock
+    hours [start_ms, end_ms): with so much of what lies before them, of which this process keeps the
+    windows for the next time (None: with all that they may rest on).
+
+    Of all nodes it is read at once who held their GPUs.
     """
+    if not several:
+        return
     low = start_ms - (policy.reach_ms if context_ms is None else context_ms)
     high = end_ms + policy.reach_ms
     kept = None if context_ms is None else _KEPT
@@ -326,9 +356,10 @@ def question(
     # from one ms earlier: a hold that began before the context is seen to
     held = holdings_of(node_ids, low - 1, high)
     sources = source_status_of(node_ids, low, high)
-    return Question(
-        windows=_windows(node_ids, low, high, columns, kept),
-        nodes=[
+    cuts = hour_cuts.edges(low, high, several[0].zone)
+    passes = _portions(several, HOURS_PER_PASS * HOUR_MS // (end_ms - start_ms))
+    for some, windows in zip(passes, _windows(passes, low, high, columns, kept), strict=True):
+        nodes = [
             NodeContext(
                 facts.capacities,
                 held[facts.node_id],
@@ -337,25 +368,35 @@ def question(
                 facts.silent_ms,
                 facts.changed_ms,
             )
-            for facts in several
-        ],
-        cuts=hour_cuts.edges(low, high, several[0].zone),
-        target=(start_ms, end_ms),
-        policy=policy,
-    )
+            for facts in some
+        ]
+        yield some, Question(windows, nodes, cuts, (start_ms, end_ms), policy)
+
+
+def _portions(several: Sequence[Item], at_once: int) -> list[Sequence[Item]]:
+    """In their order, so many at once, and at least one."""
+    step = max(1, at_once)
+    return [several[first : first + step] for first in range(0, len(several), step)]
 
 
 def _windows(
-    node_ids: Sequence[int],
+    passes: Sequence[Sequence[NodeFacts]],
     low: int,
     high: int,
     columns: Sequence[str],
     kept: KeptWindows | None,
-) -> frames.Frame:
-    """The nodes' windows."""
-    if not columns:
-        return _NO_WINDOWS
-    if kept is not None:
-        return frames.of_nodes_again(node_ids, low, high, columns, kept)
-    every = frames.parts_of_nodes(node_ids, low, high, columns)
-    return frames.together([windows for _, windows in every])
+) -> Iterator[frames.Frame]:
+    """The windows of each pass' nodes; what is stored of some passes is fetched at once, and
+    decoded pass by pass.
+    """
+    for some in _portions(passes, HOURS_FETCHED * HOUR_MS // (len(passes[0]) * (high - low))):
+        ids = [[facts.node_id for facts in each] for each in some]
+        if not columns:
+            yield from [_NO_WINDOWS] * len(ids)
+        elif kept is not None:
+            yield from (frames.of_nodes_again(each, low, high, columns, kept) for each in ids)
+        else:
+            every = frames.of_nodes(list(chain.from_iterable(ids)), low, high, columns, ())
+            for each in ids:
+                own = islice(every, len(each))
+                yield frames.together([windows for _, windows, _ in own])

@@ -1,7 +1,7 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, partial
@@ -43,10 +43,8 @@ from fleetwatch.telemetry.services import Claim, claim_touched, release_touched,
 NODES_AT_ONCE = 32
 # Hours claimed in it: a day of each, some seconds of work.
 HOURS_AT_ONCE = NODES_AT_ONCE * 24
-# Hours of one node judged at once, and of all nodes of a pass: both bound memory (8 GPUs x 24 h are
-# 69,000 windows).
+# Hours of one node judged at once: they bound memory (8 GPUs x 24 h are 69,000 windows).
 HOURS_PER_PIECE = 24
-HOURS_PER_PASS = NODES_AT_ONCE
 AT_ONCE = timedelta()
 # What a posting says of itself; `alone`: nodes that were posted one by one, after several failed
 # together.
@@ -297,7 +295,7 @@ def _post_alike(
     pieces: Iterable[tuple[Piece, NodeFacts]], context: _Context, judge: JudgeNodes
 ) -> tuple[set[int], Counter[str]]:
     """The ids of the nodes that were judged, and how much changed; nodes with the same piece are
-    judged in one pass.
+    judged and written together.
     """
     did: Counter[str] = Counter()
     posted: set[int] = set()
@@ -305,20 +303,11 @@ def _post_alike(
     for piece, facts in pieces:
         alike[piece].append(facts)
     for piece, several in alike.items():
-        for some in _passes(several, piece):
-            judged = judge(some, *piece.hours, context.policy)
-            span = (piece.start_ms, piece.end_ms)
-            did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
-            posted |= judged.keys()
+        judged = judge(several, *piece.hours, context.policy)
+        span = (piece.start_ms, piece.end_ms)
+        did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
+        posted |= judged.keys()
     return posted, did
-
-
-def _passes(facts: Sequence[NodeFacts], piece: Piece) -> Iterator[Sequence[NodeFacts]]:
-    """As many of the nodes at once as a pass may have hours of this piece."""
-    start_ms, end_ms = piece.hours
-    at_once = max(1, HOURS_PER_PASS * HOUR_MS // (end_ms - start_ms))
-    for first in range(0, len(facts), at_once):
-        yield facts[first : first + at_once]
 
 
 def _post_closed(post: _Post, context: _Context) -> Counter[str]:
