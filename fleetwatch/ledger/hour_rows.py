@@ -242,13 +242,10 @@ def _difference(stored: _Stored, judged: Sequence[str]) -> _Difference:
 def _changed_runs(
     stored: Mapping[int, run_rows.StoredRows], judged: Mapping[int, Judgement], within: Span
 ) -> dict[int, run_rows.Rows]:
+    rows = run_rows.rows_of_nodes(judged, within=within)
     return {
-        node_id: run_rows.differing(
-            stored[node_id],
-            run_rows.judged_rows(of_node, within=within),
-            run_rows.compared,
-        )
-        for node_id, of_node in judged.items()
+        node_id: run_rows.differing(stored[node_id], rows[node_id], run_rows.compared)
+        for node_id in judged
     }
 
 

@@ -4,7 +4,7 @@ compared whole, and nothing is written as text or parsed.
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -114,17 +114,43 @@ StoredRows = dict[int, list[Stored]]
 
 def judged_rows(judged: Judgement, *, within: Span) -> Rows:
     """The rows of the cuts that begin within the span."""
-    cut_ms = judged.parts.cut_ms
-    return rows(judged.parts.where((cut_ms >= within[0]) & (cut_ms < within[1])))
+    return rows(_of_cuts(judged.parts, within))
+
+
+def rows_of_nodes(judged: Mapping[int, Judgement], *, within: Span) -> dict[int, Rows]:
+    """The same of each node, made all at once; no GPU is in two of them."""
+    nodes: dict[int, Rows] = {node_id: defaultdict(list) for node_id in judged}
+    if not judged:
+        return nodes
+    node_of = {
+        gpu_id: node_id
+        for node_id, of_node in judged.items()
+        for gpu_id in np.unique(of_node.parts.gpu_id).tolist()
+    }
+    parts = RunParts.together([of_node.parts for of_node in judged.values()])
+    for row in _rows(_of_cuts(parts, within)):
+        nodes[node_of[row.gpu_id]][floor_hour_ms(row.cut_ms)].append(row)
+    return nodes
 
 
 def rows(parts: RunParts) -> Rows:
     """The parts, in any order, as rows."""
+    hours: Rows = defaultdict(list)
+    for row in _rows(parts):
+        hours[floor_hour_ms(row.cut_ms)].append(row)
+    return hours
+
+
+def _of_cuts(parts: RunParts, within: Span) -> RunParts:
+    return parts.where((parts.cut_ms >= within[0]) & (parts.cut_ms < within[1]))
+
+
+def _rows(parts: RunParts) -> Iterator[Row]:
+    """By cut, GPU and holder."""
     parts = parts.where(np.lexsort(_keys(parts)))
     first = _first_of_rows(parts)
     counts = np.diff(first, append=len(parts.cut_ms))
-    hours: Rows = defaultdict(list)
-    for row in map(
+    return map(
         Row,
         parts.cut_ms[first].tolist(),
         parts.gpu_id[first].tolist(),
@@ -132,9 +158,7 @@ def rows(parts: RunParts) -> Rows:
         _packed(parts, first, counts),
         counts.tolist(),
         _any_in_trouble(parts, first),
-    ):
-        hours[floor_hour_ms(row.cut_ms)].append(row)
-    return hours
+    )
 
 
 def as_parts(runs: Sequence[Run]) -> RunParts:
@@ -305,7 +329,7 @@ def _any_in_trouble(parts: RunParts, first: Ints) -> list[bool]:
     """Of the rows that begin there whether some part is in trouble."""
     is_idle = (parts.condition == _QUIET) & (parts.state_ms[:, _IDLE] > 0)
     in_trouble = np.isin(parts.condition, _TROUBLES) | is_idle
-    return [bool(any_) for any_ in np.logical_or.reduceat(in_trouble, first)] if len(first) else []
+    return np.logical_or.reduceat(in_trouble, first).tolist() if len(first) else []
 
 
 def _values(parts: RunParts) -> tuple[NDArray[Any], ...]:

@@ -136,3 +136,12 @@ def test_a_stored_word_that_nobody_knows_differs():
     HourRuns.objects.filter(job=None).update(conditions=[99])
 
     assert list(differing(judged)) == [HOUR]
+
+
+def test_rows_of_several_nodes_are_those_of_each():
+    one = judgement()
+    other = replace(one, parts=replace(one.parts, gpu_id=one.parts.gpu_id - 1))
+
+    several = run_rows.rows_of_nodes({NODE: one, NODE + 1: other}, within=SPAN)
+
+    assert several == {NODE: of(one), NODE + 1: of(other)}

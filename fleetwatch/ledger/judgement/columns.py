@@ -50,7 +50,12 @@ def changes(values: NDArray[Any]) -> Mask:
 
 def of_rows(values: NDArray[Any], row: Ints, *, none: int = 0) -> NDArray[Any]:
     """A value per window for each of these windows; `none` where there is none (row -1)."""
-    return np.append(values, values.dtype.type(none))[row]
+    if not len(values):
+        return np.full(len(row), none, dtype=values.dtype)
+    # much faster than an index, and than one value more at the end
+    own: NDArray[Any] = values.take(row, mode="wrap")
+    own[row < 0] = none
+    return own
 
 
 _WITH_SOURCE = SIGNAL_MASK | SOURCE_MASK
@@ -231,15 +236,15 @@ class Timelines:
 
     def row(self, position: Ints) -> Ints:
         """The window that speaks there, -1: none."""
-        return self.segments.row[self.segment[position]]
+        return self.segments.row.take(self.segment.take(position))
 
     def start_ms(self, position: Ints) -> Ints:
         """When the segments at these positions begin."""
-        return self.segments.start_ms[self.segment[position]]
+        return self.segments.start_ms.take(self.segment.take(position))
 
     def end_ms(self, position: Ints) -> Ints:
         """When they end."""
-        return self.segments.end_ms[self.segment[position]]
+        return self.segments.end_ms.take(self.segment.take(position))
 
     def bridge_ms(self, position: Ints) -> Floats:
         """The longest gap after them that a run continues across."""

@@ -30,6 +30,18 @@ class Pieces:
     end_ms: Ints
     row: Ints
 
+    def part(self, low: int, high: int) -> "Pieces":
+        """Those from the one position to the other."""
+        return Pieces(self.start_ms[low:high], self.end_ms[low:high], self.row[low:high])
+
+
+def by_gpu(windows: Windows) -> Pieces:
+    """All windows, GPU after GPU, as if each spoke for all of its time."""
+    gpu_id = windows.gpu_id
+    if (gpu_id[:-1] <= gpu_id[1:]).all():
+        return Pieces(windows.start_ms, windows.end_ms, np.arange(len(gpu_id)))
+    return _whole(windows, np.argsort(gpu_id, kind="stable"))
+
 
 def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
     """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the
@@ -160,12 +172,17 @@ def _broken_lanes(lanes: Sequence[Lane]) -> tuple[Ints, Ints]:
 
 def _edges_of_lanes(lanes: Sequence[Lane], cuts: Ints) -> Ints:
     """Of each lane the cuts and its other edges within its capacity, ascending."""
-    every = []
-    for number, lane in enumerate(lanes):
-        bounds = np.array([lane.start_ms, lane.end_ms], dtype=np.int64)
-        edges = np.concatenate([bounds, cuts, *lane.edges])
-        every.append(number << TIME_BITS | np.minimum(np.maximum(edges, bounds[0]), bounds[1]))
-    return np.unique(np.concatenate(every))
+    first_ms, end_ms = (
+        np.array(bounds, dtype=np.int64)
+        for bounds in zip(*((lane.start_ms, lane.end_ms) for lane in lanes), strict=True)
+    )
+    lane = np.repeat(
+        np.arange(len(lanes)), [len(cuts) + sum(map(len, each.edges)) for each in lanes]
+    )
+    edges = np.concatenate([part for each in lanes for part in (cuts, *each.edges)])
+    edges = np.minimum(np.maximum(edges, first_ms[lane]), end_ms[lane])
+    own = np.arange(len(lanes)) << TIME_BITS
+    return np.unique(np.concatenate([own | first_ms, own | end_ms, lane << TIME_BITS | edges]))
 
 
 def _broken_at(own: Ints, row: Ints, more: Ints) -> tuple[Ints, Ints]:

@@ -52,15 +52,18 @@ def members(question: Question, activity: Activity) -> list[Member]:
 
 
 def _boards(node: NodeContext, pieces: Mapping[int, Pieces], speaks: Mask) -> Iterator["_Board"]:
-    schedulers = gpu_segments.scheduler_status(node.sources)
-    edges = list(map(gpu_segments.edges_of, schedulers))
+    own_schedulers = Schedulers(*gpu_segments.scheduler_status(node.sources))
+    edges = list(map(gpu_segments.edges_of, own_schedulers))
     edges.append(np.array([node.silent_ms], dtype=np.int64))
     instances = _instances(node.capacities)
+    holdings: dict[int, list[Hold]] = defaultdict(list)
+    for hold in node.holdings:
+        holdings[hold.gpu_id].append(hold)
     for gpu in node.capacities:
         if gpu.parent_id is not None:
             continue
         yield _Board(
-            node, gpu, instances[gpu.gpu_id], pieces, speaks, edges, Schedulers(*schedulers)
+            node, gpu, instances[gpu.gpu_id], holdings, pieces, speaks, edges, own_schedulers
         )
 
 
@@ -76,13 +79,19 @@ def _instances(capacities: Iterable[Capacity]) -> Mapping[int, list[Capacity]]:
 def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
     """Of each GPU the spans that its windows speak for."""
     windows = question.windows
-    order = np.argsort(windows.gpu_id, kind="stable")
-    gpu_ids = windows.gpu_id[order]
+    whole = gpu_segments.by_gpu(windows)
+    gpu_ids = windows.gpu_id[whole.row]
     first = np.flatnonzero(changes(gpu_ids))[: len(gpu_ids)]
-    is_seen = activity.unseen == 0
+    bounds = [*first.tolist(), len(gpu_ids)]
+    # nearly always they come in order, and none covers another
+    covered = np.flatnonzero(whole.end_ms[:-1] > whole.start_ms[1:]) + 1
+    tangled = np.searchsorted(first, np.setdiff1d(covered, first), side="right") - 1
     pieces: dict[int, Pieces] = defaultdict(lambda: NO_PIECES)
-    for gpu_id, rows in zip(gpu_ids[first].tolist(), np.split(order, first[1:]), strict=False):
-        pieces[gpu_id] = gpu_segments.resolve(windows, rows=rows, is_seen=is_seen)
+    for gpu_id, low, high in zip(gpu_ids[first].tolist(), bounds, bounds[1:], strict=False):
+        pieces[gpu_id] = whole.part(low, high)
+    is_seen = activity.unseen == 0
+    for gpu_id in gpu_ids[first[tangled]].tolist():
+        pieces[gpu_id] = gpu_segments.resolve(windows, rows=pieces[gpu_id].row, is_seen=is_seen)
     return pieces
 
 
@@ -91,6 +100,7 @@ class _Board:
     node: NodeContext
     gpu: Capacity
     instances: Sequence[Capacity]
+    holdings: Mapping[int, Sequence[Hold]]  # of the node, by GPU
     pieces: Mapping[int, Pieces]
     speaks: Mask  # per window
     edges: Sequence[Ints]  # of the node
@@ -151,15 +161,12 @@ class _Board:
         """Its own; who was given the whole GPU holds its instances too, while nobody was given
         those.
         """
-        holdings = self.node.holdings
-        own: list[Held] = [(hold, hold.spans) for hold in holdings if hold.gpu_id == gpu.gpu_id]
+        own: list[Held] = [(hold, hold.spans) for hold in self.holdings.get(gpu.gpu_id, ())]
         if gpu is self.gpu:
             return own
         given = union(span for _, spans in own for span in spans)
         return own + [
-            (hold, difference(hold.spans, given))
-            for hold in holdings
-            if hold.gpu_id == self.gpu.gpu_id
+            (hold, difference(hold.spans, given)) for hold in self.holdings.get(self.gpu.gpu_id, ())
         ]
 
     def _outages(self, gpu: Capacity) -> list[Outage]:

@@ -252,6 +252,16 @@ class RunParts:
         """These parts alone."""
         return RunParts(*(getattr(self, column.name)[keep] for column in fields(self)))
 
+    @classmethod
+    def together(cls, several: Sequence["RunParts"]) -> "RunParts":
+        """The parts of one after the other; there is at least one."""
+        return cls(
+            *(
+                np.concatenate([getattr(each, column.name) for each in several])
+                for column in fields(cls)
+            )
+        )
+
 
 NO_PARTS = RunParts(
     _NONE,

@@ -54,10 +54,10 @@ def judgement(judged: Judged) -> Judgement:
     segments = judged.segments
     segment = judged.segment
     is_owner = changes(judged.timeline)
-    is_group = is_owner | changes(segments.cut[segment])
+    is_group = is_owner | changes(segments.cut.take(segment))
     is_part = is_group | ~judged.joins_previous
-    is_cell = is_owner | changes(segments.start_ms[segment] // CELL_MS)
-    sums = _sums(judged, is_part | is_cell | changes(segments.is_metered[segment]))
+    is_cell = is_owner | changes(segments.start_ms.take(segment) // CELL_MS)
+    sums = _sums(judged, is_part | is_cell | changes(segments.is_metered.take(segment)))
     return Judgement(
         _entries(judged, sums, is_group),
         _parts(judged, sums, is_part),
@@ -153,13 +153,13 @@ def _joules(judged: Judged, sums: Sums, key: Ints) -> Floats:
 
     No key is in two columns.
     """
-    joules_per_ms = judged.segments.joules_per_ms[judged.segment]
+    joules_per_ms = judged.segments.joules_per_ms.take(judged.segment)
     joules = np.zeros(int(key.max()) + 1)
     first = 0
     for (place, gpu_ms), count in zip(judged.amounts(), sums.sizes, strict=True):
         own = slice(first, first + count)
         begins = np.cumsum(sums.count[own]) - sums.count[own]
-        of_sums = np.add.reduceat(joules_per_ms[place] * gpu_ms, begins)
+        of_sums = np.add.reduceat(joules_per_ms.take(place) * gpu_ms, begins)
         joules += np.bincount(key[own], weights=of_sums, minlength=len(joules))
         first += count
     return joules
@@ -196,15 +196,20 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     speak for; sums, not means, so that parts of a run add up before anything is divided.
     """
     segments = judged.segments
-    row = segments.row[judged.segment]
-    length_ms = (segments.end_ms - segments.start_ms)[judged.segment]
+    row = segments.row.take(judged.segment)
+    length_ms = (segments.end_ms - segments.start_ms).take(judged.segment)
+    is_seen = judged.activity.unseen == 0
+    seen_ms = np.add.reduceat(of_rows(is_seen, row) * length_ms, first)
     figures: Floats = np.zeros((len(first), len(FIGURES)))
     for place, values in enumerate(_of_windows(judged)):
-        is_read = (judged.activity.unseen == 0) & ~np.isnan(values)
-        if is_read.any():
-            for column, each in enumerate((is_read, np.where(is_read, values, 0.0))):
-                spoken = of_rows(each, row) * length_ms
-                figures[:, 2 * place + column] = np.add.reduceat(spoken, first)
+        is_read = is_seen & ~np.isnan(values)
+        if not is_read.any():
+            continue
+        is_all = np.array_equal(is_read, is_seen)
+        spoken = seen_ms if is_all else np.add.reduceat(of_rows(is_read, row) * length_ms, first)
+        figures[:, 2 * place] = spoken
+        product = of_rows(np.where(is_read, values, 0.0), row) * length_ms
+        figures[:, 2 * place + 1] = np.add.reduceat(product, first)
     return figures
 
 

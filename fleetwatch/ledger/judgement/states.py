@@ -113,8 +113,8 @@ def _places(
         *tables,
         **_amounts(question, tables, position),
         position=position,
-        timeline=node_timelines.timeline[position],
-        segment=node_timelines.segment[position],
+        timeline=node_timelines.timeline.take(position),
+        segment=node_timelines.segment.take(position),
         condition=condition[is_asked],
         joins_previous=joins_previous[is_asked],
         stall_tier=np.array([allocated.tier(owner.kind) for owner in node_timelines.owners]),
@@ -125,7 +125,7 @@ def _amounts(question: Question, tables: Tables, position: Ints) -> dict[str, An
     """The columns on what is counted of places at these positions."""
     window_activity, _, node_timelines, node_stretches = tables
     kind, busy, starting = _kinds(*tables, position)
-    rest_ms = node_timelines.gpu_ms[position]
+    rest_ms = node_timelines.gpu_ms.take(position)
     *active_ms, rest_ms[busy] = allocated.split(
         window_activity, node_timelines.row(position[busy]), rest_ms[busy]
     )
