@@ -103,6 +103,12 @@ class Node(models.Model):
             return self.last_ms
         return max(self.last_ms, self.silent_ms)
 
+    def newest_of(self, last_ms: int | None, facts_order: list[int]) -> int | None:
+        """End of the newest window of one of its GPUs whose row says these of it."""
+        if last_ms is None or self.windows_ms is None or facts_order != self.continued_order:
+            return last_ms
+        return max(last_ms, self.windows_ms)
+
     @property
     def is_live(self) -> bool:
         """Whether its silence counts: it reported as things happened, or was live before what came
@@ -230,14 +236,7 @@ class GPU(models.Model):
 
         While batches only continue (steady.py), its node's row says it.
         """
-        node = self.node
-        if (
-            self.last_ms is None
-            or node.windows_ms is None
-            or self.facts_order != node.continued_order
-        ):
-            return self.last_ms
-        return max(self.last_ms, node.windows_ms)
+        return self.node.newest_of(self.last_ms, self.facts_order)
 
 
 def _hash(field: str) -> Func:

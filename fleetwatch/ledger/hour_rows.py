@@ -30,13 +30,13 @@ NULL = "\\N"  # as COPY writes it
 # What is stored, as the lines that COPY writes, an hour in one row, with the ids in their order: a
 # line is compared as it is, and nothing is parsed.
 _STORED_ENTRIES = """
-SELECT node_id, (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::bigint,
+SELECT node_id, floor(date_part('epoch', start) / 3600)::bigint * 3600000,
        string_agg(concat_ws(E'\\t',
            gpu_id, to_char(start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')
            || '+00', coalesce(job_id::text, '\\N'),
            state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms,
            coalesce(energy_j::text, '\\N')
-       ), E'\\n'), string_agg(id::text, ',')
+       ), E'\\n'), array_agg(id)
 FROM ledger_entry
 WHERE node_id = ANY(%s::bigint[]) AND start >= %s AND start < %s
 GROUP BY 1, 2
@@ -179,7 +179,7 @@ def _stored_lines(
     stored: dict[int, dict[int, _Stored]] = {node_id: {} for node_id in node_ids}
     rows = execute(_STORED_ENTRIES, [list(stored), from_ms(start_ms), from_ms(end_ms)])
     for node_id, hour, text, ids in rows:
-        stored[node_id][hour] = _Stored(text.split("\n"), [*map(int, ids.split(","))])
+        stored[node_id][hour] = _Stored(text.split("\n"), ids)
     return stored
 
 

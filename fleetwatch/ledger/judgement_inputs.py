@@ -5,16 +5,18 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from django.db.models import F
+from django.db.models.functions import Coalesce
 
-from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import departures_of_nodes, stays_of_nodes
 from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.inventory.stays import capacity as capacity_spans
-from fleetwatch.jobs.selectors import holdings_of, source_status_of
+from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings_of, source_status_of
 from fleetwatch.ledger import hour_cuts
 from fleetwatch.ledger.judgement import outages, states
 from fleetwatch.ledger.judgement.observations import (
@@ -32,7 +34,7 @@ from fleetwatch.ledger.policy import JOB_KINDS, LONGEST_WINDOW_MS, Policy
 from fleetwatch.ledger.posted_gpus import Granted, outages_of
 from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.lib.spans import Span
+from fleetwatch.lib.spans import Span, clip
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.kept_windows import KeptWindows
 from fleetwatch.telemetry.selectors import TimedEvent, boots_of_nodes, events_of_nodes, xids
@@ -70,13 +72,32 @@ class NodeFacts:
     changed_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityRows:
-    """What the capacity of some nodes' GPUs follows from, read at once: rows by node, watts by
-    GPU.
+class GPURow(NamedTuple):
+    """What of a GPU's row its capacity follows from; `limit_w` by itself or else by its model.
+
+    Of thousands every other minute: a tuple is read in a fifth of the time of a model's object.
     """
 
-    gpus: Mapping[int, Sequence[GPU]]
+    pk: int
+    node_id: int
+    parent_id: int | None
+    retired_ms: int | None
+    last_ms: int | None
+    facts_order: list[int]
+    sm_count: int | None
+    mig_profile: str
+    idle_w: float | None
+    limit_w: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRows:
+    """What the capacity of some nodes' GPUs follows from, read at once: rows by id, and each
+    node's in order of id; watts by GPU.
+    """
+
+    by_id: Mapping[int, GPURow]
+    gpus: Mapping[int, Sequence[GPURow]]
     stays: Mapping[int, Mapping[int, Reported]]
     departures: Mapping[int, Sequence[int]]
     idle_steps: Mapping[int, Sequence[tuple[int, float]]]
@@ -84,20 +105,17 @@ class CapacityRows:
 
 def capacity_rows(nodes: Collection[Node]) -> CapacityRows:
     """The rows of the nodes' GPUs as they are now."""
-    by_id = {node.pk: node for node in nodes}
-    node_ids = list(by_id)
-    rows = GPU.objects.filter(node__in=node_ids).defer("unread").in_bulk()
-    # each model is one object, of however many GPUs
-    models = GPUModel.objects.in_bulk({gpu.model_id for gpu in rows.values()})
-    gpus: dict[int, list[GPU]] = defaultdict(list)
-    for _, gpu in sorted(rows.items()):
-        gpu.node = by_id[gpu.node_id]
-        gpu.model = models.get(gpu.model_id or 0)
-        if gpu.parent_id is not None:
-            gpu.parent = rows.get(gpu.parent_id)
+    node_ids = [node.pk for node in nodes]
+    rows = GPU.objects.filter(node__in=node_ids).order_by("pk")
+    watts = (F("model__idle_w"), Coalesce("power_limit_w", "model__limit_w"))
+    by_id: dict[int, GPURow] = {}
+    gpus: dict[int, list[GPURow]] = defaultdict(list)
+    for gpu in map(GPURow._make, rows.values_list(*GPURow._fields[:-2], *watts)):
+        by_id[gpu.pk] = gpu
         gpus[gpu.node_id].append(gpu)
-    steps = idle_steps(rows)
-    return CapacityRows(gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), steps)
+    return CapacityRows(
+        by_id, gpus, stays_of_nodes(node_ids), departures_of_nodes(node_ids), idle_steps(by_id)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,31 +167,32 @@ def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
         capacity
         for gpu in rows.gpus.get(node.pk, [])
         if gpu.pk in stays
-        for capacity in _capacities(gpu, stays[gpu.pk], gone_ms, rows.idle_steps.get(gpu.pk, ()))
+        for capacity in _capacities(gpu, node, rows, gone_ms)
     ]
 
 
 def _capacities(
-    gpu: GPU,
-    reported: Reported,
-    gone: Sequence[int],
-    idle_steps: Sequence[tuple[int, float]],
+    gpu: GPURow, node: Node, rows: CapacityRows, gone: Sequence[int]
 ) -> Iterator[Capacity]:
-    end_ms = gpu.capacity_end_ms
+    end_ms = node.live_ms if gpu.retired_ms is None else gpu.retired_ms
+    parent = None if gpu.parent_id is None else rows.by_id.get(gpu.parent_id)
     limits: dict[str, Any]
-    if gpu.parent is None:
-        limits = {"idle_w": gpu.model.idle_w if gpu.model else None, "limit_w": gpu.limit_w}
+    if parent is None:
+        limits = {"idle_w": gpu.idle_w, "limit_w": gpu.limit_w}
     else:
         # power is the parent's alone: no limits, so that an instance is never judged by it
-        limits = {"parent_id": gpu.parent_id, "weight": weight(gpu, gpu.parent)}
-        ends = [at_ms for at_ms in (end_ms, gpu.newest_ms) if at_ms is not None]
+        limits = {"parent_id": gpu.parent_id, "weight": weight(gpu, parent)}
+        newest_ms = node.newest_of(gpu.last_ms, gpu.facts_order)
+        ends = [at_ms for at_ms in (end_ms, newest_ms) if at_ms is not None]
         end_ms = min(ends, default=None)
+    reported = rows.stays[node.pk][gpu.pk]
+    steps = rows.idle_steps.get(gpu.pk, ())
     for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
         is_live = gpu.retired_ms is None and until_ms == end_ms
-        yield Capacity(gpu.pk, start_ms, until_ms, is_live, idle_steps=idle_steps, **limits)
+        yield Capacity(gpu.pk, start_ms, until_ms, is_live, idle_steps=steps, **limits)
 
 
-def weight(gpu: GPU, parent: GPU) -> float:
+def weight(gpu: GPURow, parent: GPURow) -> float:
     """The instance's share of its parent: by SMs, else by the slices its profile names, 0 to 1."""
     if gpu.sm_count is not None and parent.sm_count:
         return min(gpu.sm_count / parent.sm_count, 1.0)
@@ -304,12 +323,52 @@ def judge_alone(
     """
     judged: dict[int, Judgement] = {}
     idle_ms = [policy.idle_ms("batch"), max(map(policy.idle_ms, JOB_KINDS))]
-    for context_ms in sorted({each + MARGIN_MS for each in idle_ms}):
+    contexts_ms = sorted({each + MARGIN_MS for each in idle_ms})
+    held = _held_by(several, start_ms - contexts_ms[-1], end_ms + policy.reach_ms)
+    for context_ms in contexts_ms:
         rest = [facts for facts in several if facts.node_id not in judged]
-        for some, asked in _questions(rest, start_ms, end_ms, policy, context_ms=context_ms):
+        alone = _Alone(context_ms, held)
+        for some, asked in _questions(rest, start_ms, end_ms, policy, alone=alone):
             of_some = zip(some, states.judge_alone(asked), strict=True)
             judged |= {facts.node_id: each for facts, each in of_some if each is not None}
     return judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Who held nodes' GPUs over some time, and when their job sources answered."""
+
+    holdings: Mapping[int, Sequence[Holding]]
+    sources: Mapping[int, Sequence[SourceSpans]]
+
+    def holdings_of(self, node_id: int, low: int, high: int) -> list[Holding]:
+        """The node's in [low, high) of that time; their spans that overlap it, each whole."""
+        # from one ms earlier: a hold that began before the context is seen to
+        overlapping = (
+            (hold, [span for span in hold.spans if span[0] < high and span[1] >= low])
+            for hold in self.holdings[node_id]
+        )
+        return [replace(hold, spans=spans) for hold, spans in overlapping if spans]
+
+    def sources_of(self, node_id: int, low: int, high: int) -> list[SourceSpans]:
+        """The node's answers in [low, high)."""
+        clipped = ((source, clip(source.spans, low, high)) for source in self.sources[node_id])
+        return [replace(source, spans=spans) for source, spans in clipped if spans]
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """What hours are judged with that are judged alone: so much of what lies before them, of which
+    this process keeps the windows for the next time; and who held what, read before.
+    """
+
+    context_ms: int
+    held: _Held
+
+
+def _held_by(several: Sequence[NodeFacts], low: int, high: int) -> _Held:
+    node_ids = [facts.node_id for facts in several]
+    return _Held(holdings_of(node_ids, low - 1, high), source_status_of(node_ids, low, high))
 
 
 def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
@@ -339,31 +398,26 @@ def _questions(
     policy: Policy,
     *,
     columns: Sequence[str] = COLUMNS,
-    context_ms: int | None = None,
+    alone: _Alone | None = None,
 ) -> Iterator[tuple[Sequence[NodeFacts], Question]]:
     """As many of the nodes at once as a pass may have hours, and what is judged for their clock
-    hours [start_ms, end_ms): with so much of what lies before them, of which this process keeps the
-    windows for the next time (None: with all that they may rest on).
-
-    Of all nodes it is read at once who held their GPUs.
+    hours [start_ms, end_ms): with so much of what lies before them (None: with all that they may
+    rest on). Of all nodes it is read at once who held their GPUs.
     """
     if not several:
         return
-    low = start_ms - (policy.reach_ms if context_ms is None else context_ms)
+    low = start_ms - (policy.reach_ms if alone is None else alone.context_ms)
     high = end_ms + policy.reach_ms
-    kept = None if context_ms is None else _KEPT
-    node_ids = [facts.node_id for facts in several]
-    # from one ms earlier: a hold that began before the context is seen to
-    held = holdings_of(node_ids, low - 1, high)
-    sources = source_status_of(node_ids, low, high)
+    kept = None if alone is None else _KEPT
+    held = _held_by(several, low, high) if alone is None else alone.held
     cuts = hour_cuts.edges(low, high, several[0].zone)
     passes = _portions(several, HOURS_PER_PASS * HOUR_MS // (end_ms - start_ms))
     for some, windows in zip(passes, _windows(passes, low, high, columns, kept), strict=True):
         nodes = [
             NodeContext(
                 facts.capacities,
-                held[facts.node_id],
-                sources[facts.node_id],
+                held.holdings_of(facts.node_id, low, high),
+                held.sources_of(facts.node_id, low, high),
                 facts.outages,
                 facts.silent_ms,
                 facts.changed_ms,
