@@ -48,8 +48,8 @@ _KEPT = KeptWindows(most_bytes=128 * 2**20)
 
 # Hours of nodes judged at once (8 GPUs x 24 h are 69,000 windows), and whose stored windows, 10 kB
 # an hour of a GPU, are fetched at once: both bound memory.
-HOURS_PER_PASS = 32
-HOURS_FETCHED = 8 * HOURS_PER_PASS
+HOURS_PER_PASS = 48
+HOURS_FETCHED = 4 * HOURS_PER_PASS
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})

@@ -218,11 +218,19 @@ def rows_at(start_ms: Ints, pieces: Pieces) -> Ints:
 
 def inside(start_ms: Ints, spans: Spans) -> Mask:
     """Which segments, by their starts, lie in the spans (disjoint, ascending)."""
+    # most often a job holds all of what is asked about
+    if len(spans) == 1 and _covers(spans[0], start_ms):
+        return np.ones(len(start_ms), dtype=bool)
     is_inside = np.zeros(len(start_ms), dtype=bool)
     bounds = np.searchsorted(start_ms, edges_of(spans)).tolist()
     for first, last in zip(bounds[::2], bounds[1::2], strict=True):
         is_inside[first:last] = True
     return is_inside
+
+
+def _covers(span: Span, start_ms: Ints) -> bool:
+    """Whether all segments lie in it, of which there are some."""
+    return len(start_ms) > 0 and bool(span[0] <= start_ms[0] and start_ms[-1] < span[1])
 
 
 def is_within(start_ms: Ints, spans: Spans) -> Mask:

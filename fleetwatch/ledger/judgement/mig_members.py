@@ -235,6 +235,10 @@ def _holders(
     none holds.
     """
     jobs = _jobs(holdings, start_ms, own_ms > 0)
+    if not jobs:
+        return [], np.zeros(len(start_ms), dtype=np.int64), own_ms
+    if len(jobs) == 1 and not jobs[0].is_partial:
+        return [jobs[0].holder(own_ms)], jobs[0].mask.astype(np.int64), own_ms * ~jobs[0].mask
     count = np.zeros(len(start_ms), dtype=np.int64)
     for job in jobs:
         count += job.mask

@@ -105,6 +105,8 @@ def _of_holders(segments: Segments, is_gap: Mask) -> Iterator[Owner]:
 
 def _reach(held: Mask, is_gap: Mask) -> tuple[int, int]:
     """What a holder's timeline spans: its runs end with what is known on both sides of its time."""
+    if held[0] and held[-1]:
+        return 0, len(held)
     low = int(held.argmax())
     high = len(held) - int(held[::-1].argmax())
     before = is_gap[:low][::-1]
