@@ -174,22 +174,31 @@ def capacities(node: Node, rows: CapacityRows | None = None) -> list[Capacity]:
 def _capacities(
     gpu: GPURow, node: Node, rows: CapacityRows, gone: Sequence[int]
 ) -> Iterator[Capacity]:
-    end_ms = node.live_ms if gpu.retired_ms is None else gpu.retired_ms
     parent = None if gpu.parent_id is None else rows.by_id.get(gpu.parent_id)
-    limits: dict[str, Any]
-    if parent is None:
-        limits = {"idle_w": gpu.idle_w, "limit_w": gpu.limit_w}
-    else:
-        # power is the parent's alone: no limits, so that an instance is never judged by it
-        limits = {"parent_id": gpu.parent_id, "weight": weight(gpu, parent)}
-        newest_ms = node.newest_of(gpu.last_ms, gpu.facts_order)
-        ends = [at_ms for at_ms in (end_ms, newest_ms) if at_ms is not None]
-        end_ms = min(ends, default=None)
+    end_ms = _end_ms(gpu, node, parent)
     reported = rows.stays[node.pk][gpu.pk]
-    steps = rows.idle_steps.get(gpu.pk, ())
-    for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
-        is_live = gpu.retired_ms is None and until_ms == end_ms
-        yield Capacity(gpu.pk, start_ms, until_ms, is_live, idle_steps=steps, **limits)
+    own = {"idle_steps": rows.idle_steps.get(gpu.pk, ()), **_limits(gpu, parent)}
+    for span in capacity_spans(reported.own, reported.others, end_ms, gone):
+        is_live = gpu.retired_ms is None and span[1] == end_ms
+        yield Capacity(gpu.pk, *span, is_live, **own)
+
+
+def _end_ms(gpu: GPURow, node: Node, parent: GPURow | None) -> int | None:
+    """Where its capacity ends: its retirement, or where the node's ends for now; of an instance
+    with its last window at the latest.
+    """
+    end_ms = node.live_ms if gpu.retired_ms is None else gpu.retired_ms
+    if parent is None:
+        return end_ms
+    newest_ms = node.newest_of(gpu.last_ms, gpu.facts_order)
+    return min((at_ms for at_ms in (end_ms, newest_ms) if at_ms is not None), default=None)
+
+
+def _limits(gpu: GPURow, parent: GPURow | None) -> dict[str, Any]:
+    if parent is None:
+        return {"idle_w": gpu.idle_w, "limit_w": gpu.limit_w}
+    # power is the parent's alone: no limits, so that an instance is never judged by it
+    return {"parent_id": gpu.parent_id, "weight": weight(gpu, parent)}
 
 
 def weight(gpu: GPURow, parent: GPURow) -> float:
@@ -341,6 +350,17 @@ class _Held:
     holdings: Mapping[int, Sequence[Holding]]
     sources: Mapping[int, Sequence[SourceSpans]]
 
+    def context(self, facts: NodeFacts, low: int, high: int) -> NodeContext:
+        """What is known of the node in [low, high) of that time."""
+        return NodeContext(
+            facts.capacities,
+            self.holdings_of(facts.node_id, low, high),
+            self.sources_of(facts.node_id, low, high),
+            facts.outages,
+            facts.silent_ms,
+            facts.changed_ms,
+        )
+
     def holdings_of(self, node_id: int, low: int, high: int) -> list[Holding]:
         """The node's in [low, high) of that time; their spans that overlap it, each whole."""
         # from one ms earlier: a hold that began before the context is seen to
@@ -406,30 +426,19 @@ def _questions(
     """
     if not several:
         return
-    low = start_ms - (policy.reach_ms if alone is None else alone.context_ms)
+    low = start_ms - (alone.context_ms if alone else policy.reach_ms)
     high = end_ms + policy.reach_ms
-    kept = None if alone is None else _KEPT
-    held = _held_by(several, low, high) if alone is None else alone.held
+    held = alone.held if alone else _held_by(several, low, high)
     cuts = hour_cuts.edges(low, high, several[0].zone)
-    passes = _portions(several, HOURS_PER_PASS * HOUR_MS // (end_ms - start_ms))
-    for some, windows in zip(passes, _windows(passes, low, high, columns, kept), strict=True):
-        nodes = [
-            NodeContext(
-                facts.capacities,
-                held.holdings_of(facts.node_id, low, high),
-                held.sources_of(facts.node_id, low, high),
-                facts.outages,
-                facts.silent_ms,
-                facts.changed_ms,
-            )
-            for facts in some
-        ]
+    passes = _portions(several, HOURS_PER_PASS, end_ms - start_ms)
+    for some, windows in zip(passes, _windows(passes, low, high, columns, alone), strict=True):
+        nodes = [held.context(facts, low, high) for facts in some]
         yield some, Question(windows, nodes, cuts, (start_ms, end_ms), policy)
 
 
-def _portions(several: Sequence[Item], at_once: int) -> list[Sequence[Item]]:
-    """In their order, so many at once, and at least one."""
-    step = max(1, at_once)
+def _portions(several: Sequence[Item], hours: int, each_ms: int) -> list[Sequence[Item]]:
+    """In their order, as many at once as have that many hours together, and at least one."""
+    step = max(1, hours * HOUR_MS // each_ms)
     return [several[first : first + step] for first in range(0, len(several), step)]
 
 
@@ -438,17 +447,17 @@ def _windows(
     low: int,
     high: int,
     columns: Sequence[str],
-    kept: KeptWindows | None,
+    alone: _Alone | None,
 ) -> Iterator[frames.Frame]:
     """The windows of each pass' nodes; what is stored of some passes is fetched at once, and
-    decoded pass by pass.
+    decoded pass by pass. Hours that are judged alone are so again soon: theirs are kept.
     """
-    for some in _portions(passes, HOURS_FETCHED * HOUR_MS // (len(passes[0]) * (high - low))):
+    for some in _portions(passes, HOURS_FETCHED, len(passes[0]) * (high - low)):
         ids = [[facts.node_id for facts in each] for each in some]
         if not columns:
             yield from [_NO_WINDOWS] * len(ids)
-        elif kept is not None:
-            yield from (frames.of_nodes_again(each, low, high, columns, kept) for each in ids)
+        elif alone is not None:
+            yield from (frames.of_nodes_again(each, low, high, columns, _KEPT) for each in ids)
         else:
             every = frames.of_nodes(list(chain.from_iterable(ids)), low, high, columns, ())
             for each in ids:

@@ -278,22 +278,24 @@ def _copied(rows: Sequence[Row]) -> list[bytes]:
         alike[row.parts].append(number)
     copied = [b""] * len(rows)
     for parts, numbers in alike.items():
-        sizes = {name: _ARRAY_HEAD.size + parts * _ARRAYS[name].part_bytes for name in _ARRAYS}
-        packed = b"".join([rows[number].packed for number in numbers])
-        stored = np.frombuffer(packed, dtype=[(name, f"V{size}") for name, size in sizes.items()])
-        sent = np.empty(
-            len(numbers),
-            dtype=[
-                field
-                for name, size in sizes.items()
-                for field in ((_length_of(name), ">i4"), (name, f"V{size}"))
-            ],
-        )
-        for name, size in sizes.items():
-            sent[_length_of(name)] = size
-            sent[name] = stored[name]
-        _put(copied, numbers, sent)
+        _put(copied, numbers, _after_lengths([rows[number].packed for number in numbers], parts))
     return copied
+
+
+def _after_lengths(packed: Sequence[bytes], parts: int) -> NDArray[np.void]:
+    """Rows of so many parts: each of their arrays after its length."""
+    sizes = {name: _ARRAY_HEAD.size + parts * array.part_bytes for name, array in _ARRAYS.items()}
+    layout: list[tuple[str, str]] = []
+    for name, size in sizes.items():
+        layout += ((_length_of(name), ">i4"), (name, f"V{size}"))
+    stored = np.frombuffer(
+        b"".join(packed), dtype=[(name, f"V{size}") for name, size in sizes.items()]
+    )
+    sent = np.empty(len(packed), dtype=layout)
+    for name, size in sizes.items():
+        sent[_length_of(name)] = size
+        sent[name] = stored[name]
+    return sent
 
 
 def _length_of(name: str) -> str:
@@ -302,7 +304,8 @@ def _length_of(name: str) -> str:
 
 def _put(rows: list[bytes], numbers: Sequence[int], packed: NDArray[np.void]) -> None:
     """The bytes of each row of the array to its place among the rows."""
-    data, size = packed.tobytes(), packed.itemsize
+    data = packed.tobytes()
+    size = packed.itemsize
     for place, number in enumerate(numbers):
         rows[number] = data[place * size : (place + 1) * size]
 
@@ -358,10 +361,7 @@ def _packed(parts: RunParts, first: Ints, counts: Ints) -> list[bytes]:
         place = first[numbers, np.newaxis] + np.arange(count)
         rows = np.empty(len(numbers), dtype=_packed_row(count))
         for name, elements in columns.items():
-            array = _ARRAYS[name]
-            rows[_head_of(name)] = np.void(
-                _ARRAY_HEAD.pack(1, 0, types[array.kind].oid, count * array.width, 1)
-            )
+            rows[_head_of(name)] = _array_head(_ARRAYS[name], count)
             rows[name] = elements[place]
         _put(packed, numbers.tolist(), rows)
     return packed
@@ -388,6 +388,10 @@ def _packed_row(parts: int) -> np.dtype[np.void]:
             )
         ]
     )
+
+
+def _array_head(array: _Array, parts: int) -> np.void:
+    return np.void(_ARRAY_HEAD.pack(1, 0, types[array.kind].oid, parts * array.width, 1))
 
 
 def _head_of(name: str) -> str:

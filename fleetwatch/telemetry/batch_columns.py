@@ -3,7 +3,6 @@
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -27,8 +26,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 Naming = tuple[int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
+class BatchRow(NamedTuple):
     """What decoding needs of a Batch row."""
 
     batch_id: int

@@ -83,16 +83,22 @@ def _pieces(question: Question, activity: Activity) -> Mapping[int, Pieces]:
     gpu_ids = windows.gpu_id[whole.row]
     first = np.flatnonzero(changes(gpu_ids))[: len(gpu_ids)]
     bounds = [*first.tolist(), len(gpu_ids)]
-    # nearly always they come in order, and none covers another
-    covered = np.flatnonzero(whole.end_ms[:-1] > whole.start_ms[1:]) + 1
-    tangled = np.searchsorted(first, np.setdiff1d(covered, first), side="right") - 1
     pieces: dict[int, Pieces] = defaultdict(lambda: NO_PIECES)
     for gpu_id, low, high in zip(gpu_ids[first].tolist(), bounds, bounds[1:], strict=False):
         pieces[gpu_id] = whole.part(low, high)
     is_seen = activity.unseen == 0
-    for gpu_id in gpu_ids[first[tangled]].tolist():
+    for gpu_id in gpu_ids[_tangled(whole, first)].tolist():
         pieces[gpu_id] = gpu_segments.resolve(windows, rows=pieces[gpu_id].row, is_seen=is_seen)
     return pieces
+
+
+def _tangled(whole: Pieces, first: Ints) -> Ints:
+    """The `first` pieces of those GPUs of which some do not come in order, or cover others: hardly
+    any.
+    """
+    covered = np.flatnonzero(whole.end_ms[:-1] > whole.start_ms[1:]) + 1
+    within = np.setdiff1d(covered, first)
+    return np.unique(first[np.searchsorted(first, within, side="right") - 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,22 +195,23 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     """Parts (beginning at `first`) x FIGURES: what windows say times the milliseconds that they
     speak for; sums, not means, so that parts of a run add up before anything is divided.
     """
-    segments = judged.segments
-    row = segments.row.take(judged.segment)
-    length_ms = (segments.end_ms - segments.start_ms).take(judged.segment)
     is_seen = judged.activity.unseen == 0
-    seen_ms = np.add.reduceat(of_rows(is_seen, row) * length_ms, first)
+    seen_ms = _spoken(judged, first, is_seen)
     figures: Floats = np.zeros((len(first), len(FIGURES)))
     for place, values in enumerate(_of_windows(judged)):
         is_read = is_seen & ~np.isnan(values)
-        if not is_read.any():
-            continue
-        is_all = np.array_equal(is_read, is_seen)
-        spoken = seen_ms if is_all else np.add.reduceat(of_rows(is_read, row) * length_ms, first)
-        figures[:, 2 * place] = spoken
-        product = of_rows(np.where(is_read, values, 0.0), row) * length_ms
-        figures[:, 2 * place + 1] = np.add.reduceat(product, first)
+        if is_read.any():
+            is_all = np.array_equal(is_read, is_seen)
+            figures[:, 2 * place] = seen_ms if is_all else _spoken(judged, first, is_read)
+            figures[:, 2 * place + 1] = _spoken(judged, first, np.where(is_read, values, 0.0))
     return figures
+
+
+def _spoken(judged: Judged, first: Ints, values: Floats | Mask) -> Floats:
+    """The values of windows times the milliseconds that they speak for, by part."""
+    segments = judged.segments
+    product = of_rows(values, segments.row) * (segments.end_ms - segments.start_ms)
+    return np.asarray(np.add.reduceat(product.take(judged.segment), first), dtype=np.float64)
 
 
 def _of_windows(judged: Judged) -> tuple[Floats, ...]:
