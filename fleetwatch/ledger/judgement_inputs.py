@@ -48,7 +48,7 @@ _KEPT = KeptWindows(most_bytes=128 * 2**20)
 
 # Hours of nodes judged at once (8 GPUs x 24 h are 69,000 windows), and whose stored windows, 10 kB
 # an hour of a GPU, are fetched at once: both bound memory.
-HOURS_PER_PASS = 48
+HOURS_PER_PASS = 32
 HOURS_FETCHED = 4 * HOURS_PER_PASS
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -430,13 +430,13 @@ def _questions(
     high = end_ms + policy.reach_ms
     held = alone.held if alone else _held_by(several, low, high)
     cuts = hour_cuts.edges(low, high, several[0].zone)
-    passes = _portions(several, HOURS_PER_PASS, end_ms - start_ms)
+    passes = portions(several, HOURS_PER_PASS, end_ms - start_ms)
     for some, windows in zip(passes, _windows(passes, low, high, columns, alone), strict=True):
         nodes = [held.context(facts, low, high) for facts in some]
         yield some, Question(windows, nodes, cuts, (start_ms, end_ms), policy)
 
 
-def _portions(several: Sequence[Item], hours: int, each_ms: int) -> list[Sequence[Item]]:
+def portions(several: Sequence[Item], hours: int, each_ms: int) -> list[Sequence[Item]]:
     """In their order, as many at once as have that many hours together, and at least one."""
     step = max(1, hours * HOUR_MS // each_ms)
     return [several[first : first + step] for first in range(0, len(several), step)]
@@ -452,7 +452,7 @@ def _windows(
     """The windows of each pass' nodes; what is stored of some passes is fetched at once, and
     decoded pass by pass. Hours that are judged alone are so again soon: theirs are kept.
     """
-    for some in _portions(passes, HOURS_FETCHED, len(passes[0]) * (high - low)):
+    for some in portions(passes, HOURS_FETCHED, len(passes[0]) * (high - low)):
         ids = [[facts.node_id for facts in each] for each in some]
         if not columns:
             yield from [_NO_WINDOWS] * len(ids)

@@ -45,6 +45,8 @@ NODES_AT_ONCE = 32
 HOURS_AT_ONCE = NODES_AT_ONCE * 24
 # Hours of one node judged at once: they bound memory (8 GPUs x 24 h are 69,000 windows).
 HOURS_PER_PIECE = 24
+# Of all nodes of a group hours that are written together: what is judged of them is in memory.
+HOURS_WRITTEN = 8 * HOURS_PER_PIECE
 AT_ONCE = timedelta()
 # What a posting says of itself; `alone`: nodes that were posted one by one, after several failed
 # together.
@@ -302,7 +304,12 @@ def _post_alike(
     alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
     for piece, facts in pieces:
         alike[piece].append(facts)
-    for piece, several in alike.items():
+    written = [
+        (piece, some)
+        for piece, several in alike.items()
+        for some in judgement_inputs.portions(several, HOURS_WRITTEN, piece.end_ms - piece.start_ms)
+    ]
+    for piece, several in written:
         judged = judge(several, *piece.hours, context.policy)
         span = (piece.start_ms, piece.end_ms)
         did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
