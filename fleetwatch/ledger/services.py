@@ -1,7 +1,7 @@
 """Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, partial
@@ -301,20 +301,25 @@ def _post_alike(
     """
     did: Counter[str] = Counter()
     posted: set[int] = set()
-    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
-    for piece, facts in pieces:
-        alike[piece].append(facts)
-    written = [
-        (piece, some)
-        for piece, several in alike.items()
-        for some in judgement_inputs.portions(several, HOURS_WRITTEN, piece.end_ms - piece.start_ms)
-    ]
-    for piece, several in written:
+    for piece, several in _alike(pieces):
         judged = judge(several, *piece.hours, context.policy)
         span = (piece.start_ms, piece.end_ms)
         did.update(hour_rows.replace(judged, *span, policy_id=context.policy_id))
         posted |= judged.keys()
     return posted, did
+
+
+def _alike(
+    pieces: Iterable[tuple[Piece, NodeFacts]],
+) -> Iterator[tuple[Piece, Sequence[NodeFacts]]]:
+    """Each piece with nodes that have it, as many at once as are written together."""
+    alike: dict[Piece, list[NodeFacts]] = defaultdict(list)
+    for piece, facts in pieces:
+        alike[piece].append(facts)
+    for piece, several in alike.items():
+        length_ms = piece.end_ms - piece.start_ms
+        for some in judgement_inputs.portions(several, HOURS_WRITTEN, length_ms):
+            yield piece, some
 
 
 def _post_closed(post: _Post, context: _Context) -> Counter[str]:
