@@ -4,7 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -459,7 +460,8 @@ def _windows(
         elif alone is not None:
             yield from (frames.of_nodes_again(each, low, high, columns, _KEPT) for each in ids)
         else:
-            every = frames.of_nodes(list(chain.from_iterable(ids)), low, high, columns, ())
+            parts = frames.parts_of_nodes(list(chain.from_iterable(ids)), low, high, columns)
+            by_node = groupby(parts, key=itemgetter(0))
             for each in ids:
-                own = islice(every, len(each))
-                yield frames.together([windows for _, windows, _ in own])
+                own = islice(by_node, len(each))
+                yield frames.together([windows for _, of_node in own for _, windows in of_node])
