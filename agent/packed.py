@@ -33,7 +33,7 @@ NAMES = (
     "sm_clock_max_hz", "ecc_uncorrected", "process_count", "job_cpu_ratio", "job_io_read_bytes_s",
     "job_cores", "job_workers", "temperature_c", "memory_temperature_c", "cpu_ratio",
     "iowait_ratio", "cpu_psi_ratio", "io_psi_ratio", "disk_read_bytes_s", "disk_write_bytes_s",
-    "nic_rx_bytes_s", "nic_tx_bytes_s", "pending_gpus",
+    "nic_rx_bytes_s", "nic_tx_bytes_s", "pending_gpus", "job_memory_bytes",
 )  # fmt: skip
 PLACES = {name: place for place, name in enumerate(NAMES)}
 # Values of a table: six hours of 16 GPUs at 10 s and 45 columns are 1.6 million.

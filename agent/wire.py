@@ -80,7 +80,7 @@ AMOUNT_COLUMNS = (
     "memory_reserved_bytes", "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s",
     "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "sm_clock_hz", "sm_clock_max_hz",
     "ecc_uncorrected", "process_count", "job_cpu_ratio", "job_io_read_bytes_s", "job_cores",
-    "job_workers",
+    "job_workers", "job_memory_bytes",
 )  # fmt: skip
 SIGNED_COLUMNS = ("temperature_c", "memory_temperature_c")
 # Far above what a board, a host or a counter can mean in one window, and above what broken sensors

@@ -1,8 +1,10 @@
-"""What a GPU's holder does with the CPUs and disks meanwhile: the columns that tell a starved GPU
-from a badly used one.
+"""What a GPU's holder does with the CPUs, disks and memory of its host meanwhile: the columns that
+tell a starved GPU from a badly used one.
 
 By the job's control group, which includes all its workers: one read per job and window. A job
-without a group of its own is the tree of its processes.
+without a group of its own is the tree of its processes, whose memory is not read: they share pages.
+Of memory the window says what the job used at its end, the last and only reading: the largest of a
+run's windows is what its request is compared with.
 """
 
 import os
@@ -127,6 +129,9 @@ class FactsReader:
             usage = self._tree_usage(load.before, tree, now_s)
         columns = _rates(load.before, usage)
         load.before = usage or load.before
+        memory_bytes = self._cgroups.memory_bytes(load.path, key, now_s=now_s)
+        if memory_bytes is not None:
+            columns["job_memory_bytes"] = memory_bytes
         if tree is not None and tree.workers is not None:
             columns["job_workers"] = tree.workers
         return columns

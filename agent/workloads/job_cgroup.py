@@ -1,4 +1,4 @@
-"""A job's control group in /sys/fs/cgroup, v1 or v2: CPU used and given, bytes read."""
+"""A job's control group in /sys/fs/cgroup, v1 or v2: CPU used and given, bytes read, memory."""
 
 import os
 import re
@@ -60,9 +60,8 @@ class Cgroups:
 
         None where there is no group to be read.
         """
-        path = path or self._look_for(key, now_s)
-        # as another cgroup namespace sees it: where that lies nobody says
-        if not path or ".." in path.split("/"):
+        path = self._place(path, key, now_s)
+        if not path:
             return None
         stat = procfs.numbers(self._read("cpu", path, "cpu.stat"))
         used_s = self._used_s(path, stat)
@@ -76,6 +75,26 @@ class Cgroups:
             stat.get("nr_periods", 0),
             stat.get("nr_throttled", 0),
         )
+
+    def memory_bytes(self, path: str, key: str, *, now_s: float) -> Optional[int]:
+        """Host memory that the job uses at this moment, without file pages that the kernel can drop
+        at once; None where it can't be read.
+
+        https://docs.kernel.org/admin-guide/cgroup-v2.html#memory: current, stat's inactive_file.
+        """
+        path = self._place(path, key, now_s)
+        if not path:
+            return None
+        used, dropped = (
+            ("memory.current", "inactive_file")
+            if self._is_v2
+            # total_: with the groups inside it, as the usage is
+            else ("memory.usage_in_bytes", "total_inactive_file")
+        )
+        total = procfs.whole(self._read("memory", path, used))
+        cache = procfs.numbers(self._read("memory", path, "memory.stat")).get(dropped)
+        # two files, read one after the other: the cache may have grown in between
+        return None if total is None or cache is None else max(0, total - cache)
 
     def forget_others(self, jobs: Set[str]) -> None:
         """Keeps what is known of these jobs only."""
@@ -144,6 +163,13 @@ class Cgroups:
                 procfs.names(os.path.join(folder, "slaves"))
             ) or os.path.exists(os.path.join(folder, "loop"))
         return self._stacked[device]
+
+    def _place(self, path: str, key: str, now_s: float) -> str:
+        """Where the job's group lies; "" where nobody says: a path from above the root is as
+        another cgroup namespace sees it.
+        """
+        path = path or self._look_for(key, now_s)
+        return "" if ".." in path.split("/") else path
 
     def _look_for(self, key: str, now_s: float) -> str:
         """Where the job's group should lie, tried once a minute; "" where it does not."""

@@ -63,6 +63,11 @@ def test_every_column_of_the_wire_has_its_place():
     assert len(packed.PLACES) == len(packed.NAMES) < 256
 
 
+def test_columns_keep_the_places_that_older_agents_and_hubs_know():
+    assert packed.PLACES["pending_gpus"] == 64
+    assert packed.PLACES["job_memory_bytes"] == 65
+
+
 def test_a_column_is_whole_numbers_from_a_base_by_a_step():
     numbers = table(
         ("power_w", 1, 705, 5, [1, 3, 0]), ("process_count", 0, 2, 1, [1, 1, 1]), rows=3

@@ -48,6 +48,25 @@ def test_what_a_newer_agent_adds_is_no_error():
     assert batch.sources == [{"kind": "nomad", "ok": True, "mood": "fine"}]
 
 
+@pytest.mark.parametrize(("given", "kept"), [(40 * 2**30, 40 * 2**30), (None, None), (0, 0)])
+def test_a_jobs_memory_is_bytes_or_not_read(given, kept):
+    windows = mapping()["windows"]
+    rows = len(windows["start_ms"])
+
+    batch = wire.parse(mapping(windows=windows | {"job_memory_bytes": [given] * rows}))
+
+    assert batch.windows["job_memory_bytes"] == [kept] * rows
+
+
+@pytest.mark.parametrize("given", [-1, 1.1e15, "40G"])
+def test_memory_that_no_host_has_is_refused(given):
+    windows = mapping()["windows"]
+    rows = len(windows["start_ms"])
+
+    with pytest.raises(wire.WireError, match="job_memory_bytes"):
+        wire.parse(mapping(windows=windows | {"job_memory_bytes": [given] * rows}))
+
+
 def test_compressing_the_same_batch_gives_the_same_bytes():
     body = wire.encode(wire.parse(mapping()))
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import zlib
 
+import numpy as np
 import pytest
 import time_machine
 from django.apps import apps
@@ -16,6 +17,7 @@ from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.operations import disk
+from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, T0, as_json, batch, gpu, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
@@ -83,6 +85,23 @@ def test_whatever_form_a_batch_has_it_is_kept_packed(client, body, headers):
 
     assert answer.status_code == 200
     assert batch_of(bytes(Batch.objects.get().payload)) == batch()
+
+
+def test_a_packed_column_of_a_newer_agent_is_stepped_over_and_the_rest_is_stored(client):
+    """As an older hub has job_memory_bytes: its place is beyond the names that it knows."""
+    windows = payload()["windows"] | {"job_memory_bytes": [7, 7, 7]}
+    content = zlib.decompress(pack(payload(windows=windows)))
+    known = packed.COLUMN.pack(packed.PLACES["job_memory_bytes"], 0, 7, 1)
+    newer = packed.COLUMN.pack(len(packed.NAMES), 0, 7, 1)
+    assert content.count(known) == 1
+
+    answer = post(client, zlib.compress(content.replace(known, newer)), bearer=token())
+
+    assert answer.json()["stored"] == 3
+    node = Node.objects.get()
+    frame = frames.read_windows(node.pk, T0, T0 + 30_000, ["util_mean", "job_memory_bytes"])
+    assert frame.columns["util_mean"].tolist() == [0.5, 0.5, 0.5]
+    assert np.isnan(frame.columns["job_memory_bytes"]).all()
 
 
 def test_the_answer_says_which_forms_are_taken(client):

@@ -176,6 +176,47 @@ def test_v1_without_a_limit_has_the_cores_that_it_is_bound_to(tmp_path):
     assert host.read(member(path="/slurm"))["job_cores"] == 3
 
 
+@pytest.mark.parametrize(
+    ("used", "stat", "memory"),
+    [
+        ("5000\n", "anon 3000\ninactive_file 1500\nactive_file 400\n", 3500),
+        ("5000\n", "inactive_file 5001\n", 0),  # it grew between the two reads
+        ("0\n", "inactive_file 0\n", 0),
+        (None, "inactive_file 1500\n", None),
+        ("5000\n", None, None),
+        ("5000\n", "anon 3000\n", None),
+        ("broken\n", "inactive_file 1500\n", None),
+    ],
+)
+def test_a_jobs_memory_is_what_the_kernel_can_not_drop_at_once(host, used, stat, memory):
+    files = {"memory.current": used, "memory.stat": stat}
+    for name, text in files.items():
+        if text is not None:
+            host.group(name, text)
+    host.used(1)
+
+    assert host.read(member()).get("job_memory_bytes") == memory
+
+
+def test_a_jobs_memory_in_v1_is_its_and_that_of_the_groups_inside_it(tmp_path):
+    host = Host(tmp_path, is_v2=False)
+    path = "/slurm/uid_1000/job_4711"
+    folder = f"sys/fs/cgroup/memory{path}"
+    host.write(f"{folder}/memory.usage_in_bytes", "9000\n")
+    host.write(f"{folder}/memory.stat", "cache 7\ninactive_file 0\ntotal_inactive_file 2500\n")
+
+    # also where the group's CPU is not counted
+    assert host.read(member(path=path))["job_memory_bytes"] == 6500
+
+
+@pytest.mark.parametrize("path", ["/..", ""])
+def test_the_memory_of_a_job_without_a_group_is_not_that_of_the_host(host, path):
+    host.write("sys/fs/cgroup/memory.current", "5000\n")
+    host.write("sys/fs/cgroup/memory.stat", "inactive_file 0\n")
+
+    assert "job_memory_bytes" not in host.read(member(path=path))
+
+
 @pytest.mark.parametrize("path", ["/../../kubepods/besteffort/pod1", "/nowhere", ""])
 def test_a_group_that_can_not_be_found_leaves_the_tree_of_processes(host, path):
     fake_proc.process(host.proc, 1, children=(2,), cpu_ticks=10 * TICKS)
