@@ -32,8 +32,9 @@ DIGITS = {
     "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0,
     "sm_clock_hz": 0, "sm_clock_max_hz": 0, "process_count": 0, "ecc_uncorrected": 0,
     "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
-    "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "pending_gpus": 0,
+    "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "job_memory_bytes": 0,
     "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
+    "pending_gpus": 0,
     "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1, "memory_temperature_c": 1,
     "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip

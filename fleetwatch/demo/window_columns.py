@@ -37,6 +37,7 @@ JOB_COLUMNS = (
     "job_io_read_bytes_s",
     "job_cores",
     "job_workers",
+    "job_memory_bytes",
 )
 NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
 LIVELY = (

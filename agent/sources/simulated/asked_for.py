@@ -2,13 +2,13 @@
 
 from typing import Dict, NamedTuple
 
+from agent.sources.simulated.hosting import MEMORY_PER_GPU_GIB
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 
 HOUR_MS = 3_600_000
 LIMITS_H = (1, 2, 4, 8, 12, 24, 48, 72, 168)  # that people write
 SPARE = (1.1, 3.0)  # of the time a job takes: nobody knows that before
-MEMORY_PER_GPU_GIB = 64
 # seconds in the queue, by the kind of job; a service runs on
 WAITS_S = {"batch": (5.0, 5400.0), "interactive": (2.0, 240.0), "service": (1.0, 20.0)}
 

@@ -14,7 +14,7 @@ from agent.sources.simulated.traits import IDLE, mixed
 CORES_PER_GPU = 16  # of the node; a job asks for 8 to 16 of them with each GPU
 SYSTEM_CPU = 0.01
 MEMORY_BYTES = 18 * GIB  # the node's own
-MEMORY_PER_GPU_BYTES = 60 * GIB  # what a job takes beside each of its GPUs
+MEMORY_PER_GPU_GIB = 64  # what a job asks for with each of its GPUs
 WAITING_SHARE = 0.4  # processors that idle while a task waits for I/O, as part of the I/O pressure
 CROWDED_CPU = 0.6  # part of the processors in use from which tasks begin to wait for each other
 
@@ -39,6 +39,12 @@ class Guest(NamedTuple):
         """How many processors it asked for."""
         return self.signal.traits.cores_per_gpu * self.gpus
 
+    @property
+    def memory_bytes(self) -> float:
+        """How much of the node's memory it uses."""
+        asked_gib = MEMORY_PER_GPU_GIB * self.gpus
+        return self.signal.traits.host_memory_share * asked_gib * GIB
+
     def load(self) -> Load:
         """What it does to its host, on the mean over that time."""
         return mixed(self.shares, self.signal.traits.loads)
@@ -55,6 +61,7 @@ def job_columns(guest: Guest, role: str) -> Dict[str, Any]:
         "job_io_read_bytes_s": load.read_mib_s * MIB * guest.gpus,
         "job_cores": here * guest.cores,
         "job_workers": here * (traits.workers * traits.busy_count),
+        "job_memory_bytes": here * guest.memory_bytes,
     }
 
 
@@ -62,13 +69,13 @@ def host_columns(guests: Sequence[Guest], *, gpus: int, nothing: Any = 0.0) -> D
     """The host's columns with these jobs on it; `nothing` is a zero of the shape wanted."""
     loads = [(guest, guest.load()) for guest in guests]
     cpu = nothing + sum(load.cpu * guest.cores for guest, load in loads)
-    held = nothing + sum(sum(guest.shares) * guest.gpus for guest in guests)
+    held_bytes = nothing + sum(sum(guest.shares) * guest.memory_bytes for guest in guests)
     cpu_ratio = waves.smaller(SYSTEM_CPU + cpu / (gpus * CORES_PER_GPU), 1.0)
     io_psi_ratio = waves.smaller(nothing + sum(load.io_stall for _, load in loads), 0.98)
     return {
         "cpu_ratio": cpu_ratio,
         "iowait_ratio": waves.smaller(WAITING_SHARE * io_psi_ratio, 1.0 - cpu_ratio),
-        "memory_used_bytes": MEMORY_BYTES + held * MEMORY_PER_GPU_BYTES,
+        "memory_used_bytes": MEMORY_BYTES + held_bytes,
         "cpu_psi_ratio": waves.larger(cpu_ratio - CROWDED_CPU, 0.0),
         "io_psi_ratio": io_psi_ratio,
         **_traffic(loads, nothing),

@@ -14,6 +14,7 @@ WARMUP_LOAD = Load(
 )
 HARDLY_WAITS = 0.90
 MAX_MEMORY = 0.985  # the rest is context and fragments
+HOST_MEMORY = (0.08, 0.60)  # of what it asked for: people ask for more than they use
 # roles of a job's ranks
 BUSY = "busy"
 CULPRIT = "culprit"
@@ -59,6 +60,7 @@ class Traits:
     busy_count: int  # of its GPUs; the others only wait
     idle_ranks_have_context: bool
     rank_factors: Tuple[float, ...]  # what the ranks' power and activity differ by
+    host_memory_share: float  # of what it asked for
 
     def role(self, rank: int) -> str:
         """What that rank of the job does: BUSY, CULPRIT (the others wait for it) or IDLE."""
@@ -138,6 +140,7 @@ def draw_traits(kind: Archetype, draw: Draw, *, ranks: int) -> Traits:
         busy_count=min(ranks, max(1, round(ranks * draw.value(kind.busy_ranks, otherwise=1.0)))),
         idle_ranks_have_context=draw.chance() < 0.5,
         rank_factors=tuple(1.0 + 0.02 * (2.0 * draw.chance() - 1.0) for _ in range(ranks)),
+        host_memory_share=draw.number(HOST_MEMORY),
     )
 
 

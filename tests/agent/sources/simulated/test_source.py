@@ -206,6 +206,8 @@ def test_the_holder_and_the_host_of_a_gpu_are_told_of_too():
     facts = workload.facts[source.gpus()[job.gpus[0]].uuid]
     assert facts["job_cpu_ratio"] >= 0.94
     assert 8 * len(job.gpus) <= facts["job_cores"] <= 16 * len(job.gpus)
+    assert 0.08 <= facts["job_memory_bytes"] / (64 * 2**30 * len(job.gpus)) <= 0.60
+    assert workload.host["memory_used_bytes"] >= 18 * 2**30 + facts["job_memory_bytes"]
     assert 0 < workload.host["cpu_ratio"] <= 1
     assert set(workload.host) <= set(wire.HOST_COLUMNS)
     assert set(facts) <= set(wire.WINDOW_COLUMNS)
