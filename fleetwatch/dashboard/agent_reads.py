@@ -28,6 +28,7 @@ SENSORS = {
     "video engines": ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"),
     "processes": ("process_count",),
     "CPU and disk of its jobs": ("job_cpu_ratio", "job_io_read_bytes_s"),
+    "host memory of its jobs": ("job_memory_bytes",),
 }
 OF_HOST = {
     "CPU": ("cpu_ratio", "iowait_ratio"),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fleetwatch.dashboard.numbers import UNKNOWN, duration
+from fleetwatch.dashboard.job_memory import MemoryUse
+from fleetwatch.dashboard.numbers import UNKNOWN, duration, gigabytes
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
@@ -14,6 +15,7 @@ from fleetwatch.lib.intervals import MINUTE_MS, from_ms
 IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_minutes"}
 NOT_SAID = "Not reported by its scheduler"
 NOT_KEPT = "Use is not kept per job"
+NOT_READ = "Use was not read"
 CPU = "cpu"  # the sign
 
 
@@ -33,10 +35,15 @@ class RequestLine:
 
 
 def request_lines(
-    job: Job, *, gpus: int, now_ms: int, evidence: Evidence | None = None
+    job: Job,
+    *,
+    gpus: int,
+    now_ms: int,
+    evidence: Evidence | None = None,
+    memory: MemoryUse | None = None,
 ) -> list[RequestLine]:
     """GPUs, time, CPUs and memory; `gpus`: on how many it was seen. Of its CPUs those that the
-    evidence of its finding names.
+    evidence of its finding names, of its memory the most that was read.
     """
     asked_gpus = granted_gpus(job.labels)
     limit_ms = time_limit_ms(job.labels)
@@ -45,7 +52,7 @@ def request_lines(
         _line("GPUs", str(asked_gpus or UNKNOWN), str(gpus)),
         _line("Time limit", duration(limit_ms), duration(lasted_ms)),
         _line("CPUs", job.labels.get("requested_cpus") or UNKNOWN, _cores(evidence)),
-        _line("Memory", job.labels.get("requested_memory") or UNKNOWN, UNKNOWN),
+        _line("Memory", job.labels.get("requested_memory") or UNKNOWN, _most(memory), NOT_READ),
     ]
 
 
@@ -75,6 +82,26 @@ def measured_cpus(evidence: Evidence | None) -> str:
     )
 
 
+def _most(memory: MemoryUse | None) -> str:
+    """ "40 GB in use at most"; a dash where nobody measured it."""
+    return f"{gigabytes(memory.most_bytes)} in use at most" if memory else UNKNOWN
+
+
+def measured_memory(memory: MemoryUse | None) -> str:
+    """What the memory in _most is, and of which time and nodes; "" = nowhere."""
+    if memory is None:
+        return ""
+    agents = "agents" if memory.nodes > 1 else "agent"
+    added = f", of {memory.nodes} nodes added up" if memory.nodes > 1 else ""
+    missing = memory.held_nodes - memory.nodes
+    without = f"; of {missing} more it was not read" if missing else ""
+    time = f" in its last {duration(memory.cut_ms)}" if memory.cut_ms else ""
+    return (
+        f"Memory: the largest reading of its {agents}{time}{added}{without}. File pages that the"
+        " kernel can drop at once are not counted."
+    )
+
+
 def other_labels(job: Job) -> list[tuple[str, str]]:
     """What else its scheduler said of it, by name."""
     return [(name, value) for name, value in job.labels.items() if name not in IN_LINES]
@@ -98,8 +125,8 @@ def _inside(name: str) -> str:
     return name if name[1].isupper() else name.lower()
 
 
-def _line(name: str, requested: str, held: str) -> RequestLine:
-    reasons = {NOT_SAID: requested == UNKNOWN, NOT_KEPT: held == UNKNOWN}
+def _line(name: str, requested: str, held: str, without: str = NOT_KEPT) -> RequestLine:
+    reasons = {NOT_SAID: requested == UNKNOWN, without: held == UNKNOWN}
     return RequestLine(
         name, requested, held, next((why for why, is_so in reasons.items() if is_so), "")
     )

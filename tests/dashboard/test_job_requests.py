@@ -6,20 +6,27 @@ from types import SimpleNamespace
 
 import pytest
 
+from fleetwatch.dashboard import job_memory
+from fleetwatch.dashboard.job_memory import MemoryUse, most_memory
 from fleetwatch.dashboard.job_requests import (
     NOT_KEPT,
+    NOT_READ,
     NOT_SAID,
     measured_cpus,
+    measured_memory,
     notes,
     other_labels,
     request_lines,
 )
 from fleetwatch.diagnosis.cause import Facts
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis import told
 from tests.markup import tight
+from tests.telemetry.factories import make_batch, store
+
+GB = 2**30
 
 
 @pytest.mark.parametrize(
@@ -64,6 +71,82 @@ def test_cpus_are_those_that_the_finding_rests_on(ratio, held):
 
     seen.end_ms = start_ms + 40_000
     assert measured_cpus(seen).endswith(" 25 Nov, 14:05 UTC, for 40 s from then on.")
+
+
+def test_memory_is_the_most_that_was_read_beside_what_was_asked_for():
+    use = MemoryUse(40.0 * GB, nodes=1, held_nodes=1, cut_ms=None)
+    job = Job(labels={"requested_memory": "512G"})
+
+    memory = request_lines(job, gpus=8, now_ms=0, memory=use)[3]
+
+    assert (memory.requested, memory.held, memory.why) == ("512G", "40 GB in use at most", "")
+    dropped = " File pages that the kernel can drop at once are not counted."
+    assert measured_memory(use) == f"Memory: the largest reading of its agent.{dropped}"
+    assert measured_memory(MemoryUse(40.0 * GB, nodes=3, held_nodes=4, cut_ms=DAY_MS)) == (
+        "Memory: the largest reading of its agents in its last 1 d, of 3 nodes added up; of 1 more"
+        f" it was not read.{dropped}"
+    )
+
+
+def test_memory_that_was_not_read_is_a_dash_with_why():
+    memory = request_lines(Job(labels={"requested_memory": "512G"}), gpus=8, now_ms=0)[3]
+
+    assert (memory.requested, memory.held, memory.why) == ("512G", "–", NOT_READ)
+    assert measured_memory(None) == ""
+
+
+def _held(job, *gpus, readings):
+    """The job held the GPUs for a minute, three hours ago; their node's windows say this."""
+    start_ms = to_ms(told.NOW) - 3 * HOUR_MS
+    for gpu in gpus:
+        factories.hold(gpu, job, hours_ago=3, hours=1 / 60, now=told.NOW)
+    starts = [start_ms + 10_000 * step for step in range(-1, len(readings) - 1)]
+    columns = {"util_mean": [0.5] * len(starts), "job_memory_bytes": readings}
+    store(gpus[0].node, make_batch(gpus[0].node, starts=starts, columns=columns))
+
+
+@pytest.mark.django_db
+def test_the_largest_reading_of_each_node_is_added_up_and_other_jobs_left_out():
+    job = told.job()
+    _held(job, told.gpu(0), readings=[90 * GB, 10 * GB, None, 30 * GB])
+    _held(job, told.gpu(0, node="n2"), readings=[90 * GB, 12 * GB, 11 * GB])
+    _held(job, told.gpu(0, node="n3"), readings=[90 * GB, None])
+
+    assert most_memory(job) == MemoryUse(42.0 * GB, nodes=2, held_nodes=3, cut_ms=None)
+
+
+@pytest.mark.django_db
+def test_of_a_long_job_the_end_is_looked_at(monkeypatch):
+    job = told.job()
+    _held(job, told.gpu(0), readings=[None, 50 * GB, 40 * GB, 30 * GB, 20 * GB, 10 * GB, 5 * GB])
+    monkeypatch.setattr(job_memory, "MOST_NODE_MS", 30_000)
+
+    assert most_memory(job) == MemoryUse(20.0 * GB, nodes=1, held_nodes=1, cut_ms=30_000)
+
+
+@pytest.mark.django_db
+def test_a_job_that_held_nothing_or_whose_agent_is_older_used_nobody_knows_what():
+    job = told.job()
+    assert most_memory(job) is None
+
+    _held(job, told.gpu(0), readings=[None, None])
+    assert most_memory(job) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("readings", "shown"),
+    [([None, 40 * GB, 30 * GB], "40 GB in use at most"), ([None, None, None], "–")],
+    ids=["read", "older agent"],
+)
+def test_a_jobs_page_shows_the_memory_used_of_that_asked_for(admin, readings, shown):
+    _held(told.job(labels={"requested_memory": "512G"}), told.gpu(0), readings=readings)
+
+    page = tight(admin.get("/jobs/slurm/della/7").content.decode())
+
+    table = page[page.index("Requested and held") :].split("</table>")[0]
+    row = re.sub(r"<[^>]+>", "|", table[table.index("Memory") :])
+    assert [word for word in row.split("|") if word.strip()] == ["Memory", "512G", shown]
 
 
 def test_why_there_are_dashes_is_said_once():

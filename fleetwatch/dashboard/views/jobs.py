@@ -29,8 +29,15 @@ from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
+from fleetwatch.dashboard.job_memory import most_memory
 from fleetwatch.dashboard.job_orders import NOW, SORTS, Signals, order_by
-from fleetwatch.dashboard.job_requests import measured_cpus, notes, other_labels, request_lines
+from fleetwatch.dashboard.job_requests import (
+    measured_cpus,
+    measured_memory,
+    notes,
+    other_labels,
+    request_lines,
+)
 from fleetwatch.dashboard.jobs_csv import to_csv
 from fleetwatch.dashboard.own_tabs import own_tabs
 from fleetwatch.dashboard.parameters import (
@@ -299,12 +306,13 @@ def _asked_for(job: Job, gpus: Sequence[GPULine], period: Period, context: Conte
     """What it asked for beside what it held, as far as somebody said or measured it."""
     advised: Explained | None = context["advised"]
     seen = advised.evidence if advised else None
-    lines = request_lines(job, gpus=len(gpus), now_ms=to_ms(period.now), evidence=seen)
-    measured = measured_cpus(seen)
+    memory = most_memory(job) if context["is_explained"] else None
+    now_ms = to_ms(period.now)
+    lines = request_lines(job, gpus=len(gpus), now_ms=now_ms, evidence=seen, memory=memory)
     return {
         "requested": [line for line in lines if line.is_known],
         "requested_notes": [
-            *filter(None, [measured]),
+            *filter(None, [measured_cpus(seen), measured_memory(memory)]),
             *notes(lines, is_submit_known=job.submit_ms is not None),
         ],
     }
