@@ -460,8 +460,14 @@ def _windows(
         elif alone is not None:
             yield from (frames.of_nodes_again(each, low, high, columns, _KEPT) for each in ids)
         else:
-            parts = frames.parts_of_nodes(list(chain.from_iterable(ids)), low, high, columns)
-            by_node = groupby(parts, key=itemgetter(0))
-            for each in ids:
-                own = islice(by_node, len(each))
-                yield frames.together([windows for _, of_node in own for _, windows in of_node])
+            yield from _fetched_at_once(ids, low, high, columns)
+
+
+def _fetched_at_once(
+    passes: Sequence[Sequence[int]], low: int, high: int, columns: Sequence[str]
+) -> Iterator[frames.Frame]:
+    parts = frames.parts_of_nodes(list(chain.from_iterable(passes)), low, high, columns)
+    by_node = groupby(parts, key=itemgetter(0))
+    for node_ids in passes:
+        own = islice(by_node, len(node_ids))
+        yield frames.together([windows for _, of_node in own for _, windows in of_node])
