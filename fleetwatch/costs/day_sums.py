@@ -13,7 +13,7 @@ from django.db.models import Min
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import fleet_days
 from fleetwatch.costs.models import DayHours, SummedDay
-from fleetwatch.figures import boundaries, engine
+from fleetwatch.figures import boundaries, engine, fleet_sums
 from fleetwatch.figures.cells import by_groups
 from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.inventory.models import Node
@@ -82,6 +82,7 @@ def wrong_sums(interval: Interval) -> list[Wrong]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as
     current and is not that of its entries; of a sum of the fleet EVERY_NODE.
     """
+    fleet_sums.read_anew()
     days = boundaries.days(interval, zone())
     spans = [wrong for day in days for wrong in (*_wrong_spans(day), *_wrong_of_fleet(day))]
     hours = execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})

@@ -6,6 +6,7 @@ Derived as they are, and never read when older than the entries.
 from datetime import datetime
 
 import numpy as np
+import zstandard
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import FleetDay
@@ -52,7 +53,7 @@ def sum_day(day: Interval) -> None:
             "total_spans": _packed(of_jobs, gpu),
             "node_spans": _packed(of_nodes, of_nodes.gpu),
             "gpu_spans": _packed(of_gpus, of_gpus.gpu),
-            "hour_spans": narrow_columns.packed(by_hour),
+            "hour_spans": zstandard.compress(narrow_columns.packed(by_hour)),
         },
     )
 
@@ -70,7 +71,8 @@ def _packed(columns: Columns[Kind], gpu: Ints, job: Ints | None = None) -> bytes
         "energy_j": _joules(place, columns.figures["energy_j"]),
         "energy_ms": sums(place, columns.figures["energy_ms"], len(gpus)),
     }
-    return narrow_columns.packed({name: spans[name] for name in RECORD.names or ()})
+    in_order = {name: spans[name] for name in RECORD.names or ()}
+    return zstandard.compress(narrow_columns.packed(in_order))
 
 
 def _kinds(columns: Columns[Kind]) -> Ints:

@@ -8,7 +8,6 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 _ROWS = Struct("<I")
@@ -32,12 +31,11 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> bytes:
         heads[place] = lowest, width
         bodies.append(above.astype(_kind(width)).tobytes())
     rows = len(next(iter(columns.values())))
-    return zstandard.compress(b"".join([_ROWS.pack(rows), heads.tobytes(), *bodies]))
+    return b"".join([_ROWS.pack(rows), heads.tobytes(), *bodies])
 
 
-def unpacked(content: bytes, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def unpacked(content: bytes | memoryview, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The columns under the names with which they were packed, in that order."""
-    content = zstandard.decompress(content)
     (rows,) = _ROWS.unpack_from(content)
     heads = np.frombuffer(content, dtype=_HEAD, count=len(names), offset=_ROWS.size)
     place = _ROWS.size + heads.nbytes

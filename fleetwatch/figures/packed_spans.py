@@ -111,6 +111,12 @@ def _renumbered(label: Ints, lengths: Ints, rows: Sequence[Row]) -> tuple[Ints, 
 
 def joined(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
     """The spans of both."""
+    if not len(first.gpu):
+        return second
+    return _end_to_end(first, second) if len(second.gpu) else first
+
+
+def _end_to_end(first: Spans[Label], second: Spans[Label]) -> Spans[Label]:
     labels = list(dict.fromkeys([*first.labels, *second.labels]))
     number = {label: place for place, label in enumerate(labels)}
     named = [

@@ -47,6 +47,12 @@ class Kept(Generic[Key, Value]):
             while self._bytes > self._most_bytes:
                 self._forget(next(iter(self._values)))
 
+    def forget(self) -> None:
+        """All of it."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
     def _forget(self, key: Key) -> None:
         _, value = self._values.pop(key, (None, None))
         self._bytes -= 0 if value is None else value.size

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from zstandard import compress, decompress
 
 from fleetwatch.costs.day_sums import sum_days, wrong_sums
 from fleetwatch.costs.models import FleetDay, Rate, SummedDay
@@ -118,7 +119,7 @@ def test_gpus_of_one_price_and_model_are_one_in_it(fleet):
     forms = (day.job_spans, day.total_spans, day.node_spans, day.gpu_spans)
     # of two models the time of two jobs and of nobody; of all holders what was useful and what was
     # free; the same of each of two nodes with one GPU and one with two; and of each GPU
-    spans = [len(unpacked(bytes(form), RECORD.names)["gpu"]) for form in forms]
+    spans = [len(unpacked(decompress(bytes(form)), RECORD.names)["gpu"]) for form in forms]
     assert spans == [2 * 3, 2 * 2, 3 * 2, 4 * 2]
 
 
@@ -190,12 +191,24 @@ def test_a_wrong_sum_of_the_fleet_is_found(fleet, form, hours):
     assert wrong_sums(WEEK) == []
     day = FleetDay.objects.get(start=MONDAY)
     names = (CUT_RECORD if form == "hour_spans" else RECORD).names
-    spans = unpacked(bytes(getattr(day, form)), names)
+    spans = unpacked(decompress(bytes(getattr(day, form))), names)
     spans["gpu_ms"][np.flatnonzero(spans["gpu_ms"] == hours * HOUR_MS)[0]] -= 5
-    setattr(day, form, packed(spans))
+    setattr(day, form, compress(packed(spans)))
     day.save()
 
     assert wrong_sums(WEEK) == [("every node", MONDAY, 5)]
+
+
+def test_a_day_is_read_from_the_database_once_while_it_is_of_one_version(fleet):
+    sum_days(LATER, 100)
+    by_job = Scope(user="ana")
+    assert totals(WEEK, scope=by_job).capacity_ms == 4 * HOUR_MS
+    FleetDay.objects.update(job_spans=b"not to be read")
+
+    assert totals(WEEK, scope=by_job).capacity_ms == 4 * HOUR_MS
+
+    counted(fleet[0], "idle", HOUR_MS, job=a_job(user="ana"), start=MONDAY + 5 * HOUR)
+    assert totals(WEEK, scope=by_job).capacity_ms == 5 * HOUR_MS
 
 
 def test_a_sum_that_is_packed_in_another_way_counts_as_none(fleet, monkeypatch):

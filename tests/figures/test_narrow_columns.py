@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,4 +34,4 @@ def test_a_number_takes_the_bytes_that_the_farthest_from_the_lowest_needs(farthe
     content = packed({"gpu": np.array([10**12, 10**12 + farthest])})
 
     # rows, the column's head, two numbers
-    assert len(zstandard.decompress(content)) == 4 + 9 + 2 * width
+    assert len(content) == 4 + 9 + 2 * width

@@ -1,10 +1,11 @@
--- One row: a day of the fleet that was summed, while its nodes' entries are as it was summed from: its start, the newest GPU there was,
---      the digest of which GPUs it puts together (whether they still are alike, who reads asks), and its spans, compressed.
+-- One row: a day of the fleet that was summed, while its nodes' entries are as it was summed from: its start, their version, the newest GPU
+--      there was, the digest of which GPUs it puts together (whether they still are alike, who reads asks), and its spans, compressed.
 -- In:  day_starts, day_ends (the zone's days, arrays of one length); form (job: GPUs that are alike together, of each holder; total: of all
 --      holders; node, gpu: of all holders, each node or GPU by itself; hour: each entry; NULL = no spans).
 -- Again: safe, it only reads.
 SELECT
     kept.start,
+    kept.version,
     kept.last_gpu_id,
     kept.alike,
     CASE %(form)s::text
