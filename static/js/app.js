@@ -1,5 +1,5 @@
 // Keys, copy buttons and the theme switch. Every page works without this file.
-const TYPING = "input, textarea, select, [contenteditable]";
+const TYPING = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 let chord = "";
 
 // Paper says where it is from and when it was printed.
@@ -87,7 +87,7 @@ palette?.addEventListener("htmx:afterSwap", () => {
 });
 
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(TYPING)) return;
+  if (palette?.open || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(TYPING)) return;
   if (event.key === "/") {
     event.preventDefault();
     document.querySelector("#search")?.focus();
@@ -98,16 +98,17 @@ addEventListener("keydown", (event) => {
   chord = event.key;
 });
 
-// An inbox: j and k go from row to row, x ticks it, o opens it; a button with this key acts on what is ticked, else on the row.
+// An inbox: j and k go from row to row, and so does the focus; x ticks it, o opens it; a button with this key acts on what is ticked, else on the row.
 function inInbox(key) {
   const rows = [...document.querySelectorAll("[data-row]")];
   const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
   const tick = rows[at]?.querySelector("input[type=checkbox]");
   if (rows.length > 0 && (key === "j" || key === "k")) {
     const next = rows[Math.min(Math.max(at + (key === "j" ? 1 : -1), 0), rows.length - 1)];
-    rows[at]?.removeAttribute("aria-current");
-    next?.setAttribute("aria-current", "true");
-    next?.scrollIntoView({ block: "nearest" });
+    const stop = next.querySelector("a[href], summary") ?? next.querySelector("input");
+    stop?.focus({ preventScroll: true });
+    mark(next);
+    next.scrollIntoView({ block: "nearest" });
   } else if (key === "x") tick?.click();
   else if (key === "o") rows[at]?.querySelector("a, summary")?.click();
   else if (key.length === 1) {
@@ -119,6 +120,15 @@ function inInbox(key) {
     button?.click();
   }
 }
+
+function mark(row) {
+  for (const other of document.querySelectorAll("[data-row][aria-current]")) other.removeAttribute("aria-current");
+  row.setAttribute("aria-current", "true");
+}
+addEventListener("focusin", (event) => {
+  const row = event.target.closest?.("[data-row]");
+  if (row) mark(row);
+});
 
 document.querySelector("[data-tick-all]")?.addEventListener("change", (event) => {
   for (const tick of document.querySelectorAll("[data-row] input[type=checkbox]")) tick.checked = event.target.checked;

@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from fleetwatch.jobs.models import Job
 from tests.browser import narrow
+from tests.browser.keyboard import Keyboard
 from tests.browser.sites import let_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -50,3 +51,15 @@ def test_a_job_is_one_line_and_the_heads_stick_however_far_one_scrolls(jobs_page
     assert max(heights) <= ROW_PX
     assert jobs_page.evaluate(HEAD_TOP) == 0
     assert not jobs_page.evaluate(IS_CUT)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_line_that_keys_go_back_to_is_not_behind_the_heads(jobs_page, width):
+    jobs_page.set_viewport_size({"width": width, "height": 300})
+    jobs_page.evaluate(MORE_ROWS)
+    jobs_page.evaluate("() => document.querySelector('.jobs tbody tr:nth-child(40) a').focus()")
+    keys = Keyboard(jobs_page)
+
+    for _ in range(30):
+        keys.press("Shift+Tab")
+        assert keys.focus
