@@ -133,7 +133,7 @@ def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_oth
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_at_work
         assert (
-            "Ask before the job is ended" in admin.get(page).content.decode()
+            "Ask its owner before anybody ends the job" in admin.get(page).content.decode()
         ) == is_other_at_work
 
 
@@ -154,7 +154,7 @@ def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_sin
     for page in ("/findings", f"/findings/{found.pk}"):
         assert ("scancel" in admin.get(page).content.decode()) != is_other_unknown
         assert (
-            "Ask before the job is ended" in admin.get(page).content.decode()
+            "Ask its owner before anybody ends the job" in admin.get(page).content.decode()
         ) == is_other_unknown
 
 
