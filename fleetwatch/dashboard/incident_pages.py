@@ -249,10 +249,10 @@ def _held(job: Job, hold: Holder, breach: Breach) -> Held:
         and until_ms is not None
         and abs(from_ms(until_ms) - from_ms(breach.since_ms)) <= JUST_BEFORE
     )
-    return Held(job, until_ms, _run_usd(job) if is_ended else None)
+    return Held(job, until_ms, run_usd(job) if is_ended else None)
 
 
-def _run_usd(job: Job) -> Decimal | None:
+def run_usd(job: Job) -> Decimal | None:
     """What all of the run cost; None where its times are not known."""
     if job.start_ms is None or job.end_ms is None or job.end_ms <= job.start_ms:
         return None

@@ -26,6 +26,7 @@ from fleetwatch.dashboard.compared_period import (
     recorded_before,
 )
 from fleetwatch.dashboard.earlier_runs import earlier_runs
+from fleetwatch.dashboard.ending_faults import ending_fault
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
@@ -295,6 +296,7 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
     return {
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
+        "ending_fault": ending_fault(job, [line.gpu for line in gpus]),
         "are_alike": _are_alike(gpus),
         **_curves(request, job, gpus),
         "labels": other_labels(job),

@@ -1,0 +1,106 @@
+"""The fault of a GPU at which a job ended, what that lost, and how the job goes on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.urls import reverse
+
+from fleetwatch.accounts.visibility import sight
+from fleetwatch.alerts.conditions import gpu_cannot_work
+from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
+from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
+from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.dashboard.incident_pages import JUST_BEFORE, run_usd
+from fleetwatch.diagnosis.causes import FAILURES
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.judgement.observations import FOREVER_MS, Outage
+from fleetwatch.ledger.models import Posted
+from fleetwatch.ledger.posted_gpus import outages_of
+
+NEAR_MS = int(JUST_BEFORE.total_seconds() * 1000)
+GOES_ON = {
+    "batch": "Restart it from its last checkpoint",
+    "interactive": "Start it again, and open what was saved last",
+}
+GOES_ON_OF_ANY = "Start it again, where its scheduler has not"
+
+Failed = tuple[GPU, Outage]
+
+
+@dataclass(frozen=True, slots=True)
+class EndingFault:
+    """`place` failed at `at_ms`, which is `wrong` with it, as did so many `others` of the job.
+
+    `leads_to` is what its `address` shows ("": the reader may see neither incident nor finding).
+    `run_usd`: what all of the run cost; None where that is not known.
+    """
+
+    place: str
+    wrong: str
+    at_ms: int
+    others: int
+    is_open: bool
+    leads_to: str
+    address: str
+    lost: str
+    goes_on: str
+    run_usd: Decimal | None
+
+
+def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
+    """By the outages that posting knows of these GPUs, which the job held; None where it goes on,
+    or none of them failed as it ended.
+    """
+    if job.end_ms is None or not gpus:
+        return None
+    failed = _failed(gpus, job.end_ms)
+    if not failed:
+        return None
+    gpu, outage = failed[0]
+    leads_to, address = _leads_to(gpu, outage)
+    return EndingFault(
+        place=place_of(gpu),
+        wrong=fault_in_words(outage.reason),
+        at_ms=outage.start_ms,
+        others=len(failed) - 1,
+        is_open=outage.end_ms >= FOREVER_MS,
+        leads_to=leads_to,
+        address=address,
+        lost=LOST.get(job.kind, LOST_OF_ANY),
+        goes_on=GOES_ON.get(job.kind, GOES_ON_OF_ANY),
+        run_usd=run_usd(job),
+    )
+
+
+def _failed(gpus: Sequence[GPU], end_ms: int) -> list[Failed]:
+    """Those that failed as the job ended, the first first; a MIG instance is its GPU."""
+    of_gpu = {gpu.parent_id or gpu.pk: gpu for gpu in gpus}
+    posted = Posted.objects.filter(gpu__in=of_gpu).exclude(outages=[])
+    near = [
+        (of_gpu[row.gpu_id], outage)
+        for row in posted
+        for outage in outages_of(row.outages)[::-1]
+        if not outage.is_drain and abs(outage.start_ms - end_ms) <= NEAR_MS
+    ]
+    last = {gpu.pk: (gpu, outage) for gpu, outage in near}
+    return sorted(last.values(), key=lambda each: (each[1].start_ms, each[0].pk))
+
+
+def _leads_to(gpu: GPU, outage: Outage) -> tuple[str, str]:
+    """The fault's incident, else its node's finding; of a MIG instance its GPU's."""
+    uuid = gpu.parent.uuid if gpu.parent else gpu.uuid
+    near = (outage.start_ms - NEAR_MS, outage.start_ms + NEAR_MS)
+    incidents = visible_incidents().filter(
+        rule__condition=gpu_cannot_work.CONDITION.name, subject=uuid, since_ms__range=near
+    )
+    incident = incidents.exclude(fired_ms=None).order_by("-pk").first()
+    if incident is not None:
+        return "incident", reverse("incident", args=[incident.pk])
+    if sight() is not None:
+        return "", ""
+    findings = Finding.objects.filter(node=gpu.node_id, cause__in=FAILURES)
+    finding = findings.filter(last_ms__gt=outage.start_ms).order_by("-last_ms").first()
+    return ("finding", reverse("finding", args=[finding.pk])) if finding else ("", "")

@@ -1,0 +1,84 @@
+"""A job that a broken GPU ended says so first on its page, and how it goes on."""
+
+import pytest
+
+from fleetwatch.alerts.models import Rule
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Posted
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, to_ms
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.shown_incidents import incident, text
+from tests.markup import in_text, tight
+
+pytestmark = pytest.mark.django_db
+END_MS = to_ms(NOW) - HOUR_MS
+JOB = "/jobs/slurm/della/9"
+
+
+def a_failed_run(*, failed_ms: int, reason: str = "xid_79", **fields) -> Job:
+    """Two hours on two GPUs at $2 an hour, of which GPU 3 fails then."""
+    factories.rate("2.00")
+    node = factories.node("h100-01")
+    start_ms = END_MS - 2 * HOUR_MS
+    facts = {"start_ms": start_ms, "end_ms": END_MS, "state": "COMPLETED", "kind": "batch"}
+    job = factories.job("slurm/della/9", **facts | fields)
+    for index in (2, 3):
+        gpu = factories.gpu(node, index=index)
+        factories.hold(gpu, job, hours_ago=3, hours=2)
+        for hours_ago in (3, 2):
+            factories.entry(gpu, hours_ago=hours_ago, held_by=job).save()
+    outages = [[failed_ms, None, reason, False]]
+    Posted.objects.update_or_create(gpu=gpu, defaults={"spans": [], "outages": outages})
+    return job
+
+
+def page(client) -> str:
+    return in_text(tight(text(client, JOB)))
+
+
+def test_a_job_that_a_fault_ended_says_which_what_is_lost_and_to_restart(admin):
+    a_failed_run(failed_ms=END_MS + MINUTE_MS)
+
+    shown = page(admin)
+
+    assert "Ended at Fri 20 Nov, 11:00 when h100-01 GPU 3 failed" in shown
+    assert "XID 79: it has fallen off the bus" in shown
+    assert "What it did since its last checkpoint is lost." in shown
+    assert "all of the run, $8.00" in shown
+    assert "Restart it from its last checkpoint, on other GPUs: h100-01 GPU 3 still can’t" in shown
+    assert "word for how it ended is “completed”" in shown
+
+
+def test_it_leads_to_the_faults_incident(admin):
+    job = a_failed_run(failed_ms=END_MS)
+    facts = {"kind": "gpu", "word": "faulty", "owner": ""}
+    rule = Rule.objects.get(condition="gpu_fault")
+    uuid = job.allocations.get(gpu__index=3).gpu.uuid
+    fault = incident(uuid, rule=rule, facts=facts, since_ms=END_MS, until_ms=to_ms(NOW))
+
+    assert f'href="/incidents/{fault.pk}">The fault’s incident</a>' in tight(text(admin, JOB))
+
+
+@pytest.mark.parametrize(
+    ("failed_ms", "fields"),
+    [
+        (END_MS + 3 * MINUTE_MS, {}),
+        (END_MS - 3 * MINUTE_MS, {}),
+        (END_MS, {"reason": "drained"}),
+        (END_MS, {"end_ms": None, "state": "RUNNING"}),
+    ],
+)
+def test_a_job_that_ended_without_a_fault_or_goes_on_says_nothing_of_one(admin, failed_ms, fields):
+    a_failed_run(failed_ms=failed_ms, **fields)
+
+    assert "ending-fault" not in text(admin, JOB)
+
+
+def test_of_a_session_what_was_not_saved_is_lost(admin):
+    a_failed_run(failed_ms=END_MS, kind="interactive")
+
+    shown = page(admin)
+
+    assert "What was not saved is lost: variables, open shells." in shown
+    assert "Start it again, and open what was saved last" in shown
