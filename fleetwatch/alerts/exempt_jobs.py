@@ -1,4 +1,6 @@
-"""Of which findings of jobs an operator approved: what is exempt from alerts is not to be saved."""
+"""Of which findings of jobs an operator approved, and of which people said by an incident why they
+are no waste: that is not to be saved.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,13 +15,16 @@ from fleetwatch.alerts.incidents.muting import Mute
 from fleetwatch.alerts.matchers import Labels
 from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
-from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.models import Rule, Silence
 from fleetwatch.costs.mapping.attribution import into_teams
+from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
+from fleetwatch.diagnosis.causes import OF_IDLE_JOBS
 from fleetwatch.jobs.models import Allocation, Job
 
 # what a matcher of a job asks of its row: of whom it asks something else, all are read
 COLUMNS = {
     "job": "key",
+    "subject": "key",
     "name": "name",
     "user": "user",
     "kind": "kind",
@@ -27,20 +32,28 @@ COLUMNS = {
     "scheduler": "scheduler",
 }
 OF_GPUS = ("node", "model")
+# by the condition of a rule the causes whose findings are of what its incidents are about
+COVERED = {
+    "job_idle": (OF_IDLE_JOBS[HELD], OF_IDLE_JOBS[EMPTY]),
+    "gpu_idle": (OF_IDLE_JOBS[PART],),
+    "job_hung": ("hung",),
+}
+KINDS = (Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION)
 Key = tuple[int, str]  # a job and a cause
 
 
 def exempt(keys: Collection[Key], now: datetime) -> Mapping[Key, Mute]:
-    """Of these jobs and causes those that an exemption is about that holds now, each with the one
-    that lasts longest.
+    """Of these jobs and causes those that an exemption or an accepted reason is about that holds
+    now, each with the one that lasts longest.
     """
     mutes = [mute for mute in read_mutes(now, now) if _holds(mute, now)]
     if not mutes or not keys:
         return {}
     jobs = _jobs({job_id for job_id, _ in keys}, mutes, now)
     labels = _labels(jobs, mutes)
+    rules = _rules(mutes)
     longest = {
-        (job_id, cause): _longest(mutes, labels[job_id] | {"cause": (cause,)})
+        (job_id, cause): _longest(mutes, labels[job_id] | {"cause": (cause,)}, rules[cause])
         for job_id, cause in keys
         if job_id in labels
     }
@@ -49,12 +62,31 @@ def exempt(keys: Collection[Key], now: datetime) -> Mapping[Key, Mute]:
 
 def _holds(mute: Mute, now: datetime) -> bool:
     is_time = mute.hours is None or mute.hours.hold(now)
-    return mute.kind == Silence.Kind.EXEMPTION and is_time
+    return mute.kind in KINDS and is_time
 
 
-def _longest(mutes: Iterable[Mute], labels: Labels) -> Mute | None:
-    holding = [mute for mute in mutes if mute.is_for(labels)]
+def _rules(mutes: Iterable[Mute]) -> Mapping[str, list[str]]:
+    """By the cause the names of the rules whose accepted incidents are of it."""
+    rules: dict[str, list[str]] = defaultdict(list)
+    if any(mute.kind == Silence.Kind.JUSTIFICATION for mute in mutes):
+        named = Rule.objects.filter(condition__in=COVERED).values_list("condition", "name")
+        for condition, name in named:
+            for cause in COVERED[condition]:
+                rules[cause].append(name)
+    return rules
+
+
+def _longest(mutes: Iterable[Mute], labels: Labels, rules: Iterable[str]) -> Mute | None:
+    """`rules`: those by one of which a reason may have been accepted."""
+    holding = [mute for mute in mutes if any(map(mute.is_for, _of_kind(mute, labels, rules)))]
     return max(holding, key=lambda mute: mute.ends_at, default=None)
+
+
+def _of_kind(mute: Mute, labels: Labels, rules: Iterable[str]) -> list[Labels]:
+    """An exemption is of the finding; a reason was accepted of an incident, which has a rule."""
+    if mute.kind == Silence.Kind.EXEMPTION:
+        return [labels]
+    return [{**labels, "rule": (name,)} for name in rules]
 
 
 def _jobs(job_ids: Collection[int], mutes: Iterable[Mute], now: datetime) -> list[Job]:

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.urls import reverse
-from django.utils.text import capfirst
 
-from fleetwatch.accounts.colleagues import show_people
-from fleetwatch.alerts.incidents.incident_inbox import IS_ACCEPTED
-from fleetwatch.alerts.models import IncidentEvent
-from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.problems import Problem
+from fleetwatch.alerts.incidents.acceptances import acceptances
+from fleetwatch.alerts.models import Silence
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Said
 from fleetwatch.jobs.models import Job
 
+NOT_WASTE = "Not waste"
 # as the page says it, by how a finding stands
 DECIDED = {
     "accepted": "Accepted, until it is marked fixed: somebody will change it",
@@ -42,15 +39,13 @@ class Agreement:
 
 
 def agreements(
-    job: Job, problems: Iterable[Problem], lines: Iterable[Line], history: Sequence[Said]
+    job: Job, lines: Iterable[Line], history: Sequence[Said], now: datetime
 ) -> list[Agreement]:
-    """What holds now of the job's incidents (`problems` that fire of it) and of these findings, of
-    which the `history` tells, the newest first.
+    """What holds now of the job's incidents and of these findings, of which the `history` tells,
+    the newest first.
     """
-    has_accepted = any(problem.kind == "accepted" for problem in problems)
-    of_incidents = _of_incidents(job) if has_accepted else []
     decided = (_of_finding(line, history) for line in lines if line.status in DECIDED)
-    return [*of_incidents, *filter(None, decided)]
+    return [*_of_incidents(job, now), *filter(None, decided)]
 
 
 def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
@@ -65,24 +60,19 @@ def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
     return "If it is to change" if is_over else "If it is no longer wanted"
 
 
-def _of_incidents(job: Job) -> list[Agreement]:
-    """Those that somebody said are no waste; who and when by the newest line of their history."""
-    incidents = visible_incidents().filter(IS_ACCEPTED, subject=job.key)
-    rows = IncidentEvent.objects.filter(incident__in=incidents, kind="not_waste")
-    events = list(rows.select_related("by").order_by("at", "pk"))
-    show_people(events, "by")
-    newest = {event.incident_id: event for event in events}
+def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
+    """Those that somebody said are no waste."""
     return [
         Agreement(
-            what=capfirst(until),
-            why=why.strip(),
-            by=_name(newest.get(incident.pk)),
-            at=newest[incident.pk].at if incident.pk in newest else None,
-            until=None,
+            what=NOT_WASTE,
+            why=silence.reason,
+            by=_name(silence),
+            at=silence.created_at,
+            until=silence.ends_at,
             address=reverse("incident", args=[incident.pk]),
         )
-        for incident in incidents
-        for until, _, why in [incident.muted.partition(": ")]
+        for each in acceptances(job.key, now)
+        for silence, incident in [(each.silence, each.incident)]
     ]
 
 
@@ -103,5 +93,5 @@ def _of_finding(line: Line, history: Sequence[Said]) -> Agreement | None:
     )
 
 
-def _name(row: IncidentEvent | Said | None) -> str:
+def _name(row: Silence | Said | None) -> str:
     return row.by.get_username() if row is not None and row.by is not None else ""

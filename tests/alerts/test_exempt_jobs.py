@@ -6,7 +6,8 @@ import pytest
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.alerts.exempt_jobs import exempt
-from fleetwatch.alerts.matchers import Matcher
+from fleetwatch.alerts.matchers import Matcher, checked
+from fleetwatch.alerts.models import Silence
 from fleetwatch.alerts.silences import SilenceTerms, add_silence
 from fleetwatch.jobs.models import Job
 from tests.dashboard.factories import hold
@@ -88,3 +89,37 @@ def test_what_is_only_silenced_is_to_be_saved_all_the_same(api, kind):
     approved(Matcher("name", ("rerank-api",)), kind=kind)
 
     assert not is_exempt(api)
+
+
+def accepted(rule: str, subject: str) -> None:
+    """As an incident of the rule about that is said to be no waste."""
+    matchers = [Matcher("rule", (rule,)), Matcher("subject", (subject,))]
+    Silence.objects.create(
+        kind=Silence.Kind.JUSTIFICATION,
+        matchers=checked(matchers),
+        starts_at=NOW,
+        ends_at=NOW + HOUR,
+        reason="a workshop",
+        created_at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "cause", "holds"),
+    [
+        ("Job idle", "idle_held", True),
+        ("Job idle", "hung", False),
+        ("Job hung", "hung", True),
+        ("Node silent", "idle_held", False),
+    ],
+)
+def test_what_was_said_of_an_incident_holds_of_the_findings_of_its_kind(api, rule, cause, holds):
+    accepted(rule, api.key)
+
+    assert ((api.pk, cause) in exempt([(api.pk, cause)], NOW)) == holds
+
+
+def test_what_was_said_of_another_jobs_incident_does_not(api):
+    accepted("Job idle", "slurm/della/2")
+
+    assert exempt([(api.pk, "idle_held")], NOW) == {}

@@ -2,11 +2,13 @@
 behind it.
 """
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 
-from fleetwatch.alerts.models import IncidentEvent
+from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -51,20 +53,44 @@ def test_without_an_agreement_what_to_do_stands_open(admin, idle):
         assert "agreed</span>" not in shown
 
 
-def test_an_accepted_incident_opens_both_pages_and_the_command_stands_behind_it(admin, idle):
-    muted = "accepted until 6 Dec 2026, 09:49 UTC: a workshop"
-    accepted = incident(idle.job.key, muted=muted)
-    IncidentEvent.objects.create(
-        incident=accepted, at=NOW, kind="not_waste", text="not waste", by=admin_user()
-    )
+def accepted(of, **fields) -> Incident:
+    """An incident of the finding's job that ann says is no waste, for a week."""
+    of_job = incident(of.job.key, **fields)
+    return act(of_job.pk, Action("not_waste", "a workshop"), by=admin_user(), now=NOW)
+
+
+def savings(client) -> Counter:
+    return client.get("/findings").context["counts"]
+
+
+@pytest.mark.parametrize("over", [{}, {"state": "resolved", "ended_ms": to_ms(NOW) - HOUR_MS}])
+def test_what_was_said_of_an_incident_opens_both_pages_also_once_that_is_over(admin, idle, over):
+    open_before = savings(admin)["open"]
+    if over:
+        over = over | {"resolved_at": NOW}
+    of_job = accepted(idle, **over)
 
     for address in addresses(idle):
         shown = page(admin, address)
 
-        agreed = "Accepted until 6 Dec 2026, 09:49 UTC : a workshop by ann, Fri 20 Nov, 12:00"
-        assert agreed in in_text(shown).replace("UTC:", "UTC :")
-        assert shown.index("a workshop") < shown.index(BEHIND) < shown.index(ENDING)
+        agreed = "agreed Not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
+        assert agreed in in_text(shown)
+        assert f'href="/incidents/{of_job.pk}"' in shown
+        assert "Tell the owner" not in shown
+        assert ">Accept</button>" not in shown
         assert "Ending it saves" not in shown
+    shown = page(admin, f"/findings/{idle.pk}")
+    assert shown.index("a workshop") < shown.index(BEHIND) < shown.index(ENDING)
+    assert (open_before, savings(admin)["open"]) == (1, 0)
+
+
+def test_what_was_said_of_an_incident_holds_until_its_day(admin, idle):
+    accepted(idle)
+    Silence.objects.update(starts_at=NOW - timedelta(days=8), ends_at=NOW - timedelta(days=1))
+
+    for address in addresses(idle):
+        assert "agreed</span>" not in page(admin, address)
+    assert savings(admin)["open"] == 1
 
 
 @pytest.mark.parametrize(
@@ -72,7 +98,7 @@ def test_an_accepted_incident_opens_both_pages_and_the_command_stands_behind_it(
     [
         (Decision("accept", "I end it tonight"), "Accepted, until it is marked fixed"),
         (Decision("dismiss", "the hot spare"), "Not waste, until somebody reopens it"),
-        (Decision("snooze", "later", until=NOW + timedelta(days=7)), "Snoozed until"),
+        (Decision("snooze", "later", until=NOW + timedelta(days=7)), "Snoozed (until 27 Nov)"),
     ],
 )
 def test_a_decided_finding_opens_with_who_decided_and_why(admin, idle, decision, what):

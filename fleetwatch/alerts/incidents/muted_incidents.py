@@ -63,10 +63,11 @@ def _reason(mutes: Mutes, incident: Incident) -> str:
 def read_mutes(start: datetime, end: datetime) -> list[Mute]:
     """What was set for some moment from start to end."""
     rows = Silence.objects.filter(starts_at__lte=end, ends_at__gt=start)
-    return [_mute_of(row) for row in rows.order_by("pk")]
+    return [mute_of(row) for row in rows.order_by("pk")]
 
 
-def _mute_of(silence: Silence) -> Mute:
+def mute_of(silence: Silence) -> Mute:
+    """What it holds back, as far as that matters here."""
     return Mute(
         kind=silence.kind,
         matchers=tuple(matchers.stored(silence.matchers)),
@@ -85,7 +86,7 @@ def muted_counts(silences: Collection[Silence], now: datetime) -> Mapping[int, i
         return dict.fromkeys((silence.pk for silence in silences), 0)
     fired = Incident.objects.filter(fired_ms__gte=to_ms(min(began))).select_related("rule")
     seen = [(from_ms(each.fired_ms or 0), labels_of(each)) for each in fired.iterator()]
-    return {silence.pk: _muted(_mute_of(silence), seen) for silence in silences}
+    return {silence.pk: _muted(mute_of(silence), seen) for silence in silences}
 
 
 def _muted(mute: Mute, fired: Iterable[tuple[datetime, matchers.Labels]]) -> int:

@@ -339,7 +339,7 @@ def _agreed(job: Job, seen: Explained, now: datetime) -> Context:
     """What fires of the job, what people decided and agreed on, and what comes behind that."""
     problems = of_incidents(machine_incidents.of_job(job.key, ()), now)
     history = selectors.history(seen.line.finding)
-    agreed = agreements(job, problems, [seen.line], history)
+    agreed = agreements(job, [seen.line], history, now)
     return {
         "problems": problems,
         "history": history,

@@ -234,14 +234,14 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_used_by(request, job, gpus, period),
     }
     context |= _asked_for(job, gpus, period, context)
-    return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, context))
+    return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, period.now, context))
 
 
-def _with_agreements(job: Job, context: Context) -> Context:
+def _with_agreements(job: Job, now: datetime, context: Context) -> Context:
     """The same with what people agreed on, and what comes behind that."""
     lines = [line for line, *_ in context["findings"]]
     history = [each for each, _ in context["history"]]
-    agreed = agreements(job, context["problems"], lines, history)
+    agreed = agreements(job, lines, history, now)
     advised = context["advised"]
     behind = behind_what(agreed, advised) if advised else ""
     return context | {"agreements": agreed, "behind": behind}
