@@ -211,6 +211,13 @@ class Incident(models.Model):
         return Severity.CRITICAL if is_over else self.rule.severity
 
     @property
+    def verdict_in_words(self) -> str:
+        """As pages call it: what was rejected by the name of the decision; "" of none."""
+        if self.verdict == self.Verdict.REJECTED:
+            return "Not waste"
+        return self.Verdict(self.verdict).label if self.verdict else ""
+
+    @property
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste, and that holds."""
         return is_acceptance(self.muted)

@@ -32,7 +32,8 @@ def stopped(
         return f"{what}; it resolves if that lasts, and fires on if it {begins} again."
     over_ms = episode.until_ms + clear_ms
     earliest = f", at {clock(over_ms)} at the earliest" if over_ms > now_ms else ""
+    counts = f"counts as {being}" if being else "is so"
     return (
-        f"{what} and is quiet now; it fires on if quiet until {clock(again_ms)}, and resolves if it"
-        f" works before{earliest}."
+        f"{what}, quiet since; it {counts} again at {clock(again_ms)} if it stays so, and resolves"
+        f" if it works before{earliest}."
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 
 from fleetwatch.accounts.visibility import sight
-from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch
+from fleetwatch.alerts.breach import TIME_LIMIT, Breach, Watch, named
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.cause_words import NO_CAUSE
@@ -183,6 +183,15 @@ def is_left(incident: Incident) -> bool:
     needed.
     """
     return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
+
+
+def ask_owner(breach: Breach) -> Step:
+    """What comes first where a job is not to be ended now: who knows whether it is needed."""
+    whom = breach.owner or "its owner"
+    return Step(
+        f"Ask {whom} whether job {named(breach.subject, breach.name)} is still needed. If it is,"
+        " record why under Not waste; if it is not, have it ended."
+    )
 
 
 def next_steps(views: Iterable[IncidentView], now: datetime) -> dict[int, Step]:

@@ -80,8 +80,8 @@ def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_en
 
     assert incident.state == "firing"
     assert incident.note == (
-        "It stopped being idle at 09:40 UTC and is quiet now; it fires on if quiet until 09:56 UTC,"
-        " and resolves if it works before, at 09:55 UTC at the earliest."
+        "It stopped being idle at 09:40 UTC, quiet since; it counts as idle again at 09:56 UTC if"
+        " it stays so, and resolves if it works before, at 09:55 UTC at the earliest."
     )
     assert is_left(incident)
 
@@ -94,7 +94,7 @@ def test_what_idles_again_after_a_short_pause_says_how_much_of_the_time_and_sinc
     assert breach.since_ms == ms(0)
     assert breach.lines[0] == (
         "Idle",
-        "1 h 20 m of 1 h 25 m, in 2 spells; the last since 09:45 UTC",
+        "1 h 20 m of 1 h 25 m; worked briefly at 09:40 UTC",
     )
     # 80 minutes at $4 an hour; while it idles an hour costs all of that
     assert f"{breach.cost_usd:.2f}" == "5.33"

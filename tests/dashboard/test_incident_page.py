@@ -4,6 +4,7 @@ import html
 from datetime import timedelta
 
 from fleetwatch.alerts.models import (
+    Incident,
     IncidentEvent,
     IncidentGroup,
     Notification,
@@ -24,6 +25,7 @@ from tests.dashboard.shown_incidents import (
     slowed,
     text,
 )
+from tests.markup import in_text
 
 
 class TestPage:
@@ -239,13 +241,13 @@ class TestPage:
         assert "a month if left" not in shown
         assert "until its time limit at the latest" in shown
 
-    def test_beside_how_long_it_goes_on_it_says_in_how_many_spells(self, admin):
-        spells = "1 h 00 m of 1 h 05 m, in 2 spells; the last since 11:30 UTC"
+    def test_beside_how_long_it_goes_on_it_says_when_it_worked_between(self, admin):
+        spells = "1 h 00 m of 1 h 05 m; worked briefly at 11:25 UTC"
 
         shown = text(admin, f"/incidents/{incident(facts={'lines': (('Idle', spells),)}).pk}")
 
         note = shown.partition("Idle for</dt>")[2].partition("</dl>")[0]
-        assert f"of that {spells}" in " ".join(note.split())
+        assert f"idle {spells}" in " ".join(note.split())
 
     def test_it_says_when_the_time_limit_is_and_what_it_costs_by_then(self, admin):
         factories.job("slurm/della/7", user="ann", start_ms=to_ms(NOW - timedelta(hours=1)))
@@ -263,7 +265,7 @@ class TestPage:
 
         shown = text(admin, f"/incidents/{one.pk}")
 
-        assert "Accepted until 2026-12-06 03:38 UTC: a workshop" in shown
+        assert "Not waste (until 2026-12-06 03:38 UTC): a workshop" in shown
         assert "scancel slurm/della/7</code>" not in shown
 
     def test_of_a_teams_budget_without_a_route_the_page_leads_to_where_one_is_added(self, admin):
@@ -369,3 +371,39 @@ class TestPage:
         one = incident(facts={"kind": "nothing"})
 
         assert "/nothings/" not in text(admin, f"/incidents/{one.pk}")
+
+
+def test_why_nobody_was_told_is_one_reason_in_the_past(admin):
+    """Whether no channel was set up, or none of them had a route."""
+    one = incident()
+    without = in_text(text(admin, f"/incidents/{one.pk}"))
+    Channel.objects.create(name="ops", kind="log", created_at=NOW)
+    with_channel = in_text(text(admin, f"/incidents/{one.pk}"))
+
+    assert "Nobody was notified No channel was set up." in without
+    assert "Nobody was notified No route led to a channel." in with_channel
+
+
+def test_what_was_said_to_be_no_waste_has_one_name_among_earlier_incidents():
+    assert Incident(verdict="rejected").verdict_in_words == "Not waste"
+    assert Incident(verdict="confirmed").verdict_in_words == "Confirmed"
+    assert Incident().verdict_in_words == ""
+
+
+def test_a_budget_that_is_passed_says_why_it_is_critical(admin):
+    rule = Rule.objects.get(condition="budget_spent")
+    Rule.objects.filter(pk=rule.pk).update(severity="warning")
+    spent = {"spent_usd": "120.00", "budget_usd": "100.00"}
+    one = incident("fleet", rule=rule, facts={"kind": "budget", "facts": spent})
+
+    shown = in_text(text(admin, f"/incidents/{one.pk}"))
+
+    assert "critical because more than the whole budget is spent" in shown
+
+
+def test_of_a_job_that_works_again_the_first_step_is_to_ask_its_owner(admin):
+    one = incident(state="resolved", ended_ms=to_ms(NOW), resolved_at=NOW)
+
+    panel = in_text(text(admin, f"/incidents/{one.pk}")).partition("If it comes back")[2]
+
+    assert panel.strip().startswith("Ask ann (nlp) whether job slurm/della/7 is still needed")

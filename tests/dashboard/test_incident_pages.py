@@ -154,7 +154,7 @@ class TestInbox:
         assert "So far $2.00 since each began, but none accepted" in firing
         assert "1 more accepted with a reason" in firing
         assert "slurm/della/8" not in firing
-        assert "Accepted until 2026-12-06 09:49 UTC: a workshop" in accepted
+        assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
 
     def test_a_row_that_stopped_offers_nothing_to_type(self, admin):
         incident(note="It stopped at 09:40 UTC; it is over if that lasts.")
@@ -184,7 +184,7 @@ class TestInbox:
         later = incident("slurm/della/8", until_ms=to_ms(NOW), **stopped)
 
         assert "before it was raised" in tight(text(admin, f"/incidents/{early.pk}"))
-        assert "No channel is set up" in tight(text(admin, f"/incidents/{later.pk}"))
+        assert "No channel was set up" in tight(text(admin, f"/incidents/{later.pk}"))
 
     def test_two_incidents_of_one_gpu_are_no_two_gpus(self, admin):
         for minutes in (1, 2):

@@ -437,24 +437,38 @@ def breach(facts: Facts) -> Breach:
 
 
 def _spells(facts: Facts) -> tuple[Line, ...]:
-    """How much of the time it was idle, where it was so in several spells."""
+    """How much of the time it was idle, where it was so in several spells, and when it worked."""
     if all(gpu.spells == 1 for gpu in facts.gpus):
         return ()
-    last_ms = max(gpu.spell_since_ms for gpu in facts.gpus)
-    since = wording.moment(from_ms(last_ms), zone(), now=from_ms(facts.until_ms))
-    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; the last since {since}"),)
+    return ((SPELLS, f"{_idle_of_whole(facts.gpus)}; {_worked(facts)}"),)
 
 
 def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
-    """ "5 h 10 m of 6 h 02 m, in 3 spells"; of several GPUs in GPU-hours."""
+    """ "5 h 10 m of 6 h 02 m"; of several GPUs in GPU-hours."""
     idle_ms = sum(gpu.idle_ms for gpu in gpus)
     whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in gpus)
-    spells = max(gpu.spells for gpu in gpus)
-    if len(gpus) == 1:
-        amount = f"{wording.duration(idle_ms)} of {wording.duration(whole_ms)}"
-        return f"{amount}, in {spells} spells"
-    hours = f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
-    return f"{hours}, in up to {spells} spells each"
+    if len(gpus) > 1:
+        return f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
+    idle, whole = wording.duration(idle_ms), wording.duration(whole_ms)
+    return f"nearly all of {whole}" if idle == whole else f"{idle} of {whole}"
+
+
+def _worked(facts: Facts) -> str:
+    """When it worked between its spells: of one GPU that did so once from when on, else until when
+    it did last.
+    """
+    last = max(facts.gpus, key=lambda gpu: gpu.spell_since_ms)
+    until = _clock(last.spell_since_ms, facts)
+    if len(facts.gpus) > 1:
+        return f"worked briefly in between, until {until} last"
+    if last.spells > 2:
+        return f"worked briefly {last.spells - 1} times, until {until} last"
+    worked_ms = last.until_ms - last.since_ms - last.idle_ms
+    return f"worked briefly at {_clock(last.spell_since_ms - worked_ms, facts)}"
+
+
+def _clock(at_ms: int, facts: Facts) -> str:
+    return wording.moment(from_ms(at_ms), zone(), now=from_ms(facts.until_ms))
 
 
 def _of_job(facts: Facts) -> str:

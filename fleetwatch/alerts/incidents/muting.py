@@ -143,6 +143,14 @@ def is_acceptance(muted: str) -> bool:
     return muted.startswith(ACCEPTED)
 
 
+def muted_in_words(muted: str) -> str:
+    """Why nobody is told, as pages say it: what was accepted by the name of the decision."""
+    if not is_acceptance(muted):
+        return muted
+    until, _, why = muted.removeprefix(f"{ACCEPTED} until ").partition(": ")
+    return f"Not waste (until {until}){why and f': {why}'}"
+
+
 def moment(at: datetime, zone: ZoneInfo) -> str:
     """With its date always: the text stays the same from day to day."""
     local = at.astimezone(zone)

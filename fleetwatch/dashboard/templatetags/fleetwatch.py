@@ -21,6 +21,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
+from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
 from fleetwatch.dashboard.agent_reads import sensor_names
@@ -92,6 +93,7 @@ for text_of in (
     words.event_text,
     words.have_texts,
     words.incident_event,
+    muted_in_words,
     words.place_name,
     words.task_name,
     sensor_names,

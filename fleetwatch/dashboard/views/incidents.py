@@ -49,6 +49,7 @@ from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.findings import deciding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.notify.models import Channel
 
 AROUND_MS = 2 * HOUR_MS  # shown of its subject before it began
 LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
@@ -198,6 +199,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
         "is_seen_late": _is_seen_late(incident),
         "sends": sends(incident),
+        "has_channel": Channel.objects.exists,  # asked where nobody was told
         "lacks_route": incident_pages.lacks_route(incident),
         "before": before(incident, period.now),
         "again_after_ms": again_after([incident]).get(incident.pk),
@@ -266,7 +268,8 @@ def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:
     why = likely(breach, now)
     steps, notes = incident_pages.steps(breach, why)
     if is_left and breach.command:
-        steps = [step for step in steps if step.code != breach.command]
+        others = [step for step in steps if step.code != breach.command]
+        steps = [incident_pages.ask_owner(breach), *others]
     return {"likely": why, "steps": steps, "step_notes": notes}
 
 
