@@ -252,7 +252,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
         "finding_line": line,
         "loses": breach.label("cause") == SLOWED and breach.has_cost,
-        **_advice(breach, period.now, is_left=incident_pages.is_left(view.incident)),
+        **_advice(view, period.now),
         "subject_url": _subject_url(user, breach, period),
         "places": places(breach),
         "around": _around(breach, period),
@@ -263,13 +263,15 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
     }
 
 
-def _advice(breach: Breach, now: datetime, *, is_left: bool) -> Context:
+def _advice(view: IncidentView, now: datetime) -> Context:
     """The likely cause, what to do step by step, and what else there is to say of it."""
+    breach = view.breach
     why = likely(breach, now)
     steps, notes = incident_pages.steps(breach, why)
-    if is_left and breach.command:
+    if incident_pages.is_left(view.incident) and breach.command:
         others = [step for step in steps if step.code != breach.command]
-        steps = [incident_pages.ask_owner(breach), *others]
+        asked = [] if view.incident.is_accepted else [incident_pages.ask_owner(breach)]
+        steps = [*asked, *others]
     return {"likely": why, "steps": steps, "step_notes": notes}
 
 
