@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
-
+from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
@@ -137,9 +136,9 @@ def _others(finding: Finding, period: Period) -> list[PlaceRow]:
     return [row(line) for line in lines if line.finding.pk != finding.pk]
 
 
-def _events(finding: Finding) -> QuerySet[HealthEvent]:
+def _events(finding: Finding) -> list[HealthEvent | HostEvent]:
     """What the driver said of the node's GPUs, from an hour before it was first seen."""
     events = HealthEvent.objects.filter(
         node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS, at_ms__lt=finding.last_ms
     )
-    return events.select_related("gpu").order_by("-at_ms")[:EVENTS]
+    return driver_log(events.select_related("gpu").order_by("-at_ms")[:EVENTS])

@@ -300,11 +300,38 @@ def test_each_outage_has_its_begin_its_end_and_its_dollars_and_a_job_the_one_tha
     assert "<b>2 outages</b>, the last since Fri 20 Nov, 10:00, the first Wed 18 Nov" in page
     table = page[page.index("<h3>2 outages</h3>") :]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in table.split("<tr>")[2:4]]
-    assert " ".join(rows[0]) == "Fri 20 Nov, 10:00 goes on 3 2.00 $4.00"
-    assert " ".join(rows[1]) == "Wed 18 Nov, 10:00 Wed 18 Nov, 11:00 3 1.00 $2.00"
+    assert " ".join(rows[0]) == "Fri 20 Nov, 10:00 goes on GPU 3 2.00 $4.00"
+    assert " ".join(rows[1]) == "Wed 18 Nov, 10:00 Wed 18 Nov, 11:00 GPU 3 1.00 $2.00"
     jobs = page[page.index("Affected jobs") :]
     assert "outage of Fri 20 Nov, 10:00" in jobs
     assert "outage of Wed 18 Nov" not in jobs
+
+
+def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_took_before(admin):
+    broken = two_outages()
+    ended = job(start_ms=to_ms(NOW - 4 * HOUR), end_ms=to_ms(NOW - 2 * HOUR))
+    cause("gpu_fault", of=ended, on=gpu(3), start=NOW - 3 * HOUR, hours=0.5)
+
+    page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
+    assert "until Fri 20 Nov, 10:00 0.50 lost to its errors before" in jobs
+    assert "outage of Fri 20 Nov, 10:00" in jobs
+
+
+def test_the_log_of_a_gpu_that_is_lost_still_says_so_where_its_nodes_driver_answers_again(admin):
+    broken = two_outages()
+    of = {"node": gpu(3).node, "text": "driver answers"}
+    for minutes, kind, on in ((20, "gpu_lost", gpu(3)), (10, "driver_ok", None)):
+        at_ms = to_ms(NOW) - minutes * 60_000
+        HealthEvent.objects.create(kind=kind, gpu=on, at_ms=at_ms, **of)
+
+    of_finding = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+    of_node = tight(admin.get("/nodes/n1").content.decode())
+
+    for page in (of_finding, of_node):
+        assert "GPU 3 still lost" in page
+        assert "agent began to read its GPUs" in page
 
 
 def test_a_gpu_that_failed_so_before_is_to_be_replaced_says_its_finding_too(admin):

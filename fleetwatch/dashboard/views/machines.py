@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import quote
@@ -21,7 +20,8 @@ from fleetwatch.costs.rates.subjects import subject_name
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, machine_commands, machine_faults, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
-from fleetwatch.dashboard.agent_history import BACK, of_boot, with_kinds
+from fleetwatch.dashboard.agent_history import BACK, of_boot
+from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.dashboard.parameters import PERIOD
 from fleetwatch.dashboard.period import Period
@@ -45,19 +45,6 @@ EVENTS = 30
 TOP_JOBS = 10
 RATES = 20
 SILENCES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class HostEvent:
-    """The machine started, or a job source stopped answering or answers again: shown like a
-    HealthEvent.
-    """
-
-    at_ms: int
-    kind: str
-    text: str
-    code: None = None
-    gpu: None = None
 
 
 @shows(
@@ -137,11 +124,7 @@ def _newest_events(node: Node, now: datetime) -> list[HealthEvent | HostEvent]:
     """
     events: list[HealthEvent | HostEvent] = []
     of_driver = HealthEvent.objects.filter(node=node).select_related("gpu")
-    newest = of_driver.order_by("-at_ms")[:EVENTS]
-    events += [
-        event if kind == event.kind else HostEvent(event.at_ms, kind, "")
-        for event, kind in with_kinds(newest)
-    ]
+    events += driver_log(of_driver.order_by("-at_ms")[:EVENTS])
     started = map(of_boot, boots(node.pk, to_ms(now - BACK))[:EVENTS])
     events += [HostEvent(each.start_ms, each.kind, each.text) for each in started]
     for outage in source_outages(node.pk, limit=EVENTS):

@@ -89,13 +89,15 @@ class Affected:
 class Hurt:
     """A job that held one of the GPUs meanwhile; `held_ms` is the time that it lost there, 0 where
     that is not known. `lost_usd` is what of it the machine wasted; None where that is a line of the
-    ledger of its own. `at_ms`: of GPUs that failed the hours in which it was hit.
+    ledger of its own. `at_ms`: of GPUs that failed the hours in which it was hit; `until_ms`: when
+    it ended, where that was in the hour in which one failed.
     """
 
     job: Job
     held_ms: int
     lost_usd: Decimal | None
     at_ms: tuple[int, ...] = ()
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +319,18 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
-    hurt = [Hurt(job, *lost.get(pk, (0, None, ended.get(pk, ())))) for pk, job in jobs.items()]
+    hurt = [_hurt(job, lost.get(pk), ended.get(pk, ())) for pk, job in jobs.items()]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
+
+
+def _hurt(
+    job: Job, lost: tuple[int, Decimal | None, tuple[int, ...]] | None, ended: tuple[int, ...]
+) -> Hurt:
+    """The job with what it lost, None where that is not known, and the hours it was hit in."""
+    held_ms, lost_usd, at_ms = lost or (0, None, ())
+    end_ms = job.end_ms
+    is_over = end_ms is not None and any(hour <= end_ms < hour + HOUR_MS for hour in ended)
+    return Hurt(job, held_ms, lost_usd, (*at_ms, *ended), end_ms if is_over else None)
 
 
 def _lost(
