@@ -39,7 +39,7 @@ PAGES = {
     "/capacity": 15,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
-    "/waste": 11,  # also the period before, and whether it is recorded
+    "/waste": 12,  # also the period before, whether it is recorded, and machines’ findings
     "/waste.csv?group_by=job": 5,
     "/costs": 11,
     "/costs.csv?group_by=user": 7,  # since when there are figures

@@ -520,6 +520,9 @@ def test_the_overview_and_the_inbox_say_the_same_of_what_is_recoverable(admin):
     assert f"<dt>Recoverable</dt><dd>{told}</dd>" in inbox
     assert "2 open findings" in overview
     assert re.search(r"Open <[^>]*>2<|Open 2", inbox)
+    waste = tight(admin.get("/waste").content.decode())
+    beside = waste[waste.index('id="saved-by-machines"') :]
+    assert f"{told}with them, as the" in beside
 
 
 def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin):

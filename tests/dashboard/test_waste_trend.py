@@ -98,3 +98,33 @@ def test_each_line_leads_to_its_findings_by_what_they_could_save(wasted, group_b
 
     own = re.search(rf'href="/findings[?][^"]*{group_by}={quote(key, safe="")}">(.*?)</a>', page)
     assert "$1.00–2.00" in own[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [("accepted", "accepted"), ("dismissed", "not waste"), ("fixed", "fixed")]
+)
+def test_a_job_of_which_all_is_decided_says_what_was_decided_in_place_of_a_saving(
+    wasted, status, word
+):
+    idle = Job.objects.get()
+    told.cause(of=idle, on=GPU.objects.get(), start=factories.NOW - timedelta(hours=3))
+    told.finding(idle, last_ms=to_ms(factories.NOW), status=status)
+
+    page = tight(wasted.get("/waste?range=24h&group_by=job").content.decode())
+
+    own = re.search(r'href="/findings[?][^"]*job=[^"]*status=all">(.*?)</a>', page)
+    assert own[1].strip() == word
+
+
+def test_what_the_jobs_off_the_page_could_save_is_summed_in_their_line(wasted, monkeypatch):
+    monkeypatch.setattr("fleetwatch.dashboard.views.waste.JOBS_ON_PAGE", 1)
+    idle = Job.objects.get()
+    told.cause(of=idle, on=GPU.objects.get(), start=factories.NOW - timedelta(hours=3))
+    told.finding(idle, last_ms=to_ms(factories.NOW))
+    dearer = factories.job("slurm/della/2", user="bob")
+    for ago in (6, 5, 4):
+        factories.entry(GPU.objects.get(), hours_ago=ago, state="idle", held_by=dearer).save()
+
+    page = tight(wasted.get("/waste?range=24h&group_by=job").content.decode())
+
+    assert "$1.00–2.00" in page[page.index("other job") :].partition("</tr>")[0]

@@ -1,6 +1,6 @@
 """The waste report: who wasted how much in a period."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -36,11 +36,11 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.cause_totals import together as together_saved
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.ranking import Rest
 from fleetwatch.figures.selectors import Group, Look
 from fleetwatch.figures.totals import Scope, nothing, together
@@ -67,6 +67,8 @@ JOBS_ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
+# how findings stand that nobody has to decide about -> in words
+DECIDED = {"accepted": "accepted", "dismissed": "not waste", "fixed": "fixed"}
 NO_STATE = "A cause is of several states: `state` narrows no report by cause."
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
 
@@ -85,7 +87,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "rest": rest,
         "pager": ways_on,
         **_of_lines(group_by, lines, seen, period),
-        **_recoverable(group_by, scope, period),
+        **_recoverable(group_by, scope, lines, period),
         "filters": filters,
         **_links(group_by, filters, period),
         **_compared(request, seen, scope, period),
@@ -116,19 +118,38 @@ def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period)
     }
 
 
-def _recoverable(group_by: str, scope: Scope, period: Period) -> Context:
-    """What findings of each line could save, and all: none is told where states are asked for."""
+def _recoverable(group_by: str, scope: Scope, lines: Sequence[Group], period: Period) -> Context:
+    """What findings of each line could save, those of the lines that the page leaves off, and all;
+    and what findings of machines could beside: none is told where states are asked for.
+    """
     if group_by == "cause" or scope.states or scope.shown:
         return {"recoverable": {}}
     by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
-    every = by_key.values()
-    whole = Saving(
-        low_ms=sum(each.low_ms for each in every),
-        high_ms=sum(each.high_ms for each in every),
-        low_usd=exact_sum(each.low_usd for each in every),
-        high_usd=exact_sum(each.high_usd for each in every),
-    )
-    return {"recoverable": by_key, "recoverable_in_all": whole, "is_recoverable_known": True}
+    shown = {line.key for line in lines[:MAX_LINES]}
+    of_jobs = together_saved(by_key.values())
+    of_places = inbox.recoverable_of_places(period.interval, now=period.now, scope=scope)
+    return {
+        "recoverable": by_key,
+        "recoverable_in_all": of_jobs,
+        "recoverable_by_rest": together_saved(
+            saved for key, saved in by_key.items() if key not in shown
+        ),
+        "recoverable_of_places": of_places,
+        "recoverable_with_places": together_saved([of_jobs, of_places]),
+        "is_recoverable_known": True,
+        "decided": _decided(lines, by_key) if group_by == "job" else {},
+    }
+
+
+def _decided(lines: Sequence[Group], recoverable: Mapping[str, Saving]) -> dict[str, str]:
+    """By the key of jobs of which no finding waits for anybody, what was decided about them."""
+    keys = [line.key for line in lines if line.key and line.key not in recoverable]
+    stand = inbox.decisions_by_job(keys)
+    return {
+        key: next(word for status, word in DECIDED.items() if status in statuses)
+        for key, statuses in stand.items()
+        if statuses <= DECIDED.keys()
+    }
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:

@@ -2,7 +2,7 @@
 and one of them with what it rests on and what to do.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
-from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.advice import Advice, advise
@@ -122,16 +122,40 @@ def inbox(
     of_jobs = as_they_stand(
         selectors.findings(interval, now=now, scope=scope, cause=which.cause), now
     )
-    of_places: list[Line] = []
-    if scope == Scope(node=scope.node) and narrowed() is None:
-        of_places = machine_findings.findings(interval, now=now, cause=which.cause, node=scope.node)
-    every = Inbox(of_jobs, of_places)
+    every = Inbox(of_jobs, _of_places(interval, now=now, scope=scope, cause=which.cause))
     if which.assignee is not None:
         every = every.assigned(_user_id(which.assignee))
     return Inbox(
         _of_jobs_asked_for(every.of_jobs, which),
         [line for line in every.of_places if _is_asked_for(line, which)],
     )
+
+
+def _of_places(interval: Interval, *, now: datetime, scope: Scope, cause: str | None) -> list[Line]:
+    if scope != Scope(node=scope.node) or narrowed() is not None:
+        return []
+    return machine_findings.findings(interval, now=now, cause=cause, node=scope.node)
+
+
+def recoverable_of_places(interval: Interval, *, now: datetime, scope: Scope) -> Saving:
+    """What findings of machines could save of what was wasted: beside `recoverable_by`, which has
+    jobs' alone, the rest of what the inbox says.
+    """
+    places = _of_places(interval, now=now, scope=scope, cause=None)
+    return together(
+        line.caused.saving
+        for line in places
+        if line.status in RECOVERABLE and line.finding.cause not in OF_CAPACITY
+    )
+
+
+def decisions_by_job(keys: Sequence[str]) -> dict[str, set[str]]:
+    """By the job's key how its findings stand, as far as the reader sees them."""
+    decided: dict[str, set[str]] = defaultdict(set)
+    rows = Finding.objects.filter(job__in=visible(Job.objects.filter(key__in=keys)))
+    for key, status in rows.values_list("job__key", "status"):
+        decided[key].add(status)
+    return decided
 
 
 def recoverable_by(
