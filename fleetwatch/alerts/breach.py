@@ -114,6 +114,12 @@ class Breach:
         return max(self.budget_usd - Decimal(spent), Decimal(0))
 
     @property
+    def spent_until_ms(self) -> int | None:
+        """Until when it is counted what of the budget is spent; None where that is not known."""
+        until_ms = self.facts.get("spent_until_ms")
+        return None if until_ms is None else int(until_ms)
+
+    @property
     def budget_usd(self) -> Decimal | None:
         """The budget; None where it is none of a budget."""
         budget = self.facts.get("budget_usd")

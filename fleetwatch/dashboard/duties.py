@@ -111,10 +111,12 @@ def _findings_of(team: Team, findings: Inbox, status: str, label: str) -> Duty:
 def _findings(findings: Inbox, now: datetime) -> Duty:
     unassigned = findings.assigned(None).of_status("open")
     largest = diagnosis.with_jobs(unassigned.of_jobs[:MAX_FINDINGS], before=now)
+    snoozed = findings.counts()["snoozed"]
     return Duty(
         unassigned.counts()["open"],
         "Open findings given to nobody",
         reverse("findings"),
+        f"without {snoozed:,} snoozed, which Savings counts too" if snoozed else "",
         saving=unassigned.saving("open"),
         places=[_place(line) for line in largest],
         places_are="the largest of jobs",

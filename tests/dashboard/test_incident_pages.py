@@ -151,10 +151,19 @@ class TestInbox:
         accepted = in_text(text(admin, "/alerts?state=accepted"))
 
         assert "Firing 1 Acknowledged 0 Snoozed 0 Accepted 1" in firing
-        assert "So far $2.00 since each began, but none accepted" in firing
+        assert "So far $2.00 since each began; none snoozed or accepted" in firing
         assert "1 more accepted with a reason" in firing
         assert "slurm/della/8" not in firing
         assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
+
+    def test_what_is_snoozed_is_no_dollars_so_far_as_it_is_none_an_hour(self, admin):
+        incident()
+        incident("slurm/della/8", snoozed_until=NOW + timedelta(days=400))
+
+        firing = in_text(text(admin, "/alerts"))
+
+        assert "So far $2.00 since each began; none snoozed" in firing
+        assert "Open 2" in firing
 
     def test_a_row_that_stopped_offers_nothing_to_type(self, admin):
         incident(note="It stopped at 09:40 UTC; it is over if that lasts.")
@@ -312,10 +321,16 @@ class TestInbox:
         assert "4 incidents in 2 rows: GPUs of a node that fired at once are one." in shown
 
     def test_a_budget_says_what_is_left_of_it(self, admin):
-        within = {"spent_usd": "840.00", "budget_usd": "1000.00"}
+        within = {
+            "spent_usd": "840.00",
+            "budget_usd": "1000.00",
+            "spent_until_ms": to_ms(NOW - timedelta(hours=1)),
+        }
         incident(facts={"kind": "budget", "cost_usd": None, "has_cost": False, "facts": within})
 
         row = tight(text(admin, "/alerts"))
+
+        assert ", as of Fri 20 Nov, 11:00" in row
 
         assert '$160</span></b><span class="sub">left of' in row
         assert "no GPU time is lost by it" not in row

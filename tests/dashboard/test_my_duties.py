@@ -65,7 +65,7 @@ def test_who_pays_sees_the_month_first(client, fiona, held_hour):
     [month] = client.get("/me").context["months"]
 
     assert (month.spent_usd, month.wasted_usd, month.share) == (2, 0, Decimal("0.25"))
-    assert "<h1>My jobs</h1>" in page(client)
+    assert "<h1>My page</h1>" in page(client)
     assert client.get("/waste?from=now/M&to=now").status_code == 200
     assert '"/waste?from=now/M&amp;to=now"' in page(client)
 
@@ -257,7 +257,7 @@ def test_who_runs_the_fleet_sees_its_health_and_what_fires(client):
 
     seen = page(client)
 
-    assert "<h1>My jobs</h1>" in seen
+    assert "<h1>My page</h1>" in seen
     assert "1 firing incident<" in seen
     assert 'aria-label="Fleet health"' in seen
 

@@ -149,28 +149,27 @@ class OpenSums:
 
 
 def open_sums(rows: QuerySet[Incident], now: datetime) -> OpenSums:
-    """Of those that fire, acknowledged and snoozed ones among them; what is snoozed is nothing an
-    hour that somebody has to end.
+    """Of those that fire, acknowledged and snoozed ones among them; what is snoozed is no
+    dollars that somebody has to end, neither an hour nor so far; what stopped is none an hour.
     """
     going_on = rows.filter(state__in=(State.FIRING, State.ACKNOWLEDGED))
     is_waste = ~IS_ACCEPTED
+    is_left = is_waste & ~_is_put_off(now)
     is_unpriced = Q(facts__cost_usd=None, facts__has_cost=True)
     return OpenSums(
         **going_on.aggregate(
             count=Count("pk", filter=is_waste),
             accepted=Count("pk", filter=IS_ACCEPTED),
-            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now)), filter=is_waste),
-            usd_per_hour=Sum(_usd("usd_per_hour"), filter=is_waste & _is_left(now)),
-            unpriced=Count("pk", filter=is_waste & is_unpriced),
+            cost_usd=Sum(_usd("cost_usd") + _usd_since(to_ms(now)), filter=is_left),
+            usd_per_hour=Sum(_usd("usd_per_hour"), filter=is_left & Q(note="")),
+            unpriced=Count("pk", filter=is_left & is_unpriced),
             oldest_ms=Min("since_ms", filter=is_waste),
         )
     )
 
 
-def _is_left(now: datetime) -> Q:
-    """What burns and nobody put off."""
-    is_put_off = Q(snoozed_until__isnull=False, snoozed_until__gt=now)
-    return Q(note="") & ~is_put_off
+def _is_put_off(now: datetime) -> Q:
+    return Q(snoozed_until__isnull=False, snoozed_until__gt=now)
 
 
 @dataclass(frozen=True, slots=True)

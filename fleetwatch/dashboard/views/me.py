@@ -181,7 +181,16 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         **_of_jobs(_user(request), names, period),
         **outcome,
     }
+    context["heading"] = _heading(context, whose)
     return page(request, period, PAGE, "people" if whose else "me", context)
+
+
+def _heading(context: Context, whose: User | None) -> str:
+    """Whose jobs they are; of who has a role's duties and no name that jobs run under, none are."""
+    if whose is not None:
+        return f"Jobs of {whose.username}"
+    is_of_role = context.get("duties") is not None and not context["has_names"]
+    return "My page" if is_of_role else "My jobs"
 
 
 def _own(user: User, period: Period) -> Context:
