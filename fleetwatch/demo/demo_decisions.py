@@ -32,7 +32,7 @@ class Plan:
 
 
 PLANS = (
-    Plan("priya", "data_starved", "accept", "shards go to local NVMe with the next release"),
+    Plan("priya", "data_starved", "accept", "decoding moves to the GPU with the next release"),
     Plan("amara", "checkpoint_stall", "accept", "asynchronous checkpoints, being tried on one run"),
     Plan("otto", "partial_idle", "dismiss", "the other GPUs are its hot spare, agreed until March"),
     Plan("otto", "idle_held", "confirm", "left open over night, the owner says"),

@@ -8,15 +8,16 @@ import pytest
 import time_machine
 
 from fleetwatch.accounts.visibility import NOBODY, Sight, seeing
+from fleetwatch.dashboard.drawing.finding_charts import drawn
 from fleetwatch.dashboard.drawing.idle_chart import Contrast, contrast
-from fleetwatch.dashboard.drawing.references import reference
+from fleetwatch.dashboard.drawing.references import other_model, reference, well_reading
 from fleetwatch.dashboard.templatetags.fleetwatch import span
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.findings.evidence import evidence
 from fleetwatch.diagnosis.findings.excerpts import Excerpt, WindowReadings, most_pauses
 from fleetwatch.diagnosis.findings.well_hours import well_hours
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, GPUModel
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms
 from fleetwatch.telemetry import matrices
@@ -97,7 +98,7 @@ def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, s
     shown = re.findall(r'data-label="([^"]+)">(?:<b>)?([^<]+)<', row)
     assert shown[:5] == [
         ("Lowest", "0 %"), ("Median", "40 %"), ("Highest", "100 %"), ("At zero", "45 %"),
-        ("Pauses", "5"),
+        ("Pauses begun", "5"),
     ]  # fmt: skip
     assert '<td class="num" data-label="Longest low">1.7 s</td>' in row
 
@@ -316,6 +317,37 @@ def test_an_idle_jobs_chart_has_its_work_before_and_the_gpu_beside_it(client, id
     assert (shade["x0"], shade["x1"], shade["name"]) == (
         "2026-11-20T08:00:00", "2026-11-20T10:00:00", "idle",
     )  # fmt: skip
+
+
+def test_the_gpu_beside_an_idle_one_is_drawn_until_something_is_wrong_with_it_too(idle):
+    on = GPU.objects.get(index=1)
+    told.cause("healthy", of=factories.job("slurm/della/90"), on=on, start=from_ms(T0))
+    at = from_ms(T0 + 2 * HOUR_MS)
+    told.cause("data_starved", of=factories.job("slurm/della/91"), on=on, start=at)
+
+    shown = contrast(idle, evidence(idle.its_job, idle.cause))
+
+    assert shown.beside.name == "GPU 1 beside it"
+    assert [*shown.beside.values[:24]] == [1.0] * 24
+    assert np.isnan(shown.beside.values[24:]).all()
+
+
+def test_what_went_well_on_another_gpu_model_says_which_in_the_legend(client, starved, well):
+    well(name="train", user="bob")
+    other = GPUModel.objects.create(name="A100-80 SXM")
+    seen = GPU.objects.get()
+
+    reading = well_reading(starved, seen)
+
+    assert other_model(reading, seen) == ""
+    assert other_model(reading, GPU(model=other)) == " on H100 SXM"
+
+
+def test_a_rhythm_of_checkpoints_is_drawn_over_what_was_judged_and_not_over_the_whole_run(starved):
+    seen = evidence(starved.its_job, starved.cause)
+    starved.cause = "checkpoint_stall"
+
+    assert drawn(starved, seen) == (seen.start_ms, seen.end_ms)
 
 
 def test_an_idle_jobs_page_says_the_contrast_in_words_and_other_signs_in_a_line(client, idle):

@@ -21,7 +21,7 @@ from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line
 from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.dashboard.drawing.panels import Panel
 from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
-from fleetwatch.dashboard.drawing.references import UTIL, WellReading, well_reading
+from fleetwatch.dashboard.drawing.references import UTIL, WellReading, other_model, well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
@@ -67,6 +67,7 @@ COARSE_S = 300
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 BEFORE_MS = HOUR_MS  # drawn of what came before, where nobody knows when the run began
 LONGEST_MS = 168 * HOUR_MS  # of a longer run its last week until what was judged is drawn
+RHYTHMS = ("checkpoint_stall",)  # causes that are seen by pauses some minutes apart
 JUDGED = "judged"
 # the token and the name of each kind
 SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.IDLE: "idle", marks.SPINNING: "idle"}
@@ -203,7 +204,7 @@ def _when_well(finding: Finding, cause: Cause, gpu: GPU, read: StepSeries, perio
     reading = well_reading(finding, gpu, columns=[UTIL, *columns], step_s=read.step_ms // 1000)
     if reading is None:
         return {}
-    name = _name_of(reading, period)
+    name = _name_of(reading, gpu, period)
     well = curves_of(reading.read.columns, (UTIL, *columns), reading.hour.gpu)
     return {
         column: Line(
@@ -216,11 +217,13 @@ def _when_well(finding: Finding, cause: Cause, gpu: GPU, read: StepSeries, perio
     }
 
 
-def _name_of(reading: WellReading, period: Period) -> str:
-    """ "when well, 20 Nov 05:00"; whose it is the page says: a name is hostile text."""
+def _name_of(reading: WellReading, gpu: GPU, period: Period) -> str:
+    """ "when well, 20 Nov 05:00", with the GPU model where that is another; whose it is the page
+    says: a name is hostile text.
+    """
     whose = "" if reading.hour.is_own else "another job "
     at = "" if reading.at_ms is None else f", {period.local(from_ms(reading.at_ms)):%-d %b %H:%M}"
-    return f"{whose}when well{at}"
+    return f"{whose}when well{other_model(reading, gpu)}{at}"
 
 
 def _over(values: Sequence[float | None], steps: int) -> list[float | None]:
@@ -252,7 +255,11 @@ def _series_of(finding: Finding, seen: evidence.Evidence) -> Callable[..., StepS
 
 
 def drawn(finding: Finding, seen: evidence.Evidence) -> Span:
-    """All of the job's run, so far: what it did before is what its trouble is seen by."""
+    """All of the job's run, so far: what it did before is what its trouble is seen by. Of a rhythm
+    what was judged: hours of it are a block.
+    """
+    if finding.cause in RHYTHMS:
+        return seen.start_ms, seen.end_ms
     job = finding.its_job
     known_ms = seen.gpu.node.last_ms or seen.end_ms
     end_ms = max(seen.end_ms, min(job.end_ms or known_ms, known_ms))

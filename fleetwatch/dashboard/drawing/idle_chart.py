@@ -22,10 +22,10 @@ from fleetwatch.dashboard.drawing.machine_charts import (
 )
 from fleetwatch.dashboard.drawing.panels import Panel
 from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
-from fleetwatch.dashboard.drawing.references import well_reading
+from fleetwatch.dashboard.drawing.references import other_model, well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import EMPTY, HELD
-from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.causes import BY_CODE, WELL_CODES
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.slowed_cells import spread
@@ -121,7 +121,9 @@ def contrast(finding: Finding, seen: Evidence) -> Contrast | None:
     own = _while_held(finding, seen.gpu, steps, whole)
     if np.isnan(own).all():
         return None
-    beside = _busiest(others, rest) or _when_well(finding, seen.gpu, len(steps))
+    beside = _busiest(others, _while_well(others, rest, steps)) or _when_well(
+        finding, seen.gpu, len(steps)
+    )
     return Contrast(seen.gpu, steps, own, idle, beside, _readings(seen.gpu, steps, own))
 
 
@@ -183,6 +185,27 @@ def _neighbours(finding: Finding, gpu: GPU) -> list[GPU]:
     return list(others.exclude(allocations__job=finding.job).order_by("index", "pk"))
 
 
+def _while_well(gpus: Sequence[GPU], values: Sequence[Floats], steps: range) -> list[Floats]:
+    """Of each GPU the steps before the first five minutes that a cause explains: from then on it is
+    nothing to compare with.
+    """
+    interval = interval_of(steps)
+    rows = CauseEntry.objects.filter(
+        gpu__in=gpus, start__gte=floor_hour(interval.start), start__lt=interval.end
+    )
+    explained = rows.exclude(cause__in=WELL_CODES).values_list("gpu_id", "start", "cells")
+    first_ms: dict[int, int] = {}
+    for gpu_id, start, cells in explained:
+        for start_ms, end_ms, _ in spread(to_ms(start), cells, 0):
+            if end_ms > interval.start_ms:
+                first_ms[gpu_id] = min(start_ms, first_ms.get(gpu_id, start_ms))
+    ends_ms = np.array(steps) + steps.step
+    return [
+        np.where(ends_ms <= first_ms.get(gpu.pk, interval.end_ms), of_gpu, np.nan)
+        for gpu, of_gpu in zip(gpus, values, strict=True)
+    ]
+
+
 def _busiest(gpus: Sequence[GPU], values: Sequence[Floats]) -> Reference | None:
     """The one that worked most, if any did."""
     read = [
@@ -199,7 +222,8 @@ def _when_well(finding: Finding, gpu: GPU, count: int) -> Reference | None:
     reading = well_reading(finding, gpu)
     if reading is None:
         return None
-    name = "when it worked well" if reading.hour.is_own else "another job when well"
+    whose = "when it worked well" if reading.hour.is_own else "another job when well"
+    name = f"{whose}{other_model(reading, gpu)}"
     return Reference(name, np.full(count, reading.mean), reading.words)
 
 

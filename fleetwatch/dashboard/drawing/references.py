@@ -65,6 +65,12 @@ class WellReading:
         return f"{whose} {where}, judged healthy"
 
 
+def other_model(reading: WellReading, gpu: GPU) -> str:
+    """ " on H100 SXM", the GPU model of what went well where that is another than this GPU's."""
+    model = reading.hour.gpu.model
+    return "" if model is None or model == gpu.model else f" on {model.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What stands beside it in words, and how busy that was: None where it is drawn in full."""
