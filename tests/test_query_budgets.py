@@ -34,8 +34,8 @@ PAGES = {
     "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version
     "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
-    "/jobs": 15,  # names and teams of the reader; since when there are GPUs, and the period before
-    "/jobs/slurm/della/1000": 27,  # until when nodes are posted, its links, what fires, the policy, its holds; one more where it ran before
+    "/jobs": 16,  # names and teams of the reader; what was decided; since when there are GPUs, and the period before
+    "/jobs/slurm/della/1000": 28,  # until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before
     "/capacity": 15,
     "/capacity/what-if?less=1&less_of=H100+SXM": 9,
     "/jobs.csv": 11,  # as the page, and its entry in the audit log

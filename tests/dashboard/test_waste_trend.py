@@ -114,6 +114,8 @@ def test_a_job_of_which_all_is_decided_says_what_was_decided_in_place_of_a_savin
 
     own = re.search(r'href="/findings[?][^"]*job=[^"]*status=all">(.*?)</a>', page)
     assert own[1].strip() == word
+    jobs = wasted.get("/jobs?range=24h").content.decode()
+    assert f'aria-label="{word}">✓</span>' in jobs
 
 
 def test_what_the_jobs_off_the_page_could_save_is_summed_in_their_line(wasted, monkeypatch):

@@ -25,6 +25,7 @@ from fleetwatch.dashboard.compared_period import (
     compares,
     recorded_before,
 )
+from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.ending_faults import ending_fault
 from fleetwatch.dashboard.freshness import Freshness
@@ -115,6 +116,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
         "lines": lines,
+        "decided": decided_jobs(line.group.key for line in lines),
         "totals": ranked.totals,
         **compared_with(request),
         "before": _before(request, period),

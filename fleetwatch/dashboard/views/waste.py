@@ -1,6 +1,6 @@
 """The waste report: who wasted how much in a period."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -23,6 +23,7 @@ from fleetwatch.dashboard.compared_period import (
     compares,
     recorded_before,
 )
+from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.pages import Pager, pager, read_place
 from fleetwatch.dashboard.parameters import (
     PERIOD,
@@ -35,7 +36,6 @@ from fleetwatch.dashboard.parameters import (
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
-from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.cause_totals import together as together_saved
 from fleetwatch.diagnosis.causes import CATALOGUE
 from fleetwatch.diagnosis.findings import inbox
@@ -67,8 +67,6 @@ JOBS_ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
-# how findings stand that nobody has to decide about -> in words
-DECIDED = {"accepted": "accepted", "dismissed": "not waste", "fixed": "fixed"}
 NO_STATE = "A cause is of several states: `state` narrows no report by cause."
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
 
@@ -137,18 +135,9 @@ def _recoverable(group_by: str, scope: Scope, lines: Sequence[Group], period: Pe
         "recoverable_of_places": of_places,
         "recoverable_with_places": together_saved([of_jobs, of_places]),
         "is_recoverable_known": True,
-        "decided": _decided(lines, by_key) if group_by == "job" else {},
-    }
-
-
-def _decided(lines: Sequence[Group], recoverable: Mapping[str, Saving]) -> dict[str, str]:
-    """By the key of jobs of which no finding waits for anybody, what was decided about them."""
-    keys = [line.key for line in lines if line.key and line.key not in recoverable]
-    stand = inbox.decisions_by_job(keys)
-    return {
-        key: next(word for status, word in DECIDED.items() if status in statuses)
-        for key, statuses in stand.items()
-        if statuses <= DECIDED.keys()
+        "decided": decided_jobs(line.key for line in lines if line.key not in by_key)
+        if group_by == "job"
+        else {},
     }
 
 

@@ -1,0 +1,20 @@
+"""What was decided about jobs of which no finding waits for anybody, in a word for lists."""
+
+from collections.abc import Iterable
+
+from fleetwatch.diagnosis.findings import inbox
+
+# how findings stand that nobody has to decide about -> in words
+DECIDED = {"accepted": "accepted", "dismissed": "not waste", "fixed": "fixed"}
+
+
+def decided_jobs(keys: Iterable[str]) -> dict[str, str]:
+    """By the key of those of these jobs what was decided; none that has something open or put off,
+    or nothing at all.
+    """
+    stand = inbox.decisions_by_job(list(keys))
+    return {
+        key: next(word for status, word in DECIDED.items() if status in statuses)
+        for key, statuses in stand.items()
+        if statuses <= DECIDED.keys()
+    }
