@@ -115,8 +115,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         filters[CAUSE] = cause
     ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
-        "lines": lines,
-        "decided": decided_jobs(line.group.key for line in lines),
+        **_listed(lines),
         "totals": ranked.totals,
         **compared_with(request),
         "before": _before(request, period),
@@ -129,6 +128,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         "own_tabs": own_tabs(request, filters, period.now),
         "max_rows": MAX_ROWS,
     }
+
+
+def _listed(lines: Sequence[JobLine]) -> Context:
+    """The lines, and of which jobs all is decided."""
+    return {"lines": lines, "decided": decided_jobs(line.group.key for line in lines)}
 
 
 @require_GET

@@ -181,12 +181,16 @@ def _page(request: HttpRequest, whose: User | None = None, **outcome: object) ->
         **_of_jobs(_user(request), names, period),
         **outcome,
     }
-    context["heading"] = _heading(context, whose)
-    return page(request, period, PAGE, "people" if whose else "me", context)
+    return page(request, period, PAGE, "people" if whose else "me", _headed(context, whose))
+
+
+def _headed(context: Context, whose: User | None) -> Context:
+    """With whose jobs they are."""
+    return {**context, "heading": _heading(context, whose)}
 
 
 def _heading(context: Context, whose: User | None) -> str:
-    """Whose jobs they are; of who has a role's duties and no name that jobs run under, none are."""
+    """Of who has a role's duties and no name that jobs run under, there are none."""
     if whose is not None:
         return f"Jobs of {whose.username}"
     is_of_role = context.get("duties") is not None and not context["has_names"]
