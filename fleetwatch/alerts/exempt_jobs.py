@@ -36,7 +36,7 @@ OF_GPUS = ("node", "model")
 COVERED = {
     "job_idle": (OF_IDLE_JOBS[HELD], OF_IDLE_JOBS[EMPTY]),
     "gpu_idle": (OF_IDLE_JOBS[PART],),
-    "job_hung": ("hung",),
+    "job_hung": STUCK,
 }
 KINDS = (Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION)
 Key = tuple[int, str]  # a job and a cause

@@ -24,16 +24,17 @@ def stopped(
     over; `again_ms`: when it is so again if nothing changes (None: not known).
     """
     what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
-    begins = f"is {being}" if being else "begins"
+    then = f"if that lasts, and fires on if it {f'is {being}' if being else 'begins'} again."
     if episode.clear_from_ms is not None and episode.clear_from_ms + clear_ms > now_ms:
         over = clock(episode.clear_from_ms + clear_ms)
-        return f"{what}; it resolves at {over} if that lasts, and fires on if it {begins} again."
+        return f"{what}; it resolves at {over} {then}"
     if again_ms is None or again_ms <= now_ms:
-        return f"{what}; it resolves if that lasts, and fires on if it {begins} again."
+        return f"{what}; it resolves {then}"
     over_ms = episode.until_ms + clear_ms
     earliest = f", at {clock(over_ms)} at the earliest" if over_ms > now_ms else ""
+    return f"{what}, quiet since; {_again(being, clock(again_ms))}{earliest}."
+
+
+def _again(being: str, at: str) -> str:
     counts = f"counts as {being}" if being else "is so"
-    return (
-        f"{what}, quiet since; it {counts} again at {clock(again_ms)} if it stays so, and resolves"
-        f" if it works before{earliest}."
-    )
+    return f"it {counts} again at {at} if it stays so, and resolves if it works before"

@@ -196,6 +196,7 @@ class Cause:
     curves: tuple[str, ...] = CURVES
     beside: Beside | None = None
     pick: Callable[[Features, Ints, int], int] | None = None
+    has_rhythm: bool = False  # it is seen by pauses some minutes apart: hours of them are a block
     shows_demand: bool = False  # its page says how many GPUs the job needed
 
     @property

@@ -449,7 +449,8 @@ def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
     whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in gpus)
     if len(gpus) > 1:
         return f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
-    idle, whole = wording.duration(idle_ms), wording.duration(whole_ms)
+    idle = wording.duration(idle_ms)
+    whole = wording.duration(whole_ms)
     return f"nearly all of {whole}" if idle == whole else f"{idle} of {whole}"
 
 

@@ -67,7 +67,6 @@ COARSE_S = 300
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 BEFORE_MS = HOUR_MS  # drawn of what came before, where nobody knows when the run began
 LONGEST_MS = 168 * HOUR_MS  # of a longer run its last week until what was judged is drawn
-RHYTHMS = ("checkpoint_stall",)  # causes that are seen by pauses some minutes apart
 JUDGED = "judged"
 # the token and the name of each kind
 SHADED = {JUDGED: "accent", marks.PAUSE: "stalled", marks.IDLE: "idle", marks.SPINNING: "idle"}
@@ -258,7 +257,7 @@ def drawn(finding: Finding, seen: evidence.Evidence) -> Span:
     """All of the job's run, so far: what it did before is what its trouble is seen by. Of a rhythm
     what was judged: hours of it are a block.
     """
-    if finding.cause in RHYTHMS:
+    if BY_CODE[finding.cause].has_rhythm:
         return seen.start_ms, seen.end_ms
     job = finding.its_job
     known_ms = seen.gpu.node.last_ms or seen.end_ms

@@ -44,7 +44,6 @@ from fleetwatch.reports import months
 register = template.Library()
 
 FROM_A = ("name", "owner", "state", "cause")  # columns of names, sorted from A on
-
 USE_IS_RECENT = USE_NOTED_EVERY + timedelta(minutes=1)  # and the next one is on its way
 # how `at` writes a moment
 STYLES = {
@@ -103,7 +102,6 @@ for text_of in (
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)
 register.filter("has_cents", numbers.has_cents)
-
 
 _NUMBER = '<span title="{}">{}</span>'
 _LONG_NUMBER = '<span class="long" title="{}">{}</span>'  # smaller in a card of figures

@@ -233,7 +233,6 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **fresh.context(),
         "job": job,
         **_diagnosed(request, job, period, by_gpu.totals),
-        "totals": by_gpu.totals,
         "drawn": drawn.timeframe,
         **_beside(job, gpus, period, by_gpu.totals),
         **_said_of(job, period.now),
@@ -254,8 +253,9 @@ def _with_agreements(job: Job, now: datetime, context: Context) -> Context:
 
 
 def _beside(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> Context:
-    """What it wastes now, what fires, and its energy."""
+    """Its sums and energy, what it wastes now, and what fires."""
     return {
+        "totals": totals,
         "energy": energy(period.interval, scope=Scope(job=job.key)),
         "last_hour": last_hour(job, period.minute),
         "problems": _problems(job, gpus, period, totals),

@@ -80,6 +80,8 @@ def _codes(holds: Callable[[Cause], object]) -> tuple[str, ...]:
 UNFIT = _codes(lambda cause: cause.verdict != WASTED)
 BLIND = _codes(lambda cause: cause.verdict == UNSEEN)
 WELL_CODES = _codes(lambda cause: cause.verdict == WELL)
+# That video engines work says nothing of how busy compute units could be.
+COMPUTES_WELL = (healthy.CAUSE.code, busy.CAUSE.code)
 UNMEASURED = _codes(lambda cause: cause.is_unmeasured)
 SAYS_NO_WASTE = _codes(lambda cause: cause.verdict in (WELL, UNSEEN))
 (UNDETERMINED,) = _codes(lambda cause: cause.verdict == UNKNOWN)

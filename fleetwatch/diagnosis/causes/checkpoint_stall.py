@@ -66,6 +66,7 @@ def shows(f: Features) -> Mask:
 
 CAUSE = Cause(
     code="checkpoint_stall",
+    has_rhythm=True,
     title="Waits for checkpoints",
     sentence=(
         "At regular times all the job's GPUs stand still, as for a checkpoint that is written"

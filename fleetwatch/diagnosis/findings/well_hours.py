@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet
 
-from fleetwatch.diagnosis.causes import WELL_CODES, busy, healthy
+from fleetwatch.diagnosis.causes import COMPUTES_WELL, WELL_CODES
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -19,8 +19,6 @@ ALIKE = 32  # jobs of the same owner or name, the newest
 NODES = 32  # with GPUs of the model: a busy fleet has a good hour on any few of them
 LOOKS_BACK = timedelta(days=30)  # of other jobs
 ALL_CELLS = 0b1111_1111_1111  # of a clock hour
-# of other jobs: that video engines work says nothing of how busy compute units could be
-WORKS_CODES = (healthy.CAUSE.code, busy.CAUSE.code)
 
 OWN = "own"
 EARLIER = "earlier"
@@ -56,7 +54,7 @@ def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     well = CauseEntry.objects.filter(cause__in=WELL_CODES)
     yield from _newest(well.filter(job=job), OWN)
     yield from _newest(well.filter(job__in=runs_like(job, limit=RUNS)), EARLIER)
-    works = CauseEntry.objects.filter(cause__in=WORKS_CODES, start__gte=since).exclude(job=job)
+    works = CauseEntry.objects.filter(cause__in=COMPUTES_WELL, start__gte=since).exclude(job=job)
     yield from _newest(works.filter(job__in=_alike(job, since)), ALIKE_JOB)
     if gpu.model_id is not None:
         on_model = works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id)
