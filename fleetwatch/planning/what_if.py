@@ -88,8 +88,7 @@ class WhatIf:
 
     @property
     def days(self) -> int:
-        """Of how many days there is something to replay, a begun one counted."""
-        return max(1, -(-(self.interval.end - self.began) // timedelta(days=1)))
+        return whole_days(self.interval.end - self.began)
 
     @property
     def outcome(self) -> Outcome:
@@ -195,6 +194,11 @@ def past(now: datetime) -> Past:
 def known_until(now: datetime) -> datetime:
     """Up to where a replay reaches: the last hour that is settled."""
     return floor_hour(now - SETTLED)
+
+
+def whole_days(span: timedelta) -> int:
+    """Its length in days, rounded: 14 of 15 Nov 18:58 to 29 Nov 19:00; at least 1."""
+    return max(1, round(span / timedelta(days=1)))
 
 
 def what_if(asked: Asked, of: Past) -> WhatIf:

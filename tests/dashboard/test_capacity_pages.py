@@ -12,6 +12,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.planning.replayed_runs import Outcome
+from fleetwatch.planning.what_if import whole_days
 from tests.dashboard import factories
 from tests.markup import tight
 
@@ -214,6 +215,16 @@ def test_the_headline_says_the_harm_alone_and_no_step_is_advised_where_one_less_
     assert "the last day, replayed" in tight(machines.get("/capacity/what-if").content.decode())
     assert text.count("Delayed past this day") == 2
     assert "some runs still wait where the replayed time ends" in text
+
+
+def test_replayed_days_are_the_length_of_their_span_rounded():
+    began = datetime(2026, 11, 15, 18, 58, tzinfo=UTC)
+    lengths = {"2 minutes over": 14 * 24 + 2 / 60, "most of a day over": 14 * 24 + 13, "short": 2}
+
+    days = {name: whole_days(timedelta(hours=hours)) for name, hours in lengths.items()}
+
+    assert days == {"2 minutes over": 14, "most of a day over": 15, "short": 1}
+    assert whole_days(datetime(2026, 11, 29, 19, 0, tzinfo=UTC) - began) == 14
 
 
 def test_a_gentler_step_is_the_largest_with_half_an_hour_of_waiting_at_which_all_fit():

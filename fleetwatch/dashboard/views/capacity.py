@@ -39,6 +39,7 @@ from fleetwatch.planning.what_if import (
     past,
     steps_fewer,
     what_if,
+    whole_days,
 )
 
 MOST_PARTITIONS = 12
@@ -139,7 +140,7 @@ def _choices(now: datetime) -> Context:
 def _last_days(now: datetime) -> str:
     """What a replay is of where it is small enough: "last 14 days"."""
     until = known_until(now)
-    days = -(-min(REPLAYED, until - (figures.ledger_began() or until)) // timedelta(days=1))
+    days = whole_days(min(REPLAYED, until - (figures.ledger_began() or until)))
     return f"last {days} days" if days > 1 else "last day"
 
 
