@@ -18,7 +18,7 @@ from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
 from fleetwatch.alerts.models import Rule, Silence
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
-from fleetwatch.diagnosis.causes import OF_IDLE_JOBS
+from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, STUCK
 from fleetwatch.jobs.models import Allocation, Job
 
 # what a matcher of a job asks of its row: of whom it asks something else, all are read

@@ -148,7 +148,7 @@ def jobs(
     scope = where.scope(is_allocated=True)
     seen = costs.look(wanted.interval, "job", scope=scope)
     if cause is not None:
-        seen = seen.of("job", diagnosis.jobs_of_cause(cause, wanted.interval, scope=scope))
+        seen = seen.of("job", list(diagnosis.wasted_by_cause(cause, wanted.interval, scope=scope)))
     page = seen.ranked("job", paging.limit, start=wanted.offset)
     now_ms = to_ms(timezone.now())
     return wanted.answer(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
@@ -88,11 +89,19 @@ class Precision:
         return self.confirmed / self.answers if self.answers >= ENOUGH_ANSWERS else None
 
 
-def jobs_of_cause(cause: str, interval: Interval, *, scope: Scope = EVERYTHING) -> list[int]:
-    """The ids of the jobs that lost time of the interval to this cause: what findings are of."""
+def wasted_by_cause(
+    cause: str, interval: Interval, *, scope: Scope = EVERYTHING
+) -> dict[int, Decimal]:
+    """By the id of each job that lost time of the interval to this cause, what findings are of,
+    the dollars that it lost to it.
+    """
     spans = engine.read(CauseTime(cause=cause), interval, scope=scope)
     lines = cause_columns.lines(spans, by_job=True)
-    return [each.job_id for each in lines.caused() if each.wasted_ms and each.job_id is not None]
+    return {
+        each.job_id: each.wasted_usd
+        for each in lines.caused()
+        if each.wasted_ms and each.job_id is not None
+    }
 
 
 def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:

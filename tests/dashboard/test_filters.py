@@ -131,11 +131,33 @@ def test_jobs_are_narrowed_to_those_that_lost_time_to_a_cause(caused):
     rows = caused.get(f"/api/v1/jobs?{WEEK}&cause=idle_held").json()
 
     assert "1 job" in page
-    assert "cause idle_held ×" in page
+    assert "Cause: Idle: still held ×" in page
+    assert "cause idle_held" not in page
     assert "slurm/c/1" in file
     assert "slurm/c/2" not in file
     assert [row["key"] for row in rows["rows"]] == ["slurm/c/1"]
     assert rows["totals"]["capacity_ms"] == 3_600_000
+
+
+def test_the_inbox_names_the_cause_that_it_is_narrowed_to_as_its_findings_do(caused):
+    page = main(caused.get(f"/findings?{WEEK}&cause=data_starved&team=nlp"))
+
+    assert "Cause: Waits for its input ×" in page
+    assert "team nlp ×" in page
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "is_said"),
+    [("cause=idle_held", True), ("cause=idle_held&q=ann", False), ("", False)],
+)
+def test_the_waste_of_jobs_of_a_cause_is_said_to_be_of_every_cause(caused, narrowed, is_said):
+    """Of jobs that a name is looked for of, how much is that cause's is not said."""
+    answer = caused.get(f"/jobs?{WEEK}&{narrowed}")
+
+    page = main(answer)
+    assert (answer.context["by_cause_usd"] is not None) is is_said
+    assert ("of it by this cause" in page) is is_said
+    assert ("their waste by every cause" in page) is ("cause" in narrowed)
 
 
 def test_a_cause_that_there_is_not_narrows_no_jobs_and_is_said(caused):

@@ -35,7 +35,7 @@ from fleetwatch.dashboard.forms.asked import local_path
 from fleetwatch.dashboard.freshness import NEVER_LIVE, Freshness
 from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.own_tabs import own_tabs
-from fleetwatch.dashboard.parameters import OF_FINDINGS, PERIOD, SUBJECTS, takes
+from fleetwatch.dashboard.parameters import CAUSE, OF_FINDINGS, PERIOD, SUBJECTS, takes
 from fleetwatch.dashboard.pattern_rows import GROUPINGS, OFFERED, PAGE_SIZE, PATTERN
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.priced_steps import saving_step, with_savings
@@ -111,6 +111,7 @@ def findings(request: HttpRequest, period: Period) -> Context:
         "group_by": group_by,
         "view": chosen(request, "view", (COMPACT,)),
         "filters": filters,
+        "cause_title": title(filters.get(CAUSE, "")),
         "own_tabs": own_tabs(request, filters, period.now),
         "statuses": STATUSES.items(),
         "page_size": PAGE_SIZE,

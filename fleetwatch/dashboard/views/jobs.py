@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from typing import cast
 from urllib.parse import quote
 
@@ -113,9 +114,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     _, filters = filtered(request)
     if cause := _cause(request):
         filters[CAUSE] = cause
-    ranked, lines = _ranked(request, period, PAGE_SIZE, start=place or 0)
+    ranked, lines, by_cause_usd = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
         **_listed(lines),
+        "by_cause_usd": by_cause_usd,
+        "cause_title": title(cause),
         "totals": ranked.totals,
         **compared_with(request),
         "before": _before(request, period),
@@ -144,24 +147,30 @@ def jobs_csv(request: HttpRequest) -> HttpResponse:
         period = read_period(request, is_page=False)
     except TimeframeError as error:
         return refused(str(error))
-    _, lines = _ranked(request, period, MAX_ROWS)
+    _, lines, _ = _ranked(request, period, MAX_ROWS)
     content = to_csv(lines, period.so_far)
     return file(request, content, "fleetwatch-jobs.csv", of=period.so_far)
 
 
 def _ranked(
     request: HttpRequest, period: Period, size: int, *, start: tuple[int, int] | int = 0
-) -> tuple[Ranked, list[JobLine]]:
-    """So many of the jobs that the address asks for, in its order, and as lists show them."""
+) -> tuple[Ranked, list[JobLine], Decimal | None]:
+    """So many of the jobs that the address asks for, in its order, and as lists show them; and what
+    all of them lost to the cause that is asked for, None where none is, or some of its jobs alone.
+    """
     sort = _sort(request)
     scope, _ = filtered(request)
     is_running = _is_running(request)
     asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
+    by_cause_usd = None
     if cause := chosen(request, CAUSE, BY_CODE):
-        asked = asked.of("job", diagnosis.jobs_of_cause(cause, period.interval, scope=scope))
+        lost = diagnosis.wasted_by_cause(cause, period.interval, scope=scope)
+        asked = asked.of("job", list(lost))
+        if not (_text(request) or is_running):
+            by_cause_usd = sum(lost.values(), Decimal(0))
     interval = period.so_far
     ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
-    return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked))
+    return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked)), by_cause_usd
 
 
 def _before(request: HttpRequest, period: Period) -> Totals | None:
