@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetwatch.diagnosis.causes import UNDETERMINED, WELL_CODES
+from fleetwatch.diagnosis.causes import UNDETERMINED, WELL_CODES, title
 from fleetwatch.figures.totals import Group, Totals, together
 
 NO_KNOWN_CAUSE = (UNDETERMINED, *WELL_CODES)
-TITLE = "No known cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,9 @@ def cause_lines(groups: Sequence[Group], whole: Totals) -> list[CauseLine]:
     unknown = [group for group in groups if group.key in NO_KNOWN_CAUSE]
     lines = [group for group in groups if group.key and group not in unknown]
     if unknown:
-        lines.append(Group(UNDETERMINED, TITLE, together(group.totals for group in unknown)))
+        lines.append(
+            Group(UNDETERMINED, title(UNDETERMINED), together(group.totals for group in unknown))
+        )
     lines.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.wasted_ms, group.key))
     lines += [group for group in groups if not group.key]
     return [

@@ -51,7 +51,7 @@ _FINDINGS = read_statement("diagnosis/sql/findings.sql")
 
 
 # what is wasted all the same where a job works, as far as its sensors tell, or nobody can tell
-LEFT_OVER = "No known cause: {}"
+LEFT_OVER = f"{title(UNDETERMINED)}: {{}}"
 
 
 @dataclass(frozen=True, slots=True)

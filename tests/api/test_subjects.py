@@ -48,7 +48,7 @@ def test_a_job_says_its_hours_cost_and_that_no_cause_is_known(api):
     assert answer["efficiency"] == 0.5
     assert answer["primary_cause"] == {
         "key": "undetermined",
-        "title": "Cause not determined",
+        "title": "No known cause",
         "confidence": None,
         "evidence": [],
     }

@@ -4,7 +4,9 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.urls import reverse
 
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import to_ms
@@ -45,8 +47,33 @@ def test_causes_sum_to_what_was_wasted_and_work_that_is_well_wastes_nothing(admi
     assert shown["idle_held"] == ["$2.00", "–"]
     assert shown["healthy"] == ["–", "–"]
     assert shown["undetermined"] == ["$4.00", "–"]
-    assert "well:Nothing to change$2.00</div>" in re.sub(r"</?(i|span)[^>]*>", "", page)
+    assert "Of it:No known cause: in jobs that run well$2.00</div>" in re.sub(
+        r"</?(i|span)[^>]*>", "", page
+    )
     assert re.search(r"Wasted in all.*<b>(<span[^>]*>)?\$6\.00<", page)
+
+
+@pytest.mark.parametrize("code", ["no_telemetry", "undetermined", "data_starved"])
+def test_a_cause_has_the_same_name_among_all_causes_and_beside_its_waste(admin, code):
+    rate()
+    start = NOW - timedelta(hours=2)
+    cause(code, on=gpu(), start=start)
+    an_entry(gpu(), "idle", job=job(), start=start, tier="certain")
+
+    listed, waste = (
+        tight(admin.get(path).content.decode()) for path in ("/causes", "/waste?group_by=cause")
+    )
+
+    name = BY_CODE[code].title
+    assert f"<b>{name}</b>" in listed
+    assert f">{name}</a>" in waste
+
+
+def test_causes_are_one_of_the_pages_of_definitions(admin):
+    page = tight(admin.get("/causes").content.decode())
+
+    assert f'<a href="{reverse("glossary")}">Glossary</a>' in page
+    assert f'<a href="{reverse("causes")}" aria-current="page">Causes of waste</a>' in page
 
 
 def test_a_broken_gpu_takes_capacity_and_wastes_nothing(admin):

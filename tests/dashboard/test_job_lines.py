@@ -18,7 +18,7 @@ from fleetwatch.dashboard.job_orders import Signals
         (None, 0.049, "Nothing to change"),
         (None, None, "Nothing to change"),  # nothing of it was observed yet
         (None, 0.05, "Not diagnosed yet"),
-        ("undetermined", 0.05, "Cause not determined"),
+        ("undetermined", 0.05, "No known cause"),
         ("idle_held", 0.001, "Idle: still held"),  # a finding says more
     ],
 )

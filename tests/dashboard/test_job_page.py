@@ -273,8 +273,8 @@ def test_a_job_that_wastes_hardly_anything_for_no_known_reason_has_nothing_to_ch
     )
 
     assert ("<h2>Nothing to change</h2>" in page) is is_well
-    assert ("Cause not determined" in listed) is not is_well
-    assert ("<h2>Cause not determined</h2>" in page) is not is_well
+    assert ("No known cause" in listed) is not is_well
+    assert ("<h2>No known cause</h2>" in page) is not is_well
 
 
 def test_a_busy_job_has_nothing_to_change_on_its_page_as_in_the_list(client):

@@ -55,7 +55,6 @@ CAUSE = Cause(
     who=ADMIN,
     overrule=unseen,
     verdict=UNSEEN,
-    left_over="too little was measured",
     is_alone=True,
     if_observed=TOO_SHORT,
     machine=Machine(

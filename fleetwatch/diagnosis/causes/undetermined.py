@@ -6,7 +6,7 @@ from fleetwatch.diagnosis.cause import MINUTES, NSYS, TORCH_PROFILER, UNKNOWN, C
 
 CAUSE = Cause(
     code="undetermined",
-    title="Cause not determined",
+    title="No known cause",
     sentence=(
         "None of the known causes fits what was read, or several jobs hold the GPU and nobody read"
         " which of them did what."
