@@ -30,7 +30,7 @@ PAGES = {
     "/worst": 5,
     "/wasters": 6,
     "/changes": 20,  # until when nodes are posted; the budgets of all, and the teams of a lead
-    "/fleet": 9,  # also which GPUs are broken, and their incidents
+    "/fleet": 10,  # until when all nodes are posted; also which GPUs are broken, and their incidents
     "/fleet/idle": 31,  # causes, findings, incidents of its jobs; before holes, idle lately, quiet now
     "/nodes/node-001": 31,  # rates, silences, incidents, findings of it and of jobs, starts; its version
     "/gpus/GPU-node-001-0": 26,  # findings of its node and of jobs on it, incidents; its version
@@ -41,7 +41,7 @@ PAGES = {
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
     "/waste": 12,  # also the period before, whether it is recorded, and machines’ findings
     "/waste.csv?group_by=job": 5,
-    "/costs": 11,
+    "/costs": 12,  # until when all nodes are posted, also for the period before
     "/costs.csv?group_by=user": 7,  # since when there are figures
     "/findings": 12,  # names and teams of the reader, its version, and since when figures
     "/alerts": 11,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fleetwatch.figures.fleet_now import CURRENT_RUN_MS
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import execute, read_statement
 
 _POSTED_UNTIL = read_statement("figures/sql/posted_until.sql")
@@ -19,6 +19,16 @@ class PostedUntil(NamedTuple):
 
     every_node: datetime
     on_average: datetime
+
+
+def summed_until(interval: Interval, now: datetime) -> datetime | None:
+    """Until when every node is posted, where a sum of the interval is of no more than that; None
+    where it is of all of it.
+    """
+    if interval.end_ms <= to_ms(now) - CURRENT_RUN_MS:
+        return None
+    until = posted_until(now).every_node
+    return until if interval.start < until < interval.end else None
 
 
 def posted_until(now: datetime) -> PostedUntil:

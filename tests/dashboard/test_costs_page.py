@@ -20,7 +20,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
-from tests.markup import tight
+from tests.markup import in_text, tight
 from tests.reports.test_download import sheets
 
 pytestmark = pytest.mark.django_db
@@ -153,6 +153,24 @@ def test_the_period_before_is_as_long_as_what_is_posted_of_this_one(admin):
     [line] = answer.context["lines"]
     assert (line.totals.cost_usd, line.before.cost_usd) == (Decimal("3.8"), Decimal("3.8"))
     assert '<span class="sub">unchanged</span>' in tight(answer.content.decode())
+
+
+@pytest.mark.parametrize(("minutes", "is_said"), [(54, True), (60, False)])
+@pytest.mark.parametrize("page", ["/costs", "/fleet"])
+def test_a_sum_says_until_when_every_node_is_in_it(admin, page, minutes, is_said):
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node(), hours=4)
+    ms = minutes * 60_000
+    factories.entry(gpu, hours_ago=1, state="free", gpu_ms=ms).save()
+    stored_runs.store(factories.run(gpu, hours_ago=1, hours=minutes / 60, states={"free": ms}))
+
+    text = in_text(page_of(admin, f"{page}?range=24h"))
+
+    assert ("last 24 hours until " in text) is is_said
+    assert "last 24 hours" in text
+    if is_said:
+        until = NOW - timedelta(minutes=6)
+        assert f"last 24 hours until {until:%H:%M}" in text
 
 
 @pytest.mark.parametrize(("now", "same"), [("199.01", True), ("200.99", True), ("201", False)])

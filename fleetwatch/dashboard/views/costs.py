@@ -25,6 +25,7 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, refused,
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, XLSX, Context, file, shows
 from fleetwatch.figures.comparison import SORTS, Compared, ordered
+from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.ranking import COST, TIME, WASTE
 from fleetwatch.figures.selectors import ledger_began
 from fleetwatch.figures.totals import HEADLINE_STATES, Scope
@@ -80,6 +81,7 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         "opened": _opened(request, seen.group_by, seen.lines, filters, period),
         **_of_lines(seen, filters.get("state", "")),
         "filters": filters,
+        "summed_until": summed_until(period.interval, period.now),
         "contract": contract_costs(committed, seen.whole.totals),
         **_elsewhere(period),
     }

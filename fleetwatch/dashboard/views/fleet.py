@@ -31,6 +31,7 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
@@ -97,6 +98,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     lines = wanted[part]
     return {
         **{"filters": filters, "figures": figures, "totals": figures.totals, "pager": pager},
+        "summed_until": summed_until(period.interval, period.now),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         "undrawn_hours": _undrawn_hours(asked.metric, period),
