@@ -258,6 +258,11 @@ class Condition:
         is_owned = self.kind in OF_OWNERS or self.is_held
         return "the owner, where there is one" if is_owned else "the operators' channels"
 
+    @property
+    def is_of_budgets(self) -> bool:
+        """Whether it is of a month's dollars: nobody owns them, no telemetry of them is missing."""
+        return self.kind == "budget"
+
     def in_words(self, settings: Settings) -> str:
         """What a rule that is set so does, in a sentence."""
         lasting = self.sentence.replace("{minutes} minutes", lasted(settings.minutes))

@@ -244,6 +244,23 @@ class TestBackTest:
 
 
 class TestForm:
+    @pytest.mark.parametrize("condition", ["budget_spent", "budget_forecast"])
+    def test_of_budgets_it_asks_nothing_of_telemetry_or_of_owners(self, admin, condition):
+        of_budgets = Rule.objects.get(condition=condition)
+
+        shown = text(admin.get(watch(of_budgets))).replace("&#x27;", "'")
+
+        for words in ("Observed share", "Ignored at the start", "The owner, in person"):
+            assert words not in shown
+        assert "First the team's channels, or the operators', and whom it is given to." in shown
+        assert '<input type="hidden" name="tells_owner" value="on">' in shown
+
+    def test_of_gpus_it_asks_how_much_was_observed_and_whether_the_owner_is_told(self, admin, rule):
+        shown = text(admin.get(watch(rule)))
+
+        for words in ("Observed share", "Ignored at the start", "The owner, in person"):
+            assert words in shown
+
     def test_what_it_watches_is_saved_whole(self, admin, rule):
         admin.post(
             f"{watch(rule)}/watch",

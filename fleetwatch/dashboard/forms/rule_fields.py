@@ -136,19 +136,20 @@ def _texts(watched: Condition) -> dict[str, tuple[str, str]]:
     threshold = {"threshold": (f"Threshold, {watched.unit}", bounds)}
     until = f"{watched.clears} the threshold; empty: as soon as the threshold is no longer met"
     clear = {"clear": (f"Resolves at, {watched.unit}", until)}
+    observed = {
+        "coverage": (
+            "Observed share of that time, %",
+            "with less, telemetry is missing and nothing fires",
+        ),
+        "grace_minutes": (
+            "Ignored at the start",
+            "of a job, or of what else it watches; 0: nothing is ignored",
+        ),
+    }
     return (
         (threshold if watched.unit else {})
         | (clear if watched.clears else {})
-        | {
-            "minutes": ("For at least", "how long it has to last, like 30 min or 2 h"),
-            "coverage": (
-                "Observed share of that time, %",
-                "with less, telemetry is missing and nothing fires",
-            ),
-            "grace_minutes": (
-                "Ignored at the start",
-                "of a job, or of what else it watches; 0: nothing is ignored",
-            ),
-            "clear_minutes": ("Resolves after", "how long it has to be over; 0: at once"),
-        }
+        | {"minutes": ("For at least", "how long it has to last, like 30 min or 2 h")}
+        | ({} if watched.is_of_budgets else observed)
+        | {"clear_minutes": ("Resolves after", "how long it has to be over; 0: at once")}
     )
