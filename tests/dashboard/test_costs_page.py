@@ -110,6 +110,19 @@ def test_costs_by_contract_say_what_was_used_unallocated_missing_and_without_one
     assert "There is no grouping" not in page
 
 
+def test_costs_by_contract_are_not_charted_or_listed_by_anything_else(explorer, contract):
+    by_contract, by_model = (
+        explorer.get(f"/costs?{TWO_HOURS}&group_by={name}").content.decode()
+        for name in ("contract", "gpu_model")
+    )
+
+    assert "/charts/costs" not in by_contract
+    assert "By GPU model" not in in_text(by_contract)
+    assert 'aria-label="Group by"' in by_contract
+    assert "/charts/costs" in by_model
+    assert "<h2>By contract</h2>" not in by_model
+
+
 def test_hours_that_had_begun_are_of_no_contract(explorer, contract):
     """From half past on: the one whole hour is compared with the contract."""
     start = to_ms(NOW) - 4 * HOUR_MS + HOUR_MS // 2

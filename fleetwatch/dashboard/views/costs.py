@@ -95,8 +95,8 @@ def _lines(
     *,
     groups: Mapping[str, str],
 ) -> Context:
-    """The lines of the grouping that is asked for, in their order; of jobs a page; beside contracts
-    those of GPU models, which contracts are of.
+    """The lines of the grouping that is asked for, in their order; of jobs a page; of contracts
+    the whole alone is shown, read by GPU model.
     """
     grouped_by = chosen(request, "group_by", groups, default="team")
     group_by = "gpu_model" if grouped_by in CONTRACT else grouped_by
