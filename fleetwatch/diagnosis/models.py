@@ -281,6 +281,12 @@ class Finding(models.Model):
         return self.job
 
     @property
+    def seen_from_ms(self) -> int:
+        """When it was seen first: within its first cell, but not before its job began."""
+        start_ms = self.job.start_ms if self.job else None
+        return self.first_ms if start_ms is None else max(self.first_ms, start_ms)
+
+    @property
     def subject(self) -> str:
         """Whose it is, by name: a job's key, a node, a cluster."""
         return self.node.name if self.node else self.cluster or self.its_job.key

@@ -250,10 +250,18 @@ def test_what_an_unused_gpu_does_not_do_is_idle_in_its_chart_and_no_pause(client
     with time_machine.travel(NOW, tick=False):
         client.force_login(factories.user())
         names = set(traces(client, unused))
+        page = tight(client.get(f"/findings/{unused.pk}").content.decode())
 
+    assert "<h2>GPU 0 at 0 %, GPU 1 beside it at 100 %</h2>" in page
     seen = evidence(unused.job, "partial_idle")
     assert ("idle" in names, "pause" in names) == (True, False)
     assert (seen.end_ms - seen.start_ms, seen.end_ms < end - 15 * MINUTE) == (5 * MINUTE, True)
+
+
+@pytest.mark.parametrize(("started_ms", "seen_ms"), [(T0 + 1, T0 + 1), (T0 - 1, T0), (None, T0)])
+def test_a_finding_is_not_seen_before_its_job_began(started_ms, seen_ms):
+    """Its first cell begins at a clock's five minutes."""
+    assert Finding(job=Job(start_ms=started_ms), first_ms=T0).seen_from_ms == seen_ms
 
 
 def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.dashboard.drawing.machine_charts import is_read
+from fleetwatch.diagnosis.cause import PART
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.well_hours import (
@@ -107,6 +108,31 @@ def reference(finding: Finding, seen: Evidence) -> Reference | None:
         return Reference(f"GPU {_index(seen.beside)} of this job on {seen.beside.node.name}")
     reading = well_reading(finding, seen.gpu)
     return Reference(reading.words, reading.mean, reading.at_ms) if reading else None
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """How busy the GPU of a finding was in the window that was judged, and one beside it."""
+
+    own: float
+    beside: float
+
+
+def side_by_side(finding: Finding, seen: Evidence) -> SideBySide | None:
+    """Of a GPU that its job does not use, and of one that it does; None of other causes, and where
+    one of them was not read.
+    """
+    if seen.beside is None or BY_CODE[finding.cause].idle != PART:
+        return None
+    own, beside = (_busy(gpu, seen) for gpu in (seen.gpu, seen.beside))
+    return None if own is None or beside is None else SideBySide(own, beside)
+
+
+def _busy(gpu: GPU, seen: Evidence) -> float | None:
+    """Its mean utilisation in the window, as a share."""
+    read = telemetry.series(gpu, seen.start_ms, seen.end_ms, columns=(UTIL,), step_s=MINUTE_S)
+    values = [value for value in read.columns[UTIL] if value is not None]
+    return sum(values) / len(values) if values else None
 
 
 def no_reference(seen: Evidence) -> str:

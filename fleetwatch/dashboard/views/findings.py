@@ -382,6 +382,7 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
     beside = references.reference(finding, seen)
     return {
         "drawn": _drawn(finding, seen),
+        "both": references.side_by_side(finding, seen),
         "reference": beside,
         "no_reference": "" if beside else references.no_reference(seen),
         "excerpt": excerpt(seen),
