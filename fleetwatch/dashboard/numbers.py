@@ -164,12 +164,12 @@ def fine_percent(ratio: Decimal | float) -> str:
 
 def change(ratio: float | None) -> str:
     """By which share a figure grew or fell: "+6.5 %", "−20 %", of what is ten times as much or more
-    "×26"; "" where it grew from nothing.
+    "×26", "unchanged"; "" where it grew from nothing.
     """
     if ratio is None:
         return ""
     if abs(ratio) < 0.0005:
-        return "±0 %"
+        return "unchanged"
     if ratio >= 9:
         return f"×{rounded(decimal_of(ratio + 1), 0):,}"
     return f"{'+' if ratio > 0 else '−'}{percent(abs(ratio))}"

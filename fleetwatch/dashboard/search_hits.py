@@ -21,6 +21,7 @@ from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
+from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words
@@ -78,6 +79,7 @@ class Hit:
     state: str = ""
     when: str = ""
     is_own: bool = False  # a job of the reader's
+    usd: Decimal | None = None  # what an incident cost so far
 
     @property
     def words(self) -> str:
@@ -389,15 +391,22 @@ def _incidents(text: str, limit: int) -> Iterator[Hit]:
     rows = visible_incidents().filter(
         Q(subject__icontains=text) | Q(rule__name__icontains=text) | Q(team__slug__icontains=text)
     )
-    for incident in rows.order_by("-opened_at", "-pk")[:limit]:
-        team = incident.team.label if incident.team else ""
-        yield Hit(
-            "incident",
-            f"{incident.rule.name}: {incident.subject}",
-            reverse("incident", args=[incident.pk]),
-            owner=team,
-            state=incident.get_state_display().lower(),
-        )
+    yield from map(_incident, rows.order_by("-opened_at", "-pk")[:limit])
+
+
+def _incident(incident: Incident) -> Hit:
+    """By what its subject is called, whose it is and what it cost, as far as its breach says so."""
+    breach = incident.facts
+    team = incident.team.label if incident.team else ""
+    usd = breach.get("cost_usd") if breach.get("has_cost", True) else None
+    return Hit(
+        "incident",
+        f"{incident.rule.name}: {breach.get('name') or breach.get('where') or incident.subject}",
+        reverse("incident", args=[incident.pk]),
+        owner=breach.get("owner") or team,
+        state=incident.get_state_display().lower(),
+        usd=None if usd is None else Decimal(usd),
+    )
 
 
 def _causes(text: str) -> Iterator[Hit]:

@@ -28,6 +28,12 @@ addEventListener("keydown", (event) => {
   else palette.showModal();
 });
 palette?.addEventListener("keydown", (event) => {
+  // a search field takes the first Esc to empty itself
+  if (event.key === "Escape") {
+    event.preventDefault();
+    palette.close();
+    return;
+  }
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
   event.preventDefault();

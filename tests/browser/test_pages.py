@@ -126,3 +126,13 @@ def test_the_install_command_is_copied_whole(opened: Page, small_site):
     assert command == opened.inner_text("#secret").strip()
     assert command.startswith("curl -fsSL http")
     assert "FLEETWATCH_TOKEN=fw_" in command
+
+
+def test_one_escape_closes_the_palette_also_with_text_in_it(opened: Page, small_site):
+    opened.keyboard.press("Control+k")
+    opened.keyboard.type("gpu")
+    assert opened.is_visible("#palette")
+
+    opened.keyboard.press("Escape")
+
+    assert not opened.is_visible("#palette")

@@ -538,7 +538,7 @@ def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin)
     page = admin.get(f"/findings/{orphan.pk}").content.decode()
 
     assert "Held by no job: n1" in inbox
-    assert "held by what is of no job" in inbox
+    assert "held by processes of no job" in inbox
     assert "<script>alert" not in page
     for words in ("ps -o pid,user,lstart,args -p 17", "kill 17", "bob", "&lt;script&gt;"):
         assert words in page

@@ -190,8 +190,8 @@ def test_dollars_that_were_added_or_taken_away_have_their_sign(amount, text):
     ("ratio", "text"),
     [
         (None, ""),
-        (0.0, "±0 %"),
-        (-0.000499, "±0 %"),
+        (0.0, "unchanged"),
+        (-0.000499, "unchanged"),
         (0.0005, "+0.1 %"),
         (-0.2, "−20 %"),
         (-1.0, "−100 %"),

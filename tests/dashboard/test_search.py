@@ -17,6 +17,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
+from tests.dashboard.shown_incidents import incident
 from tests.diagnosis import told
 from tests.markup import tight
 
@@ -346,6 +347,18 @@ def test_the_palette_counts_what_the_page_counts(admin):
 
     assert page.context["counts"]["GPU"] == 70
     assert '<span class="sub">70</span>' in quick
+
+
+def test_an_incident_in_the_palette_has_its_jobs_name_its_owner_and_its_dollars(admin):
+    facts = {"name": "<b>train", "owner": "ann", "cost_usd": Decimal("12.50")}
+    incident("slurm/della/7", facts=facts)
+
+    quick = tight(admin.get("/search/quick?q=della").content.decode())
+
+    assert ": &lt;b&gt;train" in quick
+    assert "ann · firing" in quick
+    assert "$12.50" in quick
+    assert "slurm/della/7" not in quick
 
 
 def test_ones_own_jobs_come_first_in_the_palette(fleet):
