@@ -17,6 +17,7 @@ from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
+from fleetwatch.diagnosis.causes.throttled import CLOCK, THROTTLED
 from fleetwatch.diagnosis.slowed_cells import slowed_spans
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
@@ -127,6 +128,7 @@ SLOWED_BY = Metric(
     ),
 )
 OF_GPU = [*METRICS.values(), SLOWED_BY]
+NO_LOSS = "at its power limit, clock hardly lower: no loss counted"
 
 
 def of_gpu(params: Params, period: Period) -> Chart:
@@ -138,9 +140,31 @@ def of_gpu(params: Params, period: Period) -> Chart:
     own = states(inventory.gpus_of(shown.uuid), period.so_far, BAND_CELLS)
     # -1, where it was elsewhere, is less than every state
     bands = _bands([""], own.max(axis=0, keepdims=True), period)
+    slowed = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
     rows = [metric.panel(read) for metric in OF_GPU]
+    if not slowed and is_at_power_limit(read):
+        rows[-1] = replace(rows[-1], title=f"{SLOWED_BY.title} · {NO_LOSS}")
     chart = _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
-    return _shaded(chart, shown, period)
+    return _shaded(chart, slowed, period)
+
+
+def is_at_power_limit(read: StepSeries) -> bool:
+    """Whether its driver often said that power slowed it, while its clock was hardly lower: at full
+    load that is how it works, and loses nothing.
+    """
+    by_power = read.columns["throttle_power_ratio"]
+    powers = [power for power in by_power if power is not None]
+    clocks = zip(
+        by_power, read.columns["sm_clock_hz"], read.columns["sm_clock_max_hz"], strict=True
+    )
+    ratios = [
+        clock / highest
+        for power, clock, highest in clocks
+        if power is not None and power >= THROTTLED and clock is not None and highest
+    ]
+    if not ratios or sum(powers) < THROTTLED * len(powers):
+        return False
+    return sum(ratios) >= CLOCK * len(ratios)
 
 
 OF_SLOWED = [
@@ -159,12 +183,12 @@ def of_slowed_gpu(params: Params, period: Period) -> Chart:
     read = _read(shown, OF_SLOWED, period)
     starts = _local(read.start_ms, period)
     rows = [metric.panel(read) for metric in OF_SLOWED]
-    return _shaded(_stacked(f"GPU {shown.uuid}", None, starts, rows, period), shown, period)
+    slowed = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
+    return _shaded(_stacked(f"GPU {shown.uuid}", None, starts, rows, period), slowed, period)
 
 
-def _shaded(chart: Chart, shown: GPU, period: Period) -> Chart:
+def _shaded(chart: Chart, spans: Sequence[Span], period: Period) -> Chart:
     """With the time shaded that was judged slowed."""
-    spans = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
     shades = [
         (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "others")
         for start_ms, end_ms in spans
