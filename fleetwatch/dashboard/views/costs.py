@@ -81,7 +81,6 @@ def cost_explorer(request: HttpRequest, period: Period) -> Context:
         "opened": _opened(request, seen.group_by, seen.lines, filters, period),
         **_of_lines(seen, filters.get("state", "")),
         "filters": filters,
-        "summed_until": summed_until(period.interval, period.now),
         "contract": contract_costs(committed, seen.whole.totals),
         **_elsewhere(period),
     }
@@ -122,8 +121,11 @@ def _sort(request: HttpRequest, group_by: str) -> str:
 
 
 def _elsewhere(period: Period) -> Context:
-    """Where the same stands as files, and beside what was billed."""
+    """Until when the sum is of every node, where the same stands as files, and beside what was
+    billed.
+    """
     return {
+        "summed_until": summed_until(period.interval, period.now),
         "files": [(form, reverse("costs_file", args=[form])) for form in FILES],
         "invoice_month": last_begun(period.now, zone()),
     }

@@ -114,11 +114,10 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     _, filters = filtered(request)
     if cause := _cause(request):
         filters[CAUSE] = cause
-    ranked, lines, by_cause_usd = _ranked(request, period, PAGE_SIZE, start=place or 0)
+    ranked, lines, of_cause = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
         **_listed(lines),
-        "by_cause_usd": by_cause_usd,
-        "cause_title": title(cause),
+        **of_cause,
         "totals": ranked.totals,
         **compared_with(request),
         "before": _before(request, period),
@@ -154,23 +153,33 @@ def jobs_csv(request: HttpRequest) -> HttpResponse:
 
 def _ranked(
     request: HttpRequest, period: Period, size: int, *, start: tuple[int, int] | int = 0
-) -> tuple[Ranked, list[JobLine], Decimal | None]:
+) -> tuple[Ranked, list[JobLine], Context]:
     """So many of the jobs that the address asks for, in its order, and as lists show them; and what
-    all of them lost to the cause that is asked for, None where none is, or some of its jobs alone.
+    is said of the cause that is asked for.
     """
     sort = _sort(request)
     scope, _ = filtered(request)
     is_running = _is_running(request)
     asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
-    by_cause_usd = None
-    if cause := chosen(request, CAUSE, BY_CODE):
-        lost = diagnosis.wasted_by_cause(cause, period.interval, scope=scope)
-        asked = asked.of("job", list(lost))
-        if not (_text(request) or is_running):
-            by_cause_usd = sum(lost.values(), Decimal(0))
+    asked, of_cause = _of_cause(request, period.interval, asked, scope)
     interval = period.so_far
     ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
-    return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked)), by_cause_usd
+    return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked)), of_cause
+
+
+def _of_cause(
+    request: HttpRequest, interval: Interval, asked: Look, scope: Scope
+) -> tuple[Look, Context]:
+    """Of these jobs those that lost time to the cause that is asked for; its name, and what they
+    lost to it: None where no cause is asked for, or some of its jobs alone.
+    """
+    cause = chosen(request, CAUSE, BY_CODE)
+    if not cause:
+        return asked, {"cause_title": "", "by_cause_usd": None}
+    lost = diagnosis.wasted_by_cause(cause, interval, scope=scope)
+    is_of_some = _text(request) or _is_running(request)
+    usd = None if is_of_some else sum(lost.values(), Decimal(0))
+    return asked.of("job", list(lost)), {"cause_title": title(cause), "by_cause_usd": usd}
 
 
 def _before(request: HttpRequest, period: Period) -> Totals | None:
