@@ -25,16 +25,17 @@ def stopped(
     """
     what = f"{STOPPED}{being and f' being {being}'} at {clock(episode.until_ms)}"
     then = f"if that lasts, and fires on if it {f'is {being}' if being else 'begins'} again."
-    if episode.clear_from_ms is not None and episode.clear_from_ms + clear_ms > now_ms:
-        over = clock(episode.clear_from_ms + clear_ms)
-        return f"{what}; it resolves at {over} {then}"
+    clear_from_ms = episode.clear_from_ms
+    if clear_from_ms is not None and clear_from_ms + clear_ms > now_ms:
+        return f"{what}; it resolves at {clock(clear_from_ms + clear_ms)} {then}"
     if again_ms is None or again_ms <= now_ms:
         return f"{what}; it resolves {then}"
     over_ms = episode.until_ms + clear_ms
-    earliest = f", at {clock(over_ms)} at the earliest" if over_ms > now_ms else ""
-    return f"{what}, quiet since; {_again(being, clock(again_ms))}{earliest}."
+    earliest = clock(over_ms) if over_ms > now_ms else ""
+    return f"{what}, quiet since; {_again(being, clock(again_ms), earliest)}."
 
 
-def _again(being: str, at: str) -> str:
+def _again(being: str, at: str, earliest: str) -> str:
     counts = f"counts as {being}" if being else "is so"
-    return f"it {counts} again at {at} if it stays so, and resolves if it works before"
+    soonest = earliest and f", at {earliest} at the earliest"
+    return f"it {counts} again at {at} if it stays so, and resolves if it works before{soonest}"

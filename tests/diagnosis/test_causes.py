@@ -111,7 +111,7 @@ def test_one_more_file_is_detected_drawn_advised_and_on_every_page(client):
 
         found = Finding.objects.get(cause=TOY.code)
         inbox = client.get("/findings?cause=half_at_play").content.decode()
-        fields = client.get("/filters?of=findings&cause=half_at_play").content.decode()
+        fields = client.get("/filters?of=cause&cause=half_at_play").content.decode()
         page = client.get(f"/findings/{found.pk}").content.decode()
         drawn = client.get(f"/charts/finding?finding={found.pk}&as=table").content.decode()
         told = client.get("/causes/half_at_play").content.decode()

@@ -121,7 +121,7 @@ def _recoverable(group_by: str, scope: Scope, lines: Sequence[Group], period: Pe
     and what findings of machines could beside: none is told where states are asked for.
     """
     if group_by == "cause" or scope.states or scope.shown:
-        return {"recoverable": {}}
+        return {"recoverable": {}, "decided": {}}
     by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
     shown = {line.key for line in lines[:MAX_LINES]}
     of_jobs = together_saved(by_key.values())
