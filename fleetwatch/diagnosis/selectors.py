@@ -93,12 +93,12 @@ def wasted_by_cause(
     cause: str, interval: Interval, *, scope: Scope = EVERYTHING
 ) -> dict[int, Decimal]:
     """By the id of each job that lost time of the interval to this cause, what findings are of,
-    the dollars that it lost to it.
+    the dollars that it wasted by it: certain and probable, as in every headline.
     """
     spans = engine.read(CauseTime(cause=cause), interval, scope=scope)
     lines = cause_columns.lines(spans, by_job=True)
     return {
-        each.job_id: each.wasted_usd
+        each.job_id: each.totals.wasted_usd
         for each in lines.caused()
         if each.wasted_ms and each.job_id is not None
     }

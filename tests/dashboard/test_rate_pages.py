@@ -319,6 +319,10 @@ def test_a_job_and_the_waste_page_tell_what_was_drawn_and_what_of_it_is_not_know
     assert "$0.30" in wasted
     assert "the grid is not known" in wasted
     assert re.search("read in 50.?% of the time", wasted)
+    of_idle = text_of(admin.get("/waste?state=idle"))
+    assert "drawn by idle GPUs" in of_idle
+    assert "1.50 kWh" in of_idle
+    assert "kWh" not in text_of(admin.get("/waste?state=useful"))
 
 
 @pytest.mark.parametrize(

@@ -164,8 +164,20 @@ def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Cont
         "totals": totals,
         "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
         # by itself: sums of days have holders or nodes, and both only node by node
-        "energy": energy(period.interval, scope=replace(scope, states=IDLE_OR_STALLED, shown=None)),
+        **_energy(scope, period),
     }
+
+
+def _energy(scope: Scope, period: Period) -> Context:
+    """What idle and stalled GPUs drew, those of them that the report is narrowed to, and in words
+    which; nothing where it is of neither.
+    """
+    asked = {*(scope.states or ()), *(scope.shown or ())} or {*IDLE_OR_STALLED}
+    states = tuple(state for state in IDLE_OR_STALLED if state in asked)
+    if not states:
+        return {}
+    drawn = energy(period.interval, scope=replace(scope, states=states, shown=None))
+    return {"energy": drawn, "energy_of": f"drawn by {' and '.join(states)} GPUs"}
 
 
 def _compared(request: HttpRequest, seen: Look, scope: Scope, period: Period) -> Context:
