@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -475,56 +474,6 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     assert "a cause leads to its findings, each with its own steps" in page
 
 
-def test_the_inbox_leads_from_wasted_to_recoverable(admin):
-    """$2 idle of which half to all could be saved, $2 orphaned, $1 underused without a finding."""
-    rate("2.00")
-    row = cause(low=0.5, high=0.9)
-    finding(row.job)
-    an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
-    an_entry(row.gpu, "orphaned", start=row.start, tier="certain")
-    an_entry(row.gpu, "underused", HOUR_MS // 2, start=row.start, job=row.job, tier="potential")
-
-    page = " ".join(admin.get("/findings").content.decode().split())
-    steps = re.findall(r"<details class=.under-kpis.>.*?</details>", page)[0]
-
-    assert "<dt>Recoverable</dt>" in page
-    assert "<dt>Potential</dt>" not in page
-    amounts = re.findall(r">(\$[0-9.–]+)</span>", steps)
-    assert amounts[3:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1.00–1.80"]
-
-
-def test_the_overview_calls_it_recoverable(admin):
-    rate("2.00")
-    row = cause(low=0.5, high=0.9)
-    finding(row.job)
-    an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
-
-    page = " ".join(admin.get("/").content.decode().split())
-
-    assert "recoverable</h2><p>of what was wasted and underused" in tight(page)
-
-
-def test_the_overview_and_the_inbox_say_the_same_of_what_is_recoverable(admin):
-    """An idle hour, one that no job holds, and one whose finding is snoozed: both sum all three."""
-    rate("2.00")
-    finding(cause(low=0.5, high=1.0).job)
-    capacity("orphaned", on=gpu(1), start=NOW - timedelta(hours=2))
-    place("orphaned", node=gpu(1).node)
-    snoozed = cause(of=job("slurm/della/8"), on=gpu(2), low=0.5, high=0.5)
-    finding(snoozed.job, status="snoozed", snoozed_until=NOW + timedelta(days=400))
-
-    overview = tight(admin.get("/").content.decode())
-    inbox = tight(admin.get("/findings").content.decode())
-
-    told = re.search(r"<h2>(<span.*?</span>)recoverable</h2>", overview)[1]
-    assert f"<dt>Recoverable</dt><dd>{told}</dd>" in inbox
-    assert "2 open findings" in overview
-    assert re.search(r"Open <[^>]*>2<|Open 2", inbox)
-    waste = tight(admin.get("/waste").content.decode())
-    beside = waste[waste.index('id="saved-by-machines"') :]
-    assert f"{told}with them, as the" in beside
-
-
 def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin):
     rate("2.40")
     on = gpu(1)
@@ -589,20 +538,3 @@ def test_what_else_a_finding_may_be_stands_in_the_inbox_on_its_page_and_on_its_j
         assert "too little work per step" in listed
     assert "What else it could be" in page
     assert "Double the batch once" in page
-
-
-@pytest.mark.parametrize("narrowed", ["cause=idle_held", "job_name=short"])
-def test_what_is_recoverable_is_said_of_what_is_listed(admin, narrowed):
-    """Two findings of $2.40 each, of which half to all could be saved: one of them is asked for."""
-    rate("2.40")
-    for number, (name, code) in enumerate([("short", "idle_held"), ("long", "data_starved")]):
-        of = job(f"slurm/della/{number}", name=name)
-        cause(code, of=of, on=gpu(number), start=NOW - timedelta(hours=2))
-        finding(of, code)
-
-    one = admin.get(f"/findings?{narrowed}")
-    every = admin.get("/findings").context["steps"]
-
-    assert one.context["steps"]["explained_usd"] == Decimal("2.40")
-    assert "The open findings listed here took" in one.content.decode()
-    assert every["explained_usd"] == Decimal("4.80")
