@@ -82,7 +82,7 @@ def wrong_sums(interval: Interval) -> list[Wrong]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as
     current and is not that of its entries; of a sum of the fleet EVERY_NODE.
     """
-    fleet_sums.read_anew()
+    fleet_sums.forget_kept()
     days = boundaries.days(interval, zone())
     spans = [wrong for day in days for wrong in (*_wrong_spans(day), *_wrong_of_fleet(day))]
     hours = execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})

@@ -66,8 +66,8 @@ def _read(days: Sequence[Interval], form: Form) -> dict[datetime, NDArray[np.uin
     return read
 
 
-def read_anew() -> None:
-    """What is stored is read again, as who looks whether it is right has to."""
+def forget_kept() -> None:
+    """The next figures read what is stored: for who looks whether that is right."""
     _KEPT.forget()
 
 
