@@ -14,10 +14,14 @@ from psycopg.sql import SQL, Identifier
 from fleetwatch.accounts.audit import record
 from fleetwatch.accounts.models import Organisation, Team
 from fleetwatch.accounts.selectors import locked_organisation, organisation
+from fleetwatch.alerts.models import Silence
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs.models import Commitment
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.sql import LockHeldError, awaited_lock, execute
+from fleetwatch.reports.models import Invoice, InvoiceSKU
 
 LOCK = "demo.keep_going"  # of who draws it
 PATIENCE_S = 15.0  # with who draws some of it: that takes some seconds
@@ -48,13 +52,19 @@ ITS_OWN = {
         *("NodeCells", "DiagnosedDay", "CauseEntry", "CapacityEntry", "Finding", "Said", "Fix"),
     },
     "notify": {"Delivery", "RemoteMessage"},
-    "alerts": {"IncidentGroup", "Incident", "IncidentEvent", "Notification", "Silence"},
+    "alerts": {
+        *("IncidentGroup", "Incident", "IncidentEvent", "Notification", "Silence", "BackTestRun"),
+    },
     "actions": {"Action"},
     "reports": {
-        *("Report", "StatementApproval", "StatementRecipient", "MonthRun", "StatementChoice"),
-        *("ReportPart", "Invoice", "InvoiceLine", "InvoiceSKU", "InvoiceAdjustment"),
+        *("Report", "StatementApproval", "StatementRecipient", "MonthRun", "ReportPart"),
+        *("Invoice", "InvoiceLine", "InvoiceSKU", "InvoiceAdjustment"),
     },
+    "finance": {"PolicyTrial"},
 }
+
+# what an organisation has of these is its own, and would go with the demo
+IN_USE = (Node, Job, Team, Budget, Commitment, Invoice, InvoiceSKU, Silence)
 
 
 class DemoError(ValueError):
@@ -69,8 +79,10 @@ def mark_hub() -> None:
 
 
 def may_load() -> bool:
-    """Whether the hub is empty: nobody has sent anything, and no team was set up."""
-    return not any(model._default_manager.exists() for model in (Node, Job, Team))
+    """Whether the hub is empty: nobody has sent anything, and nobody set up what is removed with
+    the demo.
+    """
+    return not any(model._default_manager.exists() for model in IN_USE)
 
 
 @transaction.atomic
@@ -82,7 +94,10 @@ def load(now: datetime) -> None:
     if row.demo_since is not None:
         raise DemoError("The demo is loaded already.")
     if not may_load():
-        raise DemoError("The demo is for an empty hub: this one has nodes, jobs or teams.")
+        raise DemoError(
+            "The demo is for an empty hub: this one has nodes, jobs, teams, budgets, commitments,"
+            " invoices or silences."
+        )
     _set_since(row, now)
     record("demo.load")
 

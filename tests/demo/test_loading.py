@@ -9,22 +9,29 @@ from django.test import Client
 
 from fleetwatch.accounts.models import AuditEntry, Organisation, Team
 from fleetwatch.accounts.selectors import organisation
+from fleetwatch.alerts import back_test_runs, tried_rules
 from fleetwatch.alerts.messaging import announcing
-from fleetwatch.alerts.models import Incident
-from fleetwatch.costs.models import Rate
+from fleetwatch.alerts.models import BackTestRun, Incident, Silence
+from fleetwatch.alerts.services import terms_of
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.costs.tasks import attribute_changed
-from fleetwatch.demo import loading, services
+from fleetwatch.demo import history_progress, loading, services, tasks
 from fleetwatch.demo.loading import DemoError
 from fleetwatch.diagnosis.services import diagnose
+from fleetwatch.finance import trial_runs
+from fleetwatch.finance.models import PolicyTrial
 from fleetwatch.ingest.tokens import create_agent_token
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger.selectors import newest_policy
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify import tasks as notify
 from fleetwatch.reports import monthly
-from fleetwatch.reports.models import MonthRun
+from fleetwatch.reports.models import MonthRun, StatementChoice
 from tests.alerts.factories import a_rule
 from tests.costs.factories import a_rate
 from tests.dashboard import factories
@@ -125,7 +132,35 @@ def test_what_goes_with_it_are_tables_that_there_are():
         assert all(apps.get_model(app, name) for name in names)
 
 
-@pytest.mark.parametrize("make", [factories.node, factories.job, a_team])
+def a_budget() -> Budget:
+    return Budget.objects.create(month="2026-11-01", amount=1000, created_at=NOW, created_by="eva")
+
+
+def a_commitment() -> Commitment:
+    model = GPUModel.objects.create(name="H100")
+    return Commitment.objects.create(
+        name="Reserved",
+        gpu_model=model,
+        gpus=8,
+        amount_per_month=100,
+        valid_from=NOW,
+        created_at=NOW,
+    )
+
+
+def a_silence() -> Silence:
+    return Silence.objects.create(
+        matchers=[{"label": "node", "values": ["gpu-01"], "is_not": False}],
+        starts_at=NOW,
+        ends_at=NOW + timedelta(days=30),
+        reason="being installed",
+        created_at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [factories.node, factories.job, a_team, a_budget, a_commitment, a_silence]
+)
 def test_a_hub_that_is_in_use_loads_none_and_has_none_to_remove(operator, make):
     make()
     before = rows()
@@ -163,7 +198,7 @@ def test_where_anything_speaks_for_a_real_node_nothing_is_removed(operator):
     assert Node.objects.exists()
 
 
-def test_its_loading_is_canceled_by_a_button_beside_how_far_it_is(operator):
+def test_its_loading_is_canceled_by_a_button_beside_how_far_it_is(operator, monkeypatch):
     operator.post("/demo/load")
     services.keep_going(NOW, gpus=8)
     loading_of = operator.get("/overview").content.decode().partition('id="demo-loading"')[2]
@@ -171,9 +206,54 @@ def test_its_loading_is_canceled_by_a_button_beside_how_far_it_is(operator):
     assert '<progress max="3" value="0">' in loading_of
     assert '<form class="inline" method="post" action="/demo/remove">' in loading_of
 
+    monkeypatch.setattr(
+        history_progress,
+        "history_progress",
+        lambda _: history_progress.HistoryProgress(3, 3, 0.5),
+    )
+    loading_of = operator.get("/overview").content.decode().partition('id="demo-loading"')[2]
+    assert '<progress max="3" value="3">' in loading_of  # its causes are still looked for
+    assert "/demo/remove" not in loading_of
+
     operator.post("/demo/remove")
     assert services.Node.objects.count() == 0
     assert Organisation.objects.get().demo_since is None
+
+
+def test_it_is_not_drawn_by_who_asked_whether_it_is_there_before_it_was_removed(
+    operator, monkeypatch
+):
+    operator.post("/demo/load")
+    run_alone = tasks.run_alone
+
+    def remove_before(*asked):
+        loading.remove()
+        run_alone(*asked)
+
+    monkeypatch.setattr(tasks, "run_alone", remove_before)
+
+    tasks.keep_going()
+
+    assert not Node.objects.exists()
+
+
+def test_what_was_chosen_before_it_stays_and_what_was_tried_on_it_goes(operator):
+    operator.post("/demo/load")
+    StatementChoice.objects.create(free_capacity="spread")
+    rule = a_rule(threshold=0)
+    terms = terms_of(rule)
+    asked = tried_rules.asked_of(
+        rule, (terms.settings, terms.scope), None, days=7, address="/alerts/rules"
+    )
+    back_test_runs.ask(asked, by="eva", now=NOW)
+    hour = Interval(NOW - timedelta(hours=1), NOW)
+    trial_runs.ask(newest_policy(), {"idle_batch_s": 300.0}, hour, by="eva", now=NOW)
+
+    operator.post("/demo/remove")
+
+    assert StatementChoice.objects.get().free_capacity == "spread"
+    assert not BackTestRun.objects.exists()
+    assert not PolicyTrial.objects.exists()
 
 
 def test_its_removal_waits_for_who_draws_some_of_it(operator, monkeypatch):
