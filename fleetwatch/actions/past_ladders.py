@@ -23,7 +23,7 @@ from fleetwatch.actions.kinds import kind_of
 from fleetwatch.actions.models import Policy
 from fleetwatch.alerts import weekly_hours
 from fleetwatch.alerts.back_test import Trial, described
-from fleetwatch.alerts.back_test_runs import Asked, OnStep
+from fleetwatch.alerts.back_test_runs import Asked, OnStep, StoppedError
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
@@ -112,8 +112,12 @@ def asked_of(policy: Policy, *, days: int, address: str) -> Asked:
 
 
 def try_out(asked: Mapping[str, Any], interval: Interval, on_step: OnStep) -> dict[str, Any]:
-    """What is kept of it, by the worker."""
-    policy = Policy.objects.select_related("rule").get(pk=asked["policy"])
+    """What is kept of it, by the worker. Raises StoppedError where the policy is gone, or set
+    otherwise than it was asked for.
+    """
+    policy = Policy.objects.select_related("rule").filter(pk=asked["policy"]).first()
+    if policy is None or asked_of(policy, days=asked["days"], address="").as_json != asked:
+        raise StoppedError
     kept: dict[str, Any] = msgspec.to_builtins(try_on_history(policy, interval, on_step=on_step))
     return kept
 

@@ -7,19 +7,23 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from fleetwatch.accounts.audit import record
 from fleetwatch.alerts.models import BackTestRun
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.lib.sql import has_lock, wait_for_lock
 from fleetwatch.operations import background
 from fleetwatch.operations.background import State
 
 KEPT = 50  # runs, the newest
-HOLDS = timedelta(hours=1)  # so long its outcome stands for what is asked
+HOLDS = timedelta(hours=1)  # so long its outcome stands for what is asked, and is kept
 MAX_WAITING = 10
+MAX_OF_ONE = 3  # person: nobody takes all of the places
+LOCK = "alerts.back_tests"  # of who asks for one or claims one
 CLAIMED_FOR = timedelta(minutes=10)  # far longer than a step takes
 
 OnStep = Callable[[], None]
@@ -28,7 +32,7 @@ Try = Callable[[Mapping[str, Any], Interval, OnStep], dict[str, Any]]
 
 
 class StoppedError(Exception):
-    """Somebody stopped it, or another worker has it."""
+    """Somebody stopped it, another worker has it, or what it is about is no longer set so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +60,37 @@ class Asked:
 
 
 def newest(asked: Asked, *, now: datetime) -> BackTestRun | None:
-    """The run of what is asked that is not too old to stand for it."""
-    lately = BackTestRun.objects.filter(digest=asked.digest, asked_at__gt=now - HOLDS)
-    return lately.order_by("-pk").first()
+    """The run of what is asked that goes on, or is not over for too long to stand for it."""
+    stands = Q(state=State.RUNNING) | Q(finished_at__gt=now - HOLDS)
+    return BackTestRun.objects.filter(stands, digest=asked.digest).order_by("-pk").first()
 
 
+@transaction.atomic
 def ask(asked: Asked, *, by: str, now: datetime) -> BackTestRun:
     """A run that a worker begins within seconds; the one that runs already, where there is one.
 
-    Raises RefusedFieldError where too many wait.
+    Raises RefusedFieldError where too many wait, of all or of this person.
     """
+    wait_for_lock(LOCK)
     running = BackTestRun.objects.filter(state=State.RUNNING)
-    if running.exclude(digest=asked.digest).count() >= MAX_WAITING:
-        raise RefusedFieldError("Other back-tests are running: wait for them, or stop one.")
-    try:
-        with transaction.atomic():
-            run = BackTestRun.objects.create(
-                kind=asked.kind,
-                asked=asked.as_json,
-                digest=asked.digest,
-                address=asked.address,
-                asked_at=now,
-                asked_by=by,
-                start=now - timedelta(days=asked.days),
-                end=now,
-                steps_all=asked.steps,
-            )
-            record("back_test.start", asked.name, days=asked.days)
-            _forget_old()
-    except IntegrityError:
-        return running.get(digest=asked.digest)
-    return run
+    if run := running.filter(digest=asked.digest).first():
+        return run
+    if running.filter(asked_by=by).count() >= MAX_OF_ONE:
+        raise RefusedFieldError(f"{MAX_OF_ONE} of your back-tests are running: stop one, or wait.")
+    if running.count() >= MAX_WAITING:
+        raise RefusedFieldError("Other back-tests are running: wait for them.")
+    record("back_test.start", asked.name, days=asked.days)
+    return BackTestRun.objects.create(
+        kind=asked.kind,
+        asked=asked.as_json,
+        digest=asked.digest,
+        address=asked.address,
+        asked_at=now,
+        asked_by=by,
+        start=now - timedelta(days=asked.days),
+        end=now,
+        steps_all=asked.steps,
+    )
 
 
 @transaction.atomic
@@ -99,15 +103,18 @@ def stop(run: BackTestRun, *, now: datetime) -> bool:
 
 
 def advance(kind: str, try_out: Try, now: datetime) -> dict[str, int]:
-    """Tries the oldest of this kind that waits. Safe in parallel: it is claimed."""
-    rows = BackTestRun.objects.filter(kind=kind)
-    run = background.claim(rows, now, claimed_for=CLAIMED_FOR)
+    """Tries the one that waits longest, where it is of this kind. Safe in parallel: it is claimed.
+    What is over for too long is forgotten.
+    """
+    _forget_old(now)
+    run = _claim(kind, now)
     if run is None:
         return {"back_tests": 0}
     run.steps_done = 0
     try:
         result = try_out(run.asked, Interval(run.start, run.end), lambda: _count_step(run))
     except StoppedError:
+        background.settle(run, state=State.STOPPED, finished_at=timezone.now())
         return {"back_tests": 0}
     except Exception:
         background.settle(run, state=State.FAILED, finished_at=timezone.now())
@@ -129,6 +136,19 @@ def _count_step(run: BackTestRun) -> None:
         raise StoppedError
 
 
-def _forget_old() -> None:
-    kept = BackTestRun.objects.order_by("-pk").values_list("pk", flat=True)[:KEPT]
-    BackTestRun.objects.exclude(pk__in=list(kept)).exclude(state=State.RUNNING).delete()
+@transaction.atomic
+def _claim(kind: str, now: datetime) -> BackTestRun | None:
+    """None while another one is worked at: a hub has two workers, for all that is due."""
+    running = BackTestRun.objects.filter(state=State.RUNNING)
+    if not has_lock(LOCK) or running.filter(worked_until__gt=now).exists():
+        return None
+    first = running.order_by("pk").first()
+    if first is None or first.kind != kind:
+        return None
+    return background.claim(BackTestRun.objects.filter(pk=first.pk), now, claimed_for=CLAIMED_FOR)
+
+
+def _forget_old(now: datetime) -> None:
+    over = BackTestRun.objects.exclude(state=State.RUNNING)
+    newest_ones = over.order_by("-pk").values_list("pk", flat=True)[:KEPT]
+    over.exclude(pk__in=list(newest_ones), finished_at__gt=now - HOLDS).delete()

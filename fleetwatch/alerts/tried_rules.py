@@ -14,13 +14,19 @@ from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.refusal import RefusedFieldError
 
 Terms = tuple[Settings, Sequence[Matcher]]
 WEIGHTS: dict[str, type[Breach] | type[Weight]] = {"breach": Breach, "weight": Weight}
 
 
 def asked_of(rule: Rule, tried: Terms, saved: Terms | None, *, days: int, address: str) -> Asked:
-    """The rule tried so, and as it is saved where that is another."""
+    """The rule tried so, and as it is saved where that is another.
+
+    Raises RefusedFieldError where no history is kept of what it watches.
+    """
+    if no_history := condition(rule.condition).no_history:
+        raise RefusedFieldError(no_history)
     several = [_plain(*terms) for terms in (tried, saved) if terms is not None]
     return Asked(
         kind=BackTestRun.Kind.RULE,

@@ -10,19 +10,29 @@ from django.db.models import QuerySet
 
 from fleetwatch.operations.models import BackgroundWork
 
+# By workers of what another one died at: what kills them is not tried for ever.
+MAX_TAKEOVERS = 2
+
 Work = TypeVar("Work", bound=BackgroundWork)
 State = BackgroundWork.State
 
 
 @transaction.atomic
 def claim(rows: QuerySet[Work], now: datetime, *, claimed_for: timedelta) -> Work | None:
-    """The oldest of these that runs and that no worker has, as this worker's."""
+    """The oldest of these that runs and that no worker has, as this worker's. One whose workers
+    died one after the other has failed.
+    """
     running = rows.select_for_update(skip_locked=True, of=("self",)).filter(state=State.RUNNING)
     for row in running.order_by("pk"):
-        if row.worked_until is None or row.worked_until <= now:
-            row.worked_until = now + claimed_for
-            row.save(update_fields=["worked_until"])
-            return row
+        if row.worked_until is not None and row.worked_until > now:
+            continue
+        if row.worked_until is not None and row.takeovers >= MAX_TAKEOVERS:
+            settle(row, state=State.FAILED, finished_at=now)
+            continue
+        row.takeovers += row.worked_until is not None
+        row.worked_until = now + claimed_for
+        row.save(update_fields=["worked_until", "takeovers"])
+        return row
     return None
 
 

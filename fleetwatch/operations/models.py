@@ -48,6 +48,9 @@ class BackgroundWork(models.Model):
     worked_until = models.DateTimeField(
         null=True, help_text="a worker has it until then; afterwards another one may go on"
     )
+    takeovers = models.PositiveSmallIntegerField(
+        default=0, help_text="how often another worker went on, as the one that had it died"
+    )
     finished_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -99,7 +99,7 @@ CHANGED_BY = {
     "policy_try": TRIERS,
     "rule_back_test": EVERYBODY,  # who may open the page that tries it
     "policy_back_test": EVERYBODY,
-    "back_test_stop": EVERYBODY,
+    "back_test_stop": Right.FLEET,  # and whose it is
     "policy_trial_stop": TRIERS,
     "team_change": Right.MONEY,  # and of leads, for their teams
     "invoice_change": Right.MONEY,

@@ -9,8 +9,9 @@ from decimal import Decimal
 
 import msgspec
 import pytest
+from django.db.models import F
 
-from fleetwatch.actions.models import Action
+from fleetwatch.actions.models import Action, Policy
 from fleetwatch.actions.past_ladders import (
     ENDED_BEFORE,
     LIMITED,
@@ -72,6 +73,7 @@ def test_gpu_hours_and_dollars_are_those_from_the_end_to_the_end_of_the_incident
 
 def test_in_the_background_it_says_what_it_says_at_once():
     policy = a_policy()
+    policy.refresh_from_db()
     idle_until(300, an_idle_job())
     run = back_test_runs.ask(asked_of(policy, days=7, address="/"), by="vera", now=at(720))
 
@@ -88,6 +90,25 @@ def test_in_the_background_it_says_what_it_says_at_once():
     )
     assert kept.subject == at_once.subject
     assert kept.trial.episode == at_once.trial.episode
+
+
+def test_in_the_background_what_is_gone_or_set_otherwise_meanwhile_is_not_tried():
+    policy = a_policy()
+    policy.refresh_from_db()
+    run = back_test_runs.ask(asked_of(policy, days=7, address="/"), by="vera", now=at(720))
+    Policy.objects.update(max_per_hour=F("max_per_hour") + 1)
+
+    assert back_test_runs.advance("policy", try_out, at(720)) == {"back_tests": 0}
+    run.refresh_from_db()
+    assert run.state == "stopped"
+
+    policy.refresh_from_db()
+    run = back_test_runs.ask(asked_of(policy, days=7, address="/"), by="vera", now=at(720))
+    policy.delete()
+
+    assert back_test_runs.advance("policy", try_out, at(720)) == {"back_tests": 0}
+    run.refresh_from_db()
+    assert run.state == "stopped"
 
 
 @pytest.mark.parametrize(("until", "gpu_minutes"), [(150, None), (151, 1), (149, None)])

@@ -8,12 +8,14 @@ import time_machine
 from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts import back_test_runs, tried_rules
 from fleetwatch.alerts.back_test import STEPS, back_test
-from fleetwatch.alerts.back_test_runs import MAX_WAITING, Asked
+from fleetwatch.alerts.back_test_runs import MAX_OF_ONE, MAX_WAITING, Asked
+
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.alerts.services import terms_of
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.refusal import RefusedFieldError
+from fleetwatch.operations.background import MAX_TAKEOVERS
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -35,8 +37,8 @@ def asked(number: int = 1) -> Asked:
     )
 
 
-def ask(number: int = 1) -> BackTestRun:
-    return back_test_runs.ask(asked(number), by="vera", now=NOW)
+def ask(number: int = 1, *, by: str = "vera") -> BackTestRun:
+    return back_test_runs.ask(asked(number), by=by, now=NOW)
 
 
 def state_of(run: BackTestRun) -> tuple[str, int]:
@@ -64,11 +66,23 @@ def test_what_is_asked_again_while_it_runs_is_the_same_run():
     assert AuditEntry.objects.filter(action="back_test.start").count() == 2
 
 
-def test_an_outcome_stands_for_an_hour():
+def test_an_outcome_stands_for_an_hour_and_is_forgotten_then():
     ask()
+    back_test_runs.advance(RULE, lambda *_: {"large": "outcome"}, NOW)
 
     assert back_test_runs.newest(asked(), now=NOW + timedelta(minutes=59)) is not None
     assert back_test_runs.newest(asked(), now=NOW + timedelta(minutes=60)) is None
+    back_test_runs.advance(RULE, lambda *_: {}, NOW + timedelta(minutes=60))
+    assert not BackTestRun.objects.exists()
+
+
+def test_one_that_waited_for_hours_is_still_the_one_that_is_asked_for():
+    run = ask()
+
+    assert back_test_runs.newest(asked(), now=NOW + timedelta(hours=2)) == run
+    with time_machine.travel(NOW + timedelta(hours=2), tick=False):
+        back_test_runs.advance(RULE, lambda *_: {}, NOW + timedelta(hours=2))
+    assert back_test_runs.newest(asked(), now=NOW + timedelta(hours=2)) == run
 
 
 def test_one_that_is_stopped_ends_with_its_step():
@@ -111,9 +125,49 @@ def test_no_second_worker_takes_it_but_where_the_first_is_gone():
     }
 
 
+def test_what_its_workers_die_of_is_not_tried_for_ever():
+    run = ask()
+    later = NOW
+
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    for _ in range(1 + MAX_TAKEOVERS):
+        with pytest.raises(KeyboardInterrupt), time_machine.travel(later, tick=False):
+            back_test_runs.advance(RULE, kill, later)
+        later += back_test_runs.CLAIMED_FOR
+
+    assert back_test_runs.advance(RULE, kill, later) == {"back_tests": 0}
+    assert state_of(run)[0] == "failed"
+
+
+@pytest.mark.parametrize("other", [RULE, BackTestRun.Kind.POLICY])
+def test_one_is_worked_at_at_a_time_so_that_other_tasks_have_a_worker(other):
+    ask(1)
+    second = ask(2)
+    BackTestRun.objects.filter(pk=second.pk).update(kind=other)
+
+    def try_out(*_):
+        assert back_test_runs.advance(other, try_out, NOW) == {"back_tests": 0}
+        return {}
+
+    assert back_test_runs.advance(RULE, try_out, NOW) == {"back_tests": 1}
+    assert back_test_runs.advance(other, lambda *_: {}, NOW) == {"back_tests": 1}
+    assert state_of(second)[0] == "done"
+
+
+def test_of_one_person_fewer_wait_than_of_all():
+    for number in range(MAX_OF_ONE):
+        ask(number)
+
+    with pytest.raises(RefusedFieldError, match="3 of your back-tests are running"):
+        ask(MAX_OF_ONE)
+    assert ask(MAX_OF_ONE, by="otto").state == "running"
+
+
 def test_no_more_wait_than_a_few():
     for number in range(MAX_WAITING):
-        ask(number)
+        ask(number, by=f"walker-{number}")
 
     with pytest.raises(RefusedFieldError, match="Other back-tests are running"):
         ask(MAX_WAITING)

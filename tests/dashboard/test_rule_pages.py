@@ -495,3 +495,36 @@ class TestLongBackTest:
         shown = text(admin.get(f"{watch(job_rule)}?days=7&minutes=45"))
 
         assert "It takes longer than a page waits" in shown
+
+    def test_is_stopped_by_whom_asked_for_it_or_an_operator(self, client, job_rule, start):
+        users = {name: factories.user(role="engineer", username=name) for name in ("ann", "bob")}
+        client.force_login(users["ann"])
+        client.post(start)
+        stop = f"/alerts/back-tests/{BackTestRun.objects.get().pk}/stop"
+        client.force_login(users["bob"])
+
+        assert f'action="{stop}"' not in text(client.get(f"{watch(job_rule)}?days=7"))
+        assert client.post(stop).status_code == 403
+        assert BackTestRun.objects.get().state == "running"
+
+        client.force_login(users["ann"])
+        assert f'action="{stop}"' in text(client.get(f"{watch(job_rule)}?days=7"))
+        assert client.post(stop).status_code == 302
+
+    def test_is_refused_on_a_whole_page_also_where_a_part_of_one_asked(
+        self, admin, job_rule, start, monkeypatch
+    ):
+        monkeypatch.setattr(back_test_runs, "MAX_OF_ONE", 0)
+
+        answer = admin.post(start, headers={"HX-Request": "true"})
+
+        assert answer["HX-Redirect"] == f"/alerts/rules/{job_rule.pk}"
+        assert "of your back-tests are running" in text(admin.get(answer["HX-Redirect"]))
+
+    def test_of_what_no_history_is_kept_of_is_refused_and_fails_no_worker(self, admin):
+        rule = Rule.objects.get(condition="agent_old")
+
+        answer = admin.post(f"/alerts/back-tests/rule/{rule.pk}/start?days=7", follow=True)
+
+        assert condition_named("agent_old").no_history in text(answer)
+        assert not BackTestRun.objects.exists()

@@ -37,7 +37,7 @@ from fleetwatch.dashboard.forms.one_change import (
     at_once,
     change_one,
 )
-from fleetwatch.dashboard.long_tests import ask_worker, interval_of, long_test
+from fleetwatch.dashboard.long_tests import ask_worker, interval_of, long_test, refused
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, existing, page, shows
 from fleetwatch.lib.intervals import Interval
@@ -93,11 +93,9 @@ def action_policy(request: HttpRequest, period: Period, policy: Policy) -> Conte
 def start_back_test(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks a worker for what the address tries, as its page was asked for it."""
     try:
-        run = ask_worker(request, _asked(_policy(pk), request))
+        return ask_worker(request, _asked(_policy(pk), request))
     except RefusedFieldError as error:
-        messages.error(request, str(error))
-        return redirect("action_policy", pk)
-    return redirect(f"{run.address}#back-test")
+        return refused(request, error, reverse("action_policy", args=[pk]))
 
 
 def _asked(policy: Policy, request: HttpRequest) -> back_test_runs.Asked:

@@ -43,7 +43,13 @@ from fleetwatch.dashboard.forms.rule_fields import (
     read_watching,
     scope_rows,
 )
-from fleetwatch.dashboard.long_tests import ask_worker, interval_of, long_test
+from fleetwatch.dashboard.long_tests import (
+    ask_worker,
+    check_may_stop,
+    interval_of,
+    long_test,
+    refused,
+)
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
 from fleetwatch.inventory.models import GPU
@@ -215,11 +221,9 @@ def start_back_test(request: HttpRequest, pk: int) -> HttpResponse:
     rule = _rule(pk)
     try:
         terms = read_watching(terms_of(rule), condition(rule.condition), request.GET.dict())
-        run = ask_worker(request, _asked(rule, terms, request))
+        return ask_worker(request, _asked(rule, terms, request))
     except RefusedFieldError as error:
-        messages.error(request, str(error))
-        return redirect("rule", pk)
-    return redirect(f"{run.address}#back-test")
+        return refused(request, error, reverse("rule", args=[pk]))
 
 
 @require_POST
@@ -227,6 +231,7 @@ def start_back_test(request: HttpRequest, pk: int) -> HttpResponse:
 def stop_back_test(request: HttpRequest, pk: int) -> HttpResponse:
     """Of a rule, or of a policy of actions; then back to its page."""
     run = get_object_or_404(BackTestRun.objects.defer("result"), pk=pk)
+    check_may_stop(request, run)
     if not back_test_runs.stop(run, now=timezone.now()):
         messages.error(request, "It was over already.")
     return redirect(f"{run.address}#back-test")
