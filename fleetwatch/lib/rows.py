@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import psycopg
 from django.conf import settings
+from django.db import NotSupportedError
+from django.db.backends.base.base import BaseDatabaseWrapper
 from numpy.typing import NDArray
 from psycopg.adapt import Dumper
 from psycopg.postgres import types
@@ -44,6 +46,25 @@ def fetched(
     plans it once per connection, but behind a pooler.
     """
     connection = replica.reading()
+    try:
+        return _fetched(connection, statement, parameters, is_fixed=is_fixed)
+    except NotSupportedError:
+        # "cached plan must not change result type": a migration changed the width of a column while
+        # the process lives. Within a transaction its rollback forgets the plan.
+        if not is_fixed or connection.in_atomic_block:
+            raise
+        connection.connection.close()  # for good: close() alone gives it back to the pool
+        connection.close()
+        return _fetched(connection, statement, parameters, is_fixed=is_fixed)
+
+
+def _fetched(
+    connection: BaseDatabaseWrapper,
+    statement: str,
+    parameters: Sequence[Any] | Mapping[str, Any],
+    *,
+    is_fixed: bool,
+) -> list[tuple[Any, ...]]:
     connection.ensure_connection()
     raw = connection.connection
     is_prepared = is_fixed and not settings.BEHIND_POOLER

@@ -2,11 +2,13 @@
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import NotSupportedError, transaction
 from django.db.models.functions import Length
 from django.utils import timezone
 
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
+from fleetwatch.lib.sql import execute
 from fleetwatch.lib.written_once import IDS, row_of_key, written_once
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +56,32 @@ def test_a_row_by_its_key_is_what_the_model_reads():
 def test_a_user_who_is_gone_is_not_there_by_the_key_alone():
     with pytest.raises(User.DoesNotExist):
         User.objects.get(pk=1_000_000)
+
+
+@pytest.fixture
+def widths():
+    """Sets how wide the column of user names is, as a migration of a newer version does."""
+
+    def widen(width: int) -> None:
+        execute(f"ALTER TABLE accounts_user ALTER username TYPE varchar({width})")
+
+    yield widen
+    widen(150)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_is_migrated_while_the_process_lives_is_read_on(widths):
+    user = User.objects.create_user("ada")
+    assert User.objects.get(pk=user.pk) == user
+
+    widths(200)
+
+    assert User.objects.get(pk=user.pk) == user
+    widths(250)
+    with pytest.raises(NotSupportedError), transaction.atomic():
+        User.objects.get(pk=user.pk)
+    with transaction.atomic():
+        assert User.objects.get(pk=user.pk) == user
 
 
 def test_a_session_that_is_over_is_no_session():
