@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetwatch.jobs.models import Hold, Job
 from fleetwatch.jobs.selectors import holds
@@ -57,8 +58,16 @@ def _largest(part: frames.Frame, held: Sequence[Hold]) -> float | None:
     values = part.columns[COLUMN]
     is_its = np.zeros(len(part), dtype=bool)
     for hold in held:
-        on_gpu = part.gpu_id == hold.gpu_id
-        for start_ms, end_ms in hold.held:
-            is_its |= on_gpu & (part.start_ms >= start_ms) & (part.end_ms <= end_ms)
+        is_its |= (part.gpu_id == hold.gpu_id) & _lie_within(part, hold.held)
     read = values[is_its & ~np.isnan(values)]
     return float(read.max()) if len(read) else None
+
+
+def _lie_within(part: frames.Frame, spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Which windows do, of spans in order: what comes and goes has a thousand in a week."""
+    if not spans:
+        return np.zeros(len(part), dtype=bool)
+    starts_ms, ends_ms = np.array(spans, dtype=np.int64).T
+    place = np.searchsorted(starts_ms, part.start_ms, side="right") - 1
+    is_within: NDArray[np.bool_] = (place >= 0) & (part.end_ms <= ends_ms[place])
+    return is_within

@@ -19,7 +19,7 @@ from fleetwatch.dashboard.job_requests import (
     request_lines,
 )
 from fleetwatch.diagnosis.cause import Facts
-from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis import told
@@ -113,6 +113,18 @@ def test_the_largest_reading_of_each_node_is_added_up_and_other_jobs_left_out():
     _held(job, told.gpu(0, node="n3"), readings=[90 * GB, None])
 
     assert most_memory(job) == MemoryUse(42.0 * GB, nodes=2, held_nodes=3, cut_ms=None)
+
+
+@pytest.mark.django_db
+def test_of_a_job_that_comes_and_goes_what_lies_between_is_left_out():
+    job = told.job()
+    _held(job, told.gpu(0), readings=[size * GB for size in (90, 10, 12, 80, 80, 30, 20)])
+    since_ms = to_ms(told.NOW) - 3 * HOUR_MS
+    Allocation.objects.update(
+        asserted=[(since_ms, since_ms + 20_000), (since_ms + 40_000, since_ms + 60_000)]
+    )
+
+    assert most_memory(job) == MemoryUse(30.0 * GB, nodes=1, held_nodes=1, cut_ms=None)
 
 
 @pytest.mark.django_db
