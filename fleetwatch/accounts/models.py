@@ -62,13 +62,13 @@ class Team(models.Model):
 
 class Users(UserManager["User"]):
     """Django's; by the key alone, as each request asks who it is of, by a statement that is
-    written once.
+    written once. What Django makes of it for some of the users (of a group) asks for those alone.
     """
 
     use_in_migrations = False
 
     def get(self, *args: Any, **named: Any) -> "User":
-        if args or named.keys() != {"pk"}:
+        if args or named.keys() != {"pk"} or type(self) is not Users:
             return super().get(*args, **named)
         if user := row_of_key(self.model, named["pk"]):
             return user

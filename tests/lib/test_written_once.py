@@ -1,6 +1,7 @@
 """Statements that are written once per process, and what is read by them."""
 
 import pytest
+from django.contrib.auth.models import Group
 from django.contrib.sessions.models import Session
 from django.db import NotSupportedError, transaction
 from django.db.models.functions import Length
@@ -51,6 +52,16 @@ def test_a_row_by_its_key_is_what_the_model_reads():
     assert (row.role, row.date_joined, row._state.db) == ("lead", user.date_joined, "default")
     assert row_of_key(User, user.pk + 1) is None
     assert row_of_key(Organisation, 2) is None
+
+
+def test_a_user_of_others_than_are_asked_for_is_not_there_by_the_key():
+    group = Group.objects.create(name="on call")
+    user, other = (User.objects.create_user(name) for name in ("ada", "bob"))
+    group.user_set.add(user)
+
+    assert group.user_set.get(pk=user.pk) == user
+    with pytest.raises(User.DoesNotExist):
+        group.user_set.get(pk=other.pk)
 
 
 def test_a_user_who_is_gone_is_not_there_by_the_key_alone():
