@@ -9,7 +9,6 @@ from fleetwatch.accounts.models import AuditEntry
 from fleetwatch.alerts import back_test_runs, tried_rules
 from fleetwatch.alerts.back_test import STEPS, back_test
 from fleetwatch.alerts.back_test_runs import MAX_OF_ONE, MAX_WAITING, Asked
-
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.models import BackTestRun, Rule
 from fleetwatch.alerts.services import terms_of
