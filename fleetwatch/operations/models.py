@@ -49,7 +49,9 @@ class BackgroundWork(models.Model):
         null=True, help_text="a worker has it until then; afterwards another one may go on"
     )
     takeovers = models.PositiveSmallIntegerField(
-        default=0, help_text="how often another worker went on, as the one that had it died"
+        default=0,
+        db_default=0,  # of an older process that asks for some meanwhile
+        help_text="how often another worker went on, as the one that had it died",
     )
     finished_at = models.DateTimeField(null=True)
 
