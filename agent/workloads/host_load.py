@@ -10,6 +10,7 @@ run's windows is what its request is compared with.
 import os
 from dataclasses import dataclass, field
 from typing import (
+    Collection,
     Dict,
     Iterable,
     List,
@@ -103,17 +104,27 @@ class FactsReader:
         self._loads: Dict[str, _Load] = {}  # by job
         self._threads: Dict[int, _Threads] = {}  # by pid
 
-    def read(self, members: Sequence[Member], *, holders: Mapping[str, str]) -> Dict[str, Values]:
+    def read(
+        self,
+        members: Sequence[Member],
+        *,
+        holders: Mapping[str, str],
+        with_others: Collection[str] = (),
+    ) -> Dict[str, Values]:
         """GPU -> the job_* columns of its holder (`holders`: GPU -> job key), as far as they could
         be read.
+
+        On the GPUs `with_others` a process is not known to be the holder's: it may be all of its
+        work, in a container that it started, whose memory is not in its group.
         """
         now_s = self._clock_s()
         jobs = set(holders.values())
         self._remember(jobs, members)
+        hidden = {holders[uuid] for uuid in with_others if uuid in holders}
         of_job = grouped((member.job_key, member.pid) for member in members)
         on_gpu = grouped(((member.uuid, member.job_key), member.pid) for member in members)
         of_jobs = {
-            key: self._of_job(key, load, of_job.get(key, set()), now_s)
+            key: self._of_job(key, load, of_job.get(key, set()), now_s, is_hidden=key in hidden)
             for key, load in self._loads.items()
         }
         columns = {
@@ -122,16 +133,19 @@ class FactsReader:
         }
         return {uuid: values for uuid, values in columns.items() if values}
 
-    def _of_job(self, key: str, load: _Load, pids: Set[int], now_s: float) -> Values:
+    def _of_job(
+        self, key: str, load: _Load, pids: Set[int], now_s: float, *, is_hidden: bool
+    ) -> Values:
         tree = self._tree(load, pids, now_s) if pids else None
         usage = self._cgroups.usage(load.path, key, now_s=now_s)
         if usage is None and tree is not None:
             usage = self._tree_usage(load.before, tree, now_s)
         columns = _rates(load.before, usage)
         load.before = usage or load.before
-        memory_bytes = self._cgroups.memory_bytes(load.path, key, now_s=now_s)
-        if memory_bytes is not None:
-            columns["job_memory_bytes"] = memory_bytes
+        if load.path or not is_hidden:
+            memory_bytes = self._cgroups.memory_bytes(load.path, key, now_s=now_s)
+            if memory_bytes is not None:
+                columns["job_memory_bytes"] = memory_bytes
         if tree is not None and tree.workers is not None:
             columns["job_workers"] = tree.workers
         return columns

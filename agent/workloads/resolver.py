@@ -7,6 +7,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -90,6 +91,7 @@ class Resolver:
         members = [
             Member(uuid, job.key, facts.pid, _path(job, facts)) for uuid, facts, job in holders
         ]
+        sole_jobs = _sole_jobs(seen, allocations, start_ms)
         return Workload(
             jobs=self._jobs(holders, books, allocations),
             allocations=allocations,
@@ -98,7 +100,9 @@ class Resolver:
                 *(answer.status for answer in answers),
                 *self._own_statuses(processes, books, holders, end_ms),
             ],
-            facts=self._facts.read(members, holders=_sole_jobs(seen, allocations, start_ms)),
+            facts=self._facts.read(
+                members, holders=sole_jobs, with_others=_with_others(seen, sole_jobs)
+            ),
             pending_gpus=books.pending_gpus,
             drained=books.drained,
         )
@@ -284,3 +288,8 @@ def _sole_jobs(
     )
     used = grouped((item.uuid, item.job_key) for item in seen if item.job_key is not None)
     return {uuid: keys.pop() for uuid, keys in {**used, **booked}.items() if len(keys) == 1}
+
+
+def _with_others(seen: Sequence[Process], sole_jobs: Mapping[str, str]) -> Set[str]:
+    """The GPUs on which a process is not known to be of the job that holds them."""
+    return {process.uuid for process in seen if process.job_key != sole_jobs.get(process.uuid)}

@@ -209,6 +209,21 @@ def test_a_jobs_memory_in_v1_is_its_and_that_of_the_groups_inside_it(tmp_path):
     assert host.read(member(path=path))["job_memory_bytes"] == 6500
 
 
+def test_the_memory_of_a_job_whose_work_may_be_in_a_container_is_not_that_of_its_script(host):
+    """Docker's daemon starts it: its memory is in no group of the batch system."""
+    host.group("memory.current", "5000\n")
+    host.group("memory.stat", "inactive_file 0\n")
+    host.used(1)
+
+    def read(*members, with_others):
+        return host.reader.read(members, holders={GPU: JOB}, with_others=with_others).get(GPU, {})
+
+    assert "job_memory_bytes" not in read(with_others={GPU})
+    assert read(with_others={OTHER})["job_memory_bytes"] == 5000  # it prepares data, or waits
+    # a process of its own is there, and perhaps a display's
+    assert read(member(), with_others={GPU})["job_memory_bytes"] == 5000
+
+
 @pytest.mark.parametrize("path", ["/..", ""])
 def test_the_memory_of_a_job_without_a_group_is_not_that_of_the_host(host, path):
     host.write("sys/fs/cgroup/memory.current", "5000\n")

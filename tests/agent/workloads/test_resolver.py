@@ -460,3 +460,25 @@ def test_how_a_job_ended_is_told_although_it_holds_nothing_any_more(root):
 
     assert list(workload.jobs) == [ended]
     assert list(workload.allocations) == []
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "memory"),
+    [(f"0::/system.slice/docker-{HEX}.scope\n", None), (SLURM_4711, 5000), ("", 5000)],
+    ids=["a container's", "its own", "none is there"],
+)
+def test_a_jobs_memory_is_read_where_its_work_is_known_to_be_in_its_group(tmp_path, cgroup, memory):
+    (tmp_path / "proc").mkdir()
+    root = fake_proc.host(tmp_path / "proc")
+    group = tmp_path / "sys/fs/cgroup/system.slice/slurmstepd.scope/job_4711"
+    group.mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/cgroup.controllers").write_text("memory\n")
+    (group / "memory.current").write_text("5000\n")
+    (group / "memory.stat").write_text("inactive_file 0\n")
+    pids = [4712] if cgroup else []
+    if cgroup:
+        fake_proc.process(root, 4712, cgroup=cgroup)
+
+    workload = resolve(made(root, slurm(TRAIN)), pids)
+
+    assert workload.facts.get(GPU, {}).get("job_memory_bytes") == memory
