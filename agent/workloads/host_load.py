@@ -120,35 +120,41 @@ class FactsReader:
         now_s = self._clock_s()
         jobs = set(holders.values())
         self._remember(jobs, members)
-        hidden = {holders[uuid] for uuid in with_others if uuid in holders}
-        of_job = grouped((member.job_key, member.pid) for member in members)
         on_gpu = grouped(((member.uuid, member.job_key), member.pid) for member in members)
-        of_jobs = {
-            key: self._of_job(key, load, of_job.get(key, set()), now_s, is_hidden=key in hidden)
-            for key, load in self._loads.items()
-        }
+        hidden = {holders[uuid] for uuid in with_others if uuid in holders}
+        of_jobs = self._of_jobs(members, hidden, now_s)
         columns = {
             uuid: {**of_jobs[key], **self._busiest(on_gpu.get((uuid, key), ()), now_s)}
             for uuid, key in holders.items()
         }
         return {uuid: values for uuid, values in columns.items() if values}
 
-    def _of_job(
-        self, key: str, load: _Load, pids: Set[int], now_s: float, *, is_hidden: bool
-    ) -> Values:
+    def _of_jobs(
+        self, members: Sequence[Member], hidden: Set[str], now_s: float
+    ) -> Dict[str, Values]:
+        """By job; the work of `hidden` ones may be elsewhere than in their group."""
+        pids = grouped((member.job_key, member.pid) for member in members)
+        of_jobs = {}
+        for key, load in self._loads.items():
+            of_jobs[key] = self._of_job(key, load, pids.get(key, set()), now_s)
+            if load.path or key not in hidden:
+                of_jobs[key].update(self._memory(key, load, now_s))
+        return of_jobs
+
+    def _of_job(self, key: str, load: _Load, pids: Set[int], now_s: float) -> Values:
         tree = self._tree(load, pids, now_s) if pids else None
         usage = self._cgroups.usage(load.path, key, now_s=now_s)
         if usage is None and tree is not None:
             usage = self._tree_usage(load.before, tree, now_s)
         columns = _rates(load.before, usage)
         load.before = usage or load.before
-        if load.path or not is_hidden:
-            memory_bytes = self._cgroups.memory_bytes(load.path, key, now_s=now_s)
-            if memory_bytes is not None:
-                columns["job_memory_bytes"] = memory_bytes
         if tree is not None and tree.workers is not None:
             columns["job_workers"] = tree.workers
         return columns
+
+    def _memory(self, key: str, load: _Load, now_s: float) -> Values:
+        memory_bytes = self._cgroups.memory_bytes(load.path, key, now_s=now_s)
+        return {} if memory_bytes is None else {"job_memory_bytes": memory_bytes}
 
     def _tree(self, load: _Load, pids: Set[int], now_s: float) -> _Tree:
         """The job's processes and their descendants, looked for once a minute, and when another
