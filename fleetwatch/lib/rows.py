@@ -55,7 +55,8 @@ def fetched(
             raise
         connection.connection.close()  # for good: close() alone gives it back to the pool
         connection.close()
-        return _fetched(connection, statement, parameters, is_fixed=is_fixed)
+        # the pool's next one may have such a plan, too
+        return _fetched(connection, statement, parameters, is_fixed=False)
 
 
 def _fetched(
