@@ -50,19 +50,16 @@ class Kmsg:
         """The XIDs since the last call; on no GPU (so: on the node) when the bus names none of
         these.
         """
-        by_bus: Dict[Bus, str] = {}
-        for gpu in gpus:
-            bus = bus_of(gpu.bus_id or "")
-            if bus is not None and (gpu.parent_uuid is None or bus not in by_bus):
-                by_bus[bus] = gpu.uuid
         with self._mutex:
             records = self._records()
+        xids = list(filter(None, map(_xid, records)))
+        by_bus = _by_bus(gpus) if xids else {}
         # with the address of a card that the driver does not name
         return [
             Event(now_ms, "xid", by_bus[bus], code, text)
             if bus in by_bus
             else Event(now_ms, "xid", None, code, "PCI %04x:%02x:%02x %s" % (*bus, text))
-            for bus, code, text in filter(None, map(_xid, records))
+            for bus, code, text in xids
         ]
 
     def close(self) -> None:
@@ -90,6 +87,16 @@ class Kmsg:
                 break
             records.extend(piece.decode("utf-8", "replace").split("\n"))
         return records
+
+
+def _by_bus(gpus: GPUs) -> Dict[Bus, str]:
+    """The GPU at each address: the whole one rather than its instances."""
+    by_bus: Dict[Bus, str] = {}
+    for gpu in gpus:
+        bus = bus_of(gpu.bus_id or "")
+        if bus is not None and (gpu.parent_uuid is None or bus not in by_bus):
+            by_bus[bus] = gpu.uuid
+    return by_bus
 
 
 def bus_of(text: str) -> Optional[Bus]:
