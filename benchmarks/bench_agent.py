@@ -33,7 +33,7 @@ SECONDS = {Size.QUICK: 30, Size.FULL: 120}
 SCRAPE_S = 10
 DAY_S = 86_400
 PEER = "prometheus-node-exporter"
-MUST, AIM = (30.0, 0.2), (15.0, 0.05)  # MB of memory, % of a core
+MUST, AIM = (22.0, 0.1), (15.0, 0.05)  # MB of memory, % of a core
 
 
 @dataclass
