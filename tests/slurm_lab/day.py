@@ -11,6 +11,7 @@ WINDOW_S = 10
 CREDENTIAL_S = (
     2  # slurmd refuses a credential of the second, or before, in which the job was killed
 )
+MEMORY = 300_000_000  # bytes that job "two" fills
 HOSTILE = "x|1+1|JobState=FAILED StartTime=2020-01-01T00:00:00"
 
 
@@ -31,11 +32,13 @@ def live(site: Site) -> dict[str, int]:
     time.sleep(7)  # a job's life, not a wait for anybody
     lab.run("scontrol", "requeue", str(jobs["requeued"]))
     lab.run("scancel", str(jobs["cancelled"]))
-    jobs["two"] = lab.sbatch("--gres=gpu:2", "-J", "two", user="ann", script=_burn(site, 22))
+    jobs["two"] = lab.sbatch(
+        "--gres=gpu:2", "-J", "two", user="ann", script=_burn(site, 22, MEMORY)
+    )
     jobs["short"] = lab.sbatch(
         *gpu, "-J", "short", "-o", "%x-%j.out", user="ann", script=_burn(site, 8)
     )
-    jobs["unreadable"] = lab.sbatch(*gpu, "-J", "two\nlines", script=_burn(site, 12))
+    jobs["unreadable"] = lab.sbatch(*gpu, "-J", "two\nlines", script=_burn(site, 22))
     lab.wait_for(lambda: lab.states().get(str(jobs["requeued"])) == "PENDING", "requeued job")
     time.sleep(CREDENTIAL_S)
     lab.run("scontrol", "update", f"jobid={jobs['requeued']}", "StartTime=now")
@@ -52,8 +55,8 @@ def live(site: Site) -> dict[str, int]:
     return jobs
 
 
-def _burn(site: Site, seconds: int) -> str:
-    return f"/usr/bin/python3 {site.lab.path}/jobs/burn.py burn {seconds}"
+def _burn(site: Site, seconds: int, memory: int = 0) -> str:
+    return f"/usr/bin/python3 {site.lab.path}/jobs/burn.py burn {seconds} {memory}"
 
 
 def _heterogeneous(site: Site) -> int:
