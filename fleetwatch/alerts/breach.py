@@ -21,6 +21,7 @@ Line = tuple[str, str]  # a label and its value
 
 TIME_LIMIT = "label.time_limit_minutes"
 SPELLS = "Idle"  # the line that says how much of the time it was so
+OF_PARTS = (SPELLS, "Stalled", "Underused")  # and those of other conditions that say that
 BELOW = "below"  # the threshold, where a breach is over
 ABOVE = "above"
 # agents flush each 30 s and posting follows within two minutes: beyond this nothing is coming in
@@ -37,12 +38,12 @@ class Breach:
 
     `kind` and `subject` are its page: of a job, its key. Told to people are `word` ("idle"), `tag`
     ("idle"), `title`, `where`, `what` it did ("2 of 8 GPUs of job 7 did nothing"), what it `does`
-    while it goes on ("": as `what` says), what they `had` been when it is over, and the rule's
-    `limit`; all of it on one line, for names come from hosts. `lines` are what was measured,
-    `actions` what to do, `command` what people can copy of that ("": nothing), `codes` commands
-    that several of them end with. Dollars are None where a GPU has no rate; `counted_until_ms` is
-    until when they are counted, of what costs as much each hour while it goes on (None: it does
-    not).
+    while it goes on ("": as `what` says), what they `had` been when it is over, whether that was so
+    `during` all of its time ("for") or some of it ("within"), and the rule's `limit`; all of it on
+    one line, for names come from hosts. `lines` are what was measured, `actions` what to do,
+    `command` what people can copy of that ("": nothing), `codes` commands that several of them end
+    with. Dollars are None where a GPU has no rate; `counted_until_ms` is until when they are
+    counted, of what costs as much each hour while it goes on (None: it does not).
     `labels` are what scopes, silences and routes match (MATCHED). `facts` are the condition's own,
     told by the API.
     """
@@ -59,6 +60,7 @@ class Breach:
     had: str
     limit: str
     does: str = ""
+    during: str = "for"
     name: str = ""
     address: str = ""  # of its page, where kind and subject do not say it
     owner: str = ""  # "" = nobody known
@@ -128,7 +130,8 @@ class Breach:
     @property
     def spells(self) -> str:
         """How much of its time it was so, in words; "" where it was so all of it."""
-        return dict(self.lines).get(SPELLS, "")
+        label = self.word.capitalize()
+        return dict(self.lines).get(label, "") if label in OF_PARTS else ""
 
     @property
     def path(self) -> str:
@@ -226,7 +229,9 @@ class Condition:
     history. `speaks_for`: labels; while an incident of it fires other rules tell nobody of what has
     of such a label only values of its. `is_held`: of GPUs that somebody holds. `renewed_at` gives
     when people changed last what it measures: that is measured at once (None: they never).
-    `being` is what its subjects are in breach, as in "it stopped being idle" ("": no such word).
+    `being` is what its subjects are in breach, as in "it stopped being idle" ("": no such word);
+    `covers` what the dollars of its incidents are of, `severities` which of them are of another
+    severity than the rule's ("": none).
     """
 
     name: str
@@ -249,6 +254,8 @@ class Condition:
     is_held: bool = False
     renewed_at: Callable[[], datetime | None] | None = None
     being: str = ""
+    covers: str = "its GPUs' time"
+    severities: str = ""
 
     @property
     def hears_first(self) -> str:

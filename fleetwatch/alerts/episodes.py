@@ -202,7 +202,8 @@ class _Walk:
             self._go_on()
 
     def close(self, end: End | None, edge_ms: int) -> list[Episode]:
-        """All episodes, the last one ended where its subject did."""
+        """All episodes, the last one ended where its subject did, if that is before the edge."""
+        end = end if end is not None and end.at_ms <= edge_ms else None
         if self.since_ms is not None and self.fired_ms is not None and end is not None:
             self._end(max(end.at_ms, self.until_ms), end.reason)
         elif self.fired_ms is not None and self.seen_ms <= edge_ms - FORGET_MS:

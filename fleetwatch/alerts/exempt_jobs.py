@@ -18,7 +18,7 @@ from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
 from fleetwatch.alerts.models import Rule, Silence
 from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
-from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, STUCK
+from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, OF_WORK, STUCK
 from fleetwatch.jobs.models import Allocation, Job
 
 # what a matcher of a job asks of its row: of whom it asks something else, all are read
@@ -37,6 +37,10 @@ COVERED = {
     "job_idle": (OF_IDLE_JOBS[HELD], OF_IDLE_JOBS[EMPTY]),
     "gpu_idle": (OF_IDLE_JOBS[PART],),
     "job_hung": STUCK,
+    "job_spinning": STUCK,
+    "job_stalled": OF_WORK,
+    "job_underused": OF_WORK,
+    "low_utilisation": OF_WORK,
 }
 KINDS = (Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION)
 Key = tuple[int, str]  # a job and a cause

@@ -219,8 +219,9 @@ class Incident(models.Model):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether somebody said why it is no waste, and that holds."""
-        return is_acceptance(self.muted)
+        """Whether somebody said why it is no waste, and that holds; or did so once it was over."""
+        is_said_since = self.verdict == self.Verdict.REJECTED and self.resolved_at is not None
+        return is_acceptance(self.muted) or is_said_since
 
     @property
     def has_stopped(self) -> bool:
@@ -347,7 +348,7 @@ class Silence(models.Model):
     def kind_in_words(self) -> str:
         """As pages call it; an accepted reason by what it does."""
         if self.kind == self.Kind.JUSTIFICATION:
-            return "accepted as not waste"
+            return "not waste"
         return self.Kind(self.kind).label
 
 

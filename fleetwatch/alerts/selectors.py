@@ -12,11 +12,11 @@ from fleetwatch.alerts.breach import STALE_MS, Breach, Condition, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents.open_names import in_words
 from fleetwatch.alerts.models import Incident, IncidentEvent, Notification, Rule
-from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, to_ms
 
 # lines of a history that telemetry writes: they name nobody who has an account
 OF_TELEMETRY = ("fired", "resolved", "muted", "unmuted")
-DECISIONS = ("ack", "snooze")
+DECISIONS = ("ack", "snooze", "not_waste")
 PEOPLE = ("person", "assignee", "acknowledged_by", "resolved_by")
 
 
@@ -29,13 +29,20 @@ class IncidentView:
     incident: Incident
     breach: Breach
     now_ms: int | None = None
-    decided: str = ""  # who acknowledged or snoozed it, and why
+    decided: str = ""  # who acknowledged or snoozed it, or said that it is no waste, and why
 
     @property
     def what(self) -> str:
         """What is wrong while it goes on; what was, once it is over."""
         is_over = self.incident.ended_ms is not None or self.incident.has_stopped
         return self.breach.what if is_over else self.breach.does or self.breach.what
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When it was over, as pages and messages say it: where it was seen last, until when its
+        time and dollars are counted. None: it goes on.
+        """
+        return None if self.incident.ended_ms is None else self.breach.until_ms
 
     @property
     def lasted_ms(self) -> int:
@@ -63,8 +70,9 @@ class IncidentView:
 
 
 def goes_on(incident: Incident, now_ms: int) -> bool:
-    """Whether it was seen to go on a moment ago."""
-    is_seen = now_ms - STALE_MS <= incident.until_ms <= now_ms
+    """Whether it was seen to go on a moment ago, as often as its condition is looked at."""
+    look_ms = condition(incident.rule.condition).every_minutes * MINUTE_MS
+    is_seen = now_ms - STALE_MS - look_ms <= incident.until_ms <= now_ms
     return incident.ended_ms is None and not incident.note and is_seen
 
 
@@ -123,7 +131,9 @@ def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
 
 
 def with_decisions(views: Iterable[IncidentView]) -> list[IncidentView]:
-    """The views, each with who acknowledged or snoozed it last and why, as the reader may know."""
+    """The views, each with who decided of it last (acknowledged or snoozed it, said that it is no
+    waste) and why, as the reader may know.
+    """
     every = list(views)
     rows = IncidentEvent.objects.filter(
         incident__in=[each.incident.pk for each in every], kind__in=DECISIONS

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from django.urls import reverse
 
-from fleetwatch.alerts.incidents.acceptances import acceptances
-from fleetwatch.alerts.models import Silence
+from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
+from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Said
@@ -27,7 +27,7 @@ DECIDED = {
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """`what` says until when, where it has an end that is no moment; `until` is one. `by` and `at`:
-    "" and None where that was not written down.
+    "" and None where that was not written down. `address`: where it was said, "" on that page.
     """
 
     what: str
@@ -63,17 +63,28 @@ def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
 def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
     """Those that somebody said are no waste."""
     return [
-        Agreement(
-            what=NOT_WASTE,
-            why=silence.reason,
-            by=_name(silence),
-            at=silence.created_at,
-            until=silence.ends_at,
-            address=reverse("incident", args=[incident.pk]),
-        )
+        _of_silence(each.silence, reverse("incident", args=[each.incident.pk]))
         for each in acceptances(job.key, now)
-        for silence, incident in [(each.silence, each.incident)]
     ]
+
+
+def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
+    """What was said on its own page, or on that of another one of its rule and subject: that it is
+    no waste.
+    """
+    silence = acceptance_of(incident, now)
+    return [] if silence is None else [_of_silence(silence, "")]
+
+
+def _of_silence(silence: Silence, address: str) -> Agreement:
+    return Agreement(
+        what=NOT_WASTE,
+        why=silence.reason,
+        by=_name(silence),
+        at=silence.created_at,
+        until=silence.ends_at,
+        address=address,
+    )
 
 
 def _of_finding(line: Line, history: Sequence[Said]) -> Agreement | None:

@@ -8,9 +8,7 @@ _OF_PAGES = (
     Term(
         "accepted",
         "Accepted",
-        "Of a finding: somebody takes it on. It stays in the inbox until it is fixed. Of an"
-        " incident or a silence: somebody said why it is no waste, and until when. Nobody is"
-        " notified of it, and no sum of the inbox counts it.",
+        "Of a finding: somebody takes it on. It stays in the inbox until it is fixed.",
         "findings",
         "?status=accepted",
     ),

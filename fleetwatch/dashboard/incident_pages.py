@@ -19,11 +19,11 @@ from fleetwatch.alerts.models import Incident, Route
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
-from fleetwatch.dashboard.drawing.machine_charts import MOST_LINES
+from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, WITHIN
 from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
-from fleetwatch.diagnosis.cause import Step
-from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.cause import Cause, Step
+from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, of_kind
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
@@ -43,6 +43,16 @@ MAX_HOLDERS = 3
 MAX_DIGITS = 8  # of a time limit in minutes: labels come from hosts
 FAULTY = "faulty"  # the word of a GPU that can't work
 MAX_OTHERS = 5
+# by the word of a breach the state of its GPUs' time that it is about
+STATE_OF = {
+    "idle": "idle",
+    "stalled": "stalled",
+    "hung": "stalled",
+    "spinning": "stalled",
+    "low utilisation": "stalled",
+    "underused": "underused",
+    "orphaned": "orphaned",
+}
 FROM_JOB = "; from when the job began"
 UNIT = "share of the time in which a kernel ran"
 
@@ -89,6 +99,14 @@ def begun_ms(breach: Breach) -> int | None:
     return Job.objects.filter(key=breach.subject).values_list("start_ms", flat=True).first()
 
 
+def is_job_over(breach: Breach) -> bool:
+    """Whether the job that it is about is known to have ended."""
+    return (
+        breach.kind == "job"
+        and Job.objects.filter(key=breach.subject, end_ms__isnull=False).exists()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
     """When a job's scheduler ends it at the latest, and what it costs by then from now on."""
@@ -121,14 +139,18 @@ def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | Non
     if not uuids or sight() is not None:
         return None
     query = f"{urlencode({'gpu': ','.join(uuids[:MOST_LINES])})}&{around}"
+    state = STATE_OF.get(breach.word, "")
+    marked = {MARKED: state, WITHIN: f"{breach.since_ms}-{breach.until_ms}"}
+    mark = f"&{urlencode(marked)}" if state else ""
+    shades = f"; shaded is what was mostly {state}" if state else ""
     if breach.label("cause") == SLOWED:
         about = "as it was read; shaded is the time that diagnosis judged slowed"
         return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
     title = f"GPU utilisation, {breach.where}"
     if len(uuids) == 1:
-        return Curve("gpu-util", query, title, f"{UNIT}{FROM_JOB * from_job}")
-    about = f"{_of_utilisation(len(uuids))}{FROM_JOB * from_job}"
-    return Curve("gpus-util", query, title, about)
+        return Curve("gpu-util", f"{query}{mark}", title, f"{UNIT}{FROM_JOB * from_job}{shades}")
+    about = f"{_of_utilisation(len(uuids))}{FROM_JOB * from_job}{shades}"
+    return Curve("gpus-util", f"{query}{mark}", title, about)
 
 
 def uuids_of(breach: Breach) -> list[str]:
@@ -143,6 +165,25 @@ def _of_utilisation(count: int) -> str:
     """Of several GPUs which are drawn, and in which unit."""
     shown = "a line per GPU" if count <= MOST_LINES else f"{MOST_LINES} of its {count} GPUs"
     return f"{shown}, averages of five minutes or longer; {UNIT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What else is to be said, and of what looks the same the steps that tell it apart."""
+
+    text: str
+    tell: tuple[Step, ...] = ()
+
+
+def notes(texts: Iterable[str], kind: str) -> list[Note]:
+    """Of a job of that kind, in the order of what its message says: steps apart from sentences."""
+    causes = [of_kind(code, kind) for code in BY_CODE]
+    return [_note(text, causes) for text in texts]
+
+
+def _note(text: str, causes: Iterable[Cause]) -> Note:
+    cause = next((each for each in causes if each.alike and text.startswith(each.alike)), None)
+    return Note(text) if cause is None else Note(cause.alike, cause.tell)
 
 
 def steps(breach: Breach, likely: Likely | None = None) -> tuple[list[Step], list[str]]:
@@ -220,6 +261,8 @@ def _step(text: str, breach: Breach) -> Step:
     codes = (breach.command, *breach.codes, *of_cause)
     code = next((code for code in codes if code and text.endswith(code)), "")
     sentence = text.removesuffix(code).strip() if code else text
+    if not code and cause:  # of several lines, which no message has
+        code = next((step.code for step in cause.fixes if step.text == sentence), "")
     return Step(f"{sentence[:1].upper()}{sentence[1:]}" or TYPE, code)
 
 

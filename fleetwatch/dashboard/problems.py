@@ -17,6 +17,7 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
+from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.dashboard import incident_pages
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
@@ -166,7 +167,7 @@ def _of_incident(several: IncidentRow) -> Problem:
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
-    why = incident.muted if incident.is_accepted else incident.note
+    why = muted_in_words(incident.muted) if incident.is_accepted else incident.note
     return Problem(
         kind="accepted" if incident.is_accepted else incident.state,
         title=several.title if several.is_group else capfirst(several.title),

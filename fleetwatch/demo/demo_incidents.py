@@ -13,10 +13,13 @@ from django.db.models import QuerySet
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
+from fleetwatch.alerts.breach import Watch
+from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.episodes import episodes
 from fleetwatch.alerts.incidents.incident_actions import Action, act, actable
 from fleetwatch.alerts.messaging.announcing import announce
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule
-from fleetwatch.alerts.services import evaluate_rule
+from fleetwatch.alerts.services import evaluate_rule, settings_of
 from fleetwatch.demo.cast import acting_as
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import has_lock
@@ -70,7 +73,7 @@ def evaluate_past(now: datetime) -> int:
     if not is_new or not all(has_lock(f"alerts.rule.{rule.pk}") for rule in rules):
         return 0
     _keep_together(rules)
-    for moment in _moments(now):
+    for moment in sorted({*_moments(now), *_turns(rules, now)}):
         for rule in rules:
             evaluate_rule(rule, moment)
         announce(moment)
@@ -93,6 +96,22 @@ def _moments(now: datetime) -> Iterator[datetime]:
     while moment <= now:
         yield moment
         moment += EVERY
+
+
+def _turns(rules: Iterable[Rule], now: datetime) -> Iterator[datetime]:
+    """When something fired, or was over for as long as its rule asks: between two looks it would be
+    raised and resolved long after.
+    """
+    start_ms, end_ms = to_ms(now - LOOKS_BACK), to_ms(now)
+    for rule in rules:
+        settings = settings_of(rule)
+        watch = Watch(settings=settings, start_ms=start_ms, end_ms=end_ms)
+        measured = condition(rule.condition).measure(watch)
+        for episode in episodes(measured, settings.timing, edge_ms=end_ms):
+            turns = [episode.fired_ms or start_ms]
+            if episode.ended_ms is not None:
+                turns.append(episode.ended_ms + settings.timing.clear_ms)
+            yield from (from_ms(at_ms) for at_ms in turns if start_ms < at_ms <= end_ms)
 
 
 def act_on_some(now: datetime) -> int:

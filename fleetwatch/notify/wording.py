@@ -77,6 +77,15 @@ def duration(length_ms: int) -> str:
     return f"{hours} h {minutes % 60:02} m" if hours else f"{minutes} m"
 
 
+def part_of(part_ms: int, whole_ms: int, *, gpus: int) -> str:
+    """ "5 h 10 m of 6 h 02 m"; of several GPUs in GPU-hours."""
+    if gpus > 1:
+        return f"{part_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
+    part = duration(part_ms)
+    whole = duration(whole_ms)
+    return f"nearly all of {whole}" if part == whole else f"{part} of {whole}"
+
+
 def gigabytes(amount_bytes: float | None) -> str:
     """As on pages: "61 GB"; None = unknown."""
     return UNKNOWN if amount_bytes is None else memory_sizes.gigabytes(amount_bytes)

@@ -119,8 +119,13 @@ def test_the_grace_at_a_subjects_start_is_not_judged(grace, expected):
 
 
 def test_a_subject_that_is_gone_is_over_and_pending_ones_come_to_nothing():
-    assert judged("xxx", end=End(4 * MINUTE, "it ended")) == [(0, 3, 3, 4)]
-    assert judged("xx", end=End(4 * MINUTE, "it ended")) == []
+    assert judged("xxx ", end=End(4 * MINUTE, "it ended")) == [(0, 3, 3, 4)]
+    assert judged("xx  ", end=End(4 * MINUTE, "it ended")) == []
+
+
+def test_an_end_that_is_known_beforehand_ends_nothing_until_it_is_there():
+    assert judged("xxx", end=End(4 * MINUTE, "it ended")) == [(0, 3, 3, None)]
+    assert judged("xx", end=End(4 * MINUTE, "it ended")) == [(0, None, 2, None)]
 
 
 def test_what_fires_already_goes_on_without_its_beginning():

@@ -110,6 +110,11 @@ def accepted(rule: str, subject: str) -> None:
         ("Job idle", "idle_held", True),
         ("Job idle", "hung", False),
         ("Job hung", "hung", True),
+        ("Spinning near idle power", "hung", True),
+        ("Stalled share", "data_starved", True),
+        ("Stalled share", "idle_held", False),
+        ("Underused for hours", "no_tensor_cores", True),
+        ("Low utilisation", "small_batch", True),
         ("Node silent", "idle_held", False),
     ],
 )

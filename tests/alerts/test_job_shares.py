@@ -51,9 +51,13 @@ def test_it_says_in_singular_and_plural_what_the_gpus_did(gpus, whose):
 
     states(100)
 
-    what = stored_breach(Incident.objects.get().facts).what
-    assert what.startswith(whose.format(job.key))
-    assert what.endswith("stalled 50 % of the time")
+    breach = stored_breach(Incident.objects.get().facts)
+    assert breach.what.startswith(whose.format(job.key))
+    assert breach.what.endswith("stalled 50 % of the time")
+    assert breach.during == "within"
+    # half of the 85 minutes from when the first half hour was in breach
+    own = {1: "42 m of 1 h 25 m at work", 2: "1.4 of 2.8 GPU-hours at work"}
+    assert breach.spells == own[gpus]
 
 
 def test_what_comes_and_goes_within_half_an_hour_counts_by_its_mean():

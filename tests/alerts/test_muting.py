@@ -133,24 +133,24 @@ def test_what_came_late_is_recorded_only():
 
 
 def test_the_first_reason_of_the_order_is_the_one_that_is_said():
-    """Schedule, snooze, silence or window, exemption, justification, inhibition, late."""
+    """Justification, schedule, snooze, silence or window, exemption, inhibition, late."""
     asleep = Hours(time(1), time(2))
     subject = replace(SUBJECT, schedule=asleep, snoozed_until=at(10), is_late=True)
-    mutes = [a_mute("justification"), a_mute("exemption"), a_mute("silence")]
+    mutes = [a_mute("exemption"), a_mute("silence"), a_mute("justification")]
     speakers = [a_speaker("n1", "n2")]
     words = []
     for step in range(7):
         words.append(reason(subject, *mutes, speakers=speakers).split()[0])
-        if step == 0:
+        if step == 1:
             subject = replace(subject, schedule=None)
-        elif step == 1:
+        elif step == 2:
             subject = replace(subject, snoozed_until=None)
         elif mutes:
             mutes.pop()
         else:
             speakers = []
 
-    assert words == ["its", "snoozed", "silence", "exemption", "accepted", "Node", "its"]
+    assert words == ["accepted", "its", "snoozed", "silence", "exemption", "Node", "its"]
 
 
 def test_a_hostile_reason_stays_one_line_in_bounds():

@@ -246,7 +246,7 @@ class TestPage:
 
         shown = text(admin, f"/incidents/{incident(facts={'lines': (('Idle', spells),)}).pk}")
 
-        note = shown.partition("Idle for</dt>")[2].partition("</dl>")[0]
+        note = shown.partition("It lasts")[2].partition("</dl>")[0]
         assert f"idle {spells}" in " ".join(note.split())
 
     def test_it_says_when_the_time_limit_is_and_what_it_costs_by_then(self, admin):
@@ -332,8 +332,8 @@ class TestPage:
         assert "<b>Acknowledged by ann: I am on it</b>" in shown
         assert "<b>Raised</b>" in shown
 
-    def test_its_timeline_begins_where_it_began_and_says_when_late_data_was_judged(self, admin):
-        """It began an hour ago, and fired after 40 minutes; the data came ten minutes later."""
+    def test_its_timeline_begins_where_it_began_and_says_when_its_limit_was_reached(self, admin):
+        """It began an hour ago, and fired after 40 minutes; one was raised ten minutes later."""
         fired_at = NOW - timedelta(minutes=20)
         prompt = incident("slurm/della/1", fired_ms=to_ms(fired_at), opened_at=fired_at)
         late = incident(
@@ -345,8 +345,8 @@ class TestPage:
         of_prompt, of_late = (text(admin, f"/incidents/{one.pk}") for one in (prompt, late))
 
         assert "<b>Since</b>" in of_prompt
-        assert "by data that was judged later" not in of_prompt
-        assert "by data that was judged later" in of_late
+        assert "its limit was reached" not in of_prompt
+        assert "its limit was reached" in of_late
 
     def test_the_times_before_of_the_same_subject_are_listed(self, admin):
         for hours, key in ((50, "slurm/della/7"), (40, "slurm/della/7"), (30, "slurm/della/8")):
@@ -398,7 +398,7 @@ def test_a_budget_that_is_passed_says_why_it_is_critical(admin):
 
     shown = in_text(text(admin, f"/incidents/{one.pk}"))
 
-    assert "critical because more than the whole budget is spent" in shown
+    assert "Critical because more than the whole budget is spent" in shown
 
 
 def test_of_a_job_that_works_again_the_first_step_is_to_ask_its_owner(admin):

@@ -150,9 +150,9 @@ class TestInbox:
         firing = in_text(text(admin, "/alerts"))
         accepted = in_text(text(admin, "/alerts?state=accepted"))
 
-        assert "Firing 1 Acknowledged 0 Snoozed 0 Accepted 1" in firing
-        assert "So far $2.00 since each began; none snoozed or accepted" in firing
-        assert "1 more accepted with a reason" in firing
+        assert "Firing 1 Acknowledged 0 Snoozed 0 Not waste 1" in firing
+        assert "So far $2.00 since each began; none snoozed or “not waste”" in firing
+        assert "1 more “not waste”" in firing
         assert "slurm/della/8" not in firing
         assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in accepted
 

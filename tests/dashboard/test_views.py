@@ -363,6 +363,27 @@ def test_several_gpus_have_a_line_each_and_those_that_are_alike_are_both_seen(ad
     assert admin.get("/charts/gpus-util?gpu=GPU-nobody-knows").status_code == 404
 
 
+def test_the_time_of_a_state_is_shaded_on_a_gpus_curve_as_far_as_it_is_asked_for(admin):
+    fleet.make(nodes=1, gpus=1, hours=2)
+    state = admin.get("/charts/gpu?gpu=GPU-node-001-0&from=now-2h&to=now")
+    end_ms = to_ms(factories.NOW)
+    start_ms = end_ms - 2 * HOUR_MS
+    asked = "/charts/gpu-util?gpu=GPU-node-001-0&from=now-2h&to=now"
+
+    def shades(query: str) -> list[tuple[str, str]]:
+        layout = admin.get(f"{asked}{query}").json()["layout"]
+        return [(each["x0"], each["name"]) for each in layout.get("shapes", [])]
+
+    assert state.status_code == 200
+    assert shades("") == []
+    assert shades("&marked=nothing") == []
+    [(_, name)] = shades(f"&marked=useful&within={start_ms}-{end_ms}")
+    assert name == "useful"
+    [(begin, _)] = shades(f"&marked=useful&within={end_ms - HOUR_MS}-{end_ms}")
+    assert begin.endswith("11:00:00")
+    assert shades(f"&marked=useful&within={start_ms - 2}-{start_ms - 1}") == []
+
+
 def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
     fleet.make(nodes=1, gpus=1, hours=8)
 

@@ -7,6 +7,7 @@ import pytest
 from fleetwatch.accounts.models import AuditEntry, User
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 from fleetwatch.demo import cast, demo_desk, demo_incidents
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
 from tests.alerts.factories import an_incident, at, ran
 from tests.costs.factories import a_gpu, a_job
@@ -44,6 +45,17 @@ def test_what_fired_in_the_last_hours_fires_and_is_over_when_it_was(past):
     assert (goes_on.opened_at, goes_on.state) == (at(315), "firing")  # pending at first
     assert set(Delivery.objects.values_list("state", flat=True)) == {"sent"}
     assert Delivery.objects.earliest("created_at").created_at == at(0)
+
+
+def test_between_two_looks_it_is_raised_when_it_fired_and_resolved_when_its_job_ended(people):
+    ended = a_job(key="slurm/a/3", end_ms=to_ms(at(200)))
+    ran(a_gpu(), "quiet", 100, 200, job=ended)
+
+    demo_incidents.evaluate_past(NOW)
+
+    one = Incident.objects.get()
+    assert (one.opened_at, one.ended_ms) == (at(130), to_ms(at(200)))
+    assert at(200) <= one.resolved_at <= at(215)
 
 
 def test_a_rule_that_was_evaluated_before_keeps_the_past_untold(past):

@@ -231,6 +231,7 @@ CONDITION = Condition(
     measure=measure,
     describe=describe,
     is_on=True,
+    severities="critical once more than the whole budget is spent",
     every_minutes=5,  # as the days of dollars are made again
     renewed_at=newest_budget_at,
 )

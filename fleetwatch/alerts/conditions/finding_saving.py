@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetwatch.alerts.breach import Breach, Condition, Settings, Watch, named
 from fleetwatch.alerts.episodes import FORGET_MS, End, Episode, Firing, Level, Measured, Span
-from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
+from fleetwatch.alerts.measuring.cause_words import likely, typed, what_to_do
 from fleetwatch.alerts.measuring.job_labels import job_labels, owner_words
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.causes import OF_CAPACITY, title
@@ -139,6 +139,7 @@ def _breach(episode: Episode, line: Line, watch: Watch) -> Breach:
         has_example_rates=line.caused.has_example_rates,
         lines=(_saving(line), *likely(advice)),
         actions=what_to_do(advice),
+        codes=typed(advice),
         labels=_labels(finding),
     )
 
@@ -193,4 +194,5 @@ CONDITION = Condition(
     describe=describe,
     severity="info",
     every_minutes=60,
+    covers="what it wasted in 30 days",
 )

@@ -210,4 +210,5 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     severity="critical",
+    covers="the GPU's time while it can't work",
 )

@@ -32,4 +32,5 @@ CONDITION = Condition(
     weigh=weigh,
     is_on=True,
     being="idle",
+    covers="the time of its idle GPUs",
 )

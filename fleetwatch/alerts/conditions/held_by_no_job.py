@@ -222,4 +222,5 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     is_held=True,
+    covers="the GPU's time that no job holds",
 )

@@ -38,4 +38,5 @@ CONDITION = Condition(
     is_on=True,
     severity="critical",
     every_minutes=5,  # as diagnosis looks at the hour that goes on
+    covers="the stalled part of its GPUs' time",
 )

@@ -42,7 +42,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.scheduled import ended_by, granted_gpus, reaches_beyond
 from fleetwatch.ledger.policy import FIGURES, STATES
-from fleetwatch.lib.intervals import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
+from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.notify import wording
@@ -447,11 +447,7 @@ def _idle_of_whole(gpus: Sequence[IdleGPU]) -> str:
     """ "5 h 10 m of 6 h 02 m"; of several GPUs in GPU-hours."""
     idle_ms = sum(gpu.idle_ms for gpu in gpus)
     whole_ms = sum(gpu.until_ms - gpu.since_ms for gpu in gpus)
-    if len(gpus) > 1:
-        return f"{idle_ms / HOUR_MS:.1f} of {whole_ms / HOUR_MS:.1f} GPU-hours"
-    idle = wording.duration(idle_ms)
-    whole = wording.duration(whole_ms)
-    return f"nearly all of {whole}" if idle == whole else f"{idle} of {whole}"
+    return wording.part_of(idle_ms, whole_ms, gpus=len(gpus))
 
 
 def _worked(facts: Facts) -> str:
@@ -571,4 +567,5 @@ CONDITION = Condition(
     weigh=weigh,
     is_on=True,
     being="idle",
+    covers="the time of its idle GPUs",
 )

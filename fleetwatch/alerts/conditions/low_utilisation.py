@@ -55,4 +55,5 @@ CONDITION = Condition(
     weigh=partial(weigh, telling=TELLING),
     is_on=True,
     every_minutes=5,
+    covers="the stalled part of its GPUs' time",
 )

@@ -210,4 +210,5 @@ CONDITION = Condition(
         " what nobody saw as unobserved time."
     ),
     speaks_for=("node",),
+    covers="its GPUs' time while nobody hears of it",
 )

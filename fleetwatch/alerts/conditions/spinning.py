@@ -52,4 +52,5 @@ CONDITION = Condition(
     describe=partial(describe, telling=TELLING),
     weigh=partial(weigh, telling=TELLING),
     every_minutes=5,
+    covers="the stalled part of its GPUs' time",
 )

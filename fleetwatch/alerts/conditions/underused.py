@@ -33,4 +33,5 @@ CONDITION = Condition(
     weigh=partial(weigh, telling=TELLING),
     severity="info",
     every_minutes=5,
+    covers="the underused part of its GPUs' time",
 )

@@ -154,4 +154,5 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     every_minutes=15,
+    covers="what is more than usual",
 )

@@ -88,4 +88,5 @@ CONDITION = Condition(
     measure=measured,
     describe=describe,
     every_minutes=15,
+    covers="what was wasted",
 )

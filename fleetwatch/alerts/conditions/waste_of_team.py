@@ -47,4 +47,5 @@ CONDITION = Condition(
     measure=partial(waste_rates.measured, group_by="team"),
     describe=describe,
     every_minutes=15,
+    covers="what was wasted",
 )

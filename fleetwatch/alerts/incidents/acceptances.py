@@ -10,6 +10,7 @@ from fleetwatch.accounts.colleagues import show_people
 from fleetwatch.alerts.incidents.muted_incidents import labels_of, mute_of
 from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.lib.intervals import from_ms
 
 MOST = 50  # incidents of the subject, the newest
 
@@ -38,6 +39,22 @@ def acceptances(subject: str, now: datetime) -> list[Acceptance]:
             by_rule.setdefault(incident.rule_id, Acceptance(silence, incident))
     show_people([each.silence for each in by_rule.values()], "by")
     return list(by_rule.values())
+
+
+def acceptance_of(incident: Incident, now: datetime) -> Silence | None:
+    """By which it counts as no waste, `by` whom the reader may know: the one that lasts longest, of
+    what is over also one that is past. None where it counts as waste.
+    """
+    if not incident.is_accepted:
+        return None
+    rows = Silence.objects.filter(
+        kind=Silence.Kind.JUSTIFICATION, starts_at__lte=now, ends_at__gt=from_ms(incident.since_ms)
+    )
+    silences = rows.select_related("by").order_by("-ends_at", "-pk")
+    labels = labels_of(incident)
+    silence = next((each for each in silences if mute_of(each).is_for(labels)), None)
+    show_people([silence] if silence else [], "by")
+    return silence
 
 
 def _newest_of(silence: Silence, incidents: Iterable[Incident], now: datetime) -> Incident | None:

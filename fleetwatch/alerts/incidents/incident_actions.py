@@ -17,7 +17,7 @@ from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers
-from fleetwatch.alerts.incidents.muting import moment
+from fleetwatch.alerts.incidents.muting import held_back, moment
 from fleetwatch.alerts.incidents.open_names import BEFORE_REASON, BY, PERSON, in_words
 from fleetwatch.alerts.incidents.owners import may_see
 from fleetwatch.alerts.matchers import Matcher
@@ -154,15 +154,16 @@ def _assign(incident: Incident, action: Action, by: User, now: datetime) -> str:
 
 
 def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> str:
-    """Nobody is told of it, as far as this rule goes, until that day."""
+    """Nobody is told of it, as far as this rule goes, until that day: pages say so at once."""
     until = action.until or now + USUAL_JUSTIFICATION
     # names are not patterns: a job called * is one job
     meant = (
         Matcher("rule", (escape(incident.rule.name),)),
         Matcher("subject", (escape(incident.subject),)),
     )
+    kind = Silence.Kind.JUSTIFICATION
     Silence.objects.create(
-        kind=Silence.Kind.JUSTIFICATION,
+        kind=kind,
         matchers=matchers.checked(meant),
         starts_at=now,
         ends_at=until,
@@ -171,6 +172,8 @@ def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> s
         created_at=now,
     )
     incident.verdict = Verdict.REJECTED
+    if incident.resolved_at is None:
+        incident.muted = held_back(kind, until, action.reason, organisation_zone())
     return _said(f"not waste, until {moment(until, organisation_zone())}", action)
 
 

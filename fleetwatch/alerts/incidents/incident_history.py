@@ -110,7 +110,7 @@ def before(incident: Incident, now: datetime) -> Before:
 
 def again_after(incidents: Collection[Incident]) -> dict[int, int]:
     """By id of those that began again, less than AGAIN_MS after another of the same rule and
-    subject, when that one was over.
+    subject, when that one was over, as its own page says it.
     """
     earlier = visible_incidents().filter(
         rule__in={incident.rule_id for incident in incidents},
@@ -118,7 +118,7 @@ def again_after(incidents: Collection[Incident]) -> dict[int, int]:
         fired_ms__isnull=False,
         ended_ms__gt=min((incident.since_ms for incident in incidents), default=0) - AGAIN_MS,
     )
-    rows = earlier.order_by("ended_ms").values_list("rule_id", "subject", "ended_ms")
+    rows = earlier.order_by("ended_ms").values_list("rule_id", "subject", "until_ms")
     return {
         incident.pk: ended_ms
         for rule_id, subject, ended_ms in rows

@@ -42,6 +42,10 @@ MAX_OWNED = 1000  # incidents whose owners a list can be narrowed to
 ZERO = Decimal(0)
 DOLLARS: "DecimalField[Decimal, Decimal]" = DecimalField(max_digits=18, decimal_places=6)
 IS_ACCEPTED = Q(muted__startswith=ACCEPTED, state__in=(State.FIRING, State.ACKNOWLEDGED))
+# of those that are over: somebody said so then, or of it since
+WAS_ACCEPTED = Q(state=State.RESOLVED) & (
+    Q(verdict=Incident.Verdict.REJECTED) | Q(muted__startswith=ACCEPTED)
+)
 OPEN_STATES = ("firing", "acknowledged", "snoozed", "accepted", "pending")
 STATES = (*OPEN_STATES, "resolved")
 
@@ -116,20 +120,30 @@ def _of_known_owners() -> Q:
 
 
 def in_state(state: str, now: datetime) -> Q:
-    """Those in one of STATES: what is snoozed is neither firing nor acknowledged meanwhile, nor is
-    what was accepted with a reason.
+    """Those in one of STATES: what was said to be no waste is in no other while it goes on, and
+    still in that state once it is over; what is snoozed is neither firing nor acknowledged
+    meanwhile.
     """
+    if state == "accepted":
+        return IS_ACCEPTED | WAS_ACCEPTED
     is_snoozed = Q(snoozed_until__gt=now) & ~Q(state=State.RESOLVED)
-    if state == "snoozed":
-        return is_snoozed
-    which = IS_ACCEPTED if state == "accepted" else Q(state=state) & ~IS_ACCEPTED
-    return which & ~is_snoozed
+    which = is_snoozed if state == "snoozed" else Q(state=state) & ~is_snoozed
+    return which & ~IS_ACCEPTED
 
 
 def counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
-    """How many are in each state but resolved."""
+    """How many are in each state but resolved; of what was said to be no waste too, those that are
+    over are not counted.
+    """
     states = {state: Count("pk", filter=in_state(state, now)) for state in OPEN_STATES}
     counted: dict[str, int] = rows.exclude(state=State.RESOLVED).aggregate(**states)
+    return counted
+
+
+def state_counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
+    """How many are in each of STATES, of those that are over too."""
+    states = {state: Count("pk", filter=in_state(state, now)) for state in STATES}
+    counted: dict[str, int] = rows.aggregate(**states)
     return counted
 
 
@@ -174,11 +188,14 @@ def _is_put_off(now: datetime) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class OverSums:
-    """What is resolved: how many in all, how many since a moment, and the dollars of these."""
+    """What is resolved: how many in all, how many since a moment, and the dollars of these;
+    `accepted`: how many of all were said to be no waste.
+    """
 
     count: int
     lately: int
     usd: Decimal | None
+    accepted: int
 
 
 def over_sums(rows: QuerySet[Incident], since: datetime) -> OverSums:
@@ -189,6 +206,7 @@ def over_sums(rows: QuerySet[Incident], since: datetime) -> OverSums:
             count=Count("pk"),
             lately=Count("pk", filter=is_lately),
             usd=Sum(_usd("cost_usd"), filter=is_lately),
+            accepted=Count("pk", filter=WAS_ACCEPTED),
         )
     )
 

@@ -136,6 +136,6 @@ def _change(incident: Incident, reason: str, now: datetime) -> set[int]:
         incident=incident,
         at=now,
         kind="muted" if reason else "unmuted",
-        text=reason or "people are told of it again",
+        text=reason or "nothing holds it back any more",
     )
     return {incident.group_id} if is_back and incident.group_id is not None else set()

@@ -1,7 +1,8 @@
 """Why nobody is told of an incident: the first of the reasons that hold, in their order. Pure.
 
-The rule's schedule, a snooze, a silence or maintenance window, an exemption, an accepted reason, an
-incident that speaks for it, telemetry that came late.
+A reason why it is no waste (what counts as waste hangs on it), the rule's schedule, a snooze, a
+silence or maintenance window, an exemption, an incident that speaks for it, telemetry that came
+late.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ KINDS = {
     "exemption": "exemption",
     "justification": ACCEPTED,
 }
-ORDER = (("silence", "maintenance"), ("exemption",), ("justification",))
+ORDER = (("silence", "maintenance"), ("exemption",))
 LONGEST = 200
 
 
@@ -115,6 +116,7 @@ class Mutes:
         return one_line(next(filter(None, self._reasons(subject)), ""), LONGEST)
 
     def _reasons(self, subject: Subject) -> Iterable[str]:
+        yield self._silenced(("justification",), subject.labels)
         if subject.schedule is not None and not subject.schedule.hold(self.now):
             yield f"its rule tells {subject.schedule.text} only"
         if subject.snoozed_until is not None and self.now < subject.snoozed_until:
@@ -134,8 +136,12 @@ class Mutes:
         if not holding:
             return ""
         last = max(holding, key=lambda each: each.until(self.now))
-        until = moment(last.until(self.now), self.zone)
-        return f"{KINDS[last.kind]} until {until}: {last.reason}"
+        return held_back(last.kind, last.until(self.now), last.reason, self.zone)
+
+
+def held_back(kind: str, until: datetime, reason: str, zone: ZoneInfo) -> str:
+    """Why nobody is told of an incident by one that was set."""
+    return one_line(f"{KINDS[kind]} until {moment(until, zone)}: {reason}", LONGEST)
 
 
 def is_acceptance(muted: str) -> bool:

@@ -27,6 +27,14 @@ def what_to_do(advice: Advice | None) -> tuple[str, ...]:
     return (f"Fix: {fix.text} {typed}".strip(), " ".join([advice.cause.alike, *tell]).strip())
 
 
+def typed(advice: Advice | None) -> tuple[str, ...]:
+    """What these end with that can be typed."""
+    if advice is None:
+        return ()
+    first = advice.command or advice.steps[0].code
+    return tuple(filter(None, map(_line, (first, *(step.code for step in advice.tell)))))
+
+
 def _line(code: str) -> str:
     """What to type, where it is a line."""
     return "" if "\n" in code else one_line(code, MAX_COMMAND)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from fleetwatch.alerts.breach import Breach, Settings, Watch, Weight, named
+from fleetwatch.alerts.breach import OF_PARTS, Breach, Line, Settings, Watch, Weight, named
 from fleetwatch.alerts.episodes import Episode
-from fleetwatch.alerts.measuring.cause_words import likely, what_to_do
+from fleetwatch.alerts.measuring.cause_words import likely, typed, what_to_do
 from fleetwatch.alerts.measuring.episode_causes import primary_causes_within
 from fleetwatch.alerts.measuring.gpu_places import amounts_sum, models, place_of, places, usd_sum
 from fleetwatch.alerts.measuring.job_labels import (
@@ -58,6 +58,11 @@ class Telling:
     had: str
     limit: str
     states: tuple[str, ...]
+
+    @property
+    def says_share(self) -> bool:
+        """Whether it was so for a share of the time."""
+        return "{lost}" in self.did or "{rest}" in self.did
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +311,18 @@ def _with_shares(words: str, facts: Facts) -> str:
     )
 
 
+def _part(word: str, facts: Facts) -> tuple[Line, ...]:
+    """How much of which time was lost, of a condition that says a share of it: without what its
+    GPUs idled, started, or nobody saw.
+    """
+    label = word.capitalize()
+    if label not in OF_PARTS:
+        return ()
+    lost_ms = sum(gpu.lost_ms for gpu in facts.gpus)
+    whole_ms = sum(gpu.judged_ms for gpu in facts.gpus)
+    return ((label, f"{wording.part_of(lost_ms, whole_ms, gpus=len(facts.gpus))} at work"),)
+
+
 def _labels(job: Job, gpus: Iterable[Card], cause: str) -> Mapping[str, tuple[str, ...]]:
     why = {"cause": (cause,)} if cause else {}
     return {**job_labels(job, gpus), **why}
@@ -326,14 +343,16 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         where=where,
         what=words.what(facts),
         had=words.had(facts),
+        during="within" if words.telling.says_share else "for",
         limit=words.limit,
         name=facts.job_name,
         owner=facts.owner,
         usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
         cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
-        lines=likely(words.advice),
+        lines=(*_part(word, facts), *likely(words.advice)),
         actions=what_to_do(words.advice),
+        codes=typed(words.advice),
         labels=_labels(job, facts.gpus, facts.cause),
         facts=asdict(facts),
     )

@@ -13,6 +13,7 @@ from django.conf import settings
 from fleetwatch.accounts.colleagues import people_shown, person_shown
 from fleetwatch.accounts.models import User
 from fleetwatch.alerts.breach import Breach, stored_breach
+from fleetwatch.alerts.incidents.muting import muted_in_words
 from fleetwatch.alerts.incidents.open_names import in_words, name_of
 from fleetwatch.alerts.messaging.ladder import Standing
 from fleetwatch.alerts.messaging.messages import Case, Setting, of_group, reminder
@@ -160,7 +161,7 @@ def status_of(incident: Incident) -> str:
     if incident.assignee is not None:
         sentences.append(f"Given to {name_of(_shown(incident.assignee))}.")
     if incident.muted:
-        sentences.append(f"Muted: {incident.muted}.")
+        sentences.append(f"Nobody is notified: {muted_in_words(incident.muted)}.")
     return " ".join(sentences)
 
 

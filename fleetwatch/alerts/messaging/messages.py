@@ -113,7 +113,7 @@ def _opened(case: Case, setting: Setting) -> Message:
     texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
         title=f"{breach.title} · since {since} ({length})",
-        summary=f"{breach.what} for {length}.{_owned(breach)}",
+        summary=f"{breach.what} {breach.during} {length}.{_owned(breach)}",
         fields=(
             *_about(breach),
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
@@ -221,7 +221,7 @@ def _resolved(case: Case, setting: Setting) -> Message:
     subject = f"{_head(breach)} {named(breach.subject, breach.name)}"
     return Message(
         title=f"resolved · {breach.where} · {breach.word} for {length}{cost}",
-        summary=f"{subject}: {case.resolution}. {breach.had} for {length}.",
+        summary=f"{subject}: {case.resolution}. {breach.had} {breach.during} {length}.",
         fields=(
             *_about(breach),
             (breach.word.capitalize(), f"{begin} to {end}"),

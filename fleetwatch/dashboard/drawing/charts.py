@@ -28,7 +28,7 @@ from fleetwatch.dashboard.drawing.chart import (
     text_of,
 )
 from fleetwatch.dashboard.drawing.figures import Expected
-from fleetwatch.dashboard.drawing.machine_charts import METRICS
+from fleetwatch.dashboard.drawing.machine_charts import MARKED, METRICS, WITHIN
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import pricing
@@ -177,14 +177,14 @@ CHARTS = {
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "only", "after", *SUBJECTS, *PERIOD)),
     "gpu": Kind(machine_charts.of_gpu, ("gpu", *PERIOD)),
     "gpu-slowed": Kind(machine_charts.of_slowed_gpu, ("gpu", *PERIOD)),
-    "gpus-util": Kind(machine_charts.of_gpus, ("gpu", *PERIOD)),
+    "gpus-util": Kind(machine_charts.of_gpus, ("gpu", MARKED, WITHIN, *PERIOD)),
     "node": Kind(machine_charts.of_node, ("node", *PERIOD)),
     "capacity": Kind(capacity_charts.over_time, (*OF_CAPACITY, *PERIOD)),
     "capacity-week": Kind(capacity_charts.by_hour_of_week, (*OF_CAPACITY, *PERIOD)),
     "job": Kind(machine_charts.of_job, ("job", "gpu", *PERIOD)),
     "finding": Kind(finding_charts.of_finding, ("finding", *PERIOD)),
     **{
-        name: Kind(partial(machine_charts.metric_of_gpu, metric), ("gpu", *PERIOD))
+        name: Kind(partial(machine_charts.metric_of_gpu, metric), ("gpu", MARKED, WITHIN, *PERIOD))
         for name, metric in METRICS.items()
     },
 }

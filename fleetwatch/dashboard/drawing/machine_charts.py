@@ -17,6 +17,7 @@ from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
+from fleetwatch.dashboard.words import NAMES
 from fleetwatch.diagnosis.causes.throttled import CLOCK, THROTTLED
 from fleetwatch.diagnosis.slowed_cells import slowed_spans
 from fleetwatch.inventory import selectors as inventory
@@ -26,7 +27,7 @@ from fleetwatch.jobs.selectors import held_spans
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.lib.memory_sizes import GB
-from fleetwatch.lib.spans import Span
+from fleetwatch.lib.spans import Span, union
 from fleetwatch.telemetry import frames, matrices
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.heat_cells import CELL_MS
@@ -39,6 +40,9 @@ COLOURS = (
     *("group-1", "group-3", "group-4", "ink"),
     *("group-6", "group-2", "group-8", "group-5"),
 )
+MARKED = "marked"  # the parameter: a state, whose time is shaded
+WITHIN = "within"  # from when to when: start-end in milliseconds
+MAX_DIGITS = 16  # of such a number
 HOST_DAYS = 7  # of a longer period the host's samples are too many to be read for a page
 HOST = {"cpu_ratio": "CPU busy", "iowait_ratio": "waiting for disks"}
 OF_NODE = {
@@ -112,12 +116,49 @@ METRICS = {
 
 
 def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
-    """One metric alone. Raises NoSuchChartError where there is no such GPU."""
-    read = _read(_gpu(params), [metric], period)
+    """One metric alone, the time of a state shaded that is asked for. Raises NoSuchChartError where
+    there is no such GPU.
+    """
+    shown = _gpu(params)
+    read = _read(shown, [metric], period)
     panel = metric.panel(read)
     starts = _local(read.start_ms, period)
-    figure = figures.series(starts, panel.lines, y_format=panel.y_format, unit=panel.unit)
-    return _chart(metric.title, figure, starts, [panel], period)
+    marked = _marked_spans([shown], params, period)
+    lines = [*panel.lines, *_keys(marked, params, len(starts))]
+    figure = figures.series(starts, lines, y_format=panel.y_format, unit=panel.unit)
+    chart = _chart(metric.title, figure, starts, [panel], period)
+    return _shaded(chart, marked, period, params[MARKED]) if marked else chart
+
+
+def _marked_spans(gpus: Sequence[GPU], params: Params, period: Period) -> list[Span]:
+    """When most of each part of the period, as far as it is asked for, was that state of all of
+    them; none of no state.
+    """
+    state = params.get(MARKED, "")
+    if state not in NAMES:
+        return []
+    interval = period.so_far
+    shown = states([gpu.pk for gpu in gpus], interval, BAND_CELLS)
+    is_so = (shown == NAMES.index(state)).all(axis=0)
+    edges = np.linspace(interval.start_ms, interval.end_ms, BAND_CELLS + 1).round().astype(int)
+    spans = union((int(edges[place]), int(edges[place + 1])) for place in np.flatnonzero(is_so))
+    first_ms, last_ms = _asked_span(params.get(WITHIN, ""), interval)
+    cut = ((max(start, first_ms), min(end, last_ms)) for start, end in spans)
+    return [(start, end) for start, end in cut if start < end]
+
+
+def _asked_span(text: str, whole: Interval) -> Span:
+    """ "start-end" in milliseconds; all of it where that is not said."""
+    parts = text.split("-")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) <= MAX_DIGITS for part in parts):
+        return whole.start_ms, whole.end_ms
+    return int(parts[0]), int(parts[1])
+
+
+def _keys(marked: Sequence[Span], params: Params, count: int) -> list[Line]:
+    """The name of what is shaded, if anything is."""
+    state = params.get(MARKED, "")
+    return [Line(f"mostly {state}", [None] * count, state)] if marked else []
 
 
 SLOWED_BY = Metric(
@@ -187,18 +228,18 @@ def of_slowed_gpu(params: Params, period: Period) -> Chart:
     return _shaded(_stacked(f"GPU {shown.uuid}", None, starts, rows, period), slowed, period)
 
 
-def _shaded(chart: Chart, spans: Sequence[Span], period: Period) -> Chart:
-    """With the time shaded that was judged slowed."""
+def _shaded(chart: Chart, spans: Sequence[Span], period: Period, colour: str = "others") -> Chart:
+    """With the time shaded that was judged slowed, or that was in a state."""
     shades = [
-        (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), "others")
+        (period.local(from_ms(start_ms)), period.local(from_ms(end_ms)), colour)
         for start_ms, end_ms in spans
     ]
     return replace(chart, figure=figures.shaded(chart.figure, shades))
 
 
 def of_gpus(params: Params, period: Period) -> Chart:
-    """Utilisation of several GPUs, a line each, by means of five minutes or longer. Raises
-    NoSuchChartError where there is none of them.
+    """Utilisation of several GPUs, a line each, by means of five minutes or longer, the time shaded
+    that was a state of all of them. Raises NoSuchChartError where there is none of them.
     """
     asked = params.get("gpu", "").split(",")[:MOST_LINES]
     gpus = [gpu for gpu in map(inventory.gpu, asked) if gpu is not None]
@@ -207,8 +248,11 @@ def of_gpus(params: Params, period: Period) -> Chart:
     steps = cell_steps(period.so_far)
     panel = Panel(OF_NODE["util"], _each_seen(gpus, steps))
     starts = _local(steps, period)
-    figure = figures.series(starts, panel.lines, y_format=panel.y_format)
-    return _chart(panel.title, figure, starts, [panel], period)
+    marked = _marked_spans(gpus, params, period)
+    lines = [*panel.lines, *_keys(marked, params, len(starts))]
+    figure = figures.series(starts, lines, y_format=panel.y_format)
+    chart = _chart(panel.title, figure, starts, [panel], period)
+    return _shaded(chart, marked, period, params[MARKED]) if marked else chart
 
 
 def _each_seen(gpus: Sequence[GPU], steps: range) -> list[Line]:

@@ -28,12 +28,12 @@ TABS = {
     "firing": "Firing",
     "acknowledged": "Acknowledged",
     "snoozed": "Snoozed",
-    "accepted": "Accepted",
+    "accepted": "Not waste",
     "pending": "Pending",
     "resolved": "Resolved",
 }
 ACTED_ON = ("firing", "acknowledged", "snoozed", "accepted")
-DECIDED = ("acknowledged", "snoozed")
+DECIDED = ("acknowledged", "snoozed", "accepted")
 SORTS = {
     "critical": "critical first",
     "burning": "burning",
@@ -77,7 +77,8 @@ def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
     """How many are in each state, of what goes on, and of what was resolved lately."""
     counts = inbox.counts(rows, now)
     over = inbox.over_sums(rows, now - LOOKS_BACK)
-    by_state = {**counts, "resolved": over.count}
+    accepted = counts["accepted"] + over.accepted
+    by_state = {**counts, "accepted": accepted, "resolved": over.count}
     return {
         "tabs": [(state, label, by_state[state]) for state, label in TABS.items()],
         "open_count": sum(counts.values()),
@@ -142,7 +143,7 @@ def _lines(
         now=period.now,
     )
     is_first = inbox.read_cursor(after) is None
-    incidents = [line.incident for line in shown.lines]
+    incidents = [each.incident for each in shown.lines if each.incident.resolved_at is None]
     lines = with_decisions(shown.lines) if state in DECIDED else shown.lines
     return {
         "lines": lines,

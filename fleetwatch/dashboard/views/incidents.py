@@ -36,7 +36,7 @@ from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
-from fleetwatch.dashboard import incident_pages
+from fleetwatch.dashboard import agreements, incident_pages, late_incidents
 from fleetwatch.dashboard.budget_drivers import drivers_of
 from fleetwatch.dashboard.forms.asked import Asked, local_path, read_form, ticked
 from fleetwatch.dashboard.forms.matcher_fields import typed
@@ -52,7 +52,6 @@ from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.notify.models import Channel
 
 AROUND_MS = 2 * HOUR_MS  # shown of its subject before it began
-LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
 MAX_EVENTS = 200
 MAX_CHOICES = 200
 MAX_TICKED = 100
@@ -196,8 +195,10 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         "incident": incident,
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
+        "agreements": agreements.of_incident(incident, period.now),
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
-        "is_seen_late": _is_seen_late(incident),
+        "is_seen_late": late_incidents.is_late(incident),
+        "late_reason": late_incidents.late_reason(incident),
         "sends": sends(incident),
         "has_channel": Channel.objects.exists,  # asked where nobody was told
         "lacks_route": incident_pages.lacks_route(incident),
@@ -215,13 +216,6 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
 
 def _view(incident: Incident, period: Period) -> IncidentView:
     return incident_pages.of_now(view_of(incident).at(period.now), period.now)
-
-
-def _is_seen_late(incident: Incident) -> bool:
-    """Whether its data came, or was judged, long after the moment at which it fired."""
-    if incident.fired_ms is None:
-        return False
-    return to_ms(incident.opened_at) - incident.fired_ms >= LATE_MS
 
 
 def _of_actions(user: User, incident: Incident, now: datetime) -> Context:
@@ -245,6 +239,8 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "breach": breach,
         "what": view.what,
         "drivers": drivers_of(breach, period.now, is_over=view.incident.ended_ms is not None),
+        "covers": condition(view.incident.rule.condition).covers,
+        "ended_ms": view.ended_ms,
         "lasted_ms": view.lasted_ms,
         "counted_until_ms": view.counted_until_ms,
         "who": breach.label("user") or breach.label("team"),
@@ -267,11 +263,12 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     """The likely cause, what to do step by step, and what else there is to say of it."""
     breach = view.breach
     why = likely(breach, now)
-    steps, notes = incident_pages.steps(breach, why)
+    steps, texts = incident_pages.steps(breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
         others = [step for step in steps if step.code != breach.command]
-        asked = [] if view.incident.is_accepted else [incident_pages.ask_owner(breach)]
-        steps = [*asked, *others]
+        is_asked = not view.incident.is_accepted and not incident_pages.is_job_over(breach)
+        steps = [incident_pages.ask_owner(breach), *others] if is_asked else others
+    notes = incident_pages.notes(texts, breach.label("kind"))
     return {"likely": why, "steps": steps, "step_notes": notes}
 
 

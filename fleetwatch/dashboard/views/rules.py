@@ -23,8 +23,10 @@ from fleetwatch.alerts import back_test_runs, matchers, tried_rules
 from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
 from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions import condition
+from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.models import BackTestRun, Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
+from fleetwatch.alerts.selectors import views_of, visible_incidents
 from fleetwatch.alerts.services import RuleTerms, set_rule, terms_of
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.forms.asked import Asked, read_form
@@ -52,6 +54,7 @@ from fleetwatch.dashboard.long_tests import (
 )
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
+from fleetwatch.dashboard.views.alerts import TABS
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -68,6 +71,7 @@ SUBJECTS = {
     "People, teams and money": ("person", "team", "budget", "series"),
     OTHERS: ("agent", "channel", "service"),
 }
+MAX_NEWEST = 10  # incidents of the rule; the inbox has all
 MAX_OWNERS = 5  # named, those with most incidents
 HOME = Home("dashboard/rule.html", "alerts", "rule", "rules")
 
@@ -404,6 +408,19 @@ CHANGES: Mapping[str, Change[Rule]] = {
 }
 
 
+def _incidents(rule: Rule, now: datetime) -> Context:
+    """How many it has in which state, and the newest of them, those first that go on."""
+    own = visible_incidents().filter(rule=rule)
+    counts = inbox.state_counts(own, now)
+    fired = own.exclude(state=Incident.State.PENDING)
+    newest = fired.annotate(is_over=Q(state=Incident.State.RESOLVED)).order_by("is_over", "-pk")
+    return {
+        "incident_count": own.count(),
+        "states": [(each, label, counts[each]) for each, label in TABS.items() if counts[each]],
+        "newest": [view.at(now) for view in views_of(newest[:MAX_NEWEST])],
+    }
+
+
 def _shown(
     rule: Rule, *, sent: Mapping[str, str], terms: RuleTerms | None = None, **outcome: object
 ) -> Context:
@@ -429,6 +446,6 @@ def _shown(
         "action": "",
         "errors": {},
         "sent": sent,
-        "incident_count": rule.incidents.count(),
+        **_incidents(rule, timezone.now()),
         **outcome,
     }

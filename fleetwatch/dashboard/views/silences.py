@@ -105,7 +105,7 @@ def end(request: HttpRequest, pk: int) -> HttpResponse:
     seen = seen_by(asked.user, Silence.objects.filter(pk=pk), now=asked.now)
     silence = existing(next(iter(seen), None))
     end_silence(silence.pk, by=asked.user, now=asked.now)
-    messages.success(request, "Ended: what it muted is notified again.")
+    messages.success(request, "Ended: people are notified again of what it held back.")
     return redirect("silences")
 
 

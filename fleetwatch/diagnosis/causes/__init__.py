@@ -88,6 +88,14 @@ SAYS_NO_WASTE = _codes(lambda cause: cause.verdict in (WELL, UNSEEN))
 OF_IDLE_JOBS = {cause.idle: cause.code for cause in CATALOGUE if cause.idle}
 # Of jobs that run and get nowhere: what helps is to end them.
 STUCK = _codes(lambda cause: cause.is_ended and not cause.idle)
+# Of jobs that work, and not well.
+OF_WORK = _codes(
+    lambda cause: (
+        cause.verdict == WASTED
+        and cause.is_of_cells
+        and not (cause.idle or cause.is_ended or cause.machine.curve)
+    )
+)
 # Whose a finding is: a node's, a cluster's, else a job's. What is broken, hot or silent is one
 # thing to mend, however many jobs it hurt: one finding for its node, which names them.
 OF_NODES = _codes(lambda cause: cause.machine.curve and not cause.machine.of_cluster)

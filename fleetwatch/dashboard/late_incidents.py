@@ -1,0 +1,41 @@
+"""Why an incident was raised long after its limit was reached, where that is known."""
+
+from fleetwatch.alerts.measuring.budget_months import slug_of
+from fleetwatch.alerts.models import Incident
+from fleetwatch.budgets.budgets import WHOLE_FLEET
+from fleetwatch.budgets.models import Budget
+from fleetwatch.lib.intervals import from_ms, to_ms
+
+LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
+FIRST_LOOK = "before the rule began to watch"
+BUDGET_NEWER = "before this budget was set"
+
+
+def is_late(incident: Incident) -> bool:
+    """Whether it was raised long after the moment at which it fired."""
+    if incident.fired_ms is None:
+        return False
+    return to_ms(incident.opened_at) - incident.fired_ms >= LATE_MS
+
+
+def late_reason(incident: Incident) -> str:
+    """When its limit was reached, beside what had to be there for it to be raised; "" where nobody
+    wrote down what that was.
+    """
+    if not is_late(incident):
+        return ""
+    if _is_of_newer_budget(incident):
+        return BUDGET_NEWER
+    # what was so already when the rule was evaluated first since it is switched on
+    return FIRST_LOOK if to_ms(incident.opened_at) == incident.rule.begun_ms else ""
+
+
+def _is_of_newer_budget(incident: Incident) -> bool:
+    """Whether the budget that held when it was raised was set after its limit was reached."""
+    if incident.facts.get("kind") != "budget":
+        return False
+    slug = slug_of(incident.subject)
+    of_team = {"team": None} if slug == WHOLE_FLEET else {"team__slug": slug}
+    rows = Budget.objects.filter(created_at__lte=incident.opened_at, **of_team)
+    set_at = rows.order_by("-created_at").values_list("created_at", flat=True).first()
+    return set_at is not None and set_at > from_ms(incident.fired_or_since_ms)

@@ -1,0 +1,97 @@
+"""What was said to be no waste: at the head of its page, in the list, and what follows from it."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.alerts.models import Silence
+from fleetwatch.lib.intervals import to_ms
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+from tests.dashboard.shown_incidents import incident, text
+from tests.markup import in_text
+
+pytestmark = pytest.mark.django_db
+REASON = {"reason": "a workshop", "days": "7"}
+SAID = "agreed Not waste (until 27 Nov) · a workshop by ann, Fri 20 Nov, 12:00"
+
+
+@pytest.fixture
+def over(db):
+    """One whose job ended an hour ago, and was last seen to idle half an hour before."""
+    seen_ms = to_ms(NOW - timedelta(minutes=90))
+    return incident(
+        facts={"since_ms": seen_ms - 3_600_000, "until_ms": seen_ms},
+        opened_at=NOW - timedelta(hours=2),
+        until_ms=seen_ms,
+        resolved_at=NOW - timedelta(hours=1),
+        resolution="the allocation ended",
+    )
+
+
+def accept(client, one) -> None:
+    client.post(f"/incidents/{one.pk}/not_waste", REASON)
+
+
+def test_the_head_says_at_once_who_said_so_when_why_and_until_when(admin):
+    one = incident()
+
+    accept(admin, one)
+
+    page = in_text(text(admin, f"/incidents/{one.pk}"))
+    assert SAID in page
+    assert "not waste agreed" in page  # the tag, in the place of its severity
+    assert "Not waste 1" in in_text(text(admin, "/alerts"))
+
+
+def test_what_is_over_says_so_too_and_stands_under_the_same_tab(admin, over):
+    accept(admin, over)
+
+    page = in_text(text(admin, f"/incidents/{over.pk}"))
+    listed = in_text(text(admin, "/alerts?state=accepted"))
+
+    assert SAID in page
+    assert "resolved not waste" in page
+    assert "Not waste 1 Pending 0 Resolved 1" in listed
+    assert "by ann: a workshop" in listed
+    assert "whether job slurm/della/7 is still needed" not in page
+
+
+def test_what_is_snoozed_and_no_waste_is_no_waste(admin):
+    one = incident(snoozed_until=NOW + timedelta(hours=1))
+
+    accept(admin, one)
+
+    assert "Snoozed 0 Not waste 1" in in_text(text(admin, "/alerts"))
+
+
+def test_once_the_time_is_over_it_fires_again_and_its_page_says_nothing_of_it(admin):
+    one = incident(verdict="rejected")
+    Silence.objects.create(
+        kind="justification",
+        matchers=[{"label": "subject", "is_not": False, "values": [one.subject]}],
+        starts_at=NOW - timedelta(days=2),
+        ends_at=NOW - timedelta(minutes=1),
+        reason="a workshop",
+        created_at=NOW - timedelta(days=2),
+    )
+
+    assert "agreed" not in in_text(text(admin, f"/incidents/{one.pk}"))
+    assert "Firing 1" in in_text(text(admin, "/alerts"))
+
+
+def test_what_is_over_has_one_end_which_is_until_when_its_dollars_are_counted(admin, over):
+    page = in_text(text(admin, f"/incidents/{over.pk}"))
+    listed = in_text(text(admin, "/alerts?state=resolved"))
+
+    assert "the time of its idle GPUs, from Fri 20 Nov, 09:30 to Fri 20 Nov, 10:30" in page
+    assert "Fri 20 Nov, 09:30 to Fri 20 Nov, 10:30" in listed
+    assert "11:00" not in page.partition("Timeline")[0]
+
+
+def test_of_a_job_that_has_ended_nobody_is_asked_whether_it_is_needed(admin, over):
+    assert "is still needed" in text(admin, f"/incidents/{over.pk}")
+
+    factories.job("slurm/della/7", start_ms=over.since_ms, end_ms=to_ms(NOW))
+
+    assert "is still needed" not in text(admin, f"/incidents/{over.pk}")

@@ -1,0 +1,51 @@
+"""Why an incident was raised long after its limit was reached: what is known, or nothing."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.alerts.models import IncidentEvent, Rule
+from fleetwatch.budgets.models import Budget
+from fleetwatch.lib.intervals import to_ms
+from tests.dashboard.factories import NOW
+from tests.dashboard.shown_incidents import incident, text
+from tests.markup import in_text
+
+pytestmark = pytest.mark.django_db
+FIRED_AT = NOW - timedelta(hours=10)
+RAISED_AT = NOW - timedelta(minutes=5)
+
+
+def timeline(client, **fields) -> str:
+    """What the page says of one that was raised ten hours late."""
+    one = incident(fired_ms=to_ms(FIRED_AT), opened_at=RAISED_AT, **fields)
+    IncidentEvent.objects.create(incident=one, at=FIRED_AT, kind="fired", text="idle")
+    return in_text(text(client, f"/incidents/{one.pk}")).partition("Timeline")[2]
+
+
+def test_what_was_so_when_its_rule_began_to_watch_says_that(admin):
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(RAISED_AT))
+
+    shown = timeline(admin)
+
+    assert "its limit was reached Fri 20 Nov, 02:00, before the rule began to watch" in shown
+
+
+def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):
+    Rule.objects.filter(condition="job_idle").update(begun_ms=to_ms(FIRED_AT))
+
+    shown = timeline(admin)
+
+    assert "its limit was reached Fri 20 Nov, 02:00 Since" in shown
+
+
+@pytest.mark.parametrize(("set_at", "says"), [(RAISED_AT, True), (FIRED_AT, False)])
+def test_a_budget_that_was_spent_before_it_was_set_says_that(admin, set_at, says):
+    month = NOW.date().replace(day=1)
+    Budget.objects.create(month=month, amount=Decimal(100), created_at=set_at, created_by="ann")
+    rule = Rule.objects.get(condition="budget_spent")
+
+    shown = timeline(admin, key="fleet", rule=rule, facts={"kind": "budget"})
+
+    assert ("before this budget was set" in shown) == says
