@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.db.models import Q
@@ -139,18 +140,29 @@ def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | Non
     if not uuids or sight() is not None:
         return None
     query = f"{urlencode({'gpu': ','.join(uuids[:MOST_LINES])})}&{around}"
-    state = STATE_OF.get(breach.word, "")
-    marked = {MARKED: state, WITHIN: f"{breach.since_ms}-{breach.until_ms}"}
-    mark = f"&{urlencode(marked)}" if state else ""
-    shades = f"; shaded is what was mostly {state}" if state else ""
     if breach.label("cause") == SLOWED:
         about = "as it was read; shaded is the time that diagnosis judged slowed"
         return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
-    title = f"GPU utilisation, {breach.where}"
-    if len(uuids) == 1:
-        return Curve("gpu-util", f"{query}{mark}", title, f"{UNIT}{FROM_JOB * from_job}{shades}")
-    about = f"{_of_utilisation(len(uuids))}{FROM_JOB * from_job}{shades}"
-    return Curve("gpus-util", f"{query}{mark}", title, about)
+    chart, unit = ("gpu-util", UNIT) if len(uuids) == 1 else ("gpus-util", _unit_of(len(uuids)))
+    shaded = _shaded(breach)
+    about = f"{unit}{FROM_JOB * from_job}{shaded.about}"
+    return Curve(chart, f"{query}{shaded.query}", f"GPU utilisation, {breach.where}", about)
+
+
+class _Shaded(NamedTuple):
+    """What of the time is shaded: as an address asks for it, and in words; "" = nothing."""
+
+    query: str
+    about: str
+
+
+def _shaded(breach: Breach) -> _Shaded:
+    """What of the breach's time was the state that it is about."""
+    state = STATE_OF.get(breach.word)
+    if state is None:
+        return _Shaded("", "")
+    marked = {MARKED: state, WITHIN: f"{breach.since_ms}-{breach.until_ms}"}
+    return _Shaded(f"&{urlencode(marked)}", f"; shaded is what was mostly {state}")
 
 
 def uuids_of(breach: Breach) -> list[str]:
@@ -161,7 +173,7 @@ def uuids_of(breach: Breach) -> list[str]:
     return [gpu["uuid"] for gpu in gpus if "uuid" in gpu]
 
 
-def _of_utilisation(count: int) -> str:
+def _unit_of(count: int) -> str:
     """Of several GPUs which are drawn, and in which unit."""
     shown = "a line per GPU" if count <= MOST_LINES else f"{MOST_LINES} of its {count} GPUs"
     return f"{shown}, averages of five minutes or longer; {UNIT}"
@@ -261,9 +273,14 @@ def _step(text: str, breach: Breach) -> Step:
     codes = (breach.command, *breach.codes, *of_cause)
     code = next((code for code in codes if code and text.endswith(code)), "")
     sentence = text.removesuffix(code).strip() if code else text
-    if not code and cause:  # of several lines, which no message has
-        code = next((step.code for step in cause.fixes if step.text == sentence), "")
-    return Step(f"{sentence[:1].upper()}{sentence[1:]}" or TYPE, code)
+    text = f"{sentence[:1].upper()}{sentence[1:]}"
+    return Step(text or TYPE, code or _code_of(cause, text))
+
+
+def _code_of(cause: Cause | None, sentence: str) -> str:
+    """What to type for the cause's step, of several lines, which no message has."""
+    fixes = cause.fixes if cause else ()
+    return next((step.code for step in fixes if step.text == sentence), "")
 
 
 @dataclass(frozen=True, slots=True)

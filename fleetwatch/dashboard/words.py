@@ -239,6 +239,16 @@ def place_name(page: str) -> str:
     return PLACES.get(page, "FleetWatch")
 
 
+# in which state an incident is: the tabs of the inbox
+INCIDENT_STATES = {
+    "firing": "Firing",
+    "acknowledged": "Acknowledged",
+    "snoozed": "Snoozed",
+    "accepted": "Not waste",
+    "pending": "Pending",
+    "resolved": "Resolved",
+}
+
 # what happened to an incident; what people do says itself whole
 INCIDENT_EVENTS = {
     "fired": "Raised",

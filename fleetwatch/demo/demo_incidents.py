@@ -15,13 +15,13 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.alerts.breach import Watch
 from fleetwatch.alerts.conditions import condition
-from fleetwatch.alerts.episodes import episodes
+from fleetwatch.alerts.episodes import Episode, episodes
 from fleetwatch.alerts.incidents.incident_actions import Action, act, actable
 from fleetwatch.alerts.messaging.announcing import announce
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule
 from fleetwatch.alerts.services import evaluate_rule, settings_of
 from fleetwatch.demo.cast import acting_as
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import has_lock
 from fleetwatch.notify.delivering import deliver_due
 
@@ -102,16 +102,20 @@ def _turns(rules: Iterable[Rule], now: datetime) -> Iterator[datetime]:
     """When something fired, or was over for as long as its rule asks: between two looks it would be
     raised and resolved long after.
     """
-    start_ms, end_ms = to_ms(now - LOOKS_BACK), to_ms(now)
+    interval = Interval(now - LOOKS_BACK, now)
     for rule in rules:
-        settings = settings_of(rule)
-        watch = Watch(settings=settings, start_ms=start_ms, end_ms=end_ms)
-        measured = condition(rule.condition).measure(watch)
-        for episode in episodes(measured, settings.timing, edge_ms=end_ms):
-            turns = [episode.fired_ms or start_ms]
-            if episode.ended_ms is not None:
-                turns.append(episode.ended_ms + settings.timing.clear_ms)
-            yield from (from_ms(at_ms) for at_ms in turns if start_ms < at_ms <= end_ms)
+        clear_ms = settings_of(rule).timing.clear_ms
+        for episode in _episodes(rule, interval):
+            over_ms = None if episode.ended_ms is None else episode.ended_ms + clear_ms
+            turns = [from_ms(at_ms) for at_ms in (episode.fired_ms, over_ms) if at_ms is not None]
+            yield from (at for at in turns if interval.start < at <= now)
+
+
+def _episodes(rule: Rule, interval: Interval) -> list[Episode]:
+    settings = settings_of(rule)
+    watch = Watch(settings=settings, start_ms=interval.start_ms, end_ms=interval.end_ms)
+    measured = condition(rule.condition).measure(watch)
+    return episodes(measured, settings.timing, edge_ms=watch.end_ms)
 
 
 def act_on_some(now: datetime) -> int:

@@ -328,10 +328,15 @@ def _labels(job: Job, gpus: Iterable[Card], cause: str) -> Mapping[str, tuple[st
     return {**job_labels(job, gpus), **why}
 
 
+def _usd_per_hour(facts: Facts, episode: Episode) -> Decimal | None:
+    """Of the GPUs that it held where it was seen last."""
+    held = [gpu for gpu in facts.gpus if gpu.end_ms > episode.until_ms - EDGE_MS]
+    return amounts_sum(gpu.usd_per_hour for gpu in held)
+
+
 def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
     where = places(facts.gpus)
     word = words.telling.word
-    held = [gpu for gpu in facts.gpus if gpu.end_ms > episode.until_ms - EDGE_MS]
     return Breach(
         subject=facts.job_key,
         kind="job",
@@ -347,7 +352,7 @@ def _breach(job: Job, episode: Episode, facts: Facts, words: _Words) -> Breach:
         limit=words.limit,
         name=facts.job_name,
         owner=facts.owner,
-        usd_per_hour=amounts_sum(gpu.usd_per_hour for gpu in held),
+        usd_per_hour=_usd_per_hour(facts, episode),
         cost_usd=amounts_sum(gpu.cost_usd for gpu in facts.gpus),
         has_example_rates=any(gpu.has_example_rate for gpu in facts.gpus),
         lines=(*_part(word, facts), *likely(words.advice)),

@@ -137,14 +137,18 @@ def _marked_spans(gpus: Sequence[GPU], params: Params, period: Period) -> list[S
     state = params.get(MARKED, "")
     if state not in NAMES:
         return []
-    interval = period.so_far
-    shown = states([gpu.pk for gpu in gpus], interval, BAND_CELLS)
-    is_so = (shown == NAMES.index(state)).all(axis=0)
-    edges = np.linspace(interval.start_ms, interval.end_ms, BAND_CELLS + 1).round().astype(int)
-    spans = union((int(edges[place]), int(edges[place + 1])) for place in np.flatnonzero(is_so))
-    first_ms, last_ms = _asked_span(params.get(WITHIN, ""), interval)
+    spans = _spans_in(NAMES.index(state), gpus, period.so_far)
+    first_ms, last_ms = _asked_span(params.get(WITHIN, ""), period.so_far)
     cut = ((max(start, first_ms), min(end, last_ms)) for start, end in spans)
     return [(start, end) for start, end in cut if start < end]
+
+
+def _spans_in(state: int, gpus: Sequence[GPU], interval: Interval) -> Sequence[Span]:
+    """When most of each part of the interval was the state, by its place in NAMES, of all."""
+    shown = states([gpu.pk for gpu in gpus], interval, BAND_CELLS)
+    edges = np.linspace(interval.start_ms, interval.end_ms, BAND_CELLS + 1).round().astype(int)
+    cells = np.flatnonzero((shown == state).all(axis=0))
+    return union((int(edges[place]), int(edges[place + 1])) for place in cells)
 
 
 def _asked_span(text: str, whole: Interval) -> Span:

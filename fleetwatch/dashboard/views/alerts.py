@@ -13,25 +13,18 @@ from fleetwatch.alerts.incidents import incident_inbox as inbox
 from fleetwatch.alerts.incidents.incident_actions import actable
 from fleetwatch.alerts.incidents.incident_rows import incident_rows
 from fleetwatch.alerts.models import Incident, Rule, Severity
-from fleetwatch.alerts.selectors import visible_incidents, with_decisions
+from fleetwatch.alerts.selectors import IncidentView, visible_incidents, with_decisions
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.incident_pages import next_steps
 from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.dashboard.words import INCIDENT_STATES
 
 PAGE_SIZE = 25
 MAX_CHOICES = 200
 MAX_NAME = 200
 LOOKS_BACK = timedelta(days=7)
-TABS = {
-    "firing": "Firing",
-    "acknowledged": "Acknowledged",
-    "snoozed": "Snoozed",
-    "accepted": "Not waste",
-    "pending": "Pending",
-    "resolved": "Resolved",
-}
 ACTED_ON = ("firing", "acknowledged", "snoozed", "accepted")
 DECIDED = ("acknowledged", "snoozed", "accepted")
 SORTS = {
@@ -49,7 +42,7 @@ PARAMETERS = ("state", "team", "user", "rule", "severity", "mine", "sort", "afte
 
 @shows("dashboard/alerts.html", "alerts", *PARAMETERS)
 def alerts(request: HttpRequest, period: Period) -> Context:
-    state = chosen(request, "state", TABS, default="firing")
+    state = chosen(request, "state", INCIDENT_STATES, default="firing")
     choices = _choices(request, state, period.now)
     asked = _asked(request, choices)
     sort = _sort(request, state)
@@ -80,7 +73,7 @@ def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
     accepted = counts["accepted"] + over.accepted
     by_state = {**counts, "accepted": accepted, "resolved": over.count}
     return {
-        "tabs": [(state, label, by_state[state]) for state, label in TABS.items()],
+        "tabs": [(state, label, by_state[state]) for state, label in INCIDENT_STATES.items()],
         "open_count": sum(counts.values()),
         "sums": inbox.open_sums(rows, now),
         "over": over,
@@ -143,14 +136,17 @@ def _lines(
         now=period.now,
     )
     is_first = inbox.read_cursor(after) is None
-    incidents = [each.incident for each in shown.lines if each.incident.resolved_at is None]
     lines = with_decisions(shown.lines) if state in DECIDED else shown.lines
     return {
         "lines": lines,
         "rows": incident_rows(lines),
         "steps": next_steps(lines, period.now),
-        "actable": actable(cast("User", request.user), incidents, now=period.now)
-        if state in ACTED_ON
-        else set(),
+        "actable": _actable(request, lines, period.now) if state in ACTED_ON else set(),
         "pager": Pager(shown.after, len(shown.lines), is_first),
     }
+
+
+def _actable(request: HttpRequest, lines: Sequence[IncidentView], now: datetime) -> set[int]:
+    """The ids of those that go on and that the reader may act on."""
+    going_on = [each.incident for each in lines if each.incident.resolved_at is None]
+    return actable(cast("User", request.user), going_on, now=now)

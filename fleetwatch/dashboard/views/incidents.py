@@ -196,14 +196,9 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "agreements": agreements.of_incident(incident, period.now),
-        "events": timeline(incident)[-MAX_EVENTS:][::-1],
-        "is_seen_late": late_incidents.is_late(incident),
-        "late_reason": late_incidents.late_reason(incident),
-        "sends": sends(incident),
+        **_past(incident, period.now),
         "has_channel": Channel.objects.exists,  # asked where nobody was told
         "lacks_route": incident_pages.lacks_route(incident),
-        "before": before(incident, period.now),
-        "again_after_ms": again_after([incident]).get(incident.pk),
         **_rights(user, incident, period.now),
         **_of_actions(user, incident, period.now),
         "action": "",
@@ -212,6 +207,18 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, PAGE, "alerts", context)
+
+
+def _past(incident: Incident, now: datetime) -> Context:
+    """What happened to it, whom it was told, and the times before."""
+    return {
+        "events": timeline(incident)[-MAX_EVENTS:][::-1],
+        "is_seen_late": late_incidents.is_late(incident),
+        "late_reason": late_incidents.late_reason(incident),
+        "sends": sends(incident),
+        "before": before(incident, now),
+        "again_after_ms": again_after([incident]).get(incident.pk),
+    }
 
 
 def _view(incident: Incident, period: Period) -> IncidentView:
@@ -239,10 +246,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "breach": breach,
         "what": view.what,
         "drivers": drivers_of(breach, period.now, is_over=view.incident.ended_ms is not None),
-        "covers": condition(view.incident.rule.condition).covers,
-        "ended_ms": view.ended_ms,
-        "lasted_ms": view.lasted_ms,
-        "counted_until_ms": view.counted_until_ms,
+        **_extent(view),
         "who": breach.label("user") or breach.label("team"),
         "holders": incident_pages.holders(breach),
         "of_same_gpu": incident_pages.of_same_gpu(view.incident, breach),
@@ -256,6 +260,16 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "curve": _curve(breach, period),
         **_ahead(view, period.now),
         "labels": _labels(breach),
+    }
+
+
+def _extent(view: IncidentView) -> Context:
+    """Until when it went on and what of that its dollars are of."""
+    return {
+        "covers": condition(view.incident.rule.condition).covers,
+        "ended_ms": view.ended_ms,
+        "lasted_ms": view.lasted_ms,
+        "counted_until_ms": view.counted_until_ms,
     }
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.db.models import Count, F, Min, Q
+from django.db.models import Count, F, Min, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
@@ -54,7 +54,7 @@ from fleetwatch.dashboard.long_tests import (
 )
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.showing import Context, existing, shows
-from fleetwatch.dashboard.views.alerts import TABS
+from fleetwatch.dashboard.words import INCIDENT_STATES
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
@@ -412,13 +412,19 @@ def _incidents(rule: Rule, now: datetime) -> Context:
     """How many it has in which state, and the newest of them, those first that go on."""
     own = visible_incidents().filter(rule=rule)
     counts = inbox.state_counts(own, now)
-    fired = own.exclude(state=Incident.State.PENDING)
-    newest = fired.annotate(is_over=Q(state=Incident.State.RESOLVED)).order_by("is_over", "-pk")
+    states = [(state, label, counts[state]) for state, label in INCIDENT_STATES.items()]
     return {
         "incident_count": own.count(),
-        "states": [(each, label, counts[each]) for each, label in TABS.items() if counts[each]],
-        "newest": [view.at(now) for view in views_of(newest[:MAX_NEWEST])],
+        "states": [each for each in states if counts[each[0]]],
+        "newest": [view.at(now) for view in views_of(_newest(own))],
     }
+
+
+def _newest(own: QuerySet[Incident]) -> QuerySet[Incident]:
+    """Of those that fired, those first that go on."""
+    fired = own.exclude(state=Incident.State.PENDING)
+    is_over = Q(state=Incident.State.RESOLVED)
+    return fired.annotate(is_over=is_over).order_by("is_over", "-pk")[:MAX_NEWEST]
 
 
 def _shown(
