@@ -100,12 +100,11 @@ def begun_ms(breach: Breach) -> int | None:
     return Job.objects.filter(key=breach.subject).values_list("start_ms", flat=True).first()
 
 
-def is_job_over(breach: Breach) -> bool:
-    """Whether the job that it is about is known to have ended."""
-    return (
-        breach.kind == "job"
-        and Job.objects.filter(key=breach.subject, end_ms__isnull=False).exists()
-    )
+def job_end_ms(breach: Breach) -> int | None:
+    """When the job ended that it is about; None of what is no job, and where it runs."""
+    if breach.kind != "job":
+        return None
+    return Job.objects.filter(key=breach.subject).values_list("end_ms", flat=True).first()
 
 
 @dataclass(frozen=True, slots=True)

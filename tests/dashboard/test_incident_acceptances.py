@@ -95,3 +95,16 @@ def test_of_a_job_that_has_ended_nobody_is_asked_whether_it_is_needed(admin, ove
     factories.job("slurm/della/7", start_ms=over.since_ms, end_ms=to_ms(NOW))
 
     assert "is still needed" not in text(admin, f"/incidents/{over.pk}")
+
+
+def test_a_jobs_curve_ends_with_the_job(admin):
+    seen_ms = to_ms(NOW - timedelta(hours=3))
+    gpus = {"gpus": [{"uuid": "GPU-a", "index": 2}]}
+    facts = {"since_ms": seen_ms - 3_600_000, "until_ms": seen_ms, "facts": gpus}
+    one = incident(facts=facts, opened_at=NOW - timedelta(hours=3), resolved_at=NOW)
+    start_ms, end_ms = seen_ms - 3_600_000, seen_ms + 600_000
+    factories.job("slurm/della/7", start_ms=start_ms, end_ms=end_ms)
+
+    page = text(admin, f"/incidents/{one.pk}")
+
+    assert f"/charts/gpu-util?gpu=GPU-a&amp;from={start_ms}&amp;to={end_ms}&amp;marked=idle" in page

@@ -280,17 +280,18 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     steps, texts = incident_pages.steps(breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
         others = [step for step in steps if step.code != breach.command]
-        is_asked = not view.incident.is_accepted and not incident_pages.is_job_over(breach)
+        is_asked = not view.incident.is_accepted and incident_pages.job_end_ms(breach) is None
         steps = [incident_pages.ask_owner(breach), *others] if is_asked else others
     notes = incident_pages.notes(texts, breach.label("kind"))
     return {"likely": why, "steps": steps, "step_notes": notes}
 
 
 def _curve(breach: Breach, period: Period) -> incident_pages.Curve | None:
-    """Of a job from when it began at the earliest: what was before is another job's."""
+    """Of a job while it ran: what was before, or came after, is another job's."""
     begun_ms = incident_pages.begun_ms(breach) or 0
+    around = _around(breach, period, begun_ms, incident_pages.job_end_ms(breach))
     from_job = begun_ms > breach.since_ms - AROUND_MS
-    return incident_pages.curve(breach, _around(breach, period, begun_ms), from_job=from_job)
+    return incident_pages.curve(breach, around, from_job=from_job)
 
 
 def _silence_query(view: IncidentView) -> str:
@@ -325,9 +326,11 @@ def _subject_url(user: User, breach: Breach, period: Period) -> str:
     return f"{breach.path}?{_around(breach, period)}"
 
 
-def _around(breach: Breach, period: Period, begun_ms: int = 0) -> str:
-    """The time around it, but not before it began, as an address names it."""
+def _around(breach: Breach, period: Period, begun_ms: int = 0, over_ms: int | None = None) -> str:
+    """The time around it, but not before it began or after it was over, as an address names it."""
     end_ms = min(breach.until_ms + AROUND_MS, to_ms(period.now))
+    if over_ms is not None:
+        end_ms = max(min(end_ms, over_ms), breach.until_ms)
     return f"from={max(breach.since_ms - AROUND_MS, begun_ms)}&to={end_ms}"
 
 
