@@ -162,8 +162,8 @@ def test_an_incident_that_was_accepted_says_so_and_asks_for_nothing(admin):
 
     section = problems_of(admin, "/nodes/n1")
 
-    assert "incident, accepted" in in_text(section)
-    assert "accepted until 2026-12-06 09:49 UTC: a workshop" in in_text(section)
+    assert "incident, not waste" in in_text(section)
+    assert "Not waste (until 2026-12-06 09:49 UTC): a workshop" in in_text(section)
     assert "scancel" not in section
 
 
@@ -171,7 +171,8 @@ def test_an_incident_that_was_accepted_says_so_and_asks_for_nothing(admin):
 def test_an_incident_that_began_again_says_when_the_one_before_ended(admin, ended_ago, is_again):
     """Since 11:00; the one before was over at 10:00, or more than a day before it."""
     gpu(1)
-    fires(since=NOW - 30 * HOUR, resolved_at=NOW - ended_ago)
+    ended_at = NOW - ended_ago
+    fires(since=NOW - 30 * HOUR, resolved_at=ended_at, until_ms=to_ms(ended_at))
     fires("slurm/della/8", since=NOW - 30 * HOUR, resolved_at=NOW - 2 * HOUR)
     own = fires()
 

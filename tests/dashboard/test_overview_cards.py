@@ -294,7 +294,7 @@ def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(fleet)
 
     shown = in_text(tight(overview.content.decode()))
     assert "1 GPU idle right now, $2.00 /h." in shown
-    assert "+ 2 accepted with a reason, $4.00 /h." in shown
+    assert "+ 2 not waste, as somebody said why, $4.00 /h." in shown
     assert overview.context["longest"].job.name == "open"
 
 
@@ -366,8 +366,8 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(flee
 
     page = tight(fleet.get("/fleet/idle").content.decode())
 
-    assert "/h; 1 of them accepted" in page
-    assert "accepted until 2026-12-06 09:49 UTC: &lt;b&gt;a workshop" in page
+    assert "/h; 1 of them “not waste”" in page
+    assert "Not waste (until 2026-12-06 09:49 UTC): &lt;b&gt;a workshop" in page
     assert "scancel 7" not in page
     assert ">Decide</a>" not in page
 

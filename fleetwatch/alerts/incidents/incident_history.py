@@ -118,10 +118,10 @@ def again_after(incidents: Collection[Incident]) -> dict[int, int]:
         fired_ms__isnull=False,
         ended_ms__gt=min((incident.since_ms for incident in incidents), default=0) - AGAIN_MS,
     )
-    rows = earlier.order_by("ended_ms").values_list("rule_id", "subject", "until_ms")
+    rows = earlier.order_by("ended_ms").values_list("rule_id", "subject", "ended_ms", "until_ms")
     return {
-        incident.pk: ended_ms
-        for rule_id, subject, ended_ms in rows
+        incident.pk: until_ms
+        for rule_id, subject, ended_ms, until_ms in rows
         for incident in incidents
         if ended_ms is not None
         and (rule_id, subject) == (incident.rule_id, incident.subject)
