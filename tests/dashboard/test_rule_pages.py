@@ -528,3 +528,24 @@ class TestLongBackTest:
 
         assert condition_named("agent_old").no_history in text(answer)
         assert not BackTestRun.objects.exists()
+
+
+def test_a_rules_page_has_its_open_and_past_incidents_those_first_that_go_on(admin, job_rule):
+    over = incident("slurm/della/1", resolved_at=NOW)
+    incident("slurm/della/2", state="pending", fired_ms=None)
+    goes_on = incident("slurm/della/3", opened_at=NOW - timedelta(hours=2))
+
+    page = text(admin.get(watch(job_rule)))
+
+    listed = page.partition('id="incidents"')[2]
+    assert f"?rule={job_rule.pk}&amp;state=firing" in listed
+    assert f"?rule={job_rule.pk}&amp;state=resolved" in listed
+    assert listed.index(f"/incidents/{goes_on.pk}") < listed.index(f"/incidents/{over.pk}")
+    assert "slurm/della/2" not in listed
+
+
+def test_the_rule_of_spent_budgets_says_when_it_is_critical(admin):
+    spent = Rule.objects.get(condition="budget_spent")
+
+    for page in (watch(spent), "/alerts/rules"):
+        assert "critical once more than the whole budget is spent" in text(admin.get(page))
