@@ -154,7 +154,7 @@ if (before) {
 // where a figure wants one, through all of its panels
 const CROSSHAIR = { spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "solid" };
 
-/** Panels with more room for names above them, where these need more rows: a title's name says how much. */
+/** Panels with more room for titles and names above them, where these need more rows: a title's name says how much. */
 function movedApart(layout) {
   const margins = layout.margin.t + layout.margin.b;
   const plot = layout.height - margins;
@@ -168,7 +168,8 @@ function movedApart(layout) {
     const domain = layout[axis].domain.map((share) => (share * plot + more - above) / (plot + more));
     moved[axis] = { ...layout[axis], domain };
     moved[legend] = { ...layout[legend], y: domain[1] };
-    moved.annotations.push({ ...title, y: domain[1], yshift: title.yshift + Number(title.name) });
+    const text = title.text.replace(" · ", "<br>");
+    moved.annotations.push({ ...title, text, y: domain[1], yshift: title.yshift + Number(title.name) });
   }
   return moved;
 }

@@ -83,6 +83,24 @@ def test_names_that_need_more_rows_on_a_phone_say_how_much_that_is():
     assert [title["name"] for title in figure["layout"]["annotations"]] == ["0", "40", "20"]
 
 
+def test_a_note_stands_after_its_panels_title_and_has_a_line_of_its_own_on_a_phone():
+    noted = Panel("Slowed", [Line("by heat", [0.0, 0.5])], note="no loss")
+
+    figure = panels.stacked(None, HOURS[:2], [noted], period=PERIOD)
+
+    [title] = figure["layout"]["annotations"]
+    assert (title["text"], title["name"]) == ("Slowed · no loss", "18")
+
+
+def test_a_label_that_is_longer_than_the_margin_gets_the_room_that_it_needs():
+    layout = panels.stacked(
+        BANDS, HOURS[:2], [Panel("PCIe", [Line("in", [990.0])], ".2~f", " MB/s")], period=PERIOD
+    )["layout"]
+
+    go.Figure({"layout": layout})
+    assert layout["yaxis2"]["automargin"] == "left"
+
+
 @pytest.mark.parametrize(
     ("highest_bytes_s", "unit", "value"),
     [

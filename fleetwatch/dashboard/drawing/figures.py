@@ -488,6 +488,7 @@ def layout_over(
             "nticks": 5,
             "fixedrange": True,
             "zeroline": False,
+            "automargin": "left",  # for labels that are longer than the margin, "1,000 MB/s"
         },
         "legend": {"orientation": "h", "y": 1.04, "yanchor": "bottom", "x": 0},
     }

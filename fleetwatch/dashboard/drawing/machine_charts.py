@@ -173,7 +173,7 @@ SLOWED_BY = Metric(
     ),
 )
 OF_GPU = [*METRICS.values(), SLOWED_BY]
-NO_LOSS = "at its power limit, clock hardly lower: no loss counted"
+NO_LOSS = "at its power limit, clock kept up: no loss"
 
 
 def of_gpu(params: Params, period: Period) -> Chart:
@@ -188,7 +188,7 @@ def of_gpu(params: Params, period: Period) -> Chart:
     slowed = slowed_spans(shown.pk, period.so_far.start_ms, period.so_far.end_ms)
     rows = [metric.panel(read) for metric in OF_GPU]
     if not slowed and is_at_power_limit(read):
-        rows[-1] = replace(rows[-1], title=f"{SLOWED_BY.title} · {NO_LOSS}")
+        rows[-1] = replace(rows[-1], note=NO_LOSS)
     chart = _stacked(f"GPU {shown.uuid}", bands, _local(read.start_ms, period), rows, period)
     return _shaded(chart, slowed, period)
 

@@ -9,6 +9,7 @@ from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line, band, curv
 from fleetwatch.dashboard.drawing.grid import Ints
 
 TITLE_PX = 26  # above each panel: what it is, and the names of its lines
+TITLE_LINE_PX = 18  # of it a line of words
 NAMES_PX = 20  # more for a row of names, where lines have any
 PHONE_PX = 250  # of a row of names on a phone; elsewhere one has room for all
 MARK_PX = 42  # beside a name there
@@ -28,6 +29,7 @@ class Panel:
     is_named: bool = True  # its lines have their names above it
     band: tuple[Line, Line] | None = None  # what lies between them is shaded
     keys: Sequence[Line] = ()  # of what is shaded behind it: names without values
+    note: str = ""  # after its title; on a phone below it
     height: int = PANEL_PX
 
 
@@ -78,7 +80,8 @@ def _add(figure: Figure, slot: _Slot, name: str, axis: Figure, span: tuple[float
     layout = figure["layout"]
     layout[f"yaxis{name}"] = axis | slot.axis | {"domain": span}
     layout[f"legend{name}"] = _LEGEND | {"y": span[1]}
-    title = {"text": slot.title, "y": span[1], "yshift": slot.above - TITLE_PX}
+    top_px = slot.above - TITLE_PX + TITLE_LINE_PX
+    title = {"text": slot.title, "y": span[1], "yshift": top_px}
     layout["annotations"].append(_TITLE | title | {"name": str(slot.narrow_px)})
     layout["xaxis"]["anchor"] = f"y{name}"  # the last one: time is written below it
     own = {"yaxis": f"y{name}", "legend": f"legend{name}"}
@@ -98,8 +101,9 @@ def _names(count: int) -> list[str]:
 
 _LEGEND: Figure = {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"}
 _TITLE: Figure = {
-    **{"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "yanchor": "bottom"},
+    **{"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "yanchor": "top"},
     "showarrow": False,
+    "align": "left",
 }
 
 
@@ -114,8 +118,9 @@ def _of_panel(starts: Sequence[datetime], panel: Panel) -> _Slot:
     axis = {"tickformat": panel.y_format, "ticksuffix": panel.unit, "rangemode": "tozero", **top}
     names = [trace["name"] for trace in traces if trace["showlegend"]]
     above = TITLE_PX + NAMES_PX * bool(names)
-    more_px = NAMES_PX * _more_rows(names)
-    return _Slot(traces, axis, panel.title, panel.height, above, more_px)
+    more_px = NAMES_PX * _more_rows(names) + TITLE_LINE_PX * bool(panel.note)
+    title = " · ".join(filter(None, (panel.title, panel.note)))
+    return _Slot(traces, axis, title, panel.height, above, more_px)
 
 
 def _traces(starts: Sequence[datetime], panel: Panel) -> list[Figure]:
