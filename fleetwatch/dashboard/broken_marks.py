@@ -56,6 +56,12 @@ def broken_marks() -> list[BrokenMark]:
     return sorted([*marks, *_with_errors(broken, incidents)], key=_place_of)
 
 
+def beside(gpu: GPU) -> list[BrokenMark]:
+    """Of the other GPUs of its node."""
+    of_node = by_node(broken_marks()).get(gpu.node.name, [])
+    return [mark for mark in of_node if mark.gpu.pk not in (gpu.pk, gpu.parent_id)]
+
+
 def that_cannot_work() -> list[BrokenMark]:
     """By node and index: those that can't work."""
     broken = broken_gpus()

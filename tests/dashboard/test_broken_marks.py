@@ -147,3 +147,19 @@ def test_the_agents_list_says_whose_gpu_is_broken(admin, three):
 
     assert page.count("broken</a>") == 1
     assert "1 GPU broken</a>" in page
+
+
+def test_a_healthy_gpus_page_names_its_nodes_broken_one_and_leads_there(admin, three):
+    sick = three[1]
+    lose(sick)
+
+    beside, own, elsewhere = (
+        tight(admin.get(f"/gpus/{gpu.uuid}").content.decode()).partition('id="beside"')[2]
+        for gpu in (three[0], sick, three[3])
+    )
+
+    assert "Beside it on h100-01:" in beside
+    assert (
+        f'href="/gpus/{sick.uuid}">GPU 1</a><span class="up">the driver lost it</span>' in beside
+    )
+    assert own == elsewhere == ""

@@ -21,6 +21,7 @@ from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.dashboard import agents, machine_commands, machine_faults, problems, selectors
 from fleetwatch.dashboard.agent_facts import agent_facts, silent_ms
 from fleetwatch.dashboard.agent_history import BACK, of_boot
+from fleetwatch.dashboard.broken_marks import beside
 from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.gpu_health import health_of
 from fleetwatch.dashboard.parameters import PERIOD
@@ -182,6 +183,7 @@ def gpu(_: HttpRequest, period: Period, gpu: GPU) -> Context:
         "totals": costs.totals(period.interval, scope=Scope(gpu=gpu.uuid)),
         **of_gpu,
         "is_dead": of_gpu["fault"] is not None,
+        "broken_beside": beside(gpu),
         "hours": _hours_around(period),
         "holders": selectors.holders(gpu, period.interval),
         "silent_ms": silent_ms(gpu.node),
