@@ -266,3 +266,27 @@ def test_metrics_are_told_as_the_sensors_that_they_are_of():
         "engine and SM activity",
         "new_metric",
     ]
+
+
+@pytest.mark.django_db
+def test_agents_are_narrowed_to_nodes_that_lately_worked_for_a_team_or_a_cluster(admin):
+    """A node that was silent for days counts as long as its work is not older than a week."""
+    for name, team, cluster, days in (
+        ("a", "nlp", "della", 0), ("b", "nlp", "erie", 5), ("c", "nlp", "della", 8), ("d", "vision", "della", 1),
+    ):  # fmt: skip
+        job = factories.job(f"slurm/{cluster}/{name}", team=team, cluster=cluster)
+        factories.entry(
+            factories.gpu(factories.node(name)), hours_ago=24 * days + 1, held_by=job
+        ).save()
+
+    def names(query):
+        return {each.node.name for each in admin.get(f"/agents?{query}").context["agents"]}
+
+    assert names("team=nlp") == {"a", "b"}
+    assert names("cluster=della") == {"a", "d"}
+    assert names("team=nlp&cluster=della") == {"a"}
+    assert names("team=nlp&node=b") == {"b"}
+    page = tight(admin.get("/agents?team=nlp").content.decode())
+    assert "Shown are nodes that worked for this team in the last 7 days." in page
+    assert "There is no parameter" not in page
+    assert "Shown are" not in tight(admin.get("/agents?node=a").content.decode())

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.http import HttpRequest
@@ -16,25 +17,27 @@ from fleetwatch.dashboard.agent_lines import HEALTHS, Agent, agent_of, agents
 from fleetwatch.dashboard.agent_reads import agent_reads
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.pages import Pager
-from fleetwatch.dashboard.parameters import among
+from fleetwatch.dashboard.parameters import PLACES, among, scope_of
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import physical_gpus
 from fleetwatch.dashboard.showing import Context, shows
+from fleetwatch.figures import selectors as costs
 from fleetwatch.ingest.selectors import agent_tokens
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import source_outages
 from fleetwatch.ledger.broken_gpus import broken_gpus
+from fleetwatch.lib.intervals import Interval
 
 PAGE_SIZE = 100
 OUTAGES = 20
-OF_NODES = ("node", "gpu_model")  # what nodes can be narrowed to
+WORKED_DAYS = 7  # a silent node is still one of those whose jobs it ran
 
 
-@shows("dashboard/agents.html", "status", "health", *OF_NODES, "after")
+@shows("dashboard/agents.html", "status", "health", *PLACES, "after")
 def agents_page(request: HttpRequest, period: Period) -> Context:
     """Those of the health that the address asks for, and how many there are of each."""
-    filters = among(request, OF_NODES)
-    every = _within(agents(period.now), filters)
+    filters = among(request, PLACES)
+    every = _within(agents(period.now), filters, period.now)
     health = chosen(request, "health", HEALTHS)
     asked = [agent for agent in every if not health or agent.health == HEALTHS[health]]
     shown, pager = _page_of(asked, request.GET.get("after", ""))
@@ -42,6 +45,7 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         first_page(request)
     return {
         "filters": filters,
+        "worked_days": WORKED_DAYS,
         "agents": shown,
         "broken_of": Counter(each.gpu.node.name for each in broken_gpus()),
         "pager": pager,
@@ -59,14 +63,21 @@ def _healths(every: Sequence[Agent]) -> list[tuple[str, str, int]]:
     return [(key, word, counts[word]) for key, word in HEALTHS.items() if counts[word]]
 
 
-def _within(every: Sequence[Agent], filters: Mapping[str, str]) -> Sequence[Agent]:
-    """Those of the node of that name, and of nodes with a GPU of that model."""
+def _within(every: Sequence[Agent], filters: Mapping[str, str], now: datetime) -> Sequence[Agent]:
+    """Those of the node of that name, of nodes with a GPU of that model, and of nodes that lately
+    worked for that team and cluster.
+    """
     if name := filters.get("node"):
         every = [agent for agent in every if agent.node.name == name]
     if model := filters.get("gpu_model"):
         there = GPU.objects.filter(model__name=model, retired_ms=None)
         nodes = set(there.values_list("node_id", flat=True))
         every = [agent for agent in every if agent.node.pk in nodes]
+    if worked_for := {name: filters[name] for name in ("team", "cluster") if name in filters}:
+        lately = Interval(now - timedelta(days=WORKED_DAYS), now)
+        groups = costs.look(lately, "node", scope=scope_of(worked_for)).by("node")
+        names = {group.key for group in groups}
+        every = [agent for agent in every if agent.node.name in names]
     return every
 
 
