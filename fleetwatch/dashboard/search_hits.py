@@ -5,13 +5,13 @@ may see them.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import resolve, reverse
 from django.utils.http import urlencode
 
@@ -47,6 +47,10 @@ SHORT_UUID = 12  # characters, "GPU-1b7f09c2": its page has all of them
 MAIN_PAGES = 10
 JOINTS = ("-", "_", ".", "")  # of words in a node's name, where "a100 03" is typed
 _BETWEEN = re.compile(r"[\s/:._-]+")
+# "12", "#12", "incident 12", the address of its page, or the key that PagerDuty has of its group
+_NUMBERED = re.compile(
+    r"(?:#|(?:\S*/)?(incident|finding|group)s?[\s/#]+)?(\d{1,9})/?", re.IGNORECASE
+)
 _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
@@ -80,6 +84,7 @@ class Hit:
     when: str = ""
     is_own: bool = False  # a job of the reader's
     usd: Decimal | None = None  # what an incident cost so far
+    has_number: bool = False  # that was looked for
 
     @property
     def words(self) -> str:
@@ -92,9 +97,11 @@ class Hit:
         return TONES.get(self.state, "")
 
     def is_called(self, text: str) -> bool:
-        """Whether that is its whole name, or its key, whatever parts its words: "a100 03" is node
-        a100-03.
+        """Whether that is its whole name, its key or its number, whatever parts its words: "a100 03"
+        is node a100-03.
         """
+        if self.has_number:
+            return True
         names = (self.name, self.subject.key if self.subject else "")
         return _plain(text) in map(_plain, names)
 
@@ -157,11 +164,13 @@ PLACES = (
 
 
 def hits(text: str, user: User, *, limit: int) -> list[Hit]:
-    """At most so many of each kind; nothing for a single character."""
+    """At most so many of each kind; for a single character what has that number alone."""
     wanted = text.strip()[:LONGEST]
+    numbered = list(islice(_numbered(wanted), limit))
     if len(wanted) < MIN_CHARACTERS:
-        return []
+        return numbered
     kinds = (
+        numbered,
         _pages(wanted, user),
         _nodes(wanted, limit),
         _numbered_gpus(wanted),
@@ -175,7 +184,11 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
         _views(wanted, user, limit),
         _terms(wanted),
     )
-    return [hit for kind in kinds for hit in islice(kind, limit)]
+    every = (hit for kind in kinds for hit in islice(kind, limit))
+    by_address: dict[tuple[str, str], Hit] = {}
+    for hit in every:
+        by_address.setdefault((hit.kind, hit.address), hit)
+    return list(by_address.values())
 
 
 def near(text: str, user: User) -> list[Hit]:
@@ -248,6 +261,21 @@ def _pages(text: str, user: User) -> Iterator[Hit]:
         is_theirs = place.right is None or may(user, place.right)
         if is_theirs and may_open(user, resolve(address)):
             yield Hit("page", place.title, address)
+
+
+def _numbered(text: str) -> Iterator[Hit]:
+    """The incident and the finding of that number; of a group's its incidents, the newest first."""
+    named = _NUMBERED.fullmatch(text)
+    if named is None:
+        return
+    kind, number = (named[1] or "").lower(), int(named[2])
+    if kind != "finding":
+        of = {"group": number} if kind == "group" else {"pk": number}
+        rows = visible_incidents().filter(**of).order_by("-opened_at", "-pk")
+        yield from (replace(_incident(each), has_number=True) for each in rows)
+    if kind in ("", "finding"):
+        rows_of_findings = _visible_findings().filter(pk=number)
+        yield from (replace(_finding(each), has_number=True) for each in rows_of_findings)
 
 
 def _numbered_gpus(text: str) -> Iterator[Hit]:
@@ -352,12 +380,15 @@ def _moment(local: datetime) -> str:
 
 def _findings(text: str, limit: int) -> Iterator[Hit]:
     """Those of whose job or node, owner and cause each word is."""
-    rows = Finding.objects.select_related("job", "node")
+    rows = _visible_findings()
     for word in text.split():
         rows = rows.filter(_has_word(word))
-    if sight() is not None:
-        rows = rows.filter(job__in=visible(Job.objects.all()))
     yield from map(_finding, rows.order_by("-last_ms", "-pk")[:limit])
+
+
+def _visible_findings() -> QuerySet[Finding]:
+    rows = Finding.objects.select_related("job", "node")
+    return rows if sight() is None else rows.filter(job__in=visible(Job.objects.all()))
 
 
 def _has_word(word: str) -> Q:
@@ -403,6 +434,7 @@ def _incident(incident: Incident) -> Hit:
         "incident",
         f"{incident.rule.name}: {breach.get('name') or breach.get('where') or incident.subject}",
         reverse("incident", args=[incident.pk]),
+        f"#{incident.pk}",
         owner=breach.get("owner") or team,
         state=incident.get_state_display().lower(),
         usd=None if usd is None else Decimal(usd),

@@ -8,8 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Identity, Organisation, Team
+from fleetwatch.alerts.models import Incident, IncidentGroup
 from fleetwatch.dashboard.search_hits import PLACES, Hit, Subject, hits, near, ranked
 from fleetwatch.diagnosis.cause_totals import Saving
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Allocation, Job
@@ -379,3 +381,57 @@ def test_ones_own_jobs_come_first_in_the_palette(fleet):
     assert typed.index("slurm/della/7") < typed.index("slurm/della/8")
     assert untyped.index("My jobs") < untyped.index("slurm/della/7") < untyped.index("Go to")
     assert "slurm/della/8" not in untyped
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "{}",
+        "#{}",
+        "incident {}",
+        "Incident #{}",
+        "/incidents/{}",
+        "https://hub.example/incidents/{}/",
+    ],
+)
+def test_an_incident_is_found_by_its_number_and_comes_first(admin, typed):
+    opened = incident("slurm/della/7", facts={"name": "train"})
+
+    first = next(iter(admin.get("/search", {"q": typed.format(opened.pk)}).context["groups"]))
+
+    assert first[0] == "incident"
+    assert [hit.address for hit in first[1]] == [f"/incidents/{opened.pk}"]
+
+
+def test_a_single_digit_finds_what_has_that_number_alone(fleet):
+    """Of job slurm/della/7 it finds nothing: that would be a part of its key."""
+    incident("slurm/della/9", pk=7)
+    numbered = told.finding(told.job("slurm/della/8"), "hung")
+    Finding.objects.filter(pk=numbered.pk).update(id=7)
+    reader = factories.user()
+
+    assert [hit.address for hit in hits("7", reader, limit=10)] == ["/incidents/7", "/findings/7"]
+    assert [hit.address for hit in hits("finding 7", reader, limit=10)] == ["/findings/7"]
+    assert hits("9", reader, limit=10) == []
+
+
+def test_the_key_that_a_pager_has_leads_to_the_incidents_of_the_group():
+    opened = incident("slurm/della/7")
+    group = IncidentGroup.objects.create(rule=opened.rule, key="ann", opened_at=NOW)
+    Incident.objects.update(group=group)
+
+    found_ones = hits(f"hub.example/group/{group.pk}", factories.user(), limit=10)
+
+    assert [hit.address for hit in found_ones] == [f"/incidents/{opened.pk}"]
+
+
+def test_the_number_of_an_incident_that_the_reader_does_not_see_finds_nothing(fleet):
+    opened = incident("slurm/della/7")
+    engineer = factories.user(role="engineer", username="vera")
+    Organisation.objects.update_or_create(pk=1, defaults={"others_shown": "teams"})
+    reader = Client()
+    reader.force_login(engineer)
+
+    page = reader.get("/search", {"q": f"#{opened.pk}"})
+
+    assert page.context["groups"] == []
