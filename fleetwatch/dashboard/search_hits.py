@@ -97,8 +97,8 @@ class Hit:
         return TONES.get(self.state, "")
 
     def is_called(self, text: str) -> bool:
-        """Whether that is its whole name, its key or its number, whatever parts its words: "a100 03"
-        is node a100-03.
+        """Whether that is its whole name, its key or its number, whatever parts its words:
+        "a100 03" is node a100-03.
         """
         if self.has_number:
             return True
@@ -166,11 +166,14 @@ PLACES = (
 def hits(text: str, user: User, *, limit: int) -> list[Hit]:
     """At most so many of each kind; for a single character what has that number alone."""
     wanted = text.strip()[:LONGEST]
-    numbered = list(islice(_numbered(wanted), limit))
-    if len(wanted) < MIN_CHARACTERS:
-        return numbered
-    kinds = (
-        numbered,
+    several = list(islice(_numbered(wanted), limit))
+    if len(wanted) >= MIN_CHARACTERS:
+        several += [hit for kind in _kinds(wanted, user, limit) for hit in islice(kind, limit)]
+    return list({(hit.kind, hit.address): hit for hit in reversed(several)}.values())[::-1]
+
+
+def _kinds(wanted: str, user: User, limit: int) -> tuple[Iterable[Hit], ...]:
+    return (
         _pages(wanted, user),
         _nodes(wanted, limit),
         _numbered_gpus(wanted),
@@ -184,11 +187,6 @@ def hits(text: str, user: User, *, limit: int) -> list[Hit]:
         _views(wanted, user, limit),
         _terms(wanted),
     )
-    every = (hit for kind in kinds for hit in islice(kind, limit))
-    by_address: dict[tuple[str, str], Hit] = {}
-    for hit in every:
-        by_address.setdefault((hit.kind, hit.address), hit)
-    return list(by_address.values())
 
 
 def near(text: str, user: User) -> list[Hit]:
@@ -268,7 +266,8 @@ def _numbered(text: str) -> Iterator[Hit]:
     named = _NUMBERED.fullmatch(text)
     if named is None:
         return
-    kind, number = (named[1] or "").lower(), int(named[2])
+    kind = (named[1] or "").lower()
+    number = int(named[2])
     if kind != "finding":
         of = {"group": number} if kind == "group" else {"pk": number}
         rows = visible_incidents().filter(**of).order_by("-opened_at", "-pk")

@@ -74,11 +74,16 @@ def _within(every: Sequence[Agent], filters: Mapping[str, str], now: datetime) -
         nodes = set(there.values_list("node_id", flat=True))
         every = [agent for agent in every if agent.node.pk in nodes]
     if worked_for := {name: filters[name] for name in ("team", "cluster") if name in filters}:
-        lately = Interval(now - timedelta(days=WORKED_DAYS), now)
-        groups = costs.look(lately, "node", scope=scope_of(worked_for)).by("node")
-        names = {group.key for group in groups}
-        every = [agent for agent in every if agent.node.name in names]
+        worked = _worked_for(worked_for, now)
+        every = [agent for agent in every if agent.node.name in worked]
     return every
+
+
+def _worked_for(filters: Mapping[str, str], now: datetime) -> set[str]:
+    """The names of the nodes with such time lately."""
+    lately = Interval(now - timedelta(days=WORKED_DAYS), now)
+    groups = costs.look(lately, "node", scope=scope_of(filters)).by("node")
+    return {group.key for group in groups}
 
 
 def _page_of(asked: Sequence[Agent], after: str) -> tuple[Sequence[Agent], Pager]:
