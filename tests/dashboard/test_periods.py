@@ -143,3 +143,10 @@ def test_nothing_is_said_of_the_period_of_what_there_is_not(client, address):
 
     assert answer.status_code == 404
     assert not any("nonsense" in str(message) for message in get_messages(answer.wsgi_request))
+
+
+def test_paper_is_headed_by_the_period_of_pages_that_have_one_alone(admin):
+    waste, teams = (admin.get(address).content.decode() for address in ("/waste", "/teams"))
+
+    assert "· Last 7 days" in waste.partition('<p class="print-only">')[2].partition("</p>")[0]
+    assert "·" not in teams.partition('<p class="print-only">')[2].partition("</p>")[0]

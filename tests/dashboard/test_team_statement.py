@@ -369,6 +369,24 @@ def test_a_statement_expects_what_its_version_did_and_under_it_what_budgets_do_n
 
 
 @pytest.mark.usefixtures("_frozen")
+def test_a_statement_of_a_month_that_runs_says_up_to_when_and_what_it_is_by_now():
+    """$2 two days ago, which it has, and $2 an hour ago, which it has not."""
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    held = factories.job(team="nlp")
+    for hours_ago in (48, 1):
+        factories.entry(gpu, hours_ago=hours_ago, held_by=held).save()
+    computed("2026-11", now=factories.NOW)
+    finance = client_of("finance")
+
+    page = text(finance.get("/teams/nlp/2026-11"))
+
+    assert "November 2026 cost $2.00 up to the end of 19 Nov;" in page
+    assert "What came after 19 Nov is not in it: by now it is $4.00, as Budgets has it." in page
+    assert "Statements have whole days alone" in text(finance.get("/teams"))
+
+
+@pytest.mark.usefixtures("_frozen")
 def test_paper_and_excel_of_a_version_expect_what_it_did():
     """$2 spent, and a dollar an hour to come; later there is no forecast."""
     gpu = factories.gpu(factories.node())
