@@ -146,6 +146,8 @@ def test_nothing_is_said_of_the_period_of_what_there_is_not(client, address):
 
 
 def test_paper_is_headed_by_the_period_of_pages_that_have_one_alone(admin):
+    factories.gpu(factories.node())
+
     waste, teams = (admin.get(address).content.decode() for address in ("/waste", "/teams"))
 
     assert "· Last 7 days" in waste.partition('<p class="print-only">')[2].partition("</p>")[0]

