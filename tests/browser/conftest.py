@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.hubs import empty_hub, morning, starved, tab  # noqa: F401 - fixtures
+from tests.browser.hubs import books, empty_hub, morning, starved, tab  # noqa: F401 - fixtures
 from tests.browser.sites import live_server, site, small_site  # noqa: F401 - fixtures
 
 ARGUMENTS = (

@@ -15,13 +15,19 @@ from tests import stored_runs
 from tests.alerts.factories import a_rule, an_incident
 from tests.alerts.people import is_named
 from tests.browser.sites import Watched, let_in
+from tests.costs import factories as costs
 from tests.dashboard import factories
 from tests.diagnosis import told as rows
-from tests.notify.factories import slack_channel
+from tests.notify.factories import email_channel, slack_channel
+from tests.reports.factories import counted
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 Tab = Callable[[str], Page]
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+LAST = (TODAY.replace(day=1) - timedelta(days=1)).replace(day=1)
+ENDED = (LAST - timedelta(days=1)).replace(day=1)  # so long ago that it may be closed on any day
+MONTH = f"{ENDED:%Y-%m}"
 
 
 def now() -> datetime:
@@ -66,6 +72,23 @@ def morning(empty_hub: str) -> None:
     stored_runs.store(factories.run(idle, held_by=held, now=now(), **idles))
     factories.gpu(factories.node("gpu-02", now=now() - HOUR), now=now() - HOUR)
     an_incident(a_rule(threshold=1), "slurm/della/7", opened_at=now() - HOUR)
+
+
+@pytest.fixture
+def books(empty_hub: str) -> str:
+    """Fay of finance's: NLP held 3 GPU-hours in the month that ended, Vision 2 two days ago, at $2
+    each.
+    """
+    factories.user(role="finance", username="fay")
+    email_channel(25)
+    gpu = costs.a_gpu()
+    costs.a_rate("2", gpu=gpu)
+    train, serve = costs.a_job(team="nlp", name="train"), costs.a_job(team="vision")
+    for hour in range(3):
+        counted(gpu, job=train, start=ENDED + hour * HOUR)
+    for hour in range(2):
+        counted(gpu, job=serve, start=TODAY - timedelta(days=2) + hour * HOUR)
+    return empty_hub
 
 
 @pytest.fixture

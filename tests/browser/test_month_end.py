@@ -2,57 +2,29 @@
 approved and sent, and the workbook that says the same to the cent.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from fleetwatch.notify.models import Delivery
-from tests.browser.sites import Watched, let_in
-from tests.costs.factories import a_gpu, a_job, a_rate
-from tests.dashboard.factories import user
-from tests.notify.factories import email_channel
-from tests.reports.factories import HOUR, counted, work
+from tests.browser.hubs import ENDED, MONTH, Tab
+from tests.reports.factories import work
 from tests.reports.test_download import sheets
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-LAST = (TODAY.replace(day=1) - timedelta(days=1)).replace(day=1)
-ENDED = (LAST - timedelta(days=1)).replace(day=1)  # so long ago that it may be closed on any day
-MONTH = f"{ENDED:%Y-%m}"
 
-
-@pytest.fixture
-def books(settings, static_root, live_server, db):
-    """NLP held 3 GPU-hours in the month that ended, Vision 2 two days ago, at $2 each."""
-    user(role="finance")
-    email_channel(25)
-    gpu = a_gpu()
-    a_rate("2", gpu=gpu)
-    train, serve = a_job(team="nlp", name="train"), a_job(team="vision")
-    for hour in range(3):
-        counted(gpu, job=train, start=ENDED + hour * HOUR)
-    for hour in range(2):
-        counted(gpu, job=serve, start=TODAY - timedelta(days=2) + hour * HOUR)
-    return live_server.url
-
-
-def test_the_month_ends_from_the_new_rate_to_the_cfos_workbook(browser: Browser, books: str):
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    let_in(context, books)
-    watched = Watched(context.new_page())
-    page = watched.page
+def test_the_month_ends_from_the_new_rate_to_the_cfos_workbook(tab: Tab, books: str):
+    page = tab("fay")
 
     change_the_rate(page, books)
     close_the_month(page, books)
     approve_and_send(page, books)
     workbook = sheets(download(page))
 
-    context.close()
-    assert not watched.complaints, "\n".join(watched.complaints)
     facts = {row[0]: row[1] for row in workbook["Cover"] if len(row) > 1}
     assert facts["Cost"] == 6
     head, *lines = workbook["Lines"]
@@ -89,7 +61,7 @@ def approve_and_send(page: Page, site: str) -> None:
     page.goto(f"{site}/teams/nlp/{MONTH}")
     expect(page.locator(".kpi dd").first).to_have_text("$6.00")
     page.get_by_role("button", name="Approve version 1, $6.00").click()
-    expect(page.locator("#decide")).to_contain_text("approved by ann")
+    expect(page.locator("#decide")).to_contain_text("approved by fay")
     page.fill("#recipient-address", "cfo@example.org")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("button", name=f"Send {ENDED:%B %Y} now").click()
@@ -98,7 +70,7 @@ def approve_and_send(page: Page, site: str) -> None:
     delivery = Delivery.objects.get()
     assert delivery.address == "cfo@example.org"
     assert delivery.message["title"] == f"GPU statement of NLP, {ENDED:%B %Y}: $6.00"
-    assert ["Approved", "by ann"] in delivery.message["fields"]
+    assert ["Approved", "by fay"] in delivery.message["fields"]
 
 
 def download(page: Page) -> bytes:
