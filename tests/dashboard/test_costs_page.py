@@ -8,10 +8,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.template.loader import render_to_string
 
 from fleetwatch.accounts.models import Organisation
 from fleetwatch.costs.models import Commitment
-from fleetwatch.figures.comparison import Compared
+from fleetwatch.figures.comparison import Change, Compared
 from fleetwatch.figures.totals import nothing
 from fleetwatch.finance.committing import commit
 from fleetwatch.inventory.models import GPU
@@ -492,3 +493,19 @@ def test_what_no_rule_maps_leads_to_the_rules(explorer):
 
     line = page.split("no project: no rule matched")[1].split("</tr>")[0]
     assert 'href="/settings/mappings">map</a>' in line
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        ("200.99", "within half a per cent of $200"),
+        ("200.40", "unchanged at $200"),
+        ("201.00", "+ $1.00 +0.5 % from $200"),
+    ],
+)
+def test_two_figures_that_read_differently_are_not_called_unchanged(now, says):
+    line = Change("", Decimal(now), Decimal(200))
+
+    part = render_to_string("dashboard/_change_from.html", {"line": line, "usd": Decimal(200)})
+
+    assert in_text(part).strip() == says
