@@ -220,8 +220,9 @@ ORDER = (
 def ranked(
     hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
 ) -> list[tuple[str, list[Hit]]]:
-    """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs, then
-    by ORDER, in it what runs, what begins so, and findings by what they could save.
+    """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs and
+    the incident of a number, then by ORDER, in it what runs, what begins so, and findings by what
+    they could save.
     """
     groups: dict[str, list[Hit]] = defaultdict(list)
     for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
@@ -231,6 +232,7 @@ def ranked(
         key=lambda group: (
             not group[1][0].is_called(text),
             not group[1][0].is_own,
+            group[0] != "incident" or not group[1][0].has_number,
             ORDER.index(group[0]),
         ),
     )
@@ -274,7 +276,9 @@ def _numbered(text: str) -> Iterator[Hit]:
         yield from (replace(_incident(each), has_number=True) for each in rows)
     if kind in ("", "finding"):
         rows_of_findings = _visible_findings().filter(pk=number)
-        yield from (replace(_finding(each), has_number=True) for each in rows_of_findings)
+        for each in rows_of_findings:
+            hit = _finding(each)
+            yield replace(hit, has_number=True, about=f"#{each.pk} · {hit.about}")
 
 
 def _numbered_gpus(text: str) -> Iterator[Hit]:

@@ -159,7 +159,5 @@ def test_a_healthy_gpus_page_names_its_nodes_broken_one_and_leads_there(admin, t
     )
 
     assert "Beside it on h100-01:" in beside
-    assert (
-        f'href="/gpus/{sick.uuid}">GPU 1</a><span class="up">the driver lost it</span>' in beside
-    )
+    assert f'href="/gpus/{sick.uuid}">GPU 1</a><span class="up">the driver lost it</span>' in beside
     assert own == elsewhere == ""

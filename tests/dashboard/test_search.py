@@ -411,6 +411,10 @@ def test_a_single_digit_finds_what_has_that_number_alone(fleet):
     reader = factories.user()
 
     assert [hit.address for hit in hits("7", reader, limit=10)] == ["/incidents/7", "/findings/7"]
+    assert [kind for kind, _ in ranked(hits("7", reader, limit=10), "7", {})] == [
+        "incident",
+        "finding",
+    ]
     assert [hit.address for hit in hits("finding 7", reader, limit=10)] == ["/findings/7"]
     assert hits("9", reader, limit=10) == []
 
