@@ -468,7 +468,7 @@ class TestLongBackTest:
 
         shown = text(admin.get(address))
 
-        assert 'step 2 of 3 <progress max="3" value="1">' in shown
+        assert '1 of 3 steps <progress max="3" value="1">' in shown
         assert f'action="/alerts/back-tests/{run.pk}/stop"' in shown
 
         back_test_runs.advance("rule", tried_rules.try_out, NOW)
