@@ -135,7 +135,7 @@ def _made_hours(
     boards = lane_facts.gpus(np.concatenate([node.table["gpu_id"] for node in here.values()]))
     grid = _grid(here, boards, start_ms, end_ms)
     windows, hosts = _frames(list(held), start_ms - context_ms(before, start_ms), end_ms)
-    cells = cell_figures.cells(_filled(windows, boards), hosts, grid, before)
+    cells = cell_figures.cells(filled(windows, boards), hosts, grid, before)
     return _in_hours(here, grid, cells)
 
 
@@ -193,7 +193,7 @@ def _frames(
     return frames.together(list(map(spoken, windows))), list(hosts)
 
 
-def _filled(windows: frames.Frame, boards: lane_facts.GPUs) -> frames.Frame:
+def filled(windows: frames.Frame, boards: lane_facts.GPUs) -> frames.Frame:
     """With what a sender of single values does not tell; of a GPU that no job held nobody asks."""
     row = rows_among(boards.ids, windows.gpu_id)
     idle_w, limit_w = (np.append(watts, np.nan)[row] for watts in (boards.idle_w, boards.limit_w))

@@ -87,14 +87,43 @@ def test_its_chart_shades_the_judged_period_and_no_tooth_of_the_saw_as_a_pause(c
     assert figure["layout"]["xaxis"]["tickformat"] == "%H:%M<br>%a %-d %b"
 
 
+SAVES = BUSY | {"util_high_fraction": 1.0, "util_dips": 0, "util_longest_low_s": 0.0}
+PARTLY = SAVES | {"util_mean": 0.2, "util_min": 0.0, "util_dips": 1, "util_longest_low_s": 40.0}
+PAUSED = QUIET | {"util_min": 0.0, "util_max": 0.0, "util_longest_low_s": 60.0, "util_dips": 0}
+
+
+def test_of_a_checkpoint_words_marks_and_excerpt_count_the_same_pauses(client):
+    """Each 10 minutes of two hours it pauses for 100 s, over two windows of a minute."""
+    says = [PARTLY, PAUSED, *[SAVES] * 8] * 12
+    holds = [held(end=T0 + 2 * HOUR_MS)]
+    job = a_job(name="train", start_ms=T0 - HOUR_MS, submit_ms=T0 - HOUR_MS)
+    post(Sender().batch(T0, *says, jobs=[job], allocations=holds))
+    services.diagnose(NOW, 1000)
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user())
+        stalled = Finding.objects.get(cause="checkpoint_stall")
+        figure = client.get(f"/charts/finding?finding={stalled.pk}").json()
+        page = " ".join(tight(client.get(f"/findings/{stalled.pk}").content.decode()).split())
+
+    seen = evidence(stalled.its_job, "checkpoint_stall")
+    [counted] = [sign.value for sign in seen.signs if sign.feature == "long_n"]
+    shades = {(each["x0"], each["x1"]) for each in figure["layout"]["shapes"]}
+    assert len(shades) == counted
+    assert f"Shaded:<b>{counted:.0f}</b>pauses of 5 s and more that began in this time." in page
+    begin = re.findall(r'data-label="Pauses begun">(\d)<', page)
+    assert "The 6 minutes with most pauses, at full resolution: 1 begins" in page
+    assert begin.count("1") == 1
+
+
 def test_its_page_has_the_minute_with_the_most_pauses_window_by_window(client, starved):
     page = tight(client.get(f"/findings/{starved.pk}").content.decode())
     table = page.partition("The minute with most pauses")[2].partition("</table>")[0]
     rows = table.partition("<tbody>")[2].split("<tr>")[1:]
 
-    assert "its agent sends a summary of each 10 s" in table
+    assert table.startswith(", at full resolution: 30 begin<")
+    assert "a row is the summary of 10 s that was sent" in table
     [row] = rows  # they read the same
-    assert '<td class="nowrap">07:35:00<span class="sub">6 alike</span></td>' in row
+    assert '<td class="nowrap">07:35:00<span class="sub">to 07:36:00: 6 rows, each</span>' in row
     shown = re.findall(r'data-label="([^"]+)">(?:<b>)?([^<]+)<', row)
     assert shown[:5] == [
         ("Lowest", "0 %"), ("Median", "40 %"), ("Highest", "100 %"), ("At zero", "45 %"),

@@ -25,7 +25,7 @@ from fleetwatch.dashboard.drawing.references import UTIL, WellReading, other_mod
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
-from fleetwatch.diagnosis.findings import evidence, inbox, machine_findings
+from fleetwatch.diagnosis.findings import evidence, gpu_windows, inbox, machine_findings
 from fleetwatch.diagnosis.findings.machine_findings import Hour
 from fleetwatch.diagnosis.judgement import marks
 from fleetwatch.diagnosis.models import Finding
@@ -127,7 +127,7 @@ def _window(finding: Finding, seen: evidence.Evidence, period: Period) -> Chart:
     series_of = _series_of(finding, seen)
     read = series_of(seen.gpu, columns=OF_A_WINDOW)
     other = _beside(seen, cause, series_of) or _when_well(finding, cause, seen.gpu, read, period)
-    marked = _marked(cause, seen.gpu, read)
+    marked = _marked(cause, seen, read)
     shades = [*_judged(seen, read), *marked]
     drawn = curves_of(read.columns, (*cause.curves, ZEROS), seen.gpu)
     rows = _panels(drawn, other, read, _keys(shades, read))
@@ -135,9 +135,17 @@ def _window(finding: Finding, seen: evidence.Evidence, period: Period) -> Chart:
     return _with_kinds(replace(chart, figure=_shaded(chart.figure, shades, period)), read, marked)
 
 
-def _marked(cause: Cause, gpu: GPU, read: StepSeries) -> list[marks.Mark]:
-    """What of it pauses or spins: of a GPU that does nothing it is no pause, it is idle."""
-    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=_waiting_w(gpu))
+def _marked(cause: Cause, seen: evidence.Evidence, read: StepSeries) -> list[marks.Mark]:
+    """What of it pauses or spins: of a GPU that does nothing it is no pause, it is idle; of a
+    rhythm the pauses that its signs count.
+    """
+    if cause.has_rhythm:
+        return [
+            marks.Mark(pause.start_ms, pause.end_ms, marks.PAUSE)
+            for pause in gpu_windows.long_pauses(seen)
+        ]
+    waiting_w = _waiting_w(seen.gpu)
+    marked = marks.marks(read.start_ms, read.step_ms, read.columns, waiting_w=waiting_w)
     if not cause.idle:
         return marked
     return [replace(mark, kind=marks.IDLE) if mark.kind == marks.PAUSE else mark for mark in marked]
@@ -187,7 +195,7 @@ def _of_panels(title: str, rows: Sequence[Panel], read: StepSeries, period: Peri
 
 def _with_kinds(chart: Chart, read: StepSeries, marked: Sequence[marks.Mark]) -> Chart:
     """With what each row is marked as."""
-    kinds = [_kind(at_ms, marked) for at_ms in read.start_ms]
+    kinds = [_kind(at_ms, at_ms + read.step_ms, marked) for at_ms in read.start_ms]
     return replace(
         chart,
         columns=lambda: [*chart.columns(), "Marked"],
@@ -278,9 +286,10 @@ def _find(number: str) -> Finding:
     return finding
 
 
-def _kind(at_ms: int, marked: Sequence[marks.Mark]) -> str:
-    """What the moment is marked as; "" where it is not."""
-    return next((mark.kind for mark in marked if mark.start_ms <= at_ms < mark.end_ms), "")
+def _kind(start_ms: int, end_ms: int, marked: Sequence[marks.Mark]) -> str:
+    """What of [start_ms, end_ms) is marked, as what; "" where nothing is."""
+    within = (mark for mark in marked if mark.start_ms < end_ms and mark.end_ms > start_ms)
+    return next((mark.kind for mark in within), "")
 
 
 def _beside(seen: evidence.Evidence, cause: Cause, series_of: Callable[..., StepSeries]) -> Lines:

@@ -49,6 +49,7 @@ from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, title
 from fleetwatch.diagnosis.findings import (
     deciding,
     fixes,
+    gpu_windows,
     inbox,
     machine_findings,
     rules_in_words,
@@ -385,8 +386,20 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
         "both": references.side_by_side(finding, seen),
         "reference": beside,
         "no_reference": "" if beside else references.no_reference(seen),
-        "excerpt": excerpt(seen),
+        "excerpt": excerpt(finding.cause, seen),
+        "shaded": _shaded(finding, seen),
     }
+
+
+def _shaded(finding: Finding, seen: Evidence) -> tuple[int, bool] | None:
+    """Of a rhythm how many pauses the chart shades that began in it, and whether one is shaded
+    that had begun before; None of other causes.
+    """
+    if not BY_CODE[finding.cause].has_rhythm:
+        return None
+    several = gpu_windows.long_pauses(seen)
+    count = gpu_windows.begun(several, seen)
+    return count, count < len(several)
 
 
 def _drawn(finding: Finding, seen: Evidence) -> Span | None:

@@ -125,7 +125,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     entry = _newest(job, cause)
     if entry is None or not detectors:
         return None
-    place = _looked_at(job, entry, detectors, _cell(entry))
+    place = _looked_at(job, entry, detectors)
     if place is None:
         return None
     lanes = place.features.lanes
@@ -135,18 +135,18 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     return _evidence(job, entry, place, _beside_it(cause, place, ranks))
 
 
-def _cell(entry: CauseEntry) -> int:
-    """Which of the entry's hour is looked at: the newest; of a GPU that its job does not use the
-    middle, which is like the others, for the newest may be cut short by the job's end.
+def _in_turn(entry: CauseEntry) -> list[int]:
+    """Which of the entry's hour are looked at: the newest first; of a GPU that its job does not use
+    the middle one, which is like the others.
     """
     cells = [cell for cell in range(entry.cells.bit_length()) if entry.cells >> cell & 1]
-    return cells[len(cells) // 2] if BY_CODE[entry.cause].idle == PART else cells[-1]
+    return [cells[len(cells) // 2]] if BY_CODE[entry.cause].idle == PART else cells[::-1]
 
 
-def _looked_at(
-    job: Job, entry: CauseEntry, detectors: Sequence[Detector], cell: int
-) -> "_Place | None":
-    """The place of that cell of the entry's hour; None where its telemetry is no longer kept."""
+def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_Place | None":
+    """The newest place of the entry's hour that is all of the job's time, else the newest; None
+    where its telemetry is no longer kept.
+    """
     hour_ms = to_ms(floor_hour(entry.start))
     reach = max(length for detector in detectors for length in detector.lengths)
     # a window that looks at the last cell may end after it; windows reach back as long as they are
@@ -155,8 +155,23 @@ def _looked_at(
     if lanes is None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
-    last = (hour_ms - low) // CELL_MS + cell
-    return _place(detectors, lanes, lane, last)
+    before = (hour_ms - low) // CELL_MS
+    cells = [before + cell for cell in _in_turn(entry)]
+    whole = _whole_cells(job, entry, lanes, lane)
+    last = next((cell for cell in cells if cell < whole), cells[0])
+    return _place(detectors, lanes, lane, last=last, whole=whole)
+
+
+def _whole_cells(job: Job, entry: CauseEntry, lanes: Lanes, lane: int) -> int:
+    """How many of the lane's cells tell of the job alone. That in which it ended tells also of who
+    held the GPU next, and counts a pause that began when it ended.
+    """
+    count = lanes.held.shape[1]
+    if job.end_ms is None:
+        return count
+    last = (job.end_ms - lanes.start_ms) // CELL_MS
+    is_mixed = last < count and (BY_CODE[entry.cause].has_rhythm or lanes.shared[lane, last])
+    return last if is_mixed else count
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -214,9 +229,11 @@ class _Place:
         return None if np.isnan(value) else value
 
 
-def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) -> _Place:
-    """The surest window that looks at the cell and meets the rule; else the one that ends
-    with it.
+def _place(
+    detectors: Sequence[Detector], lanes: Lanes, lane: int, *, last: int, whole: int
+) -> _Place:
+    """The surest window that looks at the cell, ends before `whole` and meets the rule; else the
+    one that ends with it.
     """
     tried = [
         _Place(rule, features, lane, cell)
@@ -225,7 +242,7 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
         for features in (Features(lanes, length),)
         for rule in (detector.find(features),)
         for cell in range(min(last + length, lanes.held.shape[1]) - 1, last - 1, -1)
-        if cell == last or lanes.held[lane, cell]
+        if cell == last or (lanes.held[lane, cell] and cell < whole)
     ]
     hits = [place for place in tried if place.at(place.rule.hits)]
     # of several as sure the latest shortest one: max keeps the first

@@ -1,15 +1,19 @@
-"""A minute of what a finding rests on, window by window, as fine as it is kept: of the single
-readings an agent sends what they were, not when.
+"""A minute or more of what a finding rests on, window by window, as fine as it is kept: of the
+single readings an agent sends what they were, not when.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+import numpy as np
+
+from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings.evidence import Evidence
+from fleetwatch.diagnosis.findings.gpu_windows import long_pauses, windows_of
 from fleetwatch.diagnosis.judgement.marks import LOW
 from fleetwatch.lib.intervals import MINUTE_MS
-from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.frames import Frame
 
 COLUMNS = {
     "util_min": "lowest",
@@ -19,13 +23,14 @@ COLUMNS = {
     "util_dips": "pauses",
     "util_longest_low_s": "longest_s",
 }
+LEAST_WINDOWS = 6  # shown, however long they are
 Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowReadings:
-    """What the readings of one window were, as shares; `pauses` are falls from above 70 % to below
-    30 %, `longest_s` the longest stretch below 10 %. None = not read.
+    """What the readings of one window were, as shares; `pauses`: how many began in it, `longest_s`
+    the longest stretch below 10 %. None = not read.
     """
 
     start_ms: int
@@ -39,21 +44,31 @@ class WindowReadings:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The windows of one minute, of so many seconds each."""
+    """Windows one after the other, of so many seconds each; `are_long`: the pauses counted are
+    those of 5 s and more below 10 %, else falls from above 70 % to below 30 %.
+    """
 
     window_s: int
     windows: tuple[WindowReadings, ...]
+    are_long: bool = False
 
     @property
-    def has_pauses(self) -> bool:
-        return any(window.pauses for window in self.windows)
+    def begun(self) -> int:
+        """How many pauses began in it."""
+        return round(sum(window.pauses or 0 for window in self.windows))
 
     @property
-    def alike(self) -> list[tuple[WindowReadings, int]]:
-        """The first of each run of windows that read the same, and how many that are."""
+    def minutes(self) -> int:
+        return max(1, self.window_s * len(self.windows) // 60)
+
+    @property
+    def alike(self) -> list[tuple[WindowReadings, int, int]]:
+        """The first of each run of windows that read the same, how many that are, and when they
+        end.
+        """
         runs = groupby(self.windows, key=lambda window: replace(window, start_ms=0))
         several = [list(run) for _, run in runs]
-        return [(run[0], len(run)) for run in several]
+        return [(run[0], len(run), run[-1].start_ms + self.window_s * 1000) for run in several]
 
     @property
     def is_idle(self) -> bool:
@@ -61,25 +76,32 @@ class Excerpt:
         return all(window.highest is not None and window.highest < LOW for window in self.windows)
 
 
-def excerpt(seen: Evidence) -> Excerpt | None:
-    """The minute of the evidence's window in which there were most pauses; None where nothing of it
-    is kept.
+def excerpt(cause: str, seen: Evidence) -> Excerpt | None:
+    """The minute of the evidence's window in which most pauses began, of the kind that the cause is
+    seen by; None where nothing of it is kept.
     """
-    window_s = seen.gpu.node.window_s
-    read = telemetry.series(
-        seen.gpu, seen.start_ms, seen.end_ms, columns=list(COLUMNS), step_s=window_s
-    )
-    count = max(1, MINUTE_MS // read.step_ms)
-    first = most_pauses(read.columns, count)
+    read = windows_of(seen.gpu, seen.start_ms, seen.end_ms, list(COLUMNS))
+    if not len(read):
+        return None
+    columns = {name: _values(read, name) for name in COLUMNS}
+    are_long = BY_CODE[cause].has_rhythm
+    if are_long:
+        begin = {pause.window_ms for pause in long_pauses(seen)}
+        columns["util_dips"] = [float(at_ms in begin) for at_ms in read.start_ms.tolist()]
+    window_ms = int(np.median(read.end_ms - read.start_ms))
+    count = max(LEAST_WINDOWS, MINUTE_MS // window_ms)
+    first = most_pauses(columns, count)
     if first is None:
         return None
     windows = [
-        WindowReadings(
-            read.start_ms[at], **{name: read.columns[of][at] for of, name in COLUMNS.items()}
-        )
-        for at in range(first, min(first + count, len(read.start_ms)))
+        WindowReadings(at_ms, **{name: columns[of][first + row] for of, name in COLUMNS.items()})
+        for row, at_ms in enumerate(read.start_ms[first : first + count].tolist())
     ]
-    return Excerpt(window_s, tuple(windows))
+    return Excerpt(window_ms // 1000, tuple(windows), are_long)
+
+
+def _values(read: Frame, name: str) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in read.columns[name].tolist()]
 
 
 def most_pauses(columns: Mapping[str, Values], count: int) -> int | None:

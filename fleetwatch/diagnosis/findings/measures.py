@@ -95,7 +95,7 @@ _NUMBERS = {
     "dips_per_min": "pauses per minute",
     "dips_cv": "unevenness of pauses",
     "cyc_cv": "unevenness of that time",
-    "long_n": "pauses of 5 s and more",
+    "long_n": "pauses of 5 s and more that began",
     "long_cv": "unevenness of long pauses",
     "corr": "moves with the job's other GPUs (correlation)",
     "job_gpus": "GPUs of the job",

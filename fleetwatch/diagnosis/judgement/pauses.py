@@ -90,6 +90,45 @@ def of(windows: Windows, at: Places, before: Before = NOTHING) -> dict[str, Floa
     }
 
 
+@dataclass(frozen=True, slots=True)
+class LongPause:
+    """A long pause [start_ms, end_ms), and the start of the window in which it began.
+
+    Where in a window that is paused in part it lay is not known: in the first of several at its
+    end, in the last at its beginning, in a single one in the middle.
+    """
+
+    start_ms: int
+    end_ms: int
+    window_ms: int
+
+
+def long_pauses(windows: Windows) -> list[LongPause]:
+    """The pauses of one GPU, whose windows come in order of time: those that ONSETS counts, and
+    first one that goes on from before.
+    """
+    low_s, _ = _low_seconds(windows)
+    is_long = (low_s >= LONG_S) & (windows.observed_ms > 0)
+    continues = _continues(windows, low_s, is_long, np.full(len(low_s), np.nan))
+    first = np.flatnonzero(is_long & ~continues)
+    last = first + np.array([_goes_on(continues, at) for at in first], dtype=np.int64)
+    low_ms = np.rint(low_s * 1000).astype(np.int64)
+    begin = windows.end_ms[first] - low_ms[first]
+    end = windows.start_ms[last] + low_ms[last]
+    # alone in its window: in the middle of it
+    spare = (windows.end_ms[first] - windows.start_ms[first] - low_ms[first]) // 2
+    begin = np.where(first == last, windows.start_ms[first] + spare, begin)
+    end = np.where(first == last, begin + low_ms[first], end)
+    spans = zip(begin.tolist(), end.tolist(), windows.start_ms[first].tolist(), strict=True)
+    return [LongPause(*span) for span in spans]
+
+
+def _goes_on(continues: Mask, at: int) -> int:
+    """Into how many windows after that one its pause goes on."""
+    after = continues[at + 1 :]
+    return int(np.argmin(after)) if not after.all() else len(after)
+
+
 def _moments(windows: Windows, at: Places, onset: Mask, so_far_s: Floats) -> dict[str, Floats]:
     """When pauses began, and what the last window of each place says."""
     seconds = windows.start_ms / 1000

@@ -73,6 +73,19 @@ def test_what_was_measured_ends_with_the_newest_window_and_not_with_its_cell():
     assert found.end_ms == T0 + 58 * 60_000
 
 
+def test_what_decided_is_none_of_the_time_in_which_the_job_had_ended():
+    """It ends 3 minutes after a cell began; another one holds the GPU from then on."""
+    end = T0 + 58 * 60_000
+    held_next = held(job=1, start=end, end=end + 60 * 60_000)
+    jobs = [a_job(end_ms=end), a_job("slurm/della/8", start_ms=end)]
+    says = [QUIET] * 58 + [BUSY] * 60
+    post(Sender().batch(T0, *says, jobs=jobs, allocations=[held(end=end), held_next]))
+    services.diagnose(NOW, 1000)
+
+    found = evidence(Job.objects.get(key="slurm/della/7"), "idle_held")
+    assert found.end_ms == T0 + 55 * 60_000
+
+
 def test_pauses_are_the_times_in_which_all_gpus_of_the_job_were_idle():
     """One GPU is idle for 100 minutes of two hours, the other for the last 60 and the first 40."""
     whole = 120
@@ -120,6 +133,8 @@ def test_windows_of_a_minute_that_read_the_same_are_one_line():
     busy = WindowReadings(0, 0.2, 0.9, 1.0, 0.0, 0.0, None)
     windows = (*(replace(busy, start_ms=at * 10_000) for at in range(5)), replace(busy, zeros=0.1))
 
+    windows = (*windows[:-1], replace(windows[-1], start_ms=50_000))
     alike = Excerpt(10, windows).alike
 
-    assert [(window.zeros, count) for window, count in alike] == [(0.0, 5), (0.1, 1)]
+    read = [(window.zeros, count, end_ms) for window, count, end_ms in alike]
+    assert read == [(0.0, 5, 50_000), (0.1, 1, 60_000)]

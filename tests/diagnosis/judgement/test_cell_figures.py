@@ -185,6 +185,17 @@ def test_a_pause_over_several_windows_is_one():
     assert figures[pauses.FIRST_ONSET][0, 0] == 10
 
 
+def test_a_long_pause_is_where_its_windows_are_paused_and_alone_in_one_in_its_middle():
+    """Its first window is paused at its end, its last at its beginning."""
+    spans = pauses.long_pauses(lowly(0, 6, 10, 7, 0, 0, 6, 0))
+
+    assert [(each.start_ms - START, each.end_ms - START) for each in spans] == [
+        (14_000, 37_000),
+        (62_000, 68_000),
+    ]
+    assert [each.window_ms - START for each in spans] == [10_000, 60_000]
+
+
 def test_two_pauses_in_windows_that_both_dip_are_two():
     assert made(lowly(6, 6, dips=[1, 1]))[pauses.ONSETS][0, 0] == 2
 
