@@ -31,7 +31,7 @@ SUBJECTS = (
     *("team", "user", "project", "cost_centre", "node", "gpu_model"),
     *("state", "kind", "cluster", "label"),
 )
-CAUSE = "cause"  # findings and jobs are narrowed to
+CAUSE = "cause"  # findings, jobs and waste are narrowed to
 OF_FINDINGS = (CAUSE, "assignee", "job", "job_name")  # the others they alone are narrowed to
 PLACES = ("team", "node", "gpu_model", "cluster")  # of lists of what is at this moment
 FILTERS = (*SUBJECTS, *OF_FINDINGS)
@@ -39,8 +39,8 @@ LONGEST_NAME = 60  # of what is told back
 # filters that another page has: why this one has not
 ELSEWHERE = {
     CAUSE: (
-        "A cause can't narrow this: it is of the wasted time of jobs. Jobs and the savings inbox"
-        " are narrowed by `cause`, waste is listed by `group_by=cause`."
+        "A cause can't narrow this: it is of the wasted time of jobs. Jobs, waste and the savings"
+        " inbox are narrowed by `cause`."
     )
 }
 MAX_TOLD = 5  # of unknown names

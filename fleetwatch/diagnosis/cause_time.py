@@ -34,8 +34,8 @@ _MOMENT = timedelta(microseconds=1)
 class CauseTime:
     """Spans of causes, of one alone where it is named.
 
-    `is_current`: of hours whose ledger is still the one that was diagnosed. Without sums of days
-    from entries alone.
+    `is_current`: of hours whose ledger is still the one that was diagnosed. Without sums of days,
+    and by step, from entries alone.
     """
 
     cause: str | None = None
@@ -64,7 +64,7 @@ class CauseTime:
         days = [first + _DAY * place for place in range((last - first).days + 1)]
         wanted = asked.within(interval) | {
             "days": days,
-            "use_sums": self.with_sums,
+            "use_sums": self.with_sums and asked.step is None,
             "cause": self.cause,
             "is_current": self.is_current,
         }

@@ -35,6 +35,7 @@ from fleetwatch.figures.totals import (
     Scope,
     Series,
     Totals,
+    rank,
     without,
 )
 from fleetwatch.inventory.models import GPU
@@ -170,7 +171,7 @@ class Look:
         groups = by_groups(self.columns, group_by)
         lines = self.lines(group_by, [key for (key,) in groups])
         return sorted(
-            (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()), key=_rank
+            (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()), key=rank
         )
 
     def steps(self, group_by: str) -> dict[int, dict[int, list[Cell]]]:
@@ -313,7 +314,7 @@ def wasters(interval: Interval, size: int, *, scope: Scope = EVERYTHING) -> Wast
     teams = [group for group in held.by("team") if group.key]
     users = held.ranked("user", size)
     # equal ones by what the reader is told: ranked() has them by the names behind it
-    users = replace(users, groups=sorted(users.groups, key=_rank))
+    users = replace(users, groups=sorted(users.groups, key=rank))
     unallocated = next((group for group in every.by("team") if not group.key), None)
     return Wasters(teams, users, held.ranked("job", size), unallocated)
 
@@ -333,12 +334,6 @@ def _since(seen: Look, first: int) -> Totals:
     """The totals of that step and those after it."""
     steps = by_groups(seen.columns, "step").items()
     return summed(chain.from_iterable(cells for (step,), cells in steps if step >= first))
-
-
-def _rank(group: Group) -> tuple[Decimal, Decimal, int, str]:
-    """The most waste first; of equal ones by what they are called."""
-    totals = group.totals
-    return -totals.wasted_usd, -totals.cost_usd, -totals.wasted_ms, group.key
 
 
 def traced(

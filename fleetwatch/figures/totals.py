@@ -323,6 +323,12 @@ class Group:
     totals: Totals
 
 
+def rank(group: Group) -> tuple[Decimal, Decimal, int, str]:
+    """The most waste first; of equal ones by what they are called."""
+    totals = group.totals
+    return -totals.wasted_usd, -totals.cost_usd, -totals.wasted_ms, group.key
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """One step of time; capacity_ms 0 = the ledger says nothing of it (a gap, not a zero)."""

@@ -31,8 +31,8 @@ FORMS = {
     "incident_keep", "demo_load", "demo_remove", "rule_new",
 }  # fmt: skip
 NO_CAUSE = (
-    "A cause can't narrow this: it is of the wasted time of jobs. Jobs and the savings inbox are"
-    " narrowed by `cause`, waste is listed by `group_by=cause`. What you see is not narrowed by it."
+    "A cause can't narrow this: it is of the wasted time of jobs. Jobs, waste and the savings inbox"
+    " are narrowed by `cause`. What you see is not narrowed by it."
 )
 CHARTS = "chart"  # each has its own (charts.CHARTS)
 
@@ -102,7 +102,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/costs?cause=hung", NO_CAUSE),
         ("/capacity?cause=hung", NO_CAUSE),
         ("/fleet?cause=hung", NO_CAUSE),
-        ("/waste?cause=hung", NO_CAUSE),
+        ("/costs?cause=hung", NO_CAUSE),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         (
             "/pricing/calculator?since=now",

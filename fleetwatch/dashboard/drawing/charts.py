@@ -29,7 +29,7 @@ from fleetwatch.dashboard.drawing.chart import (
 )
 from fleetwatch.dashboard.drawing.figures import Expected
 from fleetwatch.dashboard.drawing.machine_charts import MARKED, METRICS, WITHIN
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
+from fleetwatch.dashboard.parameters import CAUSE, PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
@@ -171,7 +171,7 @@ class Kind:
 
 CHARTS = {
     "spend": Kind(spending.by_state, (*SPENT_BY, *PERIOD)),
-    "wasted": Kind(spending.wasted, (*SUBJECTS, *PERIOD, COMPARE)),
+    "wasted": Kind(spending.wasted, (*SUBJECTS, CAUSE, *PERIOD, COMPARE)),
     "costs": Kind(spending.by_group, ("group_by", "step", *SUBJECTS, *PERIOD)),
     "budget": Kind(_budget, ("team", "until")),
     "fleet": Kind(fleet_chart.draw, ("metric", "sort", "only", "after", *SUBJECTS, *PERIOD)),

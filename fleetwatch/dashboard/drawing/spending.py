@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 
 from django.db.models import Min
@@ -21,8 +22,9 @@ from fleetwatch.dashboard.drawing.chart import (
 )
 from fleetwatch.dashboard.drawing.figures import Bar, Part
 from fleetwatch.dashboard.opened_costs import opened_by
-from fleetwatch.dashboard.parameters import SUBJECTS
+from fleetwatch.dashboard.parameters import CAUSE, SUBJECTS
 from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis import cause_look
 from fleetwatch.figures import boundaries
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Bucket, Parts
@@ -93,21 +95,38 @@ def wasted(params: Params, period: Period) -> Chart:
     """
     step = _step_asked(params, period)
     scope = scope_asked(params)
-    read = costs.dollars_over_time(period.interval, _read_in(step), scope=scope)
-    buckets = _coarser(read, step, period)
+    cause = _cause_asked(params)
+    buckets = _coarser(_over_time(period.interval, _read_in(step), scope, cause), step, period)
     parts = [
         Part(tier.capitalize(), token, [_rounded(each.totals.waste_usd[tier]) for each in buckets])
         for tier, token in TIERS.items()
     ]
     chart = _chart(f"Dollars wasted per {step}", buckets, parts, period, step)
-    mean_usd = None if params.get(COMPARE) == NONE else _mean_before(period, step, scope)
+    mean_usd = None
+    if params.get(COMPARE) != NONE:
+        mean_usd = _mean_before(period, step, scope, cause)
     if mean_usd is None or not chart.figure["data"]:
         return chart
     figure = figures.with_level(chart.figure, f"Period before, mean per {step}", mean_usd)
     return replace(chart, figure=figure)
 
 
-def _mean_before(period: Period, step: str, scope: Scope) -> float | None:
+def _cause_asked(params: Params) -> str:
+    """Raises NoSuchChartError for a cause that no time is wasted by."""
+    cause = params.get(CAUSE) or ""
+    if cause and cause not in cause_look.WASTING:
+        raise NoSuchChartError(cause)
+    return cause
+
+
+def _over_time(interval: Interval, step: str, scope: Scope, cause: str) -> list[Bucket]:
+    """All of it, or what one cause took."""
+    if cause:
+        return cause_look.dollars_over_time(cause, interval, step, scope=scope)
+    return costs.dollars_over_time(interval, step, scope=scope)
+
+
+def _mean_before(period: Period, step: str, scope: Scope, cause: str) -> float | None:
     """Dollars that a whole step of the period before wasted; None where that is not recorded."""
     earlier = recorded_before(period)
     if earlier is None:
@@ -116,7 +135,8 @@ def _mean_before(period: Period, step: str, scope: Scope) -> float | None:
     steps = (earlier.end - earlier.start) / (
         boundaries.following(begins, step, period.zone) - begins
     )
-    return float(costs.totals(earlier, scope=scope).wasted_usd) / steps
+    look = partial(cause_look.look, cause) if cause else costs.look
+    return float(look(earlier, scope=scope).totals().wasted_usd) / steps
 
 
 def _parts(seen: Parts, links: Mapping[str, str], step: str, period: Period) -> list[Part]:

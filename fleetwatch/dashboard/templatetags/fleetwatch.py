@@ -29,7 +29,7 @@ from fleetwatch.dashboard.choices import LONGEST
 from fleetwatch.dashboard.compared_period import COMPARE, PREVIOUS
 from fleetwatch.dashboard.data_age import DataAge
 from fleetwatch.dashboard.drawing import bars
-from fleetwatch.dashboard.parameters import FILTERS, SUBJECTS
+from fleetwatch.dashboard.parameters import CAUSE, FILTERS, SUBJECTS
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.ledger.models import Adjustment, Entry
@@ -498,9 +498,9 @@ def without(context: Context, name: str) -> str:
 @register.simple_tag(takes_context=True)
 def narrowed(context: Context, to: str = "") -> str:
     """The page's period and filters as a query string, for links to other pages of figures, or
-    (`to`) to findings.
+    (`to`) to findings, or to waste.
     """
-    names = FILTERS if to == "findings" else SUBJECTS
+    names = {"findings": FILTERS, "waste": (*SUBJECTS, CAUSE)}.get(to, SUBJECTS)
     filters = context.get("filters") or {}
     kept = urlencode({name: filters[name] for name in names if filters.get(name)})
     return "&".join(part for part in (period(context) or "?", kept) if part)

@@ -1,7 +1,7 @@
 """The waste report: who wasted how much in a period."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
 
@@ -26,6 +26,7 @@ from fleetwatch.dashboard.compared_period import (
 from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.pages import Pager, pager, read_place
 from fleetwatch.dashboard.parameters import (
+    CAUSE,
     PERIOD,
     SUBJECTS,
     filtered,
@@ -36,8 +37,10 @@ from fleetwatch.dashboard.parameters import (
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context, file, shows
 from fleetwatch.dashboard.waste_causes import cause_lines
+from fleetwatch.diagnosis import cause_look
+from fleetwatch.diagnosis.cause_look import WASTING, CauseLook
 from fleetwatch.diagnosis.cause_totals import together as together_saved
-from fleetwatch.diagnosis.causes import CATALOGUE
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, title
 from fleetwatch.diagnosis.findings import inbox
 from fleetwatch.diagnosis.findings.machine_findings import progress
 from fleetwatch.figures import selectors as costs
@@ -48,7 +51,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import TimeframeError
 from fleetwatch.reports.selectors import by_cause, waste_rows
-from fleetwatch.reports.waste import to_csv
+from fleetwatch.reports.waste import WasteReport, to_csv
 
 GROUPS = {
     "team": "Team",
@@ -62,21 +65,41 @@ GROUPS = {
 }
 # what to do about a cause first
 FIRST_STEPS = {cause.code: cause.fixes[0].text for cause in CATALOGUE if cause.fixes}
-PARAMETERS = ("group_by", *SUBJECTS, "free", "after", *PERIOD, COMPARE)
+PARAMETERS = ("group_by", *SUBJECTS, CAUSE, "free", "after", *PERIOD, COMPARE)
 JOBS_ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 NO_STATE = "A cause is of several states: `state` narrows no report by cause."
+NO_WASTE = (
+    "“{}” is no cause that time is wasted by, so `cause` can't narrow waste to it: the savings"
+    " inbox has what is known of it."
+)
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free spread by cost", EVEN: "Free evenly"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the report is of: all of the scope, or what one `cause` took of it ("" = all)."""
+
+    group_by: str
+    scope: Scope
+    cause: str
+
+    def look(self, interval: Interval, *groups: str) -> Look | CauseLook:
+        """By these groups; causes are no group of the ledger."""
+        by = {*groups} - {"cause"}
+        if self.cause:
+            return cause_look.look(self.cause, interval, *by, scope=self.scope)
+        return costs.look(interval, *by, scope=self.scope)
 
 
 @shows("dashboard/waste.html", "waste", *PARAMETERS, needs_gpus=True)
 def waste(request: HttpRequest, period: Period) -> Context:
-    group_by = chosen(request, "group_by", GROUPS, default="team")
-    scope, filters = _filtered(request, group_by)
-    seen = costs.look(period.interval, *({group_by} - {"cause"}), scope=scope)
-    lines, rest, ways_on = _lines(request, seen, group_by, scope, period.interval)
+    asked, filters = _asked(request)
+    group_by = asked.group_by
+    seen = asked.look(period.interval, group_by)
+    lines, rest, ways_on = _lines(request, seen, asked, period.interval)
     return {
         "groups": GROUPS.items(),
         "group_by": group_by,
@@ -85,25 +108,39 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "rest": rest,
         "pager": ways_on,
         **_of_lines(group_by, lines, seen, period),
-        **_recoverable(group_by, scope, lines, period),
+        **_recoverable(asked, lines, period),
         "filters": filters,
+        "cause_title": title(asked.cause),
         **_links(group_by, filters, period),
-        **_compared(request, seen, scope, period),
-        **_totals(seen, scope, period, is_whole=not filters),
-        **_free(request, group_by, lines),
+        **_compared(request, seen, asked, period),
+        **_totals(seen, asked, period, is_whole=not filters),
+        **_free(request, asked, lines),
     }
 
 
-def _filtered(request: HttpRequest, group_by: str) -> tuple[Scope, dict[str, str]]:
-    """What the address narrows the report to; by cause no state does."""
+def _asked(request: HttpRequest) -> tuple[Asked, dict[str, str]]:
+    """What the address asks for, and by which filters; by cause, and of one, no state narrows."""
+    group_by = chosen(request, "group_by", GROUPS, default="team")
+    cause = _cause(request)
     scope, filters = filtered(request)
-    if group_by == "cause" and filters.pop("state", ""):
+    if (cause or group_by == "cause") and filters.pop("state", ""):
         messages.error(request, f"{NO_STATE} What you see is not narrowed by it.")
-        return in_states(scope, ()), filters
-    return scope, filters
+        scope = in_states(scope, ())
+    return Asked(group_by, scope, cause), filters | ({CAUSE: cause} if cause else {})
 
 
-def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period) -> Context:
+def _cause(request: HttpRequest) -> str:
+    """The cause whose waste alone is asked for; "" = all of it."""
+    cause = chosen(request, CAUSE, BY_CODE)
+    if cause and cause not in WASTING:
+        messages.error(request, f"{NO_WASTE.format(title(cause))} What you see is not narrowed.")
+        return ""
+    return cause
+
+
+def _of_lines(
+    group_by: str, lines: Sequence[Group], seen: Look | CauseLook, period: Period
+) -> Context:
     """What lines say beside figures: jobs whose they are, causes what to do first."""
     if group_by == "job":
         return {"owners": _owners(lines, period.interval)}
@@ -116,16 +153,23 @@ def _of_lines(group_by: str, lines: Sequence[Group], seen: Look, period: Period)
     }
 
 
-def _recoverable(group_by: str, scope: Scope, lines: Sequence[Group], period: Period) -> Context:
+def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Context:
     """What findings of each line could save, those of the lines that the page leaves off, and all;
-    and what findings of machines could beside: none is told where states are asked for.
+    and what findings of machines could beside: none is told where states are asked for, for a
+    finding's time is of several.
     """
+    group_by, scope = asked.group_by, asked.scope
     if group_by == "cause" or scope.states or scope.shown:
         return {"recoverable": {}, "decided": {}}
-    by_key = inbox.recoverable_by(group_by, period.interval, now=period.now, scope=scope)
+    cause = asked.cause or None
+    by_key = inbox.recoverable_by(
+        group_by, period.interval, now=period.now, scope=scope, cause=cause
+    )
     shown = {line.key for line in lines[:MAX_LINES]}
     of_jobs = together_saved(by_key.values())
-    of_places = inbox.recoverable_of_places(period.interval, now=period.now, scope=scope)
+    of_places = inbox.recoverable_of_places(
+        period.interval, now=period.now, scope=scope, cause=cause
+    )
     return {
         "recoverable": by_key,
         "recoverable_in_all": of_jobs,
@@ -157,14 +201,16 @@ def _links(group_by: str, filters: dict[str, str], period: Period) -> Context:
     }
 
 
-def _totals(seen: Look, scope: Scope, period: Period, *, is_whole: bool) -> Context:
-    """The whole with what was learned of closed months since, and what was drawn for nothing."""
+def _totals(seen: Look | CauseLook, asked: Asked, period: Period, *, is_whole: bool) -> Context:
+    """The whole with what was learned of closed months since, and what was drawn for nothing:
+    nobody knows that of a cause.
+    """
     totals = seen.totals()
     return {
         "totals": totals,
         "adjusted": adjusted(period.interval, totals.cost_usd) if is_whole else None,
         # by itself: sums of days have holders or nodes, and both only node by node
-        **_energy(scope, period),
+        **({} if asked.cause else _energy(asked.scope, period)),
     }
 
 
@@ -180,33 +226,38 @@ def _energy(scope: Scope, period: Period) -> Context:
     return {"energy": drawn, "energy_of": f"drawn by {' and '.join(states)} GPUs"}
 
 
-def _compared(request: HttpRequest, seen: Look, scope: Scope, period: Period) -> Context:
+def _compared(
+    request: HttpRequest, seen: Look | CauseLook, asked: Asked, period: Period
+) -> Context:
     """The period before, and how the chart is told that it is not asked for."""
     return {
         **compared_with(request),
         "compared": "" if compares(request) else f"&{COMPARE}={NONE}",
-        **_before(request, seen, scope, period),
+        **_before(request, seen, asked, period),
     }
 
 
-def _before(request: HttpRequest, seen: Look, scope: Scope, period: Period) -> Context:
+def _before(request: HttpRequest, seen: Look | CauseLook, asked: Asked, period: Period) -> Context:
     """What the period before wasted, None where it is not recorded or asked for; and by how much
     this one wasted more, as a share of that.
     """
     earlier = recorded_before(period) if compares(request) else None
     if earlier is None:
         return {"before": None}
-    before = costs.totals(earlier, scope=scope)
+    before = asked.look(earlier).totals()
     usd = before.wasted_usd
     ratio = float(seen.totals().wasted_usd / usd - 1) if usd else None
     return {"before": before, "before_ratio": ratio}
 
 
-def _free(request: HttpRequest, group_by: str, lines: Sequence[Group]) -> Context:
+def _free(request: HttpRequest, asked: Asked, lines: Sequence[Group]) -> Context:
     """Where free capacity stands: spread over the lines, where they are payers; an address that
-    would spread it over others is told so.
+    would spread it over others is told so. Of a cause there is none.
     """
     context: Context = {"payers": PAYERS, "free": OWN_LINE}
+    group_by = asked.group_by
+    if asked.cause:
+        return context
     if group_by not in PAYERS:
         if request.GET.get("free", OWN_LINE) not in ("", OWN_LINE):
             payers = ", ".join(PAYERS)
@@ -225,16 +276,24 @@ def _free(request: HttpRequest, group_by: str, lines: Sequence[Group]) -> Contex
 
 
 def _lines(
-    request: HttpRequest, seen: Look, group_by: str, scope: Scope, interval: Interval
+    request: HttpRequest, seen: Look | CauseLook, asked: Asked, interval: Interval
 ) -> tuple[Sequence[Group], Rest, Pager | None]:
-    """All lines, of jobs a page; those that the page leaves off; and the way on, of jobs."""
+    """All lines, of all jobs a page; those that the page leaves off; and the way on, of jobs."""
+    group_by = asked.group_by
     if group_by == "cause":
-        return by_cause(interval, scope, seen.totals()), Rest(0, nothing()), None
-    if group_by == "job":
+        return _causes(seen, asked, interval), Rest(0, nothing()), None
+    if group_by == "job" and isinstance(seen, Look):
         return _jobs(request, seen)
     lines = seen.by(group_by)
     left = lines[MAX_LINES:]
     return lines, Rest(len(left), together(line.totals for line in left)), None
+
+
+def _causes(seen: Look | CauseLook, asked: Asked, interval: Interval) -> Sequence[Group]:
+    """All of them, or the one that is asked for."""
+    if asked.cause:
+        return [Group(asked.cause, title(asked.cause), seen.totals())]
+    return by_cause(interval, asked.scope, seen.totals())
 
 
 def _jobs(request: HttpRequest, seen: Look) -> tuple[Sequence[Group], Rest, Pager]:
@@ -255,7 +314,7 @@ def _more(filters: dict[str, str]) -> str:
 
 @require_GET
 @login_required
-@takes_only("group_by", *SUBJECTS, *PERIOD)
+@takes_only("group_by", *SUBJECTS, CAUSE, *PERIOD)
 def waste_csv(request: HttpRequest) -> HttpResponse:
     """The report as CSV: every line, exact."""
     try:
@@ -267,8 +326,20 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
         there = ", ".join(GROUPS)
         return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
     scope, filters = filtered(request)
-    if group_by == "cause" and "state" in filters:
+    cause = request.GET.get(CAUSE, "")
+    if cause and cause not in WASTING:
+        return refused(NO_WASTE.format(title(cause)[:LONGEST]))
+    if (cause or group_by == "cause") and "state" in filters:
         return refused(NO_STATE)
-    report = waste_rows(period.so_far, group_by, scope=scope)
+    report = _report(period.so_far, Asked(group_by, scope, cause))
     name = f"fleetwatch-waste-by-{group_by}.csv"
     return file(request, to_csv(report), name, of=period.so_far)
+
+
+def _report(interval: Interval, asked: Asked) -> WasteReport:
+    if not asked.cause:
+        return waste_rows(interval, asked.group_by, scope=asked.scope)
+    seen = asked.look(interval, asked.group_by)
+    is_one = asked.group_by == "cause"
+    lines = _causes(seen, asked, interval) if is_one else seen.by(asked.group_by)
+    return WasteReport(interval, asked.group_by, tuple(lines), seen.totals())

@@ -166,7 +166,7 @@ def _whole_cells(job: Job, entry: CauseEntry, lanes: Lanes, lane: int) -> int:
     """How many of the lane's cells tell of the job alone. That in which it ended tells also of who
     held the GPU next, and counts a pause that began when it ended.
     """
-    count = lanes.held.shape[1]
+    count: int = lanes.held.shape[1]
     if job.end_ms is None:
         return count
     last = (job.end_ms - lanes.start_ms) // CELL_MS

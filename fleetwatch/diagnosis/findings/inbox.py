@@ -137,11 +137,13 @@ def _of_places(interval: Interval, *, now: datetime, scope: Scope, cause: str | 
     return machine_findings.findings(interval, now=now, cause=cause, node=scope.node)
 
 
-def recoverable_of_places(interval: Interval, *, now: datetime, scope: Scope) -> Saving:
+def recoverable_of_places(
+    interval: Interval, *, now: datetime, scope: Scope, cause: str | None = None
+) -> Saving:
     """What findings of machines could save of what was wasted: beside `recoverable_by`, which has
     jobs' alone, the rest of what the inbox says.
     """
-    places = _of_places(interval, now=now, scope=scope, cause=None)
+    places = _of_places(interval, now=now, scope=scope, cause=cause)
     return together(
         line.caused.saving
         for line in places
@@ -159,12 +161,12 @@ def decisions_by_job(keys: Sequence[str]) -> dict[str, set[str]]:
 
 
 def recoverable_by(
-    group_by: str, interval: Interval, *, now: datetime, scope: Scope
+    group_by: str, interval: Interval, *, now: datetime, scope: Scope, cause: str | None = None
 ) -> dict[str, Saving]:
-    """By the key of each group what findings of jobs could save of its time that nobody decided
-    about.
+    """By the key of each group what findings of jobs (of one cause, where it is named) could save
+    of its time that nobody decided about.
     """
-    every = selectors.findings(interval, now=now, scope=scope, by=(group_by,))
+    every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,))
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
     groups = lines.spans.by[group_by]
     several = np.unique(groups.at).tolist()

@@ -111,7 +111,7 @@ def long_pauses(windows: Windows) -> list[LongPause]:
     is_long = (low_s >= LONG_S) & (windows.observed_ms > 0)
     continues = _continues(windows, low_s, is_long, np.full(len(low_s), np.nan))
     first = np.flatnonzero(is_long & ~continues)
-    last = first + np.array([_goes_on(continues, at) for at in first], dtype=np.int64)
+    last = first + np.array([_goes_on(continues, at) for at in first.tolist()], dtype=np.int64)
     low_ms = np.rint(low_s * 1000).astype(np.int64)
     begin = windows.end_ms[first] - low_ms[first]
     end = windows.start_ms[last] + low_ms[last]

@@ -1,7 +1,8 @@
--- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as cause_columns.py reads them (in no steps): of each
---      GPU, job and cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
+-- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as cause_columns.py reads them: of each
+--      step, GPU, job and cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (figures/sql/moments.sql:
---      arrays of one length); eras (its moments, each once); use_sums (whether sums of days can answer); is_current (only hours whose
+--      arrays of one length); eras (its moments, each once);
+--      steps (their starts, or none: in which of them an entry lies, from 0 on; sums of days lie in none); use_sums (whether sums of days can answer); is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
 --      these are few), job_id, cause.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
@@ -55,6 +56,8 @@ part AS MATERIALIZED (
     SELECT
         entry.node_id,
         open_part.day,
+        CASE WHEN cardinality(%(steps)s::timestamptz[]) = 0 THEN 0
+             ELSE width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 END AS step,
         width_bucket(entry.start, %(eras)s::timestamptz[]) AS era,
         entry.gpu_id,
         entry.job_id,
@@ -84,14 +87,14 @@ part AS MATERIALIZED (
           OR open_part.diagnosed[extract(hour FROM entry.start AT TIME ZONE 'UTC')::int + 1]
            = open_part.posted[extract(hour FROM entry.start AT TIME ZONE 'UTC')::int + 1]
       )
-    GROUP BY 1, 2, 3, 4, 5, 6
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
 ),
 named AS MATERIALIZED (
     SELECT array_agg(DISTINCT cause) AS causes FROM part
 )
 SELECT
     part.node_id,
-    0 AS step,
+    part.step,
     part.era,
     array_to_string(named.causes, ',') AS causes,
     string_agg(
@@ -103,7 +106,7 @@ SELECT
     ) AS spans
 FROM part
 CROSS JOIN named
-GROUP BY part.node_id, part.day, part.era, named.causes
+GROUP BY part.node_id, part.day, part.step, part.era, named.causes
 UNION ALL
 SELECT summed.node_id, 0, width_bucket(summed.start, %(eras)s::timestamptz[]), kept.causes, kept.spans
 FROM summed

@@ -1,0 +1,90 @@
+"""The waste report narrowed to one cause: its lines, its chart, its file, and what can't be so."""
+
+import csv
+import io
+import re
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from tests.costs.factories import an_entry
+from tests.diagnosis.told import NOW, cause, gpu, job, rate
+from tests.markup import tight
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def two_causes(admin):
+    """At $2: ann lost two hours of two GPUs to one cause and an hour to another, bob an hour."""
+    rate()
+    lost = [
+        ("ann", 0, 3, "idle_held"), ("ann", 1, 3, "idle_held"), ("ann", 0, 2, "hung"),
+        ("bob", 2, 2, "idle_held"),
+    ]  # fmt: skip
+    for user, number, hours, code in lost:
+        of = job(f"slurm/della/{user}", user=user)
+        start = NOW - timedelta(hours=hours)
+        cause(code, of=of, on=gpu(number), start=start)
+        an_entry(gpu(number), "idle", job=of, start=start, tier="certain")
+    with time_machine.travel(NOW, tick=False):
+        yield admin
+
+
+def shown(client, query: str) -> str:
+    return tight(client.get(f"/waste?from=now-6h&to=now&{query}").content.decode())
+
+
+def rows(page: str) -> list[tuple[str, ...]]:
+    """Name and wasted dollars of each line."""
+    body = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    cells = re.findall(r'<td class="name">(?:<a[^>]*>)?([^<]*).*?<b>(?:<span[^>]*>)?([^<]*)', body)
+    return [tuple(cell.strip() for cell in row) for row in cells]
+
+
+def test_the_report_is_of_what_one_cause_took_and_sums_to_it(two_causes):
+    page = shown(two_causes, "group_by=user&cause=idle_held")
+
+    assert rows(page) == [("ann", "$4.00"), ("bob", "$2.00")]
+    assert ">$6.00<" in page.partition("<dt>Wasted</dt>")[2].partition("</dd>")[0]
+    assert "Cause: Idle: still held ×" in page
+    assert "not narrowed" not in page
+    assert "/charts/wasted?from=now-6h&amp;to=now&amp;cause=idle_held" in page
+
+
+def test_by_cause_it_has_that_cause_alone(two_causes):
+    assert rows(shown(two_causes, "group_by=cause&cause=hung")) == [("Stuck", "$2.00")]
+
+
+def test_other_filters_narrow_it_too_but_no_state(two_causes):
+    page = shown(two_causes, "group_by=user&cause=idle_held&user=bob&state=stalled")
+
+    assert rows(page) == [("bob", "$2.00")]
+    assert "`state` narrows no report by cause. What you see is not narrowed by it." in page
+
+
+def test_its_chart_has_each_hour_and_its_file_each_line(two_causes):
+    chart = two_causes.get("/charts/wasted?from=now-6h&to=now&cause=idle_held&as=csv")
+    report = two_causes.get("/waste.csv?from=now-6h&to=now&cause=idle_held&group_by=user")
+
+    hours = list(csv.DictReader(io.StringIO(chart.content.decode())))
+    assert [float(hour["Certain $"]) for hour in hours] == [0, 0, 0, 4, 2, 0]
+    lines = list(csv.DictReader(io.StringIO(report.content.decode())))
+    assert [(line["user"], float(line["wasted_usd"])) for line in lines] == [("ann", 4), ("bob", 2)]
+
+
+def test_a_cause_that_wastes_nothing_narrows_nothing_and_that_is_said(two_causes):
+    page = shown(two_causes, "group_by=user&cause=gpu_fault")
+    report = two_causes.get("/waste.csv?cause=gpu_fault")
+
+    assert rows(page) == [("ann", "$6.00"), ("bob", "$2.00")]
+    assert "“GPU can&#x27;t work” is no cause that time is wasted by" in page
+    assert report.status_code == 422
+
+
+def test_of_a_state_it_says_why_nothing_is_told_of_what_could_be_saved(two_causes):
+    page = shown(two_causes, "state=idle")
+
+    assert "Could be saved" not in page
+    assert "of idle time alone nobody knows it" in " ".join(page.split())
