@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from django.db.models import Sum
 from django.urls import reverse
 
 from fleetwatch.accounts.visibility import sight
@@ -13,7 +14,7 @@ from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.incident_pages import JUST_BEFORE, run_usd
 from fleetwatch.diagnosis.causes import FAILURES
-from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import FOREVER_MS, Outage
@@ -32,12 +33,15 @@ Failed = tuple[GPU, Outage]
 
 @dataclass(frozen=True, slots=True)
 class EndingFault:
-    """`place` failed at `at_ms`, which is `wrong` with it, as did so many `others` of the job.
+    """`gpu` at `place` failed at `at_ms`, which is `wrong` with it, as did so many `others` of the
+    job.
 
     `leads_to` is what its `address` shows ("": the reader may see neither incident nor finding).
-    `run_usd`: what all of the run cost; None where that is not known.
+    `run_usd`: what all of the run cost; None where that is not known. `errors_ms`: GPU time of the
+    run in which it had new memory errors before, `errors_wasted_ms` what of that was wasted.
     """
 
+    gpu: GPU
     place: str
     wrong: str
     at_ms: int
@@ -48,6 +52,8 @@ class EndingFault:
     lost: str
     goes_on: str
     run_usd: Decimal | None
+    errors_ms: int
+    errors_wasted_ms: int
 
 
 def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
@@ -61,7 +67,9 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         return None
     gpu, outage = failed[0]
     leads_to, address = _leads_to(gpu, outage)
+    errors_ms, errors_wasted_ms = _with_errors(job, gpu)
     return EndingFault(
+        gpu=gpu,
         place=place_of(gpu),
         wrong=fault_in_words(outage.reason),
         at_ms=outage.start_ms,
@@ -72,7 +80,18 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         lost=LOST.get(job.kind, LOST_OF_ANY),
         goes_on=GOES_ON.get(job.kind, GOES_ON_OF_ANY),
         run_usd=run_usd(job),
+        errors_ms=errors_ms,
+        errors_wasted_ms=errors_wasted_ms,
     )
+
+
+def _with_errors(job: Job, gpu: GPU) -> tuple[int, int]:
+    """How long the job worked on the GPU while that had new memory errors, and what of it was
+    wasted.
+    """
+    cells = CauseEntry.objects.filter(job=job, gpu=gpu, cause__in=FAILURES)
+    sums = cells.aggregate(held=Sum("held_ms"), wasted=Sum(WASTED_MS))
+    return sums["held"] or 0, sums["wasted"] or 0
 
 
 def _failed(gpus: Sequence[GPU], end_ms: int) -> list[Failed]:

@@ -1,5 +1,7 @@
 """A job that a broken GPU ended says so first on its page, and how it goes on."""
 
+from datetime import timedelta
+
 import pytest
 
 from fleetwatch.alerts.models import Rule
@@ -9,6 +11,7 @@ from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, to_ms
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
+from tests.diagnosis import told
 from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +61,26 @@ def test_it_leads_to_the_faults_incident(admin):
     fault = incident(uuid, rule=rule, facts=facts, since_ms=END_MS, until_ms=to_ms(NOW))
 
     assert f'href="/incidents/{fault.pk}">The fault’s incident</a>' in tight(text(admin, JOB))
+
+
+def test_the_curves_are_of_the_gpu_that_failed_and_say_so_unless_another_is_asked_for(admin):
+    a_failed_run(failed_ms=END_MS)
+    other = Job.objects.get().allocations.get(gpu__index=2).gpu.uuid
+
+    assert "GPU 3 of h100-01, which failed" in page(admin)
+    assert "GPU 2 of h100-01 states" in in_text(tight(text(admin, f"{JOB}?gpu={other}")))
+
+
+def test_time_with_its_memory_errors_before_is_told_as_what_its_sums_say_of_it(admin):
+    job = a_failed_run(failed_ms=END_MS)
+    gpu = job.allocations.get(gpu__index=3).gpu
+    start = NOW - timedelta(hours=2)
+    told.cause("gpu_fault", of=job, on=gpu, start=start, hours=0.5, waste="")
+
+    shown = page(admin)
+
+    assert "new memory errors in 0.50 GPU-hours of this run." in shown
+    assert "the sums below count them as work: check what it computed then." in shown
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_day_is_a_bar_in_the_middle_of_its_day():
     assert trace["offset"][0] * 2 + trace["width"][0] == 86_400_000
 
 
-def test_a_bar_has_the_dollars_of_its_part_over_the_whole_step_and_is_lighter():
+def test_a_bar_has_the_dollars_of_its_part_and_is_as_narrow_as_it_in_the_same_colour():
     quarter = START + timedelta(minutes=45)
     part = Bar(quarter, START + timedelta(hours=1), 3_600_000, 900_000, START)
     running = Bar(START + timedelta(hours=1), START + timedelta(minutes=90), 3_600_000, 1_800_000)
@@ -83,9 +83,12 @@ def test_a_bar_has_the_dollars_of_its_part_over_the_whole_step_and_is_lighter():
 
     trace = figure["data"][0]
     assert (trace["y"], trace["customdata"]) == ([1.0, 2.0], [1.0, 2.0])
-    assert [width / BAR_SHARE for width in trace["width"]] == [3_600_000, 3_600_000]
-    assert trace["offset"][0] == trace["offset"][1] - 45 * 60_000
-    assert trace["marker"]["opacity"] == [figures.LIGHTER] * 2
+    assert [width / BAR_SHARE for width in trace["width"]] == [900_000, 1_800_000]
+    # the last quarter of its hour less the air at its end, and in the first half of its own
+    ends = [offset + width for offset, width in zip(trace["offset"], trace["width"], strict=True)]
+    assert ends[0] == 900_000 - 3_600_000 * (1 - BAR_SHARE) / 2
+    assert trace["offset"][1] == 3_600_000 * (1 - BAR_SHARE) / 2
+    assert "opacity" not in trace["marker"]
     assert trace["hovertext"] == [
         "15 min of Fri 20 Nov, 00:00: $1.00",
         "30 min of Fri 20 Nov, 01:00: $2.00",

@@ -315,7 +315,7 @@ def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_to
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "until Fri 20 Nov, 10:00 0.50 lost to its errors before" in jobs
+    assert "until Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
     assert "outage of Fri 20 Nov, 10:00" in jobs
 
 

@@ -102,7 +102,6 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/costs?cause=hung", NO_CAUSE),
         ("/capacity?cause=hung", NO_CAUSE),
         ("/fleet?cause=hung", NO_CAUSE),
-        ("/costs?cause=hung", NO_CAUSE),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         (
             "/pricing/calculator?since=now",

@@ -25,7 +25,7 @@ SHARE = ".0%"  # how an axis of shares is labelled
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 MAX_TICKS = 6
 DATE_PX = 16  # of a second line at each tick
-LIGHTER = 0.45  # opacity of a bar that is a part of its step
+LEAST_WIDTH = 0.25  # of its step, of a bar that is a smaller part of it
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
 
 
@@ -93,14 +93,14 @@ def stacked_dollars(bars: Sequence[Bar], parts: Sequence[Part], *, step: str) ->
     """Stacked dollars per step, the parts in their order from below: bars, or an area where they
     would be too many.
 
-    A bar is as high as the dollars that lie in the period, over the whole of its step; lighter
-    where the period has a part of the step alone. An area is as high as the dollars of a whole
-    step: it is read as a rate.
+    A bar is as high as the dollars that lie in the period, over its step; narrower where the period
+    has a part of the step alone. An area is as high as the dollars of a whole step: it is read as a
+    rate.
     """
     is_area = len(bars) > MAX_BARS
     shape = LINES if is_area else _place(bars, step)
     traces = [
-        shape | _dollars(part, bars, is_area=is_area) | _pattern(part.token, bars, is_area=is_area)
+        shape | _dollars(part, bars, is_area=is_area) | _pattern(part.token, is_area=is_area)
         for part in parts
         if any(part.dollars)
     ]
@@ -177,13 +177,22 @@ def _stacked(bars: Sequence[Bar], traces: Sequence[Figure]) -> Figure:
 
 
 def _place(bars: Sequence[Bar], step: str) -> Figure:
-    """A bar stands over the whole of its step, not around its beginning."""
-    widths = [bar.whole_ms * BAR_SHARE for bar in bars]
-    offsets = [
-        (bar.begins - bar.start) // MILLISECOND + (bar.whole_ms - width) / 2
-        for bar, width in zip(bars, widths, strict=True)
-    ]
+    """A bar stands over its step, not around its beginning; of a part of one it is as narrow. A
+    colour of its own it has not: that is the state's.
+    """
+    widths = [max(bar.shown_ms, bar.whole_ms * LEAST_WIDTH) * BAR_SHARE for bar in bars]
+    offsets = [_offset(bar, width) for bar, width in zip(bars, widths, strict=True)]
     return {"type": "bar", "width": widths, "offset": offsets, "xhoverformat": _hover(bars, step)}
+
+
+def _offset(bar: Bar, width: float) -> float:
+    """From where the bar's time begins to where it is drawn from: over the middle of that time, and
+    within its step.
+    """
+    begun_ms = (bar.start - bar.begins) // MILLISECOND
+    air = bar.whole_ms * (1 - BAR_SHARE) / 2
+    left = begun_ms + (bar.shown_ms - width) / 2
+    return max(air, min(left, bar.whole_ms - air - width)) - begun_ms
 
 
 def _hover(bars: Sequence[Bar], step: str) -> str:
@@ -208,16 +217,13 @@ def _dollars(part: Part, bars: Sequence[Bar], *, is_area: bool) -> Figure:
     }
 
 
-def _pattern(token: str, bars: Sequence[Bar], *, is_area: bool) -> Figure:
-    """Free and unobserved are hatched: they are nobody's work and nobody's waste. Bars of a part
-    of a step are lighter.
-    """
+def _pattern(token: str, *, is_area: bool) -> Figure:
+    """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
     shape = {"free": "/", "unobserved": "\\"}.get(token, "")
     pattern = {"shape": shape} | ({"size": 5, "solidity": 0.35} if shape else {})
     if is_area:
         return {"stackgroup": "parts", "line": {"width": 0}, "fillpattern": pattern}
-    lighter = [LIGHTER if bar.is_part else 1.0 for bar in bars]
-    return {"marker": {"pattern": pattern} | ({"opacity": lighter} if min(lighter) < 1 else {})}
+    return {"marker": {"pattern": pattern}}
 
 
 def _ticked(bars: Sequence[Bar]) -> list[Bar]:

@@ -28,7 +28,7 @@ from fleetwatch.dashboard.compared_period import (
 )
 from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.earlier_runs import earlier_runs
-from fleetwatch.dashboard.ending_faults import ending_fault
+from fleetwatch.dashboard.ending_faults import EndingFault, ending_fault
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
@@ -285,12 +285,16 @@ def _first_node(gpus: Sequence[GPULine]) -> str:
     return min((line.gpu.node.name for line in gpus), default="")
 
 
-def _curves(request: HttpRequest, job: Job, gpus: Sequence[GPULine]) -> Context:
-    """The GPU whose curves are shown: the one asked for, or else the one that wasted most; None
-    where it held none, and where the reader sees a part of its time alone.
+def _curves(
+    request: HttpRequest, job: Job, gpus: Sequence[GPULine], fault: EndingFault | None
+) -> Context:
+    """The GPU whose curves are shown: the one asked for, else the one whose fault ended the job,
+    else the one that wasted most; None where it held none, and where the reader sees a part of its
+    time alone.
     """
     is_whole = attribution.seen_spans(job) is None
-    asked = chosen(request, "gpu", [line.gpu.uuid for line in gpus])
+    failed = fault.gpu.uuid if fault else ""
+    asked = chosen(request, "gpu", [line.gpu.uuid for line in gpus], default=failed)
     shown = [line.gpu for line in gpus if is_whole and asked in ("", line.gpu.uuid)]
     gpu = shown[0] if shown else None
     return {
@@ -317,12 +321,13 @@ def _are_alike(gpus: Sequence[GPULine]) -> bool:
 
 def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Period) -> Context:
     """What it held and what of it is drawn, its processes, and where else something of it is."""
+    fault = ending_fault(job, [line.gpu for line in gpus])
     return {
         "links": links_of(job, node=_first_node(gpus), now=period.now),
         "gpus": gpus,
-        "ending_fault": ending_fault(job, [line.gpu for line in gpus]),
+        "ending_fault": fault,
         "are_alike": _are_alike(gpus),
-        **_curves(request, job, gpus),
+        **_curves(request, job, gpus, fault),
         "labels": other_labels(job),
         "processes": processes_of(job),
     }

@@ -87,10 +87,11 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Hurt:
-    """A job that held one of the GPUs meanwhile; `held_ms` is the time that it lost there, 0 where
-    that is not known. `lost_usd` is what of it the machine wasted; None where that is a line of the
-    ledger of its own. `at_ms`: of GPUs that failed the hours in which it was hit; `until_ms`: when
-    it ended, where that was in the hour in which one failed.
+    """A job that held one of the GPUs meanwhile; `held_ms` is the time that it was hit there,
+    slowed or with memory errors, 0 where that is not known. `lost_usd` is what of it the machine
+    wasted; None where that is a line of the ledger of its own. `at_ms`: of GPUs that failed the
+    hours in which it was hit; `until_ms`: when it ended, where that was in the hour in which one
+    failed.
     """
 
     job: Job
