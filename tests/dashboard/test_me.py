@@ -514,6 +514,22 @@ def test_what_was_accepted_of_several_runs_is_one_thing_to_do_however_long_ago_t
     assert "no waste of these runs, last 7 days" in seen
 
 
+def test_what_was_accepted_is_told_once_beside_open_runs_of_the_same(client, vera, found):
+    named(vera)
+    later = job("slurm/della/2", name="mine", user="vera")
+    cause(of=later, on=gpu(2), start=NOW - timedelta(days=3))
+    finding(later)
+    client.post(f"/findings/{found.pk}/accept", {"back": "/me"})
+
+    together = " ".join(page(client).split())
+    Finding.objects.filter(job=later).delete()
+    alone = " ".join(page(client).split())
+
+    assert "saved” below, but in the month told of its other runs above" in together
+    assert "1 open finding, without what was accepted" in together
+    assert "not in “Could be saved” below</span>" in alone
+
+
 def test_runs_accepted_by_their_lines_own_button_in_the_inbox_are_still_to_do(client, vera, found):
     named(vera)
     earlier = job("slurm/della/2", name="mine", user="vera")

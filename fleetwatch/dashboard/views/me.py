@@ -65,7 +65,8 @@ CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLA
 @dataclass(frozen=True, slots=True)
 class AcceptedRow:
     """A fix that is still to do, with its words; `saving` is what it could have saved in the
-    period, None where its jobs have no time in it.
+    period, None where its jobs have no time in it. `is_open_too`: other runs of the same are open,
+    in whose month it is.
     """
 
     fix: AcceptedFix
@@ -73,6 +74,7 @@ class AcceptedRow:
     ids: str  # of its findings, as the button sends them
     saving: Saving | None
     may_decide: bool
+    is_open_too: bool
 
 
 @require_GET
@@ -302,18 +304,23 @@ def _to_do(
     return {
         "recoverable": undecided.lines.whole().saving,
         "open_count": every.counts()["open"],
+        "snoozed_count": every.counts()["snoozed"],
         "pattern_count": len(still_open),
-        "accepted": _accepted(reader, names, every.of_status("accepted"), period.now),
+        "accepted": _accepted(reader, names, every, period),
         **pattern_rows.rows_of(still_open, slice(MAX_PATTERNS), reader, period.now),
     }
 
 
 def _accepted(
-    reader: User, names: Sequence[Identity], of_period: Findings, now: datetime
+    reader: User, names: Sequence[Identity], every: Findings, period: Period
 ) -> list[AcceptedRow]:
     """What was accepted and is still to do, also where its jobs ran before the period."""
     several = accepted_fixes(names)
-    decidable = deciding.decidable(reader, [fix.newest for fix in several], now=now)
+    if not several:
+        return []
+    decidable = deciding.decidable(reader, [fix.newest for fix in several], now=period.now)
+    of_period = every.of_status("accepted")
+    open_too = pattern_rows.open_too(every, period)
     caused = dict(zip(of_period.pk.tolist(), of_period.lines.caused(), strict=True))
     rows = []
     for fix in several:
@@ -326,6 +333,7 @@ def _accepted(
                 ",".join(map(str, ids[:MAX_RUNS])),
                 total(in_period).saving if in_period else None,
                 fix.newest.pk in decidable,
+                not open_too.isdisjoint(ids),
             )
         )
     return rows
