@@ -1,30 +1,54 @@
 """Every cause with what it took: parts of what was wasted, or capacity that no job held."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.cause_totals import Saving, total
+from fleetwatch.diagnosis.cause_totals import Saving, together, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CAPACITY, UNDETERMINED, WELL_CODES
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.figures.selectors import Breakdown, Group
+
+WEEK = 7  # days: the catalogue's period
+DAYS = 30  # of a month that goes on so
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueRow:
-    """A cause, the dollars wasted by it and the capacity it took; None where it takes none of
-    that. `beside` of what has no known cause: what of it was lost beside work of which cause.
+    """A cause, the dollars wasted by it and those of potential waste, what open and snoozed
+    findings of it could save of both, and the capacity it took; None where it takes none of that.
+    `beside` of what has no known cause: what of it was lost beside work of which cause.
     """
 
     cause: Cause
     wasted_usd: Decimal | None
+    potential_usd: Decimal | None
+    saving: Saving | None
     capacity: Saving | None
     beside: Sequence[tuple[Cause, Group]]
 
+    @property
+    def per_month(self) -> Saving | None:
+        """The saving in 30 days, at the rate of the period."""
+        return None if self.saving is None else a_month(self.saving)
 
-def catalogue_rows(waste: Breakdown, places: Sequence[Line]) -> list[CatalogueRow]:
+
+def a_month(saving: Saving) -> Saving:
+    """What was of a week, in 30 days."""
+    return Saving(
+        saving.low_ms * DAYS // WEEK,
+        saving.high_ms * DAYS // WEEK,
+        saving.low_usd * DAYS / WEEK,
+        saving.high_usd * DAYS / WEEK,
+    )
+
+
+def catalogue_rows(
+    waste: Breakdown, places: Sequence[Line], of_jobs: Mapping[str, Saving]
+) -> list[CatalogueRow]:
     """In the order of evaluation: their wasted dollars sum to the breakdown's. What works well
     wastes nothing: what was lost beside it has no known cause.
     """
@@ -38,8 +62,22 @@ def catalogue_rows(waste: Breakdown, places: Sequence[Line]) -> list[CatalogueRo
             CatalogueRow(
                 cause,
                 line.group.totals.wasted_usd if line else None,
+                line.group.totals.waste_usd["potential"] if line else None,
+                _saving(cause, places, of_jobs),
                 total(of_places).saving if cause.code in OF_CAPACITY and of_places else None,
                 beside if cause.code == UNDETERMINED else (),
             )
         )
     return rows
+
+
+def _saving(cause: Cause, places: Sequence[Line], of_jobs: Mapping[str, Saving]) -> Saving | None:
+    """Of jobs and, of what is a part of what was wasted, of machines."""
+    several = [of_jobs[cause.code]] if cause.code in of_jobs else []
+    if cause.code not in OF_CAPACITY:
+        several += [
+            each.caused.saving
+            for each in places
+            if each.finding.cause == cause.code and each.status in RECOVERABLE
+        ]
+    return together(several) if several else None

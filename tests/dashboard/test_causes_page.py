@@ -11,17 +11,21 @@ from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import to_ms
 from tests.costs.factories import an_entry
-from tests.diagnosis.told import NOW, capacity, cause, gpu, job, place, rate
+from tests.diagnosis.told import NOW, capacity, cause, finding, gpu, job, place, rate
 from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
 
 def amounts(page: str) -> dict[str, list[str]]:
-    """Of each cause its dollars wasted and its capacity, as the page writes them."""
+    """Of each cause its dollars wasted, those of potential waste, what of both could be saved, and
+    its capacity, as the page writes them.
+    """
     rows = re.findall(r"<tr ?>.*?</tr>", page)
     cells = {
-        code: re.findall(r'data-label="(?:Wasted|Capacity)">(.*?)</td>', row)
+        code: re.findall(
+            r'data-label="(?:Wasted|Potential|Could be saved|Capacity)">(.*?)</td>', row
+        )
         for row in rows
         for code in re.findall(r"<code>(\w+)</code>", row)
     }
@@ -44,13 +48,13 @@ def test_causes_sum_to_what_was_wasted_and_work_that_is_well_wastes_nothing(admi
     page = tight(admin.get("/causes").content.decode())
 
     shown = amounts(page)
-    assert shown["idle_held"] == ["$2.00", "–"]
-    assert shown["healthy"] == ["–", "–"]
-    assert shown["undetermined"] == ["$4.00", "–"]
+    assert shown["idle_held"] == ["$2.00", "–", "–", "–"]
+    assert shown["healthy"] == ["–", "–", "–", "–"]
+    assert shown["undetermined"] == ["$4.00", "–", "–", "–"]
     assert "Of it:No known cause: in jobs that run well$2.00</div>" in re.sub(
         r"</?(i|span)[^>]*>", "", page
     )
-    assert re.search(r"Wasted in all.*<b>(<span[^>]*>)?\$6\.00<", page)
+    assert re.search(r"In all.*<b>(<span[^>]*>)?\$6\.00<", page)
 
 
 @pytest.mark.parametrize("code", ["no_telemetry", "undetermined", "data_starved"])
@@ -69,6 +73,27 @@ def test_a_cause_has_the_same_name_among_all_causes_and_beside_its_waste(admin, 
     assert f">{name}</a>" in waste
 
 
+def test_beside_what_was_wasted_stands_what_is_potential_and_what_could_be_saved_of_both(admin):
+    """An hour idle at $2 of which half to all comes back, an hour of a service that waits; $7 are
+    $30 in 30 days.
+    """
+    rate()
+    start = NOW - timedelta(hours=2)
+    of = job()
+    cause("idle_held", of=of, on=gpu(), start=start)
+    cause("idle_held", of=of, on=gpu(1), start=start, waste="stalled_potential_ms")
+    an_entry(gpu(), "idle", job=of, start=start, tier="certain")
+    an_entry(gpu(1), "stalled", job=of, start=start, tier="potential")
+    finding(of)
+
+    page = tight(admin.get("/causes").content.decode())
+
+    wasted, potential, saved, _ = amounts(page)["idle_held"]
+    assert (wasted, potential) == ("$2.00", "$2.00")
+    assert saved == "$2.00–4.00$8.57–17a month"
+    assert re.search(r"In all.*\$2\.00–4\.00", page)
+
+
 def test_causes_are_one_of_the_pages_of_definitions(admin):
     page = tight(admin.get("/causes").content.decode())
 
@@ -83,7 +108,7 @@ def test_a_broken_gpu_takes_capacity_and_wastes_nothing(admin):
 
     page = tight(admin.get("/causes").content.decode())
 
-    assert amounts(page)["gpu_fault"] == ["–", "$2.00"]
+    assert amounts(page)["gpu_fault"] == ["–", "–", "–", "$2.00"]
 
 
 def test_the_page_of_a_fault_says_what_capacity_it_took_and_which_gpus_are_broken_now(admin):

@@ -28,7 +28,7 @@ from fleetwatch.dashboard.asked_findings import (
     scope_of_findings,
 )
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
-from fleetwatch.dashboard.catalogue_rows import catalogue_rows
+from fleetwatch.dashboard.catalogue_rows import a_month, catalogue_rows
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart, references
 from fleetwatch.dashboard.forms.asked import local_path
@@ -44,7 +44,7 @@ from fleetwatch.dashboard.showing import Context, existing, live, page, shows
 from fleetwatch.dashboard.wasting_now import last_hour
 from fleetwatch.diagnosis import selectors
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.cause_totals import Saving, total
+from fleetwatch.diagnosis.cause_totals import Saving, together, total
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, title
 from fleetwatch.diagnosis.findings import (
     deciding,
@@ -438,7 +438,16 @@ def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
 def causes(_: HttpRequest, period: Period) -> Context:
     waste = selectors.waste_by_cause(period.interval)
     places = machine_findings.findings(period.interval, now=period.now)
-    return {"rows": catalogue_rows(waste, places), "wasted_usd": waste.totals.wasted_usd}
+    of_jobs = inbox.recoverable_by_cause(period.interval, now=period.now)
+    rows = catalogue_rows(waste, places, of_jobs)
+    saving = together(row.saving for row in rows if row.saving)
+    return {
+        "rows": rows,
+        "wasted_usd": waste.totals.wasted_usd,
+        "potential_usd": waste.totals.waste_usd["potential"],
+        "saving": saving,
+        "per_month": a_month(saving),
+    }
 
 
 def _cause(code: str) -> Cause:

@@ -26,6 +26,7 @@ from fleetwatch.diagnosis.findings.mended import mended
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.group_names import lines_of
+from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import is_visible, visible
@@ -175,6 +176,15 @@ def recoverable_by(
         named[int(groups.ids[at])][0]: lines.of_spans(groups.at == at).whole().saving
         for at in several
     }
+
+
+def recoverable_by_cause(interval: Interval, *, now: datetime) -> dict[str, Saving]:
+    """By cause what findings of jobs could save that nobody decided about."""
+    every = selectors.findings(interval, now=now)
+    lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
+    causes, line = numbered(lines.cause[lines.line])
+    by_cause = replace(lines, job=np.zeros_like(causes), cause=causes, line=line)
+    return {each.cause: each.saving for each in by_cause.caused()} if len(causes) else {}
 
 
 def as_they_stand(of_jobs: Findings, now: datetime) -> Findings:
