@@ -18,10 +18,9 @@ from fleetwatch.dashboard.drawing.chart import (
     text_of,
 )
 from fleetwatch.dashboard.drawing.figures import SHARE, Figure, Line
-from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.dashboard.drawing.panels import Panel
-from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
-from fleetwatch.dashboard.drawing.references import UTIL, WellReading, other_model, well_reading
+from fleetwatch.dashboard.drawing.readings_band import BAND, is_read, readings_band
+from fleetwatch.dashboard.drawing.references import UTIL, name_of, well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE
@@ -211,7 +210,7 @@ def _when_well(finding: Finding, cause: Cause, gpu: GPU, read: StepSeries, perio
     reading = well_reading(finding, gpu, columns=[UTIL, *columns], step_s=read.step_ms // 1000)
     if reading is None:
         return {}
-    name = _name_of(reading, gpu, period)
+    name = name_of(reading, gpu, period)
     well = curves_of(reading.read.columns, (UTIL, *columns), reading.hour.gpu)
     return {
         column: Line(
@@ -222,15 +221,6 @@ def _when_well(finding: Finding, cause: Cause, gpu: GPU, read: StepSeries, perio
         )
         for column, line in well.items()
     }
-
-
-def _name_of(reading: WellReading, gpu: GPU, period: Period) -> str:
-    """ "when well, 20 Nov 05:00", with the GPU model where that is another; whose it is the page
-    says: a name is hostile text.
-    """
-    whose = "" if reading.hour.is_own else "another job "
-    at = "" if reading.at_ms is None else f", {period.local(from_ms(reading.at_ms)):%-d %b %H:%M}"
-    return f"{whose}when well{other_model(reading, gpu)}{at}"
 
 
 def _over(values: Sequence[float | None], steps: int) -> list[float | None]:

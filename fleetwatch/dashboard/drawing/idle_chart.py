@@ -16,12 +16,11 @@ from fleetwatch.dashboard.drawing.grid import Floats
 from fleetwatch.dashboard.drawing.machine_charts import (
     cell_steps,
     interval_of,
-    is_read,
     is_within,
     known,
 )
 from fleetwatch.dashboard.drawing.panels import Panel
-from fleetwatch.dashboard.drawing.readings_band import BAND, readings_band
+from fleetwatch.dashboard.drawing.readings_band import BAND, is_read, readings_band
 from fleetwatch.dashboard.drawing.references import other_model, well_reading
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import EMPTY, HELD

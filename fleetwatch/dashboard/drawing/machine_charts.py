@@ -15,6 +15,8 @@ from fleetwatch.dashboard.drawing.chart import Chart, NoSuchChartError, Params, 
 from fleetwatch.dashboard.drawing.figures import SHARE, Line
 from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.panels import Bands, Panel
+from fleetwatch.dashboard.drawing.readings_band import is_read
+from fleetwatch.dashboard.drawing.references import name_of, of_job_with_findings
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import BAND_CELLS, physical_gpus, states
 from fleetwatch.dashboard.words import NAMES
@@ -275,16 +277,28 @@ OF_JOB = [METRICS[name] for name in ("gpu-util", "gpu-memory", "gpu-power")]
 
 
 def of_job(params: Params, period: Period) -> Chart:
-    """One of its GPUs while the job held it, under the states of that time. Raises NoSuchChartError
+    """One of its GPUs while the job held it, under the states of that time, and where findings are
+    about the job how busy a GPU was in the nearest hour that went well. Raises NoSuchChartError
     where it never did, also for a job of whose time the reader sees a part alone.
     """
     job, shown, held = _held(params)
     read = _only_within(held, _read(shown, OF_JOB, period))
     bands = _bands([""], states([shown.pk], period.so_far, BAND_CELLS, job=job), period)
     index = "?" if shown.index is None else shown.index
-    rows = [metric.panel(read) for metric in OF_JOB]
+    utilisation, *rest = [metric.panel(read) for metric in OF_JOB]
+    rows = [_beside_it(utilisation, job, shown, period), *rest]
     starts = _local(read.start_ms, period)
     return _stacked(f"{shown.node.name} GPU {index}", bands, starts, rows, period)
+
+
+def _beside_it(panel: Panel, job: Job, shown: GPU, period: Period) -> Panel:
+    """With the mean of the hour that went well, all along."""
+    reading = of_job_with_findings(job, shown)
+    if reading is None or not panel.lines:
+        return panel
+    level = [round(reading.mean, 5)] * len(panel.lines[0].values)
+    line = Line(name_of(reading, shown, period), level, "good", is_dashed=True)
+    return replace(panel, lines=[*panel.lines, line])
 
 
 def _held(params: Params) -> tuple[Job, GPU, Sequence[Span]]:
@@ -442,11 +456,6 @@ def _chart(
 
 def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
     return [period.local(from_ms(at_ms)) for at_ms in starts_ms]
-
-
-def is_read(values: Sequence[float | None]) -> bool:
-    """Whether anything was."""
-    return any(value is not None for value in values)
 
 
 def _in_units(values: Sequence[float | None], whole: float) -> list[float | None]:

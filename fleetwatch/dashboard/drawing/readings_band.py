@@ -1,7 +1,8 @@
 """The band of a GPU's readings within each step: a mean of 28 % is then seen as bursts. Pure."""
 
+from collections.abc import Sequence
+
 from fleetwatch.dashboard.drawing.figures import Line
-from fleetwatch.dashboard.drawing.machine_charts import is_read
 from fleetwatch.telemetry.steps import StepSeries
 
 BAND = ("util_min", "util_max")  # of the readings in a window
@@ -16,3 +17,8 @@ def readings_band(read: StepSeries) -> tuple[Line, Line] | None:
     if not is_read(low):
         return None
     return Line("lowest reading", low), Line("lowest to highest", high, "ink-3")
+
+
+def is_read(values: Sequence[float | None]) -> bool:
+    """Whether anything was."""
+    return any(value is not None for value in values)

@@ -5,7 +5,10 @@ none, of the nearest other job that has one; and whose it is, in words.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fleetwatch.dashboard.drawing.machine_charts import is_read
+from django.db.models import Max
+
+from fleetwatch.dashboard.drawing.readings_band import is_read
+from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import PART
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.findings.evidence import Evidence
@@ -20,7 +23,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import is_visible
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.steps import StepSeries
 
@@ -72,6 +75,15 @@ def other_model(reading: WellReading, gpu: GPU) -> str:
     return "" if model is None or model == gpu.model else f" on {model.name}"
 
 
+def name_of(reading: WellReading, gpu: GPU, period: Period) -> str:
+    """ "when well, 20 Nov 05:00", with the GPU model where that is another; whose it is the page
+    says: a name is hostile text.
+    """
+    whose = "" if reading.hour.is_own else "another job "
+    at = "" if reading.at_ms is None else f", {period.local(from_ms(reading.at_ms)):%-d %b %H:%M}"
+    return f"{whose}when well{other_model(reading, gpu)}{at}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What stands beside it in words, and how busy that was: None where it is drawn in full."""
@@ -85,8 +97,19 @@ def well_reading(
     finding: Finding, gpu: GPU, *, columns: Sequence[str] = (UTIL,), step_s: int = MINUTE_S
 ) -> WellReading | None:
     """Of the nearest hour that went well what is still kept; None where there is none."""
-    hours = well_hours(finding.its_job, gpu, last_ms=finding.last_ms)
-    return next(filter(None, map(_reader(columns, step_s), hours)), None)
+    return _nearest(finding.its_job, gpu, finding.last_ms, _reader(columns, step_s))
+
+
+def of_job_with_findings(job: Job, gpu: GPU) -> WellReading | None:
+    """The same of a job that some finding is about, for one of its GPUs; None of others."""
+    last_ms = Finding.objects.filter(job=job).aggregate(last_ms=Max("last_ms"))["last_ms"]
+    return None if last_ms is None else _nearest(job, gpu, last_ms, _reader((UTIL,), MINUTE_S))
+
+
+def _nearest(
+    job: Job, gpu: GPU, last_ms: int, read: Callable[[WellHour], WellReading | None]
+) -> WellReading | None:
+    return next(filter(None, map(read, well_hours(job, gpu, last_ms=last_ms))), None)
 
 
 def _reader(columns: Sequence[str], step_s: int) -> Callable[[WellHour], WellReading | None]:

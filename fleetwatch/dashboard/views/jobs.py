@@ -27,6 +27,7 @@ from fleetwatch.dashboard.compared_period import (
     recorded_before,
 )
 from fleetwatch.dashboard.decided_jobs import decided_jobs
+from fleetwatch.dashboard.drawing.references import of_job_with_findings
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.ending_faults import EndingFault, ending_fault
 from fleetwatch.dashboard.freshness import Freshness
@@ -257,6 +258,8 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_used_by(request, job, gpus, period),
     }
     context |= _asked_for(job, gpus, period, context)
+    if context["curves_of"] and context["findings"]:
+        context["went_well"] = of_job_with_findings(job, context["curves_of"])
     return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, period.now, context))
 
 
