@@ -102,10 +102,10 @@ def wasted(params: Params, period: Period) -> Chart:
         for tier, token in TIERS.items()
     ]
     chart = _chart(f"Dollars wasted per {step}", buckets, parts, period, step)
-    mean_usd = None
-    if params.get(COMPARE) != NONE:
-        mean_usd = _mean_before(period, step, scope, cause)
-    if mean_usd is None or not chart.figure["data"]:
+    if params.get(COMPARE) == NONE or not chart.figure["data"]:
+        return chart
+    mean_usd = _mean_before(period, step, scope, cause)
+    if mean_usd is None:
         return chart
     figure = figures.with_level(chart.figure, f"Period before, mean per {step}", mean_usd)
     return replace(chart, figure=figure)

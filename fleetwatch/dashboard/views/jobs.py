@@ -258,9 +258,14 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_used_by(request, job, gpus, period),
     }
     context |= _asked_for(job, gpus, period, context)
-    if context["curves_of"] and context["findings"]:
-        context["went_well"] = of_job_with_findings(job, context["curves_of"])
     return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, period.now, context))
+
+
+def _went_well(job: Job, context: Context) -> Context:
+    """Of a job with findings the hour that its curves have beside them."""
+    if not (context["curves_of"] and context["findings"]):
+        return {}
+    return {"went_well": of_job_with_findings(job, context["curves_of"])}
 
 
 def _with_agreements(job: Job, now: datetime, context: Context) -> Context:
@@ -337,13 +342,16 @@ def _used_by(request: HttpRequest, job: Job, gpus: Sequence[GPULine], period: Pe
 
 
 def _asked_for(job: Job, gpus: Sequence[GPULine], period: Period, context: Context) -> Context:
-    """What it asked for beside what it held, as far as somebody said or measured it."""
+    """What it asked for beside what it held, as far as somebody said or measured it; and what its
+    curves have beside them.
+    """
     advised: Explained | None = context["advised"]
     seen = advised.evidence if advised else None
     memory = most_memory(job) if context["is_explained"] else None
     now_ms = to_ms(period.now)
     lines = request_lines(job, gpus=len(gpus), now_ms=now_ms, evidence=seen, memory=memory)
     return {
+        **_went_well(job, context),
         "requested": [line for line in lines if line.is_known],
         "requested_notes": [
             *filter(None, [measured_cpus(seen), measured_memory(memory)]),

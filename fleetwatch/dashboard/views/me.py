@@ -2,7 +2,7 @@
 with the reader's own names, tokens and log-in.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
@@ -37,7 +37,7 @@ from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.persons_time import scope_of, time_of, wasted_change
 from fleetwatch.dashboard.showing import Context, live, page
 from fleetwatch.dashboard.team_people import team_people
-from fleetwatch.diagnosis.cause_totals import Saving, total
+from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.findings import deciding, fixes, inbox
 from fleetwatch.diagnosis.findings.accepted import AcceptedFix, accepted_fixes
@@ -320,23 +320,27 @@ def _accepted(
         return []
     decidable = deciding.decidable(reader, [fix.newest for fix in several], now=period.now)
     of_period = every.of_status("accepted")
-    open_too = pattern_rows.open_too(every, period)
     caused = dict(zip(of_period.pk.tolist(), of_period.lines.caused(), strict=True))
-    rows = []
-    for fix in several:
-        ids = [finding.pk for finding in fix.findings]
-        in_period = [caused[pk] for pk in ids if pk in caused]
-        rows.append(
-            AcceptedRow(
-                fix,
-                title(fix.newest.cause),
-                ",".join(map(str, ids[:MAX_RUNS])),
-                total(in_period).saving if in_period else None,
-                fix.newest.pk in decidable,
-                not open_too.isdisjoint(ids),
-            )
-        )
-    return rows
+    open_too = pattern_rows.open_too(every, period)
+    return [_accepted_row(fix, caused, open_too, decidable) for fix in several]
+
+
+def _accepted_row(
+    fix: AcceptedFix,
+    caused: Mapping[int, Caused],
+    open_too: Collection[int],
+    decidable: Collection[int],
+) -> AcceptedRow:
+    ids = [finding.pk for finding in fix.findings]
+    in_period = [caused[pk] for pk in ids if pk in caused]
+    return AcceptedRow(
+        fix,
+        title(fix.newest.cause),
+        ",".join(map(str, ids[:MAX_RUNS])),
+        total(in_period).saving if in_period else None,
+        fix.newest.pk in decidable,
+        any(pk in open_too for pk in ids),
+    )
 
 
 def _time(names: Sequence[Identity], period: Period, held: Collection[int]) -> Context:

@@ -1,6 +1,6 @@
 """The waste report: who wasted how much in a period."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -114,7 +114,7 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_links(group_by, filters, period),
         **_compared(request, seen, asked, period),
         **_totals(seen, asked, period, is_whole=not filters),
-        **_free(request, asked, lines),
+        **_free(request, group_by, lines, is_of_all=not asked.cause),
     }
 
 
@@ -158,7 +158,8 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
     and what findings of machines could beside: none is told where states are asked for, for a
     finding's time is of several.
     """
-    group_by, scope = asked.group_by, asked.scope
+    group_by = asked.group_by
+    scope = asked.scope
     if group_by == "cause" or scope.states or scope.shown:
         return {"recoverable": {}, "decided": {}}
     cause = asked.cause or None
@@ -179,10 +180,13 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
         "recoverable_of_places": of_places,
         "recoverable_with_places": together_saved([of_jobs, of_places]),
         "is_recoverable_known": True,
-        "decided": decided_jobs(line.key for line in lines if line.key not in by_key)
-        if group_by == "job"
-        else {},
+        "decided": _decided(lines, by_key) if group_by == "job" else {},
     }
+
+
+def _decided(lines: Sequence[Group], by_key: Collection[str]) -> dict[str, str]:
+    """Of jobs of which nothing is left to be saved what was decided."""
+    return decided_jobs(line.key for line in lines if line.key not in by_key)
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:
@@ -250,13 +254,14 @@ def _before(request: HttpRequest, seen: Look | CauseLook, asked: Asked, period: 
     return {"before": before, "before_ratio": ratio}
 
 
-def _free(request: HttpRequest, asked: Asked, lines: Sequence[Group]) -> Context:
+def _free(
+    request: HttpRequest, group_by: str, lines: Sequence[Group], *, is_of_all: bool
+) -> Context:
     """Where free capacity stands: spread over the lines, where they are payers; an address that
     would spread it over others is told so. Of a cause there is none.
     """
     context: Context = {"payers": PAYERS, "free": OWN_LINE}
-    group_by = asked.group_by
-    if asked.cause:
+    if not is_of_all:
         return context
     if group_by not in PAYERS:
         if request.GET.get("free", OWN_LINE) not in ("", OWN_LINE):
@@ -265,14 +270,17 @@ def _free(request: HttpRequest, asked: Asked, lines: Sequence[Group]) -> Context
         return context
     way = chosen(request, "free", SPREAD, default=OWN_LINE)
     context |= {"free": way, "spread": SPREAD.items()}
-    if way != OWN_LINE:
-        dollars = with_free(lines, way)
-        context |= {
-            "with_free": dollars,
-            "rest_with_free": sum((dollars[line.key] for line in lines[MAX_LINES:]), Decimal(0)),
-            "all_with_free": sum(dollars.values(), Decimal(0)),
-        }
-    return context
+    return context if way == OWN_LINE else context | _with_free(lines, way)
+
+
+def _with_free(lines: Sequence[Group], way: str) -> Context:
+    """Each line's dollars with its part of free capacity, those of lines left off, and all."""
+    dollars = with_free(lines, way)
+    return {
+        "with_free": dollars,
+        "rest_with_free": sum((dollars[line.key] for line in lines[MAX_LINES:]), Decimal(0)),
+        "all_with_free": sum(dollars.values(), Decimal(0)),
+    }
 
 
 def _lines(
@@ -326,14 +334,20 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
         there = ", ".join(GROUPS)
         return refused(f"There is no `group_by` {group_by[:LONGEST]!r}; there are {there}.")
     scope, filters = filtered(request)
-    cause = request.GET.get(CAUSE, "")
-    if cause and cause not in WASTING:
-        return refused(NO_WASTE.format(title(cause)[:LONGEST]))
-    if (cause or group_by == "cause") and "state" in filters:
-        return refused(NO_STATE)
-    report = _report(period.so_far, Asked(group_by, scope, cause))
+    asked = Asked(group_by, scope, request.GET.get(CAUSE, ""))
+    if why := _refusal(asked, filters):
+        return refused(why)
+    report = _report(period.so_far, asked)
     name = f"fleetwatch-waste-by-{group_by}.csv"
     return file(request, to_csv(report), name, of=period.so_far)
+
+
+def _refusal(asked: Asked, filters: Collection[str]) -> str:
+    """Why there is no such report; "" where there is."""
+    if asked.cause and asked.cause not in WASTING:
+        return NO_WASTE.format(title(asked.cause)[:LONGEST])
+    is_of_causes = asked.cause or asked.group_by == "cause"
+    return NO_STATE if is_of_causes and "state" in filters else ""
 
 
 def _report(interval: Interval, asked: Asked) -> WasteReport:

@@ -155,11 +155,15 @@ def _looked_at(job: Job, entry: CauseEntry, detectors: Sequence[Detector]) -> "_
     if lanes is None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
-    before = (hour_ms - low) // CELL_MS
-    cells = [before + cell for cell in _in_turn(entry)]
     whole = _whole_cells(job, entry, lanes, lane)
-    last = next((cell for cell in cells if cell < whole), cells[0])
+    last = _last(entry, (hour_ms - low) // CELL_MS, whole)
     return _place(detectors, lanes, lane, last=last, whole=whole)
+
+
+def _last(entry: CauseEntry, before: int, whole: int) -> int:
+    """The cell that is looked at, where so many come before the entry's hour."""
+    cells = [before + cell for cell in _in_turn(entry)]
+    return next((cell for cell in cells if cell < whole), cells[0])
 
 
 def _whole_cells(job: Job, entry: CauseEntry, lanes: Lanes, lane: int) -> int:

@@ -83,21 +83,31 @@ def excerpt(cause: str, seen: Evidence) -> Excerpt | None:
     read = windows_of(seen.gpu, seen.start_ms, seen.end_ms, list(COLUMNS))
     if not len(read):
         return None
-    columns = {name: _values(read, name) for name in COLUMNS}
     are_long = BY_CODE[cause].has_rhythm
+    columns = {name: _values(read, name) for name in COLUMNS}
     if are_long:
-        begin = {pause.window_ms for pause in long_pauses(seen)}
-        columns["util_dips"] = [float(at_ms in begin) for at_ms in read.start_ms.tolist()]
+        columns["util_dips"] = _long_begun(read, seen)
     window_ms = int(np.median(read.end_ms - read.start_ms))
     count = max(LEAST_WINDOWS, MINUTE_MS // window_ms)
     first = most_pauses(columns, count)
     if first is None:
         return None
-    windows = [
-        WindowReadings(at_ms, **{name: columns[of][first + row] for of, name in COLUMNS.items()})
-        for row, at_ms in enumerate(read.start_ms[first : first + count].tolist())
-    ]
-    return Excerpt(window_ms // 1000, tuple(windows), are_long)
+    rows = range(first, min(first + count, len(read)))
+    return Excerpt(window_ms // 1000, _windows(read, columns, rows), are_long)
+
+
+def _windows(read: Frame, columns: Mapping[str, Values], rows: range) -> tuple[WindowReadings, ...]:
+    starts_ms = read.start_ms.tolist()
+    return tuple(
+        WindowReadings(starts_ms[row], **{name: columns[of][row] for of, name in COLUMNS.items()})
+        for row in rows
+    )
+
+
+def _long_begun(read: Frame, seen: Evidence) -> list[float | None]:
+    """Of each window how many long pauses began in it."""
+    begin = {pause.window_ms for pause in long_pauses(seen)}
+    return [float(at_ms in begin) for at_ms in read.start_ms.tolist()]
 
 
 def _values(read: Frame, name: str) -> list[float | None]:

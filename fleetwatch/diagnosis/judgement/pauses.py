@@ -110,17 +110,21 @@ def long_pauses(windows: Windows) -> list[LongPause]:
     low_s, _ = _low_seconds(windows)
     is_long = (low_s >= LONG_S) & (windows.observed_ms > 0)
     continues = _continues(windows, low_s, is_long, np.full(len(low_s), np.nan))
-    first = np.flatnonzero(is_long & ~continues)
-    last = first + np.array([_goes_on(continues, at) for at in first.tolist()], dtype=np.int64)
     low_ms = np.rint(low_s * 1000).astype(np.int64)
-    begin = windows.end_ms[first] - low_ms[first]
-    end = windows.start_ms[last] + low_ms[last]
-    # alone in its window: in the middle of it
-    spare = (windows.end_ms[first] - windows.start_ms[first] - low_ms[first]) // 2
-    begin = np.where(first == last, windows.start_ms[first] + spare, begin)
-    end = np.where(first == last, begin + low_ms[first], end)
-    spans = zip(begin.tolist(), end.tolist(), windows.start_ms[first].tolist(), strict=True)
-    return [LongPause(*span) for span in spans]
+    return [
+        _long_pause(windows, low_ms, first, first + _goes_on(continues, first))
+        for first in np.flatnonzero(is_long & ~continues).tolist()
+    ]
+
+
+def _long_pause(windows: Windows, low_ms: Ints, first: int, last: int) -> LongPause:
+    """From the first of these windows to the last."""
+    window_ms = int(windows.start_ms[first])
+    after_ms = int(windows.end_ms[first] - low_ms[first])
+    if first == last:
+        begins_ms = (window_ms + after_ms) // 2
+        return LongPause(begins_ms, begins_ms + int(low_ms[first]), window_ms)
+    return LongPause(after_ms, int(windows.start_ms[last] + low_ms[last]), window_ms)
 
 
 def _goes_on(continues: Mask, at: int) -> int:
