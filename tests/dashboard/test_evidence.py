@@ -154,6 +154,22 @@ def test_beside_it_stands_the_newest_hour_in_which_the_job_or_an_earlier_run_wor
         assert len(trace["y"]) == len(drawn["utilisation"]["y"])
 
 
+def test_its_jobs_page_has_the_same_hour_beside_its_curves(client, starved):
+    job = Job.objects.get()
+    gpu = GPU.objects.get()
+    post(Sender(boot_id="boot-2").batch(T0 - HOUR_MS, *[{"util_mean": 0.97}] * 60))
+    told.cause("healthy", of=job, on=gpu, start=from_ms(T0 - HOUR_MS))
+
+    page = " ".join(tight(client.get(f"/jobs/{job.key}").content.decode()).split())
+    figure = client.get(f"/charts/job?job={job.key}&gpu={gpu.uuid}&from=now-24h&to=now").json()
+
+    said = "Dashed, to compare with: this job when it went well, Fri 20 Nov, 05:00:<b>97 %</b>busy."
+    assert said in page
+    assert f'href="/findings/{starved.pk}">What was measured of “waits for its input”</a>' in page
+    [line] = [each for each in figure["data"] if each.get("name") == "when well, 20 Nov 05:00"]
+    assert set(line["y"]) == {0.97}
+
+
 OTHERS = [
     ({"name": "train", "user": "bob"}, "train of bob on H100 SXM, judged healthy"),
     ({"name": "test", "user": "ann"}, "test of ann on H100 SXM, judged healthy"),
