@@ -95,8 +95,8 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, team,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': parameters are team."),
         (
-            "/agents?team=nlp",
-            "There is no parameter 'team': parameters are health, node, gpu_model,",
+            "/agents?user=ann",
+            "There is no parameter 'user': parameters are health,",
         ),
         ("/overview?cause=hung", NO_CAUSE),
         ("/costs?cause=hung", NO_CAUSE),

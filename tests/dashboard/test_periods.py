@@ -11,14 +11,13 @@ import time_machine
 from django.contrib.messages import get_messages
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 
 pytestmark = pytest.mark.django_db
 
-MINUTE_MS = 60_000
 AT = NOW + timedelta(minutes=46)  # 12:46
 
 
@@ -99,7 +98,11 @@ def test_a_part_of_an_hour_is_as_high_as_its_dollars(at_1246):
     # before tell
     assert trace["customdata"] == [pytest.approx(2 * 14 / 60, abs=1e-6), 1.5]
     assert trace["y"] == trace["customdata"]
-    assert trace["width"][0] == trace["width"][1] < HOUR_MS
+    # as narrow as the part, but at least a quarter of an hour's bar, so that it can be pointed at
+    assert trace["width"] == [
+        pytest.approx(0.84 * HOUR_MS / 4),
+        pytest.approx(0.84 * 46 * MINUTE_MS),
+    ]
 
 
 def test_what_began_a_minute_ago_is_not_drawn_as_nothing(at_1246):
