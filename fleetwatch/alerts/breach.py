@@ -230,7 +230,8 @@ class Condition:
     of such a label only values of its. `is_held`: of GPUs that somebody holds. `renewed_at` gives
     when people changed last what it measures: that is measured at once (None: they never).
     `being` is what its subjects are in breach, as in "it stopped being idle" ("": no such word);
-    `covers` what the dollars of its incidents are of, `severities` which of them are of another
+    `covers` what the dollars of its incidents are of, `state` the ledger's that its subjects' GPU
+    time is in meanwhile ("": it is about none), `severities` which of its incidents are of another
     severity than the rule's ("": none).
     """
 
@@ -255,6 +256,7 @@ class Condition:
     renewed_at: Callable[[], datetime | None] | None = None
     being: str = ""
     covers: str = "its GPUs' time"
+    state: str = ""
     severities: str = ""
 
     @property

@@ -44,16 +44,6 @@ MAX_HOLDERS = 3
 MAX_DIGITS = 8  # of a time limit in minutes: labels come from hosts
 FAULTY = "faulty"  # the word of a GPU that can't work
 MAX_OTHERS = 5
-# by the word of a breach the state of its GPUs' time that it is about
-STATE_OF = {
-    "idle": "idle",
-    "stalled": "stalled",
-    "hung": "stalled",
-    "spinning": "stalled",
-    "low utilisation": "stalled",
-    "underused": "underused",
-    "orphaned": "orphaned",
-}
 FROM_JOB = "; from when the job began"
 UNIT = "share of the time in which a kernel ran"
 
@@ -131,9 +121,10 @@ def time_limit(view: IncidentView, now: datetime) -> TimeLimit | None:
     return TimeLimit(ends_ms, usd)
 
 
-def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | None:
+def curve(breach: Breach, around: str, *, state: str = "", from_job: bool = False) -> Curve | None:
     """Of its GPU, of a job's all; None where it is of none, or the reader sees no machines.
-    `around` names the time, as an address does; `from_job`: it begins with the job.
+    `around` names the time, as an address does; what of it was mostly the `state` is shaded ("":
+    nothing); `from_job`: it begins with the job.
     """
     uuids = uuids_of(breach)
     if not uuids or sight() is not None:
@@ -142,8 +133,8 @@ def curve(breach: Breach, around: str, *, from_job: bool = False) -> Curve | Non
     if breach.label("cause") == SLOWED:
         about = "as it was read; shaded is the time that diagnosis judged slowed"
         return Curve("gpu-slowed", query, f"What slowed {breach.where}", about, is_stack=True)
-    chart, unit = ("gpu-util", UNIT) if len(uuids) == 1 else ("gpus-util", _unit_of(len(uuids)))
-    shaded = _shaded(breach)
+    shaded = _shaded(breach, state)
+    chart, unit = _chart_of(len(uuids))
     about = f"{unit}{FROM_JOB * from_job}{shaded.about}"
     return Curve(chart, f"{query}{shaded.query}", f"GPU utilisation, {breach.where}", about)
 
@@ -155,10 +146,8 @@ class _Shaded(NamedTuple):
     about: str
 
 
-def _shaded(breach: Breach) -> _Shaded:
-    """What of the breach's time was the state that it is about."""
-    state = STATE_OF.get(breach.word)
-    if state is None:
+def _shaded(breach: Breach, state: str) -> _Shaded:
+    if not state:
         return _Shaded("", "")
     marked = {MARKED: state, WITHIN: f"{breach.since_ms}-{breach.until_ms}"}
     return _Shaded(f"&{urlencode(marked)}", f"; shaded is what was mostly {state}")
@@ -172,10 +161,12 @@ def uuids_of(breach: Breach) -> list[str]:
     return [gpu["uuid"] for gpu in gpus if "uuid" in gpu]
 
 
-def _unit_of(count: int) -> str:
-    """Of several GPUs which are drawn, and in which unit."""
+def _chart_of(count: int) -> tuple[str, str]:
+    """Of so many GPUs the chart, and in words which of them it draws, in which unit."""
+    if count == 1:
+        return "gpu-util", UNIT
     shown = "a line per GPU" if count <= MOST_LINES else f"{MOST_LINES} of its {count} GPUs"
-    return f"{shown}, averages of five minutes or longer; {UNIT}"
+    return "gpus-util", f"{shown}, averages of five minutes or longer; {UNIT}"
 
 
 @dataclass(frozen=True, slots=True)

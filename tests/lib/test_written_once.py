@@ -87,7 +87,8 @@ def test_a_column_that_is_migrated_while_the_process_lives_is_read_on(widths):
 
     widths(200)
 
-    assert User.objects.get(pk=user.pk) == user
+    assert User.objects.get(pk=user.pk) == user  # asked without a plan
+    assert User.objects.get(pk=user.pk) == user  # planned anew
     widths(250)
     with pytest.raises(NotSupportedError), transaction.atomic():
         User.objects.get(pk=user.pk)

@@ -223,4 +223,5 @@ CONDITION = Condition(
     is_on=True,
     is_held=True,
     covers="the GPU's time that no job holds",
+    state="orphaned",
 )

@@ -39,4 +39,5 @@ CONDITION = Condition(
     severity="critical",
     every_minutes=5,  # as diagnosis looks at the hour that goes on
     covers="the stalled part of its GPUs' time",
+    state="stalled",
 )

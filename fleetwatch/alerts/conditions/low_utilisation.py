@@ -56,4 +56,5 @@ CONDITION = Condition(
     is_on=True,
     every_minutes=5,
     covers="the stalled part of its GPUs' time",
+    state="stalled",
 )

@@ -53,4 +53,5 @@ CONDITION = Condition(
     weigh=partial(weigh, telling=TELLING),
     every_minutes=5,
     covers="the stalled part of its GPUs' time",
+    state="stalled",
 )

@@ -34,4 +34,5 @@ CONDITION = Condition(
     severity="info",
     every_minutes=5,
     covers="the underused part of its GPUs' time",
+    state="underused",
 )

@@ -257,7 +257,7 @@ def _of_breach(user: User, view: IncidentView, period: Period) -> Context:
         "places": places(breach),
         "around": _around(breach, period),
         "silence_query": _silence_query(view),
-        "curve": _curve(breach, period),
+        "curve": _curve(view, period),
         **_ahead(view, period.now),
         "labels": _labels(breach),
     }
@@ -286,12 +286,14 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     return {"likely": why, "steps": steps, "step_notes": notes}
 
 
-def _curve(breach: Breach, period: Period) -> incident_pages.Curve | None:
+def _curve(view: IncidentView, period: Period) -> incident_pages.Curve | None:
     """Of a job while it ran: what was before, or came after, is another job's."""
+    breach = view.breach
     begun_ms = incident_pages.begun_ms(breach) or 0
     around = _around(breach, period, begun_ms, incident_pages.job_end_ms(breach))
     from_job = begun_ms > breach.since_ms - AROUND_MS
-    return incident_pages.curve(breach, around, from_job=from_job)
+    state = condition(view.incident.rule.condition).state
+    return incident_pages.curve(breach, around, state=state, from_job=from_job)
 
 
 def _silence_query(view: IncidentView) -> str:
