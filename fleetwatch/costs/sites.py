@@ -1,7 +1,7 @@
 """Regions and what is known of them; the energy of any scope by the regions its nodes were in."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,8 +16,8 @@ from fleetwatch.costs.energy import Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
 from fleetwatch.costs.rates.subjects import RateError
 from fleetwatch.costs.services import check_name
-from fleetwatch.figures.selectors import totals_by
-from fleetwatch.figures.totals import EVERYTHING, Group, Scope, Totals
+from fleetwatch.figures.selectors import Look, look
+from fleetwatch.figures.totals import EVERYTHING, Scope, Totals
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 
@@ -31,31 +31,48 @@ BOUNDS = {
 
 
 def energy(
-    interval: Interval, *, scope: Scope = EVERYTHING, by_node: Sequence[Group] | None = None
+    interval: Interval, *, scope: Scope = EVERYTHING, of_nodes: Look | None = None
 ) -> Energy:
     """What the scope drew in the interval, each hour at the region that its node was in then and
     what held there then.
 
-    `by_node` is totals_by(node) of both, where it is known already: read again only where something
+    `of_nodes` is look(node) of both, where it was read already: read again only where something
     else came to hold meanwhile.
     """
-    stays = _stays(interval, scope.node)
-    regions = _regions(None if scope.node is None else stays[scope.node])
-    pieces = _pieces(interval, [*stays.values(), *regions.values()])
-    read: list[tuple[Interval, Sequence[Group]]] = [(interval, by_node or ())]
-    if by_node is None or len(pieces) > 1:
-        read = [(piece, totals_by(piece, "node", scope=scope)) for piece in pieces]
+    stays, regions, pieces = _places(interval, scope.node)
+    read = [(interval, of_nodes)] if of_nodes is not None else []
+    if not read or len(pieces) > 1:
+        read = [(piece, look(piece, "node", scope=scope)) for piece in pieces]
     return energy_of(
-        (_site_at(_at(stays[group.key], piece.start) or "", piece.start, regions), group.totals)
-        for piece, groups in read
-        for group in groups
+        (_site_at(region, piece.start, regions), totals)
+        for piece, seen in read
+        for region, totals in seen.together("node", _regions_at(piece.start, stays)).items()
     )
 
 
 def energy_of_node(node: Node, interval: Interval, node_totals: Totals) -> Energy:
     """energy() of one node whose totals are known already."""
-    group = Group(node.name, node.name, node_totals)
-    return energy(interval, scope=Scope(node=node.name), by_node=[group])
+    stays, regions, pieces = _places(interval, node.name)
+    if len(pieces) > 1:
+        return energy(interval, scope=Scope(node=node.name))
+    region = _at(stays[node.name], interval.start) or ""
+    return energy_of([(_site_at(region, interval.start, regions), node_totals)])
+
+
+def _places(
+    interval: Interval, node: str | None
+) -> tuple[Mapping[str, Since[str]], Mapping[str, Since[Region]], list[Interval]]:
+    """Which nodes (None: every one) were in which regions, what is known of these, and the pieces
+    of the interval in each of which neither changes.
+    """
+    stays = _stays(interval, node)
+    regions = _regions(None if node is None else stays[node])
+    return stays, regions, _pieces(interval, [*stays.values(), *regions.values()])
+
+
+def _regions_at(moment: datetime, stays: Mapping[str, Since[str]]) -> Callable[[str], str]:
+    """In which region the node of a name was then; "" in none that is named."""
+    return lambda name: _at(stays.get(name, ()), moment) or ""
 
 
 @transaction.atomic

@@ -5,19 +5,20 @@ organisation's midnight, and of a cut at the interval's end the part that lies i
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from itertools import chain
 
+import numpy as np
 from django.db.models import Subquery
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.figures import boundaries, engine, pricing, ranking
 from fleetwatch.figures.breakdown import Traced, terms
-from fleetwatch.figures.cells import Cell, by_groups, everything, summed
+from fleetwatch.figures.cells import Cell, by_groups, by_line, everything, summed
 from fleetwatch.figures.group_names import lines_of
 from fleetwatch.figures.ledger_time import LedgerTime
 from fleetwatch.figures.priced_columns import NO_KEY, Columns
@@ -173,6 +174,17 @@ class Look:
         return sorted(
             (Group(*lines[key], summed(cells)) for (key,), cells in groups.items()), key=rank
         )
+
+    def together(self, group_by: str, name_of: Callable[[str], str]) -> dict[str, Totals]:
+        """The totals of the groups whose keys have the same name, by name."""
+        groups = self.columns.by[group_by]
+        ids = groups.ids.tolist()
+        lines = self.lines(group_by, ids)
+        names = [name_of(lines[key][0]) for key in ids]
+        number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        line = np.array([number[name] for name in names], dtype=np.int64)
+        cells = by_line(self.columns, line[groups.at])
+        return {name: summed(cells[place]) for name, place in number.items() if place in cells}
 
     def steps(self, group_by: str) -> dict[int, dict[int, list[Cell]]]:
         """By group and step (from 0 on) the cells of what was read by both; of a step in which a

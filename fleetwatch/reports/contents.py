@@ -98,7 +98,7 @@ def _of_both(part: ReportPart, seen: costs.Look, scope: Scope) -> Shape:
         "budget": budgeted.budget(
             part.subject, run.interval, part.cost_usd, is_partial=since is not None
         ),
-        "energy": drawn.kept(energy(run.interval, scope=scope, by_node=seen.by("node"))),
+        "energy": drawn.kept(energy(run.interval, scope=scope, of_nodes=seen)),
     }
 
 
