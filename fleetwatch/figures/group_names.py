@@ -2,20 +2,23 @@
 
 from collections.abc import Collection
 
-from django.db.models import Model
+import numpy as np
 
 from fleetwatch.figures.others_names import lines_shown
 from fleetwatch.figures.priced_columns import NO_KEY, Keys
 from fleetwatch.figures.totals import NOBODY, OWNERS, UNALLOCATED, Line
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.written_once import IDS, written_once
 
 UNHELD = (UNALLOCATED, "unallocated")
-# where groups of ids have their key and, but for GPUs, their label
-_STORED: dict[str, tuple[type[Model], str, str]] = {
-    "job": (Job, "key", "name"),
-    "node": (Node, "name", "name"),
-    "gpu_model": (GPUModel, "name", "name"),
+# by group: id, key and label (but for GPUs) of what has these ids
+_STORED = {
+    "job": written_once(lambda: Job.objects.filter(pk__in=IDS).values_list("pk", "key", "name")),
+    "node": written_once(lambda: Node.objects.filter(pk__in=IDS).values_list("pk", "name", "name")),
+    "gpu_model": written_once(
+        lambda: GPUModel.objects.filter(pk__in=IDS).values_list("pk", "name", "name")
+    ),
 }
 
 
@@ -42,6 +45,5 @@ def _gpus(ids: Collection[int]) -> dict[int, Line]:
 
 
 def _stored(group_by: str, ids: Collection[int]) -> dict[int, Line]:
-    model, key, label = _STORED[group_by]
-    rows = model._default_manager.filter(pk__in=ids).values_list("pk", key, label)
-    return {pk: (name, text or name) for pk, name, text in rows}
+    rows = _STORED[group_by](ids=np.array(list(ids), dtype=np.int64))
+    return {pk: (key, label or key) for pk, key, label in rows}

@@ -156,18 +156,19 @@ def test_a_chart_in_a_form_that_there_is_not_is_not_found(small):
     assert small.get("/charts/spend?as=pdf").status_code == 404
 
 
-def test_waste_by_job_has_pages_whose_other_jobs_are_counted(small, monkeypatch):
-    monkeypatch.setattr(waste, "JOBS_ON_PAGE", 1)
-    gpu = factories.gpu(factories.node("paged"))
+@pytest.mark.parametrize("group_by", ["job", "node"])
+def test_waste_by_job_and_by_node_has_pages_whose_others_are_counted(small, monkeypatch, group_by):
+    monkeypatch.setattr(waste, "ON_PAGE", 1)
     for number in (1, 2, 3):
+        gpu = factories.gpu(factories.node(f"paged-{number}"))
         job = factories.job(f"slurm/della/paged-{number}")
         factories.entry(gpu, hours_ago=number, held_by=job).save()
 
-    first = small.get("/waste?group_by=job")
+    first = small.get(f"/waste?group_by={group_by}")
     link = re.search(r'href="([^"]*after=[^"]*)">Next', unescape(first.content.decode()))
     second = small.get(f"/waste{link[1]}")
 
-    assert "other jobs" in first.content.decode()
+    assert f"other {group_by}s" in first.content.decode()
     keys = [answer.context["lines"][0].key for answer in (first, second)]
     assert len(set(keys)) == 2
     assert second.context["rest"].groups == first.context["rest"].groups

@@ -119,7 +119,7 @@ def test_a_job_of_which_all_is_decided_says_what_was_decided_in_place_of_a_savin
 
 
 def test_what_the_jobs_off_the_page_could_save_is_summed_in_their_line(wasted, monkeypatch):
-    monkeypatch.setattr("fleetwatch.dashboard.views.waste.JOBS_ON_PAGE", 1)
+    monkeypatch.setattr("fleetwatch.dashboard.views.waste.ON_PAGE", 1)
     idle = Job.objects.get()
     told.cause(of=idle, on=GPU.objects.get(), start=factories.NOW - timedelta(hours=3))
     told.finding(idle, last_ms=to_ms(factories.NOW))

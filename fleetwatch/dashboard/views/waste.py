@@ -66,7 +66,8 @@ GROUPS = {
 # what to do about a cause first
 FIRST_STEPS = {cause.code: cause.fixes[0].text for cause in CATALOGUE if cause.fixes}
 PARAMETERS = ("group_by", *SUBJECTS, CAUSE, "free", "after", *PERIOD, COMPARE)
-JOBS_ON_PAGE = 50
+PAGED = ("job", "node")  # of which a large fleet has thousands
+ON_PAGE = 50
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
@@ -286,12 +287,12 @@ def _with_free(lines: Sequence[Group], way: str) -> Context:
 def _lines(
     request: HttpRequest, seen: Look | CauseLook, asked: Asked, interval: Interval
 ) -> tuple[Sequence[Group], Rest, Pager | None]:
-    """All lines, of all jobs a page; those that the page leaves off; and the way on, of jobs."""
+    """All lines, of jobs and of nodes a page; those that the page leaves off; and the way on."""
     group_by = asked.group_by
     if group_by == "cause":
         return _causes(seen, asked, interval), Rest(0, nothing()), None
-    if group_by == "job" and isinstance(seen, Look):
-        return _jobs(request, seen)
+    if group_by in PAGED and isinstance(seen, Look):
+        return _page(request, seen, group_by)
     lines = seen.by(group_by)
     left = lines[MAX_LINES:]
     return lines, Rest(len(left), together(line.totals for line in left)), None
@@ -304,11 +305,11 @@ def _causes(seen: Look | CauseLook, asked: Asked, interval: Interval) -> Sequenc
     return by_cause(interval, asked.scope, seen.totals())
 
 
-def _jobs(request: HttpRequest, seen: Look) -> tuple[Sequence[Group], Rest, Pager]:
+def _page(request: HttpRequest, seen: Look, group_by: str) -> tuple[Sequence[Group], Rest, Pager]:
     place = read_place(request.GET.get("after", ""))
     if place is None:
         first_page(request)
-    page = seen.ranked("job", JOBS_ON_PAGE, start=place or 0)
+    page = seen.ranked(group_by, ON_PAGE, start=place or 0)
     others = (page.before, page.after)
     count = sum(each.groups for each in others)
     rest = Rest(count, together(each.totals for each in others))
