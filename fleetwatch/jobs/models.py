@@ -66,6 +66,8 @@ class Job(models.Model):
             models.Index(fields=["said_key"], name="jobs_by_said_key"),
             # read by: selectors.held_by
             models.Index(fields=["user"], name="jobs_by_user"),
+            # read by: selectors.clusters
+            models.Index(fields=["cluster"], name="jobs_by_cluster"),
             # read by: selectors.waits, the jobs that began in a day
             models.Index(fields=["start_ms"], name="jobs_by_start"),
             # read by: selectors.pending_jobs

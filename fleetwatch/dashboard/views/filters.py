@@ -90,7 +90,7 @@ def _named(names: Mapping[str, str]) -> list[Option]:
 
 
 def _clusters() -> list[Option]:
-    return [(name, name) for name in clusters()[:MAX_OPTIONS]]
+    return [(name, name) for name in clusters(MAX_OPTIONS)]
 
 
 _OPTIONS: dict[str, Callable[[], list[Option]]] = {

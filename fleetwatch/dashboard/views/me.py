@@ -205,7 +205,7 @@ def _own(user: User, period: Period) -> Context:
     """
     return {
         **_of_role(user, period),
-        "asks_cluster": len(clusters()) > 1,
+        "asks_cluster": len(clusters(2)) > 1,
         "systems": [(each.value, each.label) for each in CLAIMED],
         "tokens": ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at"),
         "cli_command": cli_command(),
