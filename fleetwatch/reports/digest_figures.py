@@ -16,9 +16,8 @@ from fleetwatch.budgets import selectors as budgets
 from fleetwatch.diagnosis.cause import Step
 from fleetwatch.diagnosis.cause_totals import Caused
 from fleetwatch.diagnosis.causes import OF_CAPACITY
-from fleetwatch.diagnosis.findings import fixes, inbox
-from fleetwatch.diagnosis.findings.inbox import UNDECIDED
-from fleetwatch.diagnosis.findings.noted_facts import measured_advice_of
+from fleetwatch.diagnosis.findings import fixes, inbox, noted_facts
+from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Inbox
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.selectors import with_jobs
@@ -133,7 +132,7 @@ def with_time(week: Interval) -> dict[str, set[str]]:
 
 def _causes(week: Interval, now: datetime) -> list[Shape]:
     """What could save most and nobody decided against, of jobs and machines."""
-    every = inbox.inbox(week, now=now)
+    every = _with_step_savings(week, now)
     jobs = every.of_jobs.of_status(*UNDECIDED)[:TOP_CAUSES]
     places = [
         line
@@ -148,9 +147,23 @@ def _causes(week: Interval, now: datetime) -> list[Shape]:
     ]
 
 
+def _with_step_savings(week: Interval, now: datetime) -> Inbox:
+    """What is found of the week, what could save most measured by its step where that can be: a
+    digest may be due before that was noted.
+    """
+    measured: set[int] = set()
+    while True:
+        every = inbox.inbox(week, now=now)
+        first = every.of_jobs.of_status(*UNDECIDED)[: 2 * TOP_CAUSES]
+        due = [line.finding for line in first if line.finding.pk not in measured]
+        if not noted_facts.keep_savings(due):
+            return every
+        measured |= {finding.pk for finding in due}
+
+
 def _of_job(line: Line) -> Shape:
     job = line.job
-    advice = measured_advice_of(line)
+    advice = noted_facts.measured_advice_of(line)
     name = job.name or job.key
     return _shape(line.caused, name, _owner(job), advice.cause.title, advice.first) | {
         "job": job.key,

@@ -18,7 +18,7 @@ TEAMS = "Teams"
 PEOPLE = "People"
 MAX_TEAMS = 25  # in a mail; its page has all
 MAX_PEOPLE = 10
-WEEKS_PER_MONTH = Decimal(730) / 168
+WEEKS_PER_MONTH = Decimal(30) / 7  # as of findings and causes: a month is 30 days
 
 
 def could_save(causes: Sequence[Shape]) -> str:

@@ -73,10 +73,10 @@ def html(**fields) -> str:
 
 
 def test_it_begins_with_what_could_be_saved_in_a_month():
-    """$5 to 10 and $1 of a week, of 730 hours in a month and 168 in a week: $26 to 48."""
+    """$5 to 10 and $1 of a week, of 7 of the 30 days of a month: $26 to 47."""
     body = text(causes=[a_job(7, "5", "10"), NODE])
 
-    assert body.splitlines()[2].startswith("The 2 fixes below could have saved $6.00–11, $26–48 in")
+    assert body.splitlines()[2].startswith("The 2 fixes below could have saved $6.00–11, $26–47 in")
     assert "could have saved" not in text(causes=[])
     twice = [a_job(7, "5", "10"), a_job(8, "5", "10"), NODE]
     assert "The 3 fixes below" in text(causes=twice)  # as many as are listed

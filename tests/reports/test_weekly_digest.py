@@ -9,11 +9,18 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.services import diagnose
+from fleetwatch.figures import pricing
+from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import create_channel
 from fleetwatch.reports import digest, services
 from fleetwatch.reports.models import Report
 from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
+from tests.diagnosis.told import rate
+from tests.ledger.fleet import BUSY, QUIET, T0, Sender, held, post
+from tests.ledger.fleet import a_job as fleet_job
 
 HOUR_MS = 3_600_000
 WEEK_47 = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday
@@ -236,3 +243,22 @@ def test_fixes_that_came_back_are_said_so(fixes, back, says):
     [(_, text)] = digest.savings_won(won | {"high_ms": HOUR_MS})
 
     assert text.endswith(says)
+
+
+@pytest.mark.django_db
+def test_a_cause_could_save_what_its_step_alone_does_before_that_was_noted():
+    """An hour of work, then two hours in which a session rests, of $2 an hour."""
+    rate()
+    says = [BUSY] * 60 + [QUIET] * 120
+    session = {"jobs": [fleet_job(kind="interactive")]}
+    post(Sender("n0").batch(T0, *says, **session, allocations=[held(end=T0 + 3 * HOUR_MS)]))
+    diagnose(from_ms(T0 + 4 * HOUR_MS), 1000)
+
+    services.compute_weekly_digests(from_ms(T0) + timedelta(days=8))
+
+    idle = Finding.objects.get(cause="idle_held")
+    [row] = fleets().content["causes"]
+    assert 0 < idle.step_saved_ms < idle.step_of_ms
+    assert row["low_usd"] == row["high_usd"]
+    saved_usd = 2 * Decimal(idle.step_saved_ms) / HOUR_MS
+    assert Decimal(row["high_usd"]) == pricing.usd(saved_usd)

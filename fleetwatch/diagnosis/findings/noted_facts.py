@@ -63,17 +63,29 @@ def _numbers(finding: Finding) -> dict[str, Any]:
     return {"last_ms": finding.last_ms, "facts": msgspec.to_builtins(seen.facts)}
 
 
-def _keep_saving(finding: Finding, facts: Facts) -> None:
-    """What the step that the advice prices would have saved, in the finding's row: sums and ranks
-    are by it.
+def keep_savings(findings: Iterable[Finding]) -> int:
+    """Of how many of these what their step would have saved is measured now and differs from what
+    was kept: of what is told once, before anything noted it.
+    """
+    seen = [
+        (each, evidence(each.its_job, each.cause)) for each in findings if each.cause in MEASURED
+    ]
+    return sum(_keep_saving(each, own.facts) for each, own in seen if own)
+
+
+def _keep_saving(finding: Finding, facts: Facts) -> bool:
+    """Whether what the step that the advice prices would have saved is new in the finding's row:
+    sums and ranks are by it.
     """
     step = advise(finding.cause, facts).costed
     kept = {
         "step_saved_ms": step.saved_gpu_ms or None,
         "step_of_ms": step.idle_gpu_ms if step.saved_gpu_ms else None,
     }
-    if any(getattr(finding, name) != ms for name, ms in kept.items()):
+    is_new = any(getattr(finding, name) != ms for name, ms in kept.items())
+    if is_new:
         Finding.objects.filter(pk=finding.pk).update(**kept)
+    return is_new
 
 
 def _key(pk: int) -> str:
