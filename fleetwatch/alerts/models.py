@@ -9,7 +9,7 @@ from django.db.models import F, Q
 
 from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.stopped_words import STOPPED
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, to_ms
 from fleetwatch.lib.model_fields import text
 from fleetwatch.operations.models import BackgroundWork
 
@@ -200,6 +200,15 @@ class Incident(models.Model):
         that is newer than its data, was told then. None: pending.
         """
         return None if self.fired_ms is None else max(self.fired_ms, to_ms(self.opened_at))
+
+    @property
+    def fires_ms(self) -> int | None:
+        """When one that is pending fires, where it goes on and nothing of it is missing; None of
+        one that fired.
+        """
+        if self.fired_ms is not None:
+            return None
+        return self.since_ms + int(self.rule.minutes * MINUTE_MS)
 
     @property
     def severity(self) -> str:

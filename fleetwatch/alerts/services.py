@@ -413,7 +413,11 @@ def _open_all(writing: _Writing, opened: Sequence[Episode]) -> Counter[str]:
 
 
 def _is_shown(episode: Episode, writing: _Writing) -> bool:
-    """Whether it fired, or half of what it needs to fire is over."""
+    """Whether it fired, or half of what it needs to fire is over; what is measured of what people
+    set, as budgets are, is no passing thing from its first moment on.
+    """
+    if writing.watched.renewed_at is not None:
+        return True
     lasted_ms = episode.until_ms - episode.since_ms
     return (
         episode.fired_ms is not None or 2 * lasted_ms >= writing.watch.settings.timing.duration_ms

@@ -29,13 +29,14 @@ REACHED: Mapping[str, str] = {
 class BudgetAlert:
     """A rule that watches the budget; no `channels`: nobody is told, as by those that are only
     `kept`: what they take is kept here and sent nowhere. `incident`: the one that goes on, as far
-    as the reader sees it.
+    as the reader sees it; `pending`: one that opens once it has lasted as long as the rule asks.
     """
 
     rule: Rule
     channels: list[str]
     kept: list[str]
     incident: Incident | None
+    pending: Incident | None
 
     @property
     def reached(self) -> str:
@@ -63,17 +64,23 @@ def budget_alerts(team: Team | None) -> list[BudgetAlert]:
     if not watching:
         return []
     book = read_address_book([])
-    open_by_rule = _open_incidents(watching, team)
-    return [
-        BudgetAlert(rule, *_first(rule, team, book), open_by_rule.get(rule.pk)) for rule in watching
-    ]
+    going_on = _going_on(watching, team)
+    return [_alert(rule, team, book, going_on.get(rule.pk)) for rule in watching]
 
 
-def _open_incidents(rules: Collection[Rule], team: Team | None) -> dict[int, Incident]:
-    """By rule the budget's incident that goes on."""
+def _alert(
+    rule: Rule, team: Team | None, book: AddressBook, incident: Incident | None
+) -> BudgetAlert:
+    is_pending = incident is not None and incident.fired_ms is None
+    states = (None, incident) if is_pending else (incident, None)
+    return BudgetAlert(rule, *_first(rule, team, book), *states)
+
+
+def _going_on(rules: Collection[Rule], team: Team | None) -> dict[int, Incident]:
+    """By rule the budget's incident that goes on, or is pending."""
     subject = subject_of(team.slug if team else WHOLE_FLEET)
     going_on = visible_incidents().filter(rule__in=rules, subject=subject, ended_ms=None)
-    return {each.rule_id: each for each in going_on.exclude(fired_ms=None)}
+    return {each.rule_id: each for each in going_on}
 
 
 def _first(rule: Rule, team: Team | None, book: AddressBook) -> tuple[list[str], list[str]]:

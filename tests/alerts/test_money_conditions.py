@@ -147,6 +147,16 @@ def test_a_budget_that_is_set_anew_leaves_what_fires_as_it_began():
     assert newest().since_ms == to_ms(hour(24.1))
 
 
+def test_a_forecast_above_a_budget_is_pending_from_its_first_minutes_on():
+    a_money_rule("budget_forecast", 100)
+    a_budget("900")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+
+    assert states(24.2) == [("teams/nlp", "pending")]
+    assert Incident.objects.get().fires_ms == to_ms(hour(25.1))
+
+
 def test_an_old_forecast_is_none():
     a_money_rule("budget_forecast", 100)
     a_budget("300")

@@ -325,6 +325,22 @@ def test_a_share_that_was_reached_says_when_and_leads_to_its_incident(viewer, te
     assert f'href="/incidents/{incident.pk}"' in answer.content.decode()
 
 
+def test_a_share_that_is_reached_for_too_short_says_when_its_incident_opens(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1000), repeats=True, now=NOW, by="ann")
+    Incident.objects.create(
+        rule=Rule.objects.get(condition="budget_forecast"), subject="teams/nlp", team=team,
+        since_ms=to_ms(NOW - timedelta(minutes=20)), until_ms=to_ms(NOW), state="pending",
+        opened_at=NOW, updated_at=NOW,
+    )  # fmt: skip
+
+    page = shown(viewer.get("/budgets/teams/nlp"))
+
+    assert (
+        "rule Budget forecast · beyond since Fri 20 Nov, 11:40, opens Fri 20 Nov, 12:40 if it lasts"
+    ) in page
+    assert "reached" not in page
+
+
 def test_a_budget_that_is_passed_says_first_since_when_what_drives_it_and_its_incident(
     viewer, team
 ):
@@ -341,6 +357,7 @@ def test_a_budget_that_is_passed_says_first_since_when_what_drives_it_and_its_in
     first = tight(answer.content.decode()).partition('id="passed"')[2].partition("</section>")[0]
     told = re.sub(r"<[^>]*>", " ", first)
     assert "Over its budget since Thu 19 Nov, 18:00" in " ".join(told.split())
+    assert "over budget, incident" in " ".join(told.split())
     assert f'href="/incidents/{incident.pk}"' in first
     for address in ("/costs?team=nlp&amp;group_by=user", "/costs?team=nlp&amp;group_by=job"):
         assert address in first

@@ -20,6 +20,7 @@ from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident
+from tests.markup import in_text
 
 
 @pytest.fixture
@@ -541,7 +542,25 @@ def test_a_rules_page_has_its_open_and_past_incidents_those_first_that_go_on(adm
     assert f"?rule={job_rule.pk}&amp;state=firing" in listed
     assert f"?rule={job_rule.pk}&amp;state=resolved" in listed
     assert listed.index(f"/incidents/{goes_on.pk}") < listed.index(f"/incidents/{over.pk}")
-    assert "slurm/della/2" not in listed
+    newest, _, pending = listed.partition('id="pending"')
+    assert "slurm/della/2" not in newest
+    assert "slurm/della/2" in pending.lower()
+
+
+def test_what_is_beyond_its_limit_for_too_short_says_when_it_opens(admin, job_rule):
+    incident("slurm/della/2", state="pending", fired_ms=None, since_ms=to_ms(NOW) - 120_000)
+
+    page = in_text(text(admin.get(watch(job_rule))))
+
+    assert "Beyond its limit, not for 30 min yet:" in page
+    assert "since Fri 20 Nov, 11:58, opens Fri 20 Nov, 12:28 if it lasts" in page
+    assert "No incident yet" not in page
+
+
+def test_a_rule_without_incidents_says_for_how_long_nothing_was_beyond_its_limit(admin, job_rule):
+    page = in_text(text(admin.get(watch(job_rule))))
+
+    assert "Nothing was beyond its limit for 30 min since it watches." in page
 
 
 def test_the_rule_of_spent_budgets_says_when_it_is_critical(admin):

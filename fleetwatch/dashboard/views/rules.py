@@ -409,7 +409,9 @@ CHANGES: Mapping[str, Change[Rule]] = {
 
 
 def _incidents(rule: Rule, now: datetime) -> Context:
-    """How many it has in which state, and the newest of them, those first that go on."""
+    """How many it has in which state, the newest of them, those first that go on, and what is
+    beyond its limit for too short yet.
+    """
     own = visible_incidents().filter(rule=rule)
     counts = inbox.state_counts(own, now)
     states = [(state, label, counts[state]) for state, label in INCIDENT_STATES.items()]
@@ -417,6 +419,7 @@ def _incidents(rule: Rule, now: datetime) -> Context:
         "incident_count": own.count(),
         "states": [each for each in states if counts[each[0]]],
         "newest": [view.at(now) for view in views_of(_newest(own))],
+        "pending": [view.at(now) for view in views_of(_pending(own))],
     }
 
 
@@ -425,6 +428,10 @@ def _newest(own: QuerySet[Incident]) -> QuerySet[Incident]:
     fired = own.exclude(state=Incident.State.PENDING)
     is_over = Q(state=Incident.State.RESOLVED)
     return fired.annotate(is_over=is_over).order_by("is_over", "-pk")[:MAX_NEWEST]
+
+
+def _pending(own: QuerySet[Incident]) -> QuerySet[Incident]:
+    return own.filter(state=Incident.State.PENDING).order_by("since_ms", "pk")[:MAX_NEWEST]
 
 
 def _shown(
