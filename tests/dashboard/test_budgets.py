@@ -490,6 +490,20 @@ def test_what_the_teams_budgets_leave_of_the_fleets_is_for_what_is_no_teams(view
     assert "teams’ budgets add to $2,000: $1,000 left for what is no team’s" in fleet
 
 
+@pytest.mark.parametrize(("left", "is_over"), [(19, True), (21, False)])
+def test_what_is_no_teams_and_passes_what_is_left_for_it_says_so(viewer, team, left, is_over):
+    """Ten hours at $2 that nobody held."""
+    gpu, policy = factories.gpu(factories.node("node-002")), factories.policy()
+    Entry.objects.bulk_create(
+        factories.entry(gpu, hours_ago=ago, state="free", by=policy) for ago in range(1, 11)
+    )
+    month = NOW.date().replace(day=1)
+    for of, amount in ((None, 2000 + left), (team, 2000)):
+        set_budget(of, month, Decimal(amount), repeats=True, now=NOW, by="ann")
+
+    assert ("over what is left for it" in shown(viewer.get("/budgets"))) == is_over
+
+
 def test_the_accuracy_of_a_forecast_says_of_how_much_it_is_and_how_few_tries_made_it(viewer, team):
     Outlook.objects.filter(kind="team").update(tries=[6] * 62)
 
