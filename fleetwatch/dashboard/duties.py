@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Max
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -29,7 +28,6 @@ from fleetwatch.finance import reconciliation
 from fleetwatch.finance.reconciling import Line as InvoiceLine
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import months, team_months
-from fleetwatch.reports.models import Invoice
 from fleetwatch.reports.selectors import month_lines, shown_month
 from fleetwatch.reports.team_months import TeamLine
 
@@ -219,7 +217,7 @@ def _statement_of(team: Team, now: datetime) -> Duty:
 
 def _invoices(now: datetime) -> list[Duty]:
     """Lines of the newest month with an invoice."""
-    month = Invoice.objects.aggregate(newest=Max("month"))["newest"]
+    month = reconciliation.newest_month()
     if month is None:
         return []
     lines = reconciliation.reconciliation(month, now=now).lines

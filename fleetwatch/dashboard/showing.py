@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -79,9 +80,9 @@ def shows(
     return marked
 
 
-def part_of(name: str) -> Callable[[Content], Content]:
+def part_of(name: str, **shown: str) -> Callable[[Content], Content]:
     """A part that the page of that name asks for: whoever opens it by itself is led there, as it is
-    narrowed here.
+    narrowed here, and to what of the page it has `shown`.
     """
 
     def marked(content: Content) -> Content:
@@ -89,7 +90,8 @@ def part_of(name: str) -> Callable[[Content], Content]:
         def answer(request: HttpRequest, *facts: Any) -> Context | HttpResponseBase:
             if "HX-Request" in request.headers:
                 return content(request, *facts)
-            return redirect(f"{reverse(name)}?{request.GET.urlencode()}".removesuffix("?"))
+            asked = "&".join(filter(None, [request.GET.urlencode(), urlencode(shown)]))
+            return redirect(f"{reverse(name)}?{asked}".removesuffix("?"))
 
         return answer
 

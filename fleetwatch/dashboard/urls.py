@@ -149,6 +149,8 @@ urlpatterns = [
     path("idle", misc.moved("idle")),
     path("glossary", misc.moved("glossary")),
     path("login", misc.moved("account_login")),
+    path("commitments", misc.moved("settings_pricing", part="commitments")),
+    path("invoices", invoices.newest),
     path("budgets", budgets.budgets, name="budgets"),
     path("budgets/set", budgets.set_budget, name="budget_set"),
     path("budgets/fleet", budgets.team_budget, name="budget_fleet"),

@@ -85,6 +85,12 @@ def _compared(month: Interval, invoices: Iterable[Invoice]) -> Interval:
     return Interval(month.start, until) if month.start < until < month.end else month
 
 
+def newest_month() -> str | None:
+    """The name of the newest month with an invoice; None: there is no invoice."""
+    newest: str | None = Invoice.objects.aggregate(newest=Max("month"))["newest"]
+    return newest
+
+
 def bookings(month: str) -> QuerySet[InvoiceAdjustment]:
     """What was booked of the month's reconciliation, withdrawn or not, the newest first."""
     return InvoiceAdjustment.objects.filter(month=month).order_by("-booked_at", "-pk")

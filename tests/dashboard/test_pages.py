@@ -1,5 +1,6 @@
 import pytest
 
+from fleetwatch.reports.models import Invoice
 from tests.dashboard import factories, fleet
 
 pytestmark = pytest.mark.django_db
@@ -64,8 +65,8 @@ def _get(client, address):
 @pytest.mark.parametrize(
     ("part", "page"),
     [
-        ("/wasters?from=now-7d&team=nlp", "/waste?from=now-7d&team=nlp"),
-        ("/wasters", "/waste"),
+        ("/wasters?from=now-7d&team=nlp", "/waste?from=now-7d&team=nlp&group_by=user"),
+        ("/wasters", "/waste?group_by=user"),
         ("/worst", "/overview"),
         ("/changes?team=nlp", "/overview?team=nlp"),
     ],
@@ -74,6 +75,26 @@ def test_a_part_that_is_opened_by_itself_leads_to_its_page(admin, part, page):
     fleet.make(nodes=1, gpus=1, hours=1)
 
     assert admin.get(part)["Location"] == page
+
+
+@pytest.mark.parametrize(
+    ("typed", "page"),
+    [
+        ("/commitments?unit=hours", "/pricing?unit=hours#commitments"),
+        ("/invoices", "/reports/2026-11/invoice"),
+    ],
+)
+def test_likely_addresses_lead_to_where_it_stands(admin, typed, page):
+    assert admin.get(typed)["Location"] == page
+
+
+def test_the_address_of_invoices_leads_to_the_newest_month_with_one(admin):
+    for month in ("2026-08", "2026-09"):
+        Invoice.objects.create(
+            month=month, imported_at=factories.NOW, digest=month, usd_per_unit=1, rows=1
+        )
+
+    assert admin.get("/invoices")["Location"] == "/reports/2026-09/invoice"
 
 
 def test_every_page_answers(admin):

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import Right, needs
 from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets.selectors import running_month
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.forms.asked import Asked
@@ -98,6 +99,16 @@ Row = TypeVar("Row", Invoice, InvoiceAdjustment)
 @takes()
 def invoice(request: HttpRequest, month: str) -> HttpResponse:
     return _page(request, month)
+
+
+@require_GET
+@login_required
+@never_cache
+@takes()
+def newest(request: HttpRequest) -> HttpResponse:
+    """Leads to the newest month with an invoice, or the running one where none was imported."""
+    running = f"{running_month(read_period(request).now).first:%Y-%m}"
+    return redirect("invoice", reconciliation.newest_month() or running)
 
 
 @require_GET

@@ -111,13 +111,16 @@ def glossary(request: HttpRequest, _: Period) -> Context:
     return {"text": text, "terms": terms, "letters": sorted(firsts.items())}
 
 
-def moved(to: str) -> View:
-    """The former address of the page of that name: it leads on, with all that it asks for."""
+def moved(to: str, *, part: str = "") -> View:
+    """A former or likely address of the page of that name, or a part of it: it leads on, with all
+    that it asks for.
+    """
 
     @require_GET
     @login_required
     def lead(request: HttpRequest) -> HttpResponse:
-        return redirect(f"{reverse(to)}?{request.GET.urlencode()}".removesuffix("?"))
+        asked = f"{reverse(to)}?{request.GET.urlencode()}".removesuffix("?")
+        return redirect(f"{asked}#{part}" if part else asked)
 
     return lead
 

@@ -212,7 +212,7 @@ def _budgets_of(request: HttpRequest, period: Period) -> Context:
 
 
 @shows("dashboard/_wasters.html", "overview", *SUBJECTS, *PERIOD, is_part=True)
-@part_of("waste")
+@part_of("waste", group_by="user")
 def overview_wasters(request: HttpRequest, period: Period) -> Context:
     """Who wasted most; the page fetches it when it is there."""
     return _wasters(request, period)
