@@ -71,6 +71,11 @@ def catalogue_rows(
     return rows
 
 
+def most_wasted_first(rows: Sequence[CatalogueRow]) -> list[CatalogueRow]:
+    """Those that wasted nothing last, in their order."""
+    return sorted(rows, key=lambda row: -(row.wasted_usd or 0))
+
+
 def _saving(cause: Cause, places: Sequence[Line], of_jobs: Mapping[str, Saving]) -> Saving | None:
     """Of jobs and, of what is a part of what was wasted, of machines."""
     several = [of_jobs[cause.code]] if cause.code in of_jobs else []

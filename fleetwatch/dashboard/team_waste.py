@@ -60,7 +60,11 @@ def _causes(interval: Interval, scope: Scope) -> Context:
     wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
     every = cause_lines(by_cause(interval, scope, totals), totals)
     lines = [line for line in every if line.group.totals.wasted_usd]
-    return {"wasted_usd": wasted_usd, "waste_lines": _to_the_cent(lines, wasted_usd)}
+    return {
+        "wasted_usd": wasted_usd,
+        "wasted_ms": totals.wasted_ms,
+        "waste_lines": _to_the_cent(lines, wasted_usd),
+    }
 
 
 def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteLine]:

@@ -94,6 +94,22 @@ def test_beside_what_was_wasted_stands_what_is_potential_and_what_could_be_saved
     assert re.search(r"In all.*\$2\.00–4\.00", page)
 
 
+def test_causes_are_sorted_by_what_they_wasted(admin):
+    rate()
+    start = NOW - timedelta(hours=3)
+    for number, (code, hours) in enumerate((("idle_held", 1), ("hung", 2))):
+        of = job(f"slurm/della/{number}")
+        for hour in range(hours):
+            at = start + timedelta(hours=hour)
+            cause(code, of=of, on=gpu(number), start=at)
+            an_entry(gpu(number), "idle", job=of, start=at, tier="certain")
+
+    codes = list(amounts(tight(admin.get("/causes?sort=wasted").content.decode())))
+
+    assert codes[:2] == ["hung", "idle_held"]
+    assert list(amounts(tight(admin.get("/causes").content.decode()))) == list(BY_CODE)
+
+
 def test_causes_are_one_of_the_pages_of_definitions(admin):
     page = tight(admin.get("/causes").content.decode())
 

@@ -100,6 +100,9 @@ def test_paper_has_why_it_was_wasted_the_months_and_the_curve(october):
 
     page = text(answer)
     assert "Why it was wasted" in page
+    assert answer.context["wasted_ms"] == sum(
+        line.cause.group.totals.wasted_ms for line in answer.context["waste_lines"]
+    )
     assert "Month by month" in page
     assert "September 2026 $8.00" in page
     burn = answer.context["burn"]

@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from tests.costs.factories import an_entry
-from tests.diagnosis.told import NOW, cause, gpu, job, rate
+from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
 from tests.markup import tight
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +53,30 @@ def test_the_report_is_of_what_one_cause_took_and_sums_to_it(two_causes):
     assert "/charts/wasted?from=now-6h&amp;to=now&amp;cause=idle_held" in page
 
 
+def test_tiers_of_one_cause_are_said_to_be_of_it(two_causes):
+    page = shown(two_causes, "group_by=user&cause=idle_held")
+
+    for tier in ("Certain", "Probable", "Potential"):
+        tile = page.partition(f"<dt>{tier}</dt>")[2].partition("</div>")[0]
+        assert "of what this cause took" in tile
+        assert "stalled jobs" not in tile
+
+
+def test_what_could_be_saved_where_nothing_was_wasted_is_of_potential(admin):
+    rate()
+    of = job("slurm/della/eve", user="eve")
+    start = NOW - timedelta(hours=2)
+    cause("bursty_service", of=of, on=gpu(), start=start, waste="stalled_potential_ms")
+    an_entry(gpu(), "stalled", job=of, start=start, tier="potential")
+    finding(of, cause="bursty_service")
+    with time_machine.travel(NOW, tick=False):
+        page = shown(admin, "group_by=user")
+
+    line = page.partition("eve</a>")[2].partition("</tr>")[0]
+    assert "$0.00" in line
+    assert "of potential" in line
+
+
 def test_by_cause_it_has_that_cause_alone(two_causes):
     assert rows(shown(two_causes, "group_by=cause&cause=hung")) == [("Stuck", "$2.00")]
 
@@ -87,4 +111,7 @@ def test_of_a_state_it_says_why_nothing_is_told_of_what_could_be_saved(two_cause
     page = shown(two_causes, "state=idle")
 
     assert "Could be saved" not in page
-    assert "of idle time alone nobody knows it" in " ".join(page.split())
+    certain = page.partition("<dt>Certain</dt>")[2].partition("<dt>")[0]
+    assert "of idle time" in certain
+    assert "orphaned" not in certain
+    assert "not of their idle time alone" in " ".join(page.split())

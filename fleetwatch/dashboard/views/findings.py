@@ -28,7 +28,7 @@ from fleetwatch.dashboard.asked_findings import (
     scope_of_findings,
 )
 from fleetwatch.dashboard.broken_marks import CANNOT_WORK
-from fleetwatch.dashboard.catalogue_rows import a_month, catalogue_rows
+from fleetwatch.dashboard.catalogue_rows import a_month, catalogue_rows, most_wasted_first
 from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.drawing import finding_charts, idle_chart, references
 from fleetwatch.dashboard.forms.asked import local_path
@@ -80,6 +80,7 @@ OF_LISTED = [field.name for field in fields(Which)]  # what findings alone are n
 MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
+CAUSES_BY = ("cause", "wasted")  # in the order of evaluation, or the most wasted first
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
@@ -434,15 +435,17 @@ def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
     return demand.demand([series.columns["util_mean"] for series in read])
 
 
-@shows("dashboard/causes.html", "causes")
-def causes(_: HttpRequest, period: Period) -> Context:
+@shows("dashboard/causes.html", "causes", "sort")
+def causes(request: HttpRequest, period: Period) -> Context:
+    sort = chosen(request, "sort", CAUSES_BY, default="cause")
     waste = selectors.waste_by_cause(period.interval)
     places = machine_findings.findings(period.interval, now=period.now)
     of_jobs = inbox.recoverable_by_cause(period.interval, now=period.now)
     rows = catalogue_rows(waste, places, of_jobs)
     saving = together(row.saving for row in rows if row.saving)
     return {
-        "rows": rows,
+        "rows": most_wasted_first(rows) if sort == "wasted" else rows,
+        "sort": sort,
         "wasted_usd": waste.totals.wasted_usd,
         "potential_usd": waste.totals.waste_usd["potential"],
         "saving": saving,
