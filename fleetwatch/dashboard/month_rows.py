@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from fleetwatch.figures import pricing
 from fleetwatch.figures.comparison import Change
-from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.reports import printed
 from fleetwatch.reports.statement import amount_or_none
 from fleetwatch.reports.team_months import TeamLine
@@ -29,15 +29,34 @@ class MonthRow:
 
 
 def month_rows(fleet: Any, statements: Sequence[TeamLine]) -> dict[str, Any]:
-    """The statements, what no team had, and the fleet's report, annotated with selectors.SAID."""
+    """The statements, what no team had, and the fleet's report, annotated with selectors.SAID and
+    its `own_lines`.
+    """
     rows = [MonthRow(line.cost_usd, line.wasted_usd, line.before_usd, line) for line in statements]
-    whole = MonthRow(fleet.cost_usd, amount_or_none(fleet.wasted), amount_or_none(fleet.before))
+    printed_usd = _printed_waste(fleet, rows)
+    wasted_usd = amount_or_none(fleet.wasted) if printed_usd is None else printed_usd
+    whole = MonthRow(fleet.cost_usd, wasted_usd, amount_or_none(fleet.before))
     return {
         "statements": rows,
         "no_team": _rest(whole, rows),
         "fleet": whole,
         "is_compared": whole.before_usd is not None,
     }
+
+
+def _printed_waste(fleet: Any, rows: Sequence[MonthRow]) -> Decimal | None:
+    """What the fleet's report prints as wasted: what these statements and its own lines do, added
+    up; None where they are of other versions than it, or one of them does not say it.
+    """
+    wasted = [row.wasted_usd for row in rows if row.wasted_usd is not None]
+    if fleet.wasted is None or fleet.own_lines is None or len(wasted) < len(rows):
+        return None
+    costs = [row.cost_usd for row in rows]
+    own = printed.own_waste(costs, fleet.own_lines, pricing.usd(fleet.cost_usd, pricing.CENT))
+    shown = pricing.exact_sum([*own.values(), *(pricing.usd(usd, pricing.CENT) for usd in wasted)])
+    rounded_by = abs(shown - Decimal(fleet.wasted))
+    is_of_these = rounded_by <= pricing.CENT * (len(rows) + len(fleet.own_lines))
+    return shown if is_of_these else None
 
 
 def _rest(whole: MonthRow, rows: Sequence[MonthRow]) -> MonthRow:
@@ -56,5 +75,5 @@ def _rest_of_cents(whole: MonthRow, rows: Sequence[MonthRow], name: str) -> Deci
 
 def _less(whole: Decimal | None, parts: Sequence[Decimal | None]) -> Decimal | None:
     """What the parts leave of the whole; None where one of them is not known."""
-    together = sum_if_all_known(parts)
+    together = pricing.sum_if_all_known(parts)
     return None if whole is None or together is None else whole - together

@@ -76,16 +76,39 @@ def total(shape: Shape) -> Shape:
 
 
 def with_waste(whole: Shape, teams: Sequence[Shape], own_lines: Sequence[Shape]) -> Shape:
-    """The fleet's printed total with what is wasted as the teams' own statements print it, added
-    up, where no line of what no job held has any of it.
+    """The fleet's printed total with what is wasted as the teams' own statements and the lines of
+    what no job held print it, added up; so, too, what is potential where no such line has any.
     """
-    shown = {}
-    for name in ("wasted_usd", *TIERS):
-        read = _READERS[name]
-        if not any(map(read, own_lines)):
-            alone = _alone(teams, list(map(read, teams)), name)
-            shown[name] = exact_sum(alone.values())
-    return whole | {"printed": whole["printed"] | shown}
+    costs = [_READERS["cost_usd"](team) for team in teams]
+    own = own_waste(costs, own_lines, whole["printed"]["cost_usd"])
+    names = HEADLINE_TIERS if any(map(_READERS["potential"], own_lines)) else TIERS
+    shown = {name: exact_sum([*_shown_alone(teams, name), own.get(name, NOTHING)]) for name in names}
+    wasted_usd = exact_sum(shown[tier] for tier in HEADLINE_TIERS)
+    return whole | {"printed": whole["printed"] | shown | {"wasted_usd": wasted_usd}}
+
+
+def own_waste(
+    team_costs: Sequence[Decimal], own_lines: Sequence[Shape], cost_usd: Decimal
+) -> dict[str, Decimal]:
+    """What lines of what no job held print as certain and as probable in all: what is all of a
+    line's cost as that is printed, beside the teams' in the fleet's `cost_usd`.
+    """
+    read = _READERS["cost_usd"]
+    costs = [*team_costs, *map(read, own_lines)]
+    of_teams = {place: usd(amount, CENT) for place, amount in enumerate(team_costs)}
+    shown = apportioned(costs, cost_usd, of_teams)[len(team_costs) :]
+    printed = {}
+    for tier in HEADLINE_TIERS:
+        amounts = list(map(_READERS[tier], own_lines))
+        whole = _all_of_it(amounts, list(map(read, own_lines)), shown)
+        printed[tier] = exact_sum(
+            whole.get(place, usd(amount, CENT)) for place, amount in enumerate(amounts)
+        )
+    return printed
+
+
+def _shown_alone(teams: Sequence[Shape], name: str) -> Iterable[Decimal]:
+    return _alone(teams, list(map(_READERS[name], teams)), name).values()
 
 
 def with_states(whole: Shape, own_lines: Sequence[Shape]) -> Shape:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import BooleanField, Count, IntegerField, Min, Q, QuerySet
-from django.db.models.fields.json import KT, KeyTextTransform
+from django.db.models.fields.json import KT, KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.utils import timezone
 
@@ -100,7 +100,11 @@ def month_lines(now: datetime) -> list[MonthLine]:
     newest: Iterable[Any] = (
         fleets.order_by("start", "-version")
         .distinct("start")
-        .annotate(month=KeyTextTransform("month", "content"), **SAID)
+        .annotate(
+            month=KeyTextTransform("month", "content"),
+            own_lines=KeyTransform("own_lines", "content"),
+            **SAID,
+        )
         .defer("content")
     )
     fleet_of_month = {report.month: report for report in newest}

@@ -1,10 +1,12 @@
 """What is printed of a report sums to what is printed as its total."""
 
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 
 from fleetwatch.dashboard import report_pages
+from fleetwatch.dashboard.month_rows import month_rows
 from fleetwatch.reports import printed
 from fleetwatch.reports.models import Report
 from tests.costs.factories import a_gpu, a_job, a_rate
@@ -182,3 +184,44 @@ def test_what_the_fleet_wasted_is_what_its_teams_statements_print_added_up():
     for name in ("wasted_usd", "certain"):
         assert fleet["printed"][name] == Decimal("0.52")
         assert [row["printed"][name] for row in rows] == usd("0.26", "0.26", "0.00")
+
+
+def test_what_no_job_held_and_wasted_prints_its_cost_and_certain_and_probable_sum_to_wasted():
+    """Two teams wasted $0.254 (half of it probable) of $1.004, an orphan all of its $2.004."""
+
+    def shape(cost, certain, probable):
+        tiers = {"certain": Decimal(certain), "probable": Decimal(probable), "potential": Decimal(0)}
+        wasted = {"wasted_usd": tiers["certain"] + tiers["probable"], "waste_usd": tiers}
+        return wasted | {"cost_usd": Decimal(cost), "gpu_ms": HOUR_MS, "states": {"idle": HOUR_MS}}
+
+    teams = [shape("1.004", "0.127", "0.127")] * 2
+    own_lines = [shape("2.004", "2.004", "0")]
+    # 4.012 is 4.01: after the teams' 1.00 each the orphan's line is 2.01
+    fleet = printed.with_waste(printed.total(shape("4.012", "2.258", "0.254")), teams, own_lines)
+    rows = printed.rows([*teams, *own_lines], fleet, firm=2)
+
+    assert [row["printed"]["cost_usd"] for row in rows] == usd("1.00", "1.00", "2.01")
+    assert [row["printed"]["certain"] for row in rows] == usd("0.13", "0.13", "2.01")
+    assert [row["printed"]["probable"] for row in rows] == usd("0.12", "0.12", "0.00")
+    shown = fleet["printed"]
+    assert [shown["certain"], shown["probable"], shown["wasted_usd"]] == usd("2.27", "0.24", "2.51")
+
+
+def test_the_list_of_a_month_prints_what_the_fleets_report_does():
+    """An orphan of $2.004, printed as $2.01 beside two teams of $1.004 that wasted $0.254 each."""
+    tiers = {"certain": "2.004", "probable": "0", "potential": "0"}
+    fleet = SimpleNamespace(
+        cost_usd=Decimal("4.012"), wasted="2.512", before=None,
+        own_lines=[{"cost_usd": "2.004", "waste_usd": tiers}],
+    )  # fmt: skip
+    team = SimpleNamespace(
+        cost_usd=Decimal("1.004"), wasted_usd=Decimal("0.254"), before_usd=None
+    )
+
+    shown = month_rows(fleet, [team, team])
+
+    assert (shown["no_team"].cost_usd, shown["no_team"].wasted_usd) == (
+        Decimal("2.01"),
+        Decimal("2.01"),
+    )
+    assert shown["fleet"].wasted_usd == Decimal("2.51")
