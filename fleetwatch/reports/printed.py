@@ -82,7 +82,9 @@ def with_waste(whole: Shape, teams: Sequence[Shape], own_lines: Sequence[Shape])
     costs = [_READERS["cost_usd"](team) for team in teams]
     own = own_waste(costs, own_lines, whole["printed"]["cost_usd"])
     names = HEADLINE_TIERS if any(map(_READERS["potential"], own_lines)) else TIERS
-    shown = {name: exact_sum([*_shown_alone(teams, name), own.get(name, NOTHING)]) for name in names}
+    shown = {
+        name: exact_sum([*_shown_alone(teams, name), own.get(name, NOTHING)]) for name in names
+    }
     wasted_usd = exact_sum(shown[tier] for tier in HEADLINE_TIERS)
     return whole | {"printed": whole["printed"] | shown | {"wasted_usd": wasted_usd}}
 

@@ -190,7 +190,11 @@ def test_what_no_job_held_and_wasted_prints_its_cost_and_certain_and_probable_su
     """Two teams wasted $0.254 (half of it probable) of $1.004, an orphan all of its $2.004."""
 
     def shape(cost, certain, probable):
-        tiers = {"certain": Decimal(certain), "probable": Decimal(probable), "potential": Decimal(0)}
+        tiers = {
+            "certain": Decimal(certain),
+            "probable": Decimal(probable),
+            "potential": Decimal(0),
+        }
         wasted = {"wasted_usd": tiers["certain"] + tiers["probable"], "waste_usd": tiers}
         return wasted | {"cost_usd": Decimal(cost), "gpu_ms": HOUR_MS, "states": {"idle": HOUR_MS}}
 
@@ -214,9 +218,7 @@ def test_the_list_of_a_month_prints_what_the_fleets_report_does():
         cost_usd=Decimal("4.012"), wasted="2.512", before=None,
         own_lines=[{"cost_usd": "2.004", "waste_usd": tiers}],
     )  # fmt: skip
-    team = SimpleNamespace(
-        cost_usd=Decimal("1.004"), wasted_usd=Decimal("0.254"), before_usd=None
-    )
+    team = SimpleNamespace(cost_usd=Decimal("1.004"), wasted_usd=Decimal("0.254"), before_usd=None)
 
     shown = month_rows(fleet, [team, team])
 
