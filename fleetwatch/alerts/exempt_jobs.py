@@ -10,6 +10,7 @@ from operator import or_
 
 from django.db.models import Q
 
+from fleetwatch.alerts.covered_causes import COVERED
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes
 from fleetwatch.alerts.incidents.muting import Mute
 from fleetwatch.alerts.matchers import Labels
@@ -17,8 +18,6 @@ from fleetwatch.alerts.measuring.gpu_words import model_of
 from fleetwatch.alerts.measuring.job_labels import NamedCard, job_labels
 from fleetwatch.alerts.models import Rule, Silence
 from fleetwatch.costs.mapping.attribution import into_teams
-from fleetwatch.diagnosis.cause import EMPTY, HELD, PART
-from fleetwatch.diagnosis.causes import OF_IDLE_JOBS, OF_WORK, STUCK
 from fleetwatch.jobs.models import Allocation, Job
 
 # what a matcher of a job asks of its row: of whom it asks something else, all are read
@@ -32,16 +31,6 @@ COLUMNS = {
     "scheduler": "scheduler",
 }
 OF_GPUS = ("node", "model")
-# by the condition of a rule the causes whose findings are of what its incidents are about
-COVERED = {
-    "job_idle": (OF_IDLE_JOBS[HELD], OF_IDLE_JOBS[EMPTY]),
-    "gpu_idle": (OF_IDLE_JOBS[PART],),
-    "job_hung": STUCK,
-    "job_spinning": STUCK,
-    "job_stalled": OF_WORK,
-    "job_underused": OF_WORK,
-    "low_utilisation": OF_WORK,
-}
 KINDS = (Silence.Kind.EXEMPTION, Silence.Kind.JUSTIFICATION)
 Key = tuple[int, str]  # a job and a cause
 

@@ -9,10 +9,12 @@ from datetime import datetime
 from django.urls import reverse
 
 from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
+from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.diagnosis.findings.inbox import Explained
-from fleetwatch.diagnosis.findings.ranked_findings import Line
-from fleetwatch.diagnosis.models import Said
+from fleetwatch.diagnosis.findings.ranked_findings import Line, status
+from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.diagnosis.selectors import history
 from fleetwatch.jobs.models import Job
 
 NOT_WASTE = "Not waste"
@@ -39,12 +41,12 @@ class Agreement:
 
 
 def agreements(
-    job: Job, lines: Iterable[Line], history: Sequence[Said], now: datetime
+    job: Job, lines: Iterable[Line], said: Sequence[Said], now: datetime
 ) -> list[Agreement]:
-    """What holds now of the job's incidents and of these findings, of which the `history` tells,
-    the newest first.
+    """What holds now of the job's incidents and of these findings, of which that was `said`, the
+    newest first.
     """
-    decided = (_of_finding(line, history) for line in lines if line.status in DECIDED)
+    decided = (_of_finding(line.finding, line.status, said) for line in lines)
     return [*_of_incidents(job, now), *filter(None, decided)]
 
 
@@ -70,10 +72,13 @@ def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
 
 def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
     """What was said on its own page, or on that of another one of its rule and subject: that it is
-    no waste.
+    no waste; and what was decided on the finding of the same job and cause.
     """
     silence = acceptance_of(incident, now)
-    return [] if silence is None else [_of_silence(silence, "")]
+    findings = list(findings_of(incident).exclude(status=Finding.Status.OPEN))
+    said = history(*findings) if findings else []
+    decided = (_of_finding(each, status(each, now), said) for each in findings)
+    return [*([_of_silence(silence, "")] if silence else []), *filter(None, decided)]
 
 
 def _of_silence(silence: Silence, address: str) -> Agreement:
@@ -87,19 +92,18 @@ def _of_silence(silence: Silence, address: str) -> Agreement:
     )
 
 
-def _of_finding(line: Line, history: Sequence[Said]) -> Agreement | None:
+def _of_finding(finding: Finding, stands: str, said: Sequence[Said]) -> Agreement | None:
     """None where nobody said so: an operator's exemption is told by itself."""
-    finding = line.finding
-    of_it = (each for each in history if each.finding_id == finding.pk)
-    decision = next((each for each in of_it if each.kind == line.status), None)
+    of_it = (each for each in said if each.finding_id == finding.pk and stands in DECIDED)
+    decision = next((each for each in of_it if each.kind == stands), None)
     if decision is None:
         return None
     return Agreement(
-        what=DECIDED[line.status],
+        what=DECIDED[stands],
         why=decision.note,
         by=_name(decision),
         at=decision.at,
-        until=finding.snoozed_until if line.status == "snoozed" else None,
+        until=finding.snoozed_until if stands == "snoozed" else None,
         address=reverse("finding", args=[finding.pk]),
     )
 

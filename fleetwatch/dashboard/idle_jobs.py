@@ -14,7 +14,6 @@ from fleetwatch.dashboard.idle import IdleGPU, idle_gpus
 from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind
-from fleetwatch.diagnosis.findings.inbox import UNDECIDED
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.jobs.models import Job
@@ -25,10 +24,13 @@ LISTED = 64  # GPUs of a job
 
 
 class Decided(NamedTuple):
-    """Why a job idles, its finding and its incident; "" and None where there is none."""
+    """Why a job idles, its finding, whether somebody closed that as no waste, and its incident; ""
+    and None where there is none.
+    """
 
     cause: str
     finding_id: int | None
+    is_dismissed: bool
     incident: "OpenIncident | None"
 
 
@@ -53,6 +55,7 @@ class IdleJob:
     gpus: Sequence[IdleGPU]
     cause: str
     finding_id: int | None
+    is_dismissed: bool  # its finding, as no waste
     incident: OpenIncident | None
 
     @property
@@ -63,7 +66,8 @@ class IdleJob:
     @property
     def is_accepted(self) -> bool:
         """Whether somebody said why it is no waste."""
-        return self.incident is not None and bool(self.incident.accepted)
+        is_by_incident = self.incident is not None and bool(self.incident.accepted)
+        return is_by_incident or self.is_dismissed
 
     @property
     def spells_since_ms(self) -> int | None:
@@ -130,6 +134,7 @@ def _line(
         gpus=gpus,
         cause=next((each.cause for each in of_jobs if each.cause), ""),
         finding_id=_first(each.finding_id for each in of_jobs),
+        is_dismissed=all(each.is_dismissed for each in of_jobs),
         incident=next((each.incident for each in of_jobs if each.incident), None),
     )
 
@@ -143,7 +148,9 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
         title = _title(cause, job) if cause else ""
-        decided[pk] = Decided(title, findings.get((pk, cause)), incidents.get(job.key))
+        finding_id, status = findings.get((pk, cause), (None, ""))
+        is_dismissed = status == Finding.Status.DISMISSED
+        decided[pk] = Decided(title, finding_id, is_dismissed, incidents.get(job.key))
     return decided
 
 
@@ -151,10 +158,11 @@ def _title(cause: str, job: Job) -> str:
     return of_kind(cause, job.kind).title if cause in BY_CODE else cause
 
 
-def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], int]:
-    """By job and cause the finding that nobody closed."""
-    rows = Finding.objects.filter(job__in=job_ids, status__in=UNDECIDED)
-    return {(job_id, cause): pk for job_id, cause, pk in rows.values_list("job", "cause", "pk")}
+def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], tuple[int, str]]:
+    """By job and cause the finding, and how it stands."""
+    rows = Finding.objects.filter(job__in=job_ids)
+    named = rows.values_list("job", "cause", "pk", "status")
+    return {(job_id, cause): (pk, status) for job_id, cause, pk, status in named}
 
 
 def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:

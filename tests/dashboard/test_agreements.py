@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
-from fleetwatch.alerts.models import Incident, Silence
+from fleetwatch.alerts.incidents.muted_incidents import mute
+from fleetwatch.alerts.models import Incident, Rule, Silence
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.jobs.models import Job
+from fleetwatch.lib.fences import Fences
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
@@ -115,3 +117,18 @@ def test_of_a_job_that_is_over_nothing_is_wanted_any_more(admin, idle):
     Job.objects.update(state="COMPLETED", end_ms=to_ms(NOW))
 
     assert "<summary>If it is to change</summary>" in page(admin, f"/findings/{idle.pk}")
+
+
+def test_what_was_decided_on_the_finding_opens_the_incident_of_the_same_cause_too(admin, idle):
+    of_job = incident(idle.job.key)
+    of_another_cause = incident(idle.job.key, rule=Rule.objects.get(condition="gpu_idle"))
+
+    decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+    mute(NOW, Fences())
+
+    shown = page(admin, f"/incidents/{of_job.pk}")
+    assert "agreed Not waste, until somebody reopens it · the hot spare by ann" in in_text(shown)
+    assert f'href="/findings/{idle.pk}"' in shown
+    assert "What to do first" not in shown
+    assert "Not waste 1" in in_text(page(admin, "/alerts"))
+    assert "agreed</span>" not in page(admin, f"/incidents/{of_another_cause.pk}")

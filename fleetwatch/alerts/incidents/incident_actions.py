@@ -156,6 +156,7 @@ def _assign(incident: Incident, action: Action, by: User, now: datetime) -> str:
 def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> str:
     """Nobody is told of it, as far as this rule goes, until that day: pages say so at once."""
     until = action.until or now + USUAL_JUSTIFICATION
+    end = moment(until, organisation_zone())
     # names are not patterns: a job called * is one job
     meant = (
         Matcher("rule", (escape(incident.rule.name),)),
@@ -173,8 +174,8 @@ def _not_waste(incident: Incident, action: Action, by: User, now: datetime) -> s
     )
     incident.verdict = Verdict.REJECTED
     if incident.resolved_at is None:
-        incident.muted = held_back(kind, until, action.reason, organisation_zone())
-    return _said(f"not waste, until {moment(until, organisation_zone())}", action)
+        incident.muted = held_back(kind, end, action.reason)
+    return _said(f"not waste, until {end}", action)
 
 
 def _fixed(incident: Incident, action: Action, by: User, now: datetime) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import matchers, weekly_hours
 from fleetwatch.alerts.conditions import CONDITIONS, condition
+from fleetwatch.alerts.incidents.dismissed_findings import dismissals
 from fleetwatch.alerts.incidents.muting import Mute, Mutes, Speaker, Subject
 from fleetwatch.alerts.models import Incident, IncidentEvent, Rule, Silence
 from fleetwatch.lib.fences import Fences
@@ -20,9 +21,9 @@ def mute(now: datetime, fences: Fences) -> set[int]:
     """Writes down of every incident that fires whether and why it is muted; the groups of those
     that are no longer, and were told before. Of whom that can't be known nobody is told.
     """
-    mutes = _mutes(now)
-    # few rules have many incidents: each is read once
     firing = Incident.objects.filter(state__in=FIRES).prefetch_related("rule").order_by("pk")
+    mutes = _mutes(now, firing.values_list("subject", flat=True))
+    # few rules have many incidents: each is read once
     incidents = list(firing if mutes.asks_labels else firing.defer("facts"))
     why = _reasons(incidents, mutes, fences)
     returned = set()
@@ -35,15 +36,18 @@ def mute(now: datetime, fences: Fences) -> set[int]:
 
 def mute_reasons(incidents: Iterable[Incident], now: datetime) -> dict[int, str]:
     """By id of each of these why nobody is told of it at this moment; "" where people are."""
-    return _reasons(incidents, _mutes(now), Fences())
+    every = list(incidents)
+    mutes = _mutes(now, {incident.subject for incident in every})
+    return _reasons(every, mutes, Fences())
 
 
-def _mutes(now: datetime) -> Mutes:
-    """What may hold an incident back at this moment."""
+def _mutes(now: datetime, subjects: Iterable[str]) -> Mutes:
+    """What may hold incidents of these subjects back at this moment."""
     speaking = [each.name for each in CONDITIONS if each.speaks_for]
     speakers = Incident.objects.filter(state__in=FIRES, rule__condition__in=speaking)
     ordered = speakers.prefetch_related("rule").order_by("pk")
-    return Mutes(now, organisation_zone(), read_mutes(now, now), _speakers(ordered))
+    mutes = [*read_mutes(now, now), *dismissals(subjects)]
+    return Mutes(now, organisation_zone(), mutes, _speakers(ordered))
 
 
 def _reasons(incidents: Iterable[Incident], mutes: Mutes, fences: Fences) -> dict[int, str]:

@@ -32,7 +32,7 @@ LONGEST = 200
 class Mute:
     """One that was set: for what matches, over [starts_at, ends_at), in these hours of the week
     alone (None: always). One `of_teams_alone` is for nothing in which a team has a part that its
-    matchers don't name.
+    matchers don't name. `ended_by` says what ends it, where no day does.
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Mute:
     hours: Hours | None = None
     reason: str = ""
     of_teams_alone: bool = False
+    ended_by: str = ""
 
     def is_for(self, labels: Labels) -> bool:
         """Whether it is meant, at whatever time."""
@@ -136,12 +137,13 @@ class Mutes:
         if not holding:
             return ""
         last = max(holding, key=lambda each: each.until(self.now))
-        return held_back(last.kind, last.until(self.now), last.reason, self.zone)
+        end = last.ended_by or moment(last.until(self.now), self.zone)
+        return held_back(last.kind, end, last.reason)
 
 
-def held_back(kind: str, until: datetime, reason: str, zone: ZoneInfo) -> str:
-    """Why nobody is told of an incident by one that was set."""
-    return one_line(f"{KINDS[kind]} until {moment(until, zone)}: {reason}", LONGEST)
+def held_back(kind: str, end: str, reason: str) -> str:
+    """Why nobody is told of an incident by one that was set; what ends it, in words."""
+    return one_line(f"{KINDS[kind]} until {end}: {reason}", LONGEST)
 
 
 def is_acceptance(muted: str) -> bool:
