@@ -14,6 +14,7 @@ from fleetwatch.lib.model_fields import text
 from fleetwatch.operations.models import BackgroundWork
 
 USER = settings.AUTH_USER_MODEL
+RAISED_LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
 
 
 class Severity(models.TextChoices):
@@ -247,6 +248,18 @@ class Incident(models.Model):
         """Whether it was over by the time it was raised."""
         raised_ms = self.raised_ms
         return None not in (raised_ms, self.ended_ms) and (raised_ms or 0) > (self.ended_ms or 0)
+
+    @property
+    def is_raised_late(self) -> bool:
+        """Whether it was raised long after the moment at which it fired."""
+        if self.fired_ms is None:
+            return False
+        return to_ms(self.opened_at) - self.fired_ms >= RAISED_LATE_MS
+
+    @property
+    def was_so_at_first_look(self) -> bool:
+        """Whether its limit was reached before its rule was evaluated first since it is on."""
+        return self.is_raised_late and to_ms(self.opened_at) == self.rule.begun_ms
 
     @property
     def fired_or_since_ms(self) -> int:

@@ -1,8 +1,9 @@
 """The agents of all nodes, each with its health in a word."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from fleetwatch.dashboard.selectors import machines
 from fleetwatch.inventory import selectors as inventory
@@ -40,8 +41,10 @@ class Agent:
         return _COLOURS.get(self.health, "")
 
 
-def agents(now: datetime) -> list[Agent]:
-    """Silent ones first, of equal ones those whose job source does not answer."""
+def agents(now: datetime, broken: Collection[str] = ()) -> list[Agent]:
+    """Silent ones first, of equal ones those whose job source does not answer, then those of the
+    nodes of these names, which have a broken GPU.
+    """
     sources = job_sources()
     departed = inventory.departed()
     now_ms = to_ms(now)
@@ -49,7 +52,7 @@ def agents(now: datetime) -> list[Agent]:
         _agent(node, sources.get(node.pk, []), now_ms, is_gone=node.pk in departed)
         for node in machines()
     ]
-    return sorted(lines, key=_urgency)
+    return sorted(lines, key=partial(_urgency, broken=broken))
 
 
 def agent_of(node: Node, now: datetime) -> Agent:
@@ -78,5 +81,6 @@ def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bo
     return Agent(node, lag_ms, health, silent)
 
 
-def _urgency(agent: Agent) -> tuple[int, bool, str]:
-    return _URGENCY.index(agent.health), not agent.silent, agent.node.name
+def _urgency(agent: Agent, *, broken: Collection[str]) -> tuple[int, bool, bool, str]:
+    name = agent.node.name
+    return _URGENCY.index(agent.health), not agent.silent, name not in broken, name

@@ -1,7 +1,7 @@
 """Where the dollars of a budget's month went: the largest teams or people, jobs and causes."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -12,16 +12,22 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.budget_months import slug_of
 from fleetwatch.budgets import calendar
+from fleetwatch.dashboard.wasting_now import LATELY
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import ranking
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import exact_sum
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.figures.totals import NOBODY, UNALLOCATED, UNMAPPED
+from fleetwatch.jobs.outcomes import running_ids
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 MAX_OF_A_KIND = 3
 CAUSE = "cause of waste"
+CENT = Decimal("0.01")
+NO_TEAM = "Free and no team"
+NOBODY_NAMED = "Nobody named"
+NO_JOB = "Free: held by no job"
 NO_NAMES = (UNALLOCATED, NOBODY, UNMAPPED)  # nobody can be asked
 
 
@@ -41,24 +47,35 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class DriverKind:
-    """The largest of one kind, the dollars of all of it, and the page of all."""
+    """The largest of one kind, the dollars of all of it, and the page of all; `rest_usd` what of
+    the month is of none of it, and `rest` what that is ("": it is no part of the month).
+    """
 
     title: str
     usd: Decimal
     lines: list[Driver]
     address: str
+    rest: str = ""
+    rest_usd: Decimal = Decimal(0)
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether that is a cent or more."""
+        return bool(self.rest) and self.rest_usd >= CENT
 
 
 @dataclass(frozen=True, slots=True)
 class Drivers:
     """The largest of each kind in the part of the month that is looked at, and all its dollars;
-    `recorded_since` where the month's begin is in none of them.
+    `recorded_since` where the month's begin is in none of them. `running` are the dearest jobs of
+    the last hour that run now, with its dollars, where it goes on.
     """
 
     interval: Interval
     usd: Decimal
     kinds: list[DriverKind]
     recorded_since: datetime | None = None
+    running: Sequence[Group] = ()
 
     @property
     def lines(self) -> list[Driver]:
@@ -75,12 +92,26 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
     reader sees no dollars of it.
     """
     interval = _month(breach, now, is_over=is_over) if breach.kind == "budget" else None
-    return None if interval is None else drivers_in(interval, slug_of(breach.subject))
+    slug = slug_of(breach.subject)
+    drivers = None if interval is None else drivers_in(interval, slug)
+    if drivers is None or is_over:
+        return drivers
+    return replace(drivers, running=_dearest_running(slug, now))
+
+
+def _dearest_running(slug: str, now: datetime) -> Sequence[Group]:
+    hour = Interval(now - LATELY, now)
+    held = costs.look(hour, "job", scope=_scope(slug)).held()
+    return held.of("job", running_ids()).ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
+
+
+def _scope(slug: str) -> Scope:
+    return Scope(team=slug) if slug else Scope()
 
 
 def drivers_in(interval: Interval, slug: str) -> Drivers | None:
     """Of a team's dollars in the period, or the fleet's; None where there are none."""
-    scope = Scope(team=slug) if slug else Scope()
+    scope = _scope(slug)
     by = "user" if slug else "team"
     seen = costs.look(interval, by, "job", scope=scope)
     usd = seen.totals().cost_usd
@@ -100,14 +131,17 @@ def drivers_in(interval: Interval, slug: str) -> Drivers | None:
 def _spenders(held: Look, by: str, telling: "_Telling") -> DriverKind:
     spenders = sorted(held.by(by), key=lambda group: -group.totals.cost_usd)
     usd = exact_sum(each.totals.cost_usd for each in spenders if each.key not in NO_NAMES)
-    title = "People" if by == "user" else "Teams"
-    return DriverKind(title, usd, telling.by(by, spenders), telling.page("costs", group_by=by))
+    title, rest = ("People", NOBODY_NAMED) if by == "user" else ("Teams", NO_TEAM)
+    address = telling.page("costs", group_by=by)
+    lines = telling.by(by, spenders)
+    return DriverKind(title, usd, lines, address, rest, telling.usd - usd)
 
 
 def _jobs(held: Look, telling: "_Telling") -> DriverKind:
     jobs = held.ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
     address = telling.page("costs", group_by="job")
-    return DriverKind("Jobs", held.totals().cost_usd, telling.jobs(jobs), address)
+    usd = held.totals().cost_usd
+    return DriverKind("Jobs", usd, telling.jobs(jobs), address, NO_JOB, telling.usd - usd)
 
 
 def _causes(interval: Interval, scope: Scope, telling: "_Telling") -> DriverKind:

@@ -4,30 +4,21 @@ from fleetwatch.alerts.measuring.budget_months import slug_of
 from fleetwatch.alerts.models import Incident
 from fleetwatch.budgets.budgets import WHOLE_FLEET
 from fleetwatch.budgets.models import Budget
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import from_ms
 
-LATE_MS = 120_000  # after it fired: posting and the rules take a minute each
 FIRST_LOOK = "before the rule began to watch"
 BUDGET_NEWER = "before this budget was set"
-
-
-def is_late(incident: Incident) -> bool:
-    """Whether it was raised long after the moment at which it fired."""
-    if incident.fired_ms is None:
-        return False
-    return to_ms(incident.opened_at) - incident.fired_ms >= LATE_MS
 
 
 def late_reason(incident: Incident) -> str:
     """When its limit was reached, beside what had to be there for it to be raised; "" where nobody
     wrote down what that was.
     """
-    if not is_late(incident):
+    if not incident.is_raised_late:
         return ""
     if _is_of_newer_budget(incident):
         return BUDGET_NEWER
-    # what was so already when the rule was evaluated first since it is switched on
-    return FIRST_LOOK if to_ms(incident.opened_at) == incident.rule.begun_ms else ""
+    return FIRST_LOOK if incident.was_so_at_first_look else ""
 
 
 def _is_of_newer_budget(incident: Incident) -> bool:

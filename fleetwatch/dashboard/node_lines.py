@@ -30,10 +30,13 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class FleetFigures:
-    """The nodes in order, and what they make together."""
+    """The nodes in order, and what they make together; of the fleet that is narrowed `used_gpus`,
+    how many GPUs have time of it (None: it is not narrowed).
+    """
 
     lines: list[NodeFigures]
     totals: Totals
+    used_gpus: int | None = None
 
     @property
     def nodes(self) -> list[Any]:
@@ -46,16 +49,18 @@ class FleetFigures:
 
 def fleet_figures(interval: Interval, scope: Scope, sort: str) -> FleetFigures:
     """Every node; narrowed, those with time in the scope."""
-    seen = costs.look(interval, "node", scope=scope)
+    is_narrowed = scope != EVERYTHING
+    groups = ("node", "gpu") if is_narrowed else ("node",)
+    seen = costs.look(interval, *groups, scope=scope)
     totals = {group.key: group.totals for group in seen.by("node")}
     lines = [
         NodeFigures(node, totals.get(node.name, nothing()))
         for node in selectors.machines()
-        if node.name in totals or scope == EVERYTHING
+        if node.name in totals or not is_narrowed
     ]
     if sort != "name":
         lines.sort(key=lambda line: -line.totals.wasted_usd)  # of equal ones by name
-    return FleetFigures(lines, seen.totals())
+    return FleetFigures(lines, seen.totals(), len(seen.by("gpu")) if is_narrowed else None)
 
 
 def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:

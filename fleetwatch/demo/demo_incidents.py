@@ -57,9 +57,7 @@ PLANS = (
         lasts=timedelta(hours=12),
     ),
     Plan("amara", "job_idle", "fixed", "ended by its owner once I asked", is_over=True),
-    Plan(
-        "otto", "job_idle", "not_waste", "a notebook of the workshop, agreed with us", is_over=True
-    ),
+    Plan("otto", "job_idle", "not_waste", "held for the workshop, agreed with us", is_over=True),
 )
 
 

@@ -16,7 +16,7 @@ from fleetwatch.inventory.agent_versions import is_older
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.arrivals import Arrivals, of_received
 from tests.dashboard import factories
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -290,3 +290,6 @@ def test_agents_are_narrowed_to_nodes_that_lately_worked_for_a_team_or_a_cluster
     assert "Shown are nodes that worked for this team in the last 7 days." in page
     assert "There is no parameter" not in page
     assert "Shown are" not in tight(admin.get("/agents?node=a").content.decode())
+    nobody = in_text(admin.get("/agents?team=nosuch").content.decode())
+    assert "No node worked for team nosuch in the last 7 days Clear the filters" in nobody
+    assert "No node fits the filters" in in_text(admin.get("/agents?node=z").content.decode())

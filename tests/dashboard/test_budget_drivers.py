@@ -8,13 +8,14 @@ import pytest
 
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import breach
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}
 
@@ -86,6 +87,36 @@ def test_each_kind_has_the_sum_of_all_of_it(admin, spending):
         ("Jobs", 30),
         ("Causes of waste", 4),
     ]
+
+
+def test_the_kinds_of_the_fleet_say_what_of_the_month_is_of_none_of_them(admin, spending):
+    """Three hours at $2 that no job held."""
+    told = drivers(admin, budget_incident("fleet"))
+
+    assert [(kind.rest, kind.rest_usd) for kind in told.kinds if kind.has_rest] == [
+        ("Free and no team", 6),
+        ("Free: held by no job", 6),
+    ]
+    assert not any(kind.has_rest for kind in drivers(admin, budget_incident("teams/nlp")).kinds)
+
+
+def test_the_dearest_jobs_that_run_are_named_with_their_last_hour(admin, spending):
+    """Of ann's, which stalled, and bob's, which is over, $2 each."""
+    Job.objects.filter(key="slurm/della/1").update(state="RUNNING", end_ms=None)
+    Job.objects.filter(key="slurm/della/2").update(state="COMPLETED", end_ms=to_ms(NOW))
+
+    page = in_text(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
+
+    assert "The dearest jobs that run now, last hour: train $2.00 ( $2.00 wasted)." in page
+
+
+def test_a_rules_incidents_say_what_is_left_of_each_budget(admin, spending):
+    of_budget = budget_incident("teams/nlp")
+
+    page = in_text(admin.get(f"/alerts/rules/{of_budget.rule_id}").content.decode())
+
+    assert "Over or left" in page
+    assert "$160 left" in page
 
 
 def test_they_are_of_the_moment_to_which_what_is_spent_was_counted(admin, spending):

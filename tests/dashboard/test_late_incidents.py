@@ -30,6 +30,8 @@ def test_what_was_so_when_its_rule_began_to_watch_says_that(admin):
     shown = timeline(admin)
 
     assert "its limit was reached Fri 20 Nov, 02:00, before the rule began to watch" in shown
+    listed = in_text(text(admin, "/alerts"))
+    assert "raised Fri 20 Nov, 11:55, when its rule began to watch" in listed
 
 
 def test_of_a_rule_that_watched_already_nobody_guesses_why(admin):

@@ -253,7 +253,7 @@ class TestForm:
 
         for words in ("Observed share", "Ignored at the start", "The owner, in person"):
             assert words not in shown
-        assert "First the team's channels, or the operators', and whom it is given to." in shown
+        assert "First the team's channels, or the operators', and its assignee." in shown
         assert '<input type="hidden" name="tells_owner" value="on">' in shown
 
     def test_of_gpus_it_asks_how_much_was_observed_and_whether_the_owner_is_told(self, admin, rule):

@@ -13,11 +13,13 @@ from fleetwatch.alerts import matchers
 from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.models import Preference, Route, Silence
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Channel
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident
+from tests.diagnosis.told import finding
 
 OF_NODE = {"label-0": "node", "values-0": "gpu-01, gpu-02"}
 
@@ -49,6 +51,19 @@ def lead(client, _frozen, db):
 
 
 class TestSilences:
+    def test_findings_closed_as_no_waste_are_listed_with_who_said_so_and_why(self, admin):
+        closed = finding(factories.job("slurm/della/7", name="<b>ddp</b>"))
+        finding(factories.job("slurm/della/8", name="open"))
+        decision = Decision("dismiss", "its hot spare")
+        decide(closed.pk, decision, by=factories.user(username="otto"), now=NOW)
+
+        page = text(admin.get("/alerts/silences")).partition('id="dismissed"')[2]
+
+        assert 'its hot spare <div class="sub">otto</div>' in page
+        assert f'href="/findings/{closed.pk}"' in page
+        assert "&lt;b&gt;ddp&lt;/b&gt;" in page
+        assert "open</a>" not in page
+
     def test_nobody_else_approves_of_an_exemption_than_who_is_named(self, admin):
         wanted = {"kind": "exemption", "reason": "a demo", "approved_by": "left-meanwhile"}
 

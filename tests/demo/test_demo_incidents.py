@@ -126,6 +126,6 @@ def test_what_is_no_waste_is_silenced_with_its_reason(people):
     assert (silence.by.username, silence.starts_at, silence.reason) == (
         "otto",
         at(112),
-        "a notebook of the workshop, agreed with us",
+        "held for the workshop, agreed with us",
     )
     assert AuditEntry.objects.filter(action="incident.not_waste", name="otto").count() == 1

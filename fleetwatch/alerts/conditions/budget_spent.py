@@ -172,7 +172,9 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
     last = end.end
     expected_usd = usd_of(last.expected_usd)
     between = wording.between(usd_of(last.low_usd), usd_of(last.high_usd))
-    words = f"≈ {wording.about(expected_usd)} by the month's end ({between})"
+    known_ms = month.spending.known_ms(at_ms)
+    as_of = "" if known_ms is None else f"as of {_clock(known_ms, at_ms)} "
+    words = f"{as_of}≈ {wording.about(expected_usd)} by the month's end ({between})"
     over_usd = expected_usd - usd_of(month.usd)
     if over_usd <= 0:
         since = not_recorded_before(month.interval.start, from_ms(at_ms))

@@ -37,7 +37,8 @@ WORKED_DAYS = 7  # a silent node is still one of those whose jobs it ran
 def agents_page(request: HttpRequest, period: Period) -> Context:
     """Those of the health that the address asks for, and how many there are of each."""
     filters = among(request, PLACES)
-    every = _within(agents(period.now), filters, period.now)
+    broken_of = Counter(each.gpu.node.name for each in broken_gpus())
+    every = _within(agents(period.now, broken_of), filters, period.now)
     health = chosen(request, "health", HEALTHS)
     asked = [agent for agent in every if not health or agent.health == HEALTHS[health]]
     shown, pager = _page_of(asked, request.GET.get("after", ""))
@@ -47,7 +48,7 @@ def agents_page(request: HttpRequest, period: Period) -> Context:
         "filters": filters,
         "worked_days": WORKED_DAYS,
         "agents": shown,
-        "broken_of": Counter(each.gpu.node.name for each in broken_gpus()),
+        "broken_of": broken_of,
         "pager": pager,
         "agent_count": len(every),
         "healths": _healths(every),

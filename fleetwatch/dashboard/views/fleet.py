@@ -92,7 +92,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     asked = _asked(request)
     figures = fleet_figures(period.interval, scope, asked.sort)
-    broken = broken_marks()
+    broken = _shown_marks(figures)
     wanted = _wanted(figures, asked, broken)
     part, pager = _page(request, wanted, asked)
     lines = wanted[part]
@@ -105,6 +105,12 @@ def fleet(request: HttpRequest, period: Period) -> Context:
         "drawn_at_most": _drawn_at_most(lines),
         **_shown(asked, lines, period, scope, broken),
     }
+
+
+def _shown_marks(figures: FleetFigures) -> list[BrokenMark]:
+    """The broken GPUs of the nodes that are shown."""
+    names = {node.name for node in figures.nodes}
+    return [mark for mark in broken_marks() if mark.gpu.node.name in names]
 
 
 def _drawn_at_most(lines: Sequence[NodeFigures]) -> int:

@@ -213,7 +213,6 @@ def _past(incident: Incident, now: datetime) -> Context:
     """What happened to it, whom it was told, and the times before."""
     return {
         "events": timeline(incident)[-MAX_EVENTS:][::-1],
-        "is_seen_late": late_incidents.is_late(incident),
         "late_reason": late_incidents.late_reason(incident),
         "sends": sends(incident),
         "before": before(incident, now),

@@ -43,7 +43,11 @@ from fleetwatch.dashboard.forms.matcher_fields import (
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.showing import Context, existing, page
+from fleetwatch.diagnosis.causes import of_kind
+from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.diagnosis.selectors import history
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.refusal import RefusedFieldError
 
 LOOKS_BACK = timedelta(days=30)  # for those that are over
@@ -179,7 +183,33 @@ def _listed(user: User, now: datetime) -> Context:
     return {
         "lines": _lines(holding, user, now),
         "over": _lines(over, user, now),
+        "dismissed": _dismissed(),
     }
+
+
+class Dismissed(NamedTuple):
+    """A finding that somebody closed as no waste: its cause by name, by whose word and why."""
+
+    finding: Finding
+    title: str
+    said: Said | None
+
+
+def _dismissed() -> list[Dismissed]:
+    """Those of jobs that the reader sees, the newest first; they hold until somebody reopens
+    them.
+    """
+    jobs = visible(Job.objects.all())
+    rows = Finding.objects.filter(status=Finding.Status.DISMISSED, job__in=jobs)
+    findings = list(rows.select_related("job").order_by("-decided_at", "-pk")[:MAX_SHOWN])
+    said: dict[int, Said] = {}
+    for each in history(*findings) if findings else ():
+        if each.kind == Said.Kind.DISMISSED:
+            said.setdefault(each.finding_id, each)
+    return [
+        Dismissed(each, of_kind(each.cause, each.its_job.kind).title, said.get(each.pk))
+        for each in findings
+    ]
 
 
 def _approvers() -> list[tuple[str, str]]:
