@@ -56,6 +56,14 @@ class Decided:
         return [(label(name), ranged(name, *ends)) for name, ends in values.items()]
 
     @property
+    def what(self) -> str:
+        """What it decided, one or several: windows, or times without any."""
+        name = "gap without windows" if self.values is None else "window"
+        if self.count == 1:
+            return name
+        return name.replace("gap", "gaps") if self.values is None else f"{name}s"
+
+    @property
     def shown(self) -> Sequence[Time]:
         """The first stretches of time."""
         return self.times[:MAX_STRETCHES]

@@ -39,6 +39,7 @@ from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import retention
 
 HOUR = timedelta(hours=1)
+POSTED_AFTER_MS = 600_000  # a node whose telemetry comes is posted sooner
 MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
 MAX_SPAN = timedelta(milliseconds=MAX_SPAN_MS)
 States = Collection[str] | None  # None is all
@@ -348,6 +349,15 @@ def _of_holder(place: _Place) -> list[str]:
     if place.row >= 0:
         return []
     return [rule_words.WHY[reason] for reason in reasons if reason in rule_words.WHY]
+
+
+def posted_until(gpu: GPU, interval: Interval) -> datetime | None:
+    """Until when the GPU's time is posted, where that is minutes before the interval's end: more of
+    it is to come. None where it is of all of it, or nothing says that more comes.
+    """
+    until_ms = posted_until_ms([gpu.pk])[gpu.pk]
+    is_behind = interval.end_ms - POSTED_AFTER_MS < until_ms < interval.end_ms
+    return from_ms(until_ms) if is_behind and until_ms > interval.start_ms else None
 
 
 def newest(

@@ -11,10 +11,11 @@ from fleetwatch.dashboard.views.capacity import Step, gentler
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.planning.replayed_runs import Outcome
 from fleetwatch.planning.what_if import whole_days
 from tests.dashboard import factories
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -204,17 +205,30 @@ def test_the_headline_says_the_harm_alone_and_no_step_is_advised_where_one_less_
     text = " ".join(re.sub("<[^>]*>", " ", page).split())
     headlines = [" ".join(each.split()) for each in re.findall(r"<h2>(.*?)</h2>", page, re.DOTALL)]
     assert (
-        "Not advisable: of 3 H100 SXM runs 2 would wait, at least 1 h 30 min on average, the longest"
+        "Not advisable: of 3 H100 SXM runs 2 would wait, at least 1 h on average of all, the longest"
         " at least 2 h"
     ) in headlines
     assert text.count("Saves $1,460 a month.") == 1
     assert (
         "None can go without long waits : even 1 fewer means at least 1 h on average of all" in text
     )
+    assert "at least 1 h 30 min on average of these, 1 h of all" in text
+    assert "really wait" not in text  # no job says when it was submitted
     assert "1 day replayed" in text
     assert "the last day, replayed" in tight(machines.get("/capacity/what-if").content.decode())
     assert text.count("Delayed past this day") == 2
     assert "some runs still wait where the replayed time ends" in text
+
+
+def test_what_jobs_really_waited_stands_beside_the_replay(machines):
+    """Of two jobs that began in these days one had waited an hour, the other none."""
+    began_ms = to_ms(factories.NOW - timedelta(hours=2))
+    for number, wait_ms in ((2, HOUR_MS), (3, 0)):
+        factories.job(f"slurm/della/{number}", start_ms=began_ms, submit_ms=began_ms - wait_ms)
+
+    page = in_text(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
+
+    assert "the 2 that began in these days had waited 30 min on average." in page
 
 
 def test_replayed_days_are_the_length_of_their_span_rounded():

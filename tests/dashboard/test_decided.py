@@ -1,5 +1,7 @@
 """Windows put together by the rule that decided them."""
 
+from dataclasses import replace
+
 from fleetwatch.dashboard.decided import Time, by_rule
 from fleetwatch.ledger.explain import Part, Stretch
 
@@ -105,3 +107,14 @@ def test_of_many_times_the_first_are_shown_and_the_rest_counted():
     line, _ = by_rule(found)
 
     assert (len(line.shown), line.left_off) == (50, 3)
+
+
+def test_times_that_no_window_covers_are_called_gaps():
+    gap = replace(window(0, "the driver lost it"), values=None)
+
+    several = by_rule([gap, window(1, "the driver lost it"), window(2, "the driver lost it")])
+
+    assert sorted((line.count, line.what) for line in several) == [
+        (1, "gap without windows"),
+        (2, "windows"),
+    ]

@@ -14,6 +14,7 @@ from fleetwatch.dashboard.state_terms import by_state
 from fleetwatch.dashboard.views import explain
 from fleetwatch.figures.breakdown import Term
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour_ms, from_ms, to_ms
 from tests.costs.factories import an_entry
 from tests.dashboard import factories
@@ -63,6 +64,18 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
     assert "<h1>" not in page
     assert page.count("in a quiet run since") == 1
     assert "30 windows" in page
+
+
+def test_what_is_posted_ends_before_the_minute_and_the_page_says_where(reader, gpu):
+    """The minutes after 06:10 are to be posted still; two hours later nothing says so."""
+    Posted.objects.update(spans=[[T0, T0 + 10 * 60_000]])
+    until = "from=2026-11-20T05:00Z&to=2026-11-20T"
+
+    behind = words_of(reader.get(f"/explain?gpu={gpu.uuid}&{until}06:15Z").content.decode())
+    whole = words_of(reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode())
+
+    assert "posted until 06:10" in behind
+    assert "posted until" not in whole
 
 
 def words_of(page: str) -> str:

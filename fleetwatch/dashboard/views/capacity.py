@@ -24,7 +24,7 @@ from fleetwatch.finance.break_even import uses
 from fleetwatch.finance.commitments import coverage
 from fleetwatch.finance.released import Contracts, ReleasedGPUs, contracts, released
 from fleetwatch.inventory.models import GPUModel
-from fleetwatch.jobs.selectors import pending_jobs, waits
+from fleetwatch.jobs.selectors import Waits, pending_jobs, waits
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, to_ms
 from fleetwatch.planning.model_hours import ModelHours
 from fleetwatch.planning.model_lines import model_lines, whole_line
@@ -43,6 +43,7 @@ from fleetwatch.planning.what_if import (
 )
 
 MOST_PARTITIONS = 12
+ALL_PARTITIONS = 10_000
 CALM_MS = HOUR_MS // 2  # of a model's runs on the mean: a longer wait is a long one
 REPLAYED = timedelta(days=30)
 FALL = 0.95  # of the wait before: what is less than that apart nobody stumbles over
@@ -164,9 +165,20 @@ def capacity_what_if(request: HttpRequest, period: Period) -> Context:
     return context | {
         "replayed": replayed,
         "paid": released(replayed, held),
+        "real_wait": _real_wait(replayed),
         **_verdict(replayed, elsewhere=form.asked.elsewhere),
         **({} if form.asked.elsewhere or replayed.added else _steps(form, history, held)),
     }
+
+
+def _real_wait(replayed: WhatIf) -> Waits | None:
+    """How long all the jobs had waited that really began in the days that are replayed; None where
+    nobody knows.
+    """
+    began_ms, end_ms = to_ms(replayed.began), replayed.interval.end_ms
+    every = waits(began_ms, end_ms, limit=ALL_PARTITIONS)
+    jobs = sum(each.jobs for each in every)
+    return Waits("", "", jobs, sum(each.wait_ms for each in every)) if jobs else None
 
 
 def _form(request: HttpRequest, now: datetime) -> Context:

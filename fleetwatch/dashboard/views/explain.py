@@ -294,7 +294,11 @@ def _named_states(states: tuple[str, ...]) -> dict[str, str]:
 
 
 def _shown(
-    request: HttpRequest, period: Period, shown: Interval, states: tuple[str, ...]
+    request: HttpRequest,
+    period: Period,
+    shown: Interval,
+    states: tuple[str, ...],
+    posted_until: datetime | None,
 ) -> Context:
     """What the period comes to, which part of it is shown and what that comes to, of which hours
     its entries are as far as they are over, and the way to what lies before.
@@ -312,19 +316,24 @@ def _shown(
         "is_of_whole_hours": shown == hours,
         "is_cut": is_cut,
         "is_final": explain.is_final(shown, period.now),
-        **(_steps(request, period, shown, sums["total"]) if is_cut else {}),
+        **(_steps(request, period, shown, sums["total"], posted_until) if is_cut else {}),
     }
 
 
 def _steps(
-    request: HttpRequest, period: Period, shown: Interval, total: dict[str, Decimal]
+    request: HttpRequest,
+    period: Period,
+    shown: Interval,
+    total: dict[str, Decimal],
+    posted_until: datetime | None,
 ) -> Context:
     """Days of the period, or of a day its hours, newest first: each with the query of its own
     explanation and its hundredths of GPU-hours and cents, which sum to the period's.
     """
     size = explained_steps.size(period.so_far)
     buckets = costs.dollars_over_time(period.so_far, size, scope=_scope(request, _states(request)))
-    steps = explained_steps.steps(buckets, period.so_far, shown)
+    posted = Interval(period.so_far.start, posted_until or period.so_far.end)
+    steps = explained_steps.steps(buckets, posted, shown)
     columns = _apportioned(
         [each.totals.capacity_ms for each in steps], [each.totals.cost_usd for each in steps], total
     )
@@ -407,8 +416,9 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     which = _which(holder, states)
     interval = explain.newest(gpu, _up_to(request, period.so_far), **which)
     later = explain.next_start(gpu, interval.end, **which)
-    context = {"gpu": gpu, **_asked_for(job, holder, states)}
-    context |= _shown(request, period, interval, states)
+    posted_until = explain.posted_until(gpu, period.so_far)
+    context = {"gpu": gpu, "posted_until": posted_until, **_asked_for(job, holder, states)}
+    context |= _shown(request, period, interval, states, posted_until)
     context |= _ways(request, period, interval, later)
     context |= _behind(gpu, interval, which, states)
     return page(request, period, _template(request), "fleet", context)
