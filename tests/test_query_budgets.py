@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 PARTS = ("/worst", "/wasters", "/changes")  # asked by a page, not opened
 PART = {"HX-Request": "true"}
 PAGES = {
-    "/": 39,  # since when figures; whether idle is accepted; jobs that waste now: their last hour, which run, their causes
+    "/": 40,  # since when figures; whether idle is accepted; jobs that waste now: their last hour, which run, their causes, what was decided
     "/worst": 5,
     "/wasters": 6,
     "/changes": 20,  # until when nodes are posted; the budgets of all, and the teams of a lead
@@ -37,7 +37,7 @@ PAGES = {
     "/jobs": 16,  # names and teams of the reader; what was decided; since when there are GPUs, and the period before
     "/jobs/slurm/della/1000": 28,  # until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before
     "/capacity": 15,
-    "/capacity/what-if?less=1&less_of=H100+SXM": 9,
+    "/capacity/what-if?less=1&less_of=H100+SXM": 10,  # how long jobs really waited
     "/jobs.csv": 11,  # as the page, and its entry in the audit log
     "/waste": 12,  # also the period before, whether it is recorded, and machines’ findings
     "/waste.csv?group_by=job": 5,
@@ -46,7 +46,7 @@ PAGES = {
     "/findings": 12,  # names and teams of the reader, its version, and since when figures
     "/alerts": 11,
     "/alerts/rules": 5,
-    "/alerts/silences": 6,
+    "/alerts/silences": 7,  # findings that were closed
     "/alerts/routes": 7,
     "/alerts/actions": 6,
     "/causes": 9,  # what each wastes

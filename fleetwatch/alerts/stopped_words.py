@@ -32,10 +32,9 @@ def stopped(
         return f"{what}; it resolves {then}"
     over_ms = episode.until_ms + clear_ms
     earliest = clock(over_ms) if over_ms > now_ms else ""
-    return f"{what}, quiet since; {_again(being, clock(again_ms), earliest)}."
+    return f"{what} and is quiet since: {_again(being, clock(again_ms), earliest)}."
 
 
 def _again(being: str, at: str, earliest: str) -> str:
-    counts = f"counts as {being}" if being else "is so"
     soonest = earliest and f", at {earliest} at the earliest"
-    return f"it {counts} again at {at} if it stays so, and resolves if it works before{soonest}"
+    return f"{being or 'so'} again if still quiet at {at}, over if it works before{soonest}"

@@ -41,12 +41,12 @@ class Agreement:
 
 
 def agreements(
-    job: Job, lines: Iterable[Line], said: Sequence[Said], now: datetime
+    job: Job, lines: Iterable[Line], remarks: Sequence[Said], now: datetime
 ) -> list[Agreement]:
-    """What holds now of the job's incidents and of these findings, of which that was `said`, the
-    newest first.
+    """What holds now of the job's incidents and of these findings, of which these are the
+    `remarks`, the newest first.
     """
-    decided = (_of_finding(line.finding, line.status, said) for line in lines)
+    decided = (_of_finding(line.finding, line.status, remarks) for line in lines)
     return [*_of_incidents(job, now), *filter(None, decided)]
 
 
@@ -76,8 +76,8 @@ def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
     """
     silence = acceptance_of(incident, now)
     findings = list(findings_of(incident).exclude(status=Finding.Status.OPEN))
-    said = history(*findings) if findings else []
-    decided = (_of_finding(each, status(each, now), said) for each in findings)
+    remarks = history(*findings) if findings else []
+    decided = (_of_finding(each, status(each, now), remarks) for each in findings)
     return [*([_of_silence(silence, "")] if silence else []), *filter(None, decided)]
 
 
@@ -92,9 +92,9 @@ def _of_silence(silence: Silence, address: str) -> Agreement:
     )
 
 
-def _of_finding(finding: Finding, stands: str, said: Sequence[Said]) -> Agreement | None:
+def _of_finding(finding: Finding, stands: str, remarks: Sequence[Said]) -> Agreement | None:
     """None where nobody said so: an operator's exemption is told by itself."""
-    of_it = (each for each in said if each.finding_id == finding.pk and stands in DECIDED)
+    of_it = (each for each in remarks if each.finding_id == finding.pk and stands in DECIDED)
     decision = next((each for each in of_it if each.kind == stands), None)
     if decision is None:
         return None

@@ -80,8 +80,8 @@ def test_a_pause_that_goes_on_says_when_it_is_idle_again_and_nothing_is_to_be_en
 
     assert incident.state == "firing"
     assert incident.note == (
-        "It stopped being idle at 09:40 UTC, quiet since; it counts as idle again at 09:56 UTC if"
-        " it stays so, and resolves if it works before, at 09:55 UTC at the earliest."
+        "It stopped being idle at 09:40 UTC and is quiet since: idle again if still quiet at 09:56"
+        " UTC, over if it works before, at 09:55 UTC at the earliest."
     )
     assert is_left(incident)
 

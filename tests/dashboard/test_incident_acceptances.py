@@ -108,3 +108,17 @@ def test_a_jobs_curve_ends_with_the_job(admin):
     page = text(admin, f"/incidents/{one.pk}")
 
     assert f"/charts/gpu-util?gpu=GPU-a&amp;from={start_ms}&amp;to={end_ms}&amp;marked=idle" in page
+
+
+def test_who_snoozed_it_and_why_stands_under_its_title_while_that_holds(admin):
+    one = incident()
+    admin.post(f"/incidents/{one.pk}/snooze", {"length": "4", "reason": "moved this evening"})
+
+    page = text(admin, f"/incidents/{one.pk}")
+
+    said = "Snoozed until 20 Nov 2026, 16:00 UTC by ann: moved this evening"
+    assert said in in_text(page.partition("</h1>")[2].partition("<dl")[0])
+    one.refresh_from_db()
+    one.snoozed_until = NOW - timedelta(minutes=1)
+    one.save()
+    assert said not in in_text(text(admin, f"/incidents/{one.pk}").partition("<dl")[0])

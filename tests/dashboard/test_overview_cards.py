@@ -9,6 +9,7 @@ from fleetwatch.accounts.models import OthersShown
 from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard.fleet_health import HealthCard
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU, Departure, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Posted
@@ -241,6 +242,19 @@ def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(flee
         ("starves", 2),
         ("rests", 1),
     ]
+
+
+def test_what_wastes_now_and_was_closed_as_no_waste_says_so(fleet):
+    job = factories.job("slurm/della/spare", name="spare")
+    gpu = factories.gpu(factories.node("spares"))
+    factories.entry(gpu, hours_ago=1, state="idle", tier="certain", held_by=job).save()
+    closed = told.finding(job, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
+    Finding.objects.filter(pk=closed.pk).update(status="dismissed")
+
+    page = tight(fleet.get("/").content.decode())
+
+    [row] = [row for row in page.split("<li>") if "<b>spare</b>" in row]
+    assert '<span class="tag">not waste</span>' in row
 
 
 def test_dollars_and_gpus_lead_to_pages_with_the_same(fleet):

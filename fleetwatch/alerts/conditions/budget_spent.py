@@ -172,9 +172,7 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
     last = end.end
     expected_usd = usd_of(last.expected_usd)
     between = wording.between(usd_of(last.low_usd), usd_of(last.high_usd))
-    known_ms = month.spending.known_ms(at_ms)
-    as_of = "" if known_ms is None else f"as of {_clock(known_ms, at_ms)} "
-    words = f"{as_of}≈ {wording.about(expected_usd)} by the month's end ({between})"
+    words = f"{_as_of(month, at_ms)}≈ {wording.about(expected_usd)} by the month's end ({between})"
     over_usd = expected_usd - usd_of(month.usd)
     if over_usd <= 0:
         since = not_recorded_before(month.interval.start, from_ms(at_ms))
@@ -183,6 +181,12 @@ def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:
         risk = month_end_risk(spent_usd, usd_of(month.usd), last, is_partial=is_partial)
         return "Forecast", f"{words}: {OUTCOMES.get(risk, LASTS)}"
     return "Forecast", f"{words}, {_over_budget(expected_usd, month)}"
+
+
+def _as_of(month: BudgetMonth, at_ms: int) -> str:
+    """What is spent later is in no part of it."""
+    known_ms = month.spending.known_ms(at_ms)
+    return "" if known_ms is None else f"as of {_clock(known_ms, at_ms)} "
 
 
 def _over_budget(expected_usd: Decimal, month: BudgetMonth) -> str:

@@ -49,8 +49,8 @@ def dismissals(subjects: Iterable[str] | QuerySet[Incident, str]) -> list[Mute]:
 
 def _notes(findings: Iterable[Finding]) -> dict[int, str]:
     """By finding why it was closed last."""
-    said = Said.objects.filter(finding__in=findings, kind=Said.Kind.DISMISSED)
-    return dict(said.order_by("at", "pk").values_list("finding_id", "note"))
+    rows = Said.objects.filter(finding__in=findings, kind=Said.Kind.DISMISSED)
+    return dict(rows.order_by("at", "pk").values_list("finding_id", "note"))
 
 
 def _mute(finding: Finding, rules: Iterable[str], note: str) -> Mute:

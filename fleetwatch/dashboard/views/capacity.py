@@ -175,8 +175,7 @@ def _real_wait(replayed: WhatIf) -> Waits | None:
     """How long all the jobs had waited that really began in the days that are replayed; None where
     nobody knows.
     """
-    began_ms, end_ms = to_ms(replayed.began), replayed.interval.end_ms
-    every = waits(began_ms, end_ms, limit=ALL_PARTITIONS)
+    every = waits(to_ms(replayed.began), replayed.interval.end_ms, limit=ALL_PARTITIONS)
     jobs = sum(each.jobs for each in every)
     return Waits("", "", jobs, sum(each.wait_ms for each in every)) if jobs else None
 

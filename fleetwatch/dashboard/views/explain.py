@@ -298,17 +298,19 @@ def _shown(
     period: Period,
     shown: Interval,
     states: tuple[str, ...],
-    posted_until: datetime | None,
+    gpu: GPU,
 ) -> Context:
     """What the period comes to, which part of it is shown and what that comes to, of which hours
     its entries are as far as they are over, and the way to what lies before.
     """
     hours = shown.outward_to_hours()
+    posted_until = explain.posted_until(gpu, period.so_far)
     is_cut = shown != period.so_far
     totals = _totals(request, shown, states)
     sums = _by_state(_totals(request, period.so_far, states) if is_cut else totals)
     return {
         "interval": shown,
+        "posted_until": posted_until,
         "totals": totals,
         "asked": period.so_far,
         **sums,
@@ -416,9 +418,8 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
     which = _which(holder, states)
     interval = explain.newest(gpu, _up_to(request, period.so_far), **which)
     later = explain.next_start(gpu, interval.end, **which)
-    posted_until = explain.posted_until(gpu, period.so_far)
-    context = {"gpu": gpu, "posted_until": posted_until, **_asked_for(job, holder, states)}
-    context |= _shown(request, period, interval, states, posted_until)
+    context = {"gpu": gpu, **_asked_for(job, holder, states)}
+    context |= _shown(request, period, interval, states, gpu)
     context |= _ways(request, period, interval, later)
     context |= _behind(gpu, interval, which, states)
     return page(request, period, _template(request), "fleet", context)

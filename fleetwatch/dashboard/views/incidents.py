@@ -34,7 +34,13 @@ from fleetwatch.alerts.incidents.incident_actions import Action
 from fleetwatch.alerts.incidents.incident_history import again_after, before, sends
 from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import IncidentView, timeline, view_of, visible_incidents
+from fleetwatch.alerts.selectors import (
+    IncidentView,
+    timeline,
+    view_of,
+    visible_incidents,
+    with_decisions,
+)
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import agreements, incident_pages, late_incidents
 from fleetwatch.dashboard.budget_drivers import drivers_of
@@ -196,6 +202,7 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
         "agreements": agreements.of_incident(incident, period.now),
+        "decided": _decided(incident, period.now),
         **_past(incident, period.now),
         "has_channel": Channel.objects.exists,  # asked where nobody was told
         "lacks_route": incident_pages.lacks_route(incident),
@@ -207,6 +214,15 @@ def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpRe
         **outcome,
     }
     return page(request, period, PAGE, "alerts", context)
+
+
+def _decided(incident: Incident, now: datetime) -> str:
+    """Who snoozed it or acknowledged it, and why, while that holds; "" else."""
+    is_snoozed = incident.snoozed_until is not None and incident.snoozed_until > now
+    if not is_snoozed and incident.state != Incident.State.ACKNOWLEDGED:
+        return ""
+    [view] = with_decisions([view_of(incident)])
+    return view.decided
 
 
 def _past(incident: Incident, now: datetime) -> Context:

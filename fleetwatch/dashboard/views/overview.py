@@ -20,6 +20,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
+from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
@@ -236,8 +237,10 @@ def _savings(period: Period, scope: Scope) -> Context:
     every = inbox(period.interval, now=period.now, scope=scope)
     still_open = patterns(every.of_jobs.of_status("open"), period.so_far, now=period.now)
     recurring = still_open.of(HABIT)
+    wasting = wasting_now(period.minute, size=TOP_SAVINGS, scope=scope)
     return {
-        "wasting": wasting_now(period.minute, size=TOP_SAVINGS, scope=scope),
+        "wasting": wasting,
+        "decided": decided_jobs(line.group.key for line in wasting) if wasting else {},
         "pattern_counts": still_open.counts(),
         "recurring": _with_causes(_dearest(recurring[:LOOKED_AT] if len(recurring) else [])),
         "savings_total": every.saving(*RECOVERABLE),

@@ -192,7 +192,7 @@ class Dismissed(NamedTuple):
 
     finding: Finding
     title: str
-    said: Said | None
+    decision: Said | None
 
 
 def _dismissed() -> list[Dismissed]:
@@ -202,12 +202,12 @@ def _dismissed() -> list[Dismissed]:
     jobs = visible(Job.objects.all())
     rows = Finding.objects.filter(status=Finding.Status.DISMISSED, job__in=jobs)
     findings = list(rows.select_related("job").order_by("-decided_at", "-pk")[:MAX_SHOWN])
-    said: dict[int, Said] = {}
+    decisions: dict[int, Said] = {}
     for each in history(*findings) if findings else ():
         if each.kind == Said.Kind.DISMISSED:
-            said.setdefault(each.finding_id, each)
+            decisions.setdefault(each.finding_id, each)
     return [
-        Dismissed(each, of_kind(each.cause, each.its_job.kind).title, said.get(each.pk))
+        Dismissed(each, of_kind(each.cause, each.its_job.kind).title, decisions.get(each.pk))
         for each in findings
     ]
 
