@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q
 
-from fleetwatch.dashboard.job_lines import JobLine, lasted
+from fleetwatch.dashboard.job_lines import JobLine, lasted, with_faults
 from fleetwatch.dashboard.job_orders import Signals
 from fleetwatch.dashboard.job_requests import time_limit_ms
 from fleetwatch.dashboard.run_differences import Cell, Run, cells, like, names
@@ -81,11 +81,9 @@ def _lines(jobs: Sequence[Job], interval: Interval) -> list[tuple[Job, JobLine]]
     held = costs.look(interval, "job", scope=Scope(jobs=tuple(ids)))
     groups = {group.key: group for group in held.by("job")}
     causes = diagnosis.causes_of(ids, interval)
-    return [
-        (job, _line(groups[job.key], job, causes.get(job.pk), interval))
-        for job in with_outcomes(jobs)
-        if job.key in groups
-    ]
+    recorded = [job for job in with_outcomes(jobs) if job.key in groups]
+    lines = [_line(groups[job.key], job, causes.get(job.pk), interval) for job in recorded]
+    return list(zip(recorded, with_faults(lines), strict=True))
 
 
 def _line(group: Group, job: Job, cause: Primary | None, interval: Interval) -> JobLine:

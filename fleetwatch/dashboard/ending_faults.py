@@ -12,7 +12,8 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.incident_pages import JUST_BEFORE, run_usd
+from fleetwatch.dashboard.fault_ends import NEAR_MS
+from fleetwatch.dashboard.incident_pages import run_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
@@ -21,12 +22,13 @@ from fleetwatch.ledger.judgement.observations import FOREVER_MS, Outage
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.posted_gpus import outages_of
 
-NEAR_MS = int(JUST_BEFORE.total_seconds() * 1000)
 GOES_ON = {
     "batch": "Restart it from its last checkpoint",
     "interactive": "Start it again, and open what was saved last",
 }
 GOES_ON_OF_ANY = "Start it again, where its scheduler has not"
+
+CHECKPOINTED = "batch"  # the kind of job
 
 Failed = tuple[GPU, Outage]
 
@@ -37,7 +39,8 @@ class EndingFault:
     job.
 
     `leads_to` is what its `address` shows ("": the reader may see neither incident nor finding).
-    `run_usd`: what all of the run cost; None where that is not known. `errors_ms`: GPU time of the
+    `most_lost_usd`: what all of the run cost, which is lost without a checkpoint; None where that
+    is not known, and of what writes none. `errors_ms`: GPU time of the
     run in which it had new memory errors before, `errors_wasted_ms` what of that was wasted.
     """
 
@@ -51,7 +54,7 @@ class EndingFault:
     address: str
     lost: str
     goes_on: str
-    run_usd: Decimal | None
+    most_lost_usd: Decimal | None
     errors_ms: int
     errors_wasted_ms: int
 
@@ -79,7 +82,7 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         address=address,
         lost=LOST.get(job.kind, LOST_OF_ANY),
         goes_on=GOES_ON.get(job.kind, GOES_ON_OF_ANY),
-        run_usd=run_usd(job),
+        most_lost_usd=run_usd(job) if job.kind == CHECKPOINTED else None,
         errors_ms=errors_ms,
         errors_wasted_ms=errors_wasted_ms,
     )

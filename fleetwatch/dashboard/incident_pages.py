@@ -4,7 +4,7 @@ who holds it and the finding of the same cause.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, WITHIN
+from fleetwatch.dashboard.fault_ends import JUST_BEFORE
 from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
 from fleetwatch.diagnosis.cause import Cause, Step
@@ -38,7 +39,6 @@ from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms, to_ms
 
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
-JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
 OF_BUDGETS = ("budget_spent", "budget_forecast")
 MAX_HOLDERS = 3
 MAX_DIGITS = 8  # of a time limit in minutes: labels come from hosts

@@ -1,10 +1,11 @@
 """Jobs as lists show them: figures of a period, and why a job wastes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fleetwatch.costs.mapping import attribution
+from fleetwatch.dashboard.fault_ends import ended_by_fault
 from fleetwatch.dashboard.job_orders import Signals, signals
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, WELL_CODES, of_job
@@ -18,6 +19,7 @@ WELL = "Nothing to change"
 YOUNG = "Too young to tell"
 SHORT = "Too short to tell"
 UNDIAGNOSED = "Not diagnosed yet"
+FAULT_ENDED = "Ended by a GPU fault"
 UNJUDGED = (YOUNG, SHORT, UNDIAGNOSED)
 BRIEF_MS = 1_800_000  # less than a rule's window
 HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
@@ -34,6 +36,7 @@ class JobLine:
     signals: Signals
     lasted_ms: int | None  # since its start; None = that is not known
     inside_ms: int | None = None  # of that in the period
+    is_fault_ended: bool = False  # it ended as a GPU that it held failed
 
     @property
     def cause_title(self) -> str:
@@ -49,8 +52,16 @@ class JobLine:
 
     @property
     def why(self) -> str:
-        """The verdict, as lists, the job's page and its runs say it: a job that works, or that
-        wastes hardly anything for a reason that nobody knows, has nothing to change.
+        """The verdict, as lists and its runs say it: of a job that a fault ended that, where its own
+        use of its GPUs says nothing worse.
+        """
+        is_silent = self.of_its_use in (WELL, *UNJUDGED)
+        return FAULT_ENDED if self.is_fault_ended and is_silent else self.of_its_use
+
+    @property
+    def of_its_use(self) -> str:
+        """The verdict of how it used its GPUs: a job that works, or that wastes hardly anything for
+        a reason that nobody knows, has nothing to change.
         """
         if self._is_brief and (self.cause is None or self.cause.cause == UNDETERMINED):
             return self._of_brief
@@ -113,7 +124,17 @@ def lines_of(
     with_outcomes(jobs.values())
     causes = diagnosis.causes_of([job.pk for job in jobs.values()], interval)
     read = signals([job.pk for job in jobs.values()], interval)
-    return [_line(group, jobs.get(group.key), causes, read, gpus, interval) for group in groups]
+    lines = [_line(group, jobs.get(group.key), causes, read, gpus, interval) for group in groups]
+    return with_faults(lines)
+
+
+def with_faults(lines: Sequence[JobLine]) -> list[JobLine]:
+    """The same, and which of the jobs a fault ended."""
+    ended = ended_by_fault(line.job for line in lines if line.job)
+    return [
+        replace(line, is_fault_ended=line.job is not None and line.job.pk in ended)
+        for line in lines
+    ]
 
 
 def _line(

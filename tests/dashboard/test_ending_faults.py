@@ -105,3 +105,45 @@ def test_of_a_session_what_was_not_saved_is_lost(admin):
 
     assert "What was not saved is lost: variables, open shells." in shown
     assert "Start it again, and open what was saved last" in shown
+
+
+def test_the_most_that_is_lost_is_a_sum_beside_what_was_wasted_and_the_end_a_mark(admin):
+    a_failed_run(failed_ms=END_MS)
+
+    shown = page(admin)
+
+    assert "Lost, at most $8.00 not in wasted" in shown
+    assert "completed ended by a GPU fault" in shown
+
+
+def test_of_a_session_no_run_is_lost_in_dollars(admin):
+    a_failed_run(failed_ms=END_MS, kind="interactive")
+
+    assert "Lost, at most" not in page(admin)
+
+
+def test_lists_and_runs_say_that_a_fault_ended_a_job_that_used_its_gpus_well(admin):
+    a_failed_run(failed_ms=END_MS)
+
+    listed = in_text(tight(text(admin, "/jobs?from=now-6h&to=now")))
+
+    assert "Ended by a GPU fault" in listed
+
+
+def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time_to_it(admin):
+    a_failed_run(failed_ms=END_MS)
+
+    shown = in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
+
+    assert "1 job cost $8.00" in shown
+    assert "they ended when a GPU failed" in shown
+    assert "since their last checkpoint is lost, and not in wasted" in shown
+
+
+def test_a_job_that_ended_at_a_drain_is_none_of_them_and_an_empty_list_has_no_head(admin):
+    a_failed_run(failed_ms=END_MS, reason="drained")
+
+    shown = in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
+
+    assert "No job here" in shown
+    assert "<thead>" not in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")

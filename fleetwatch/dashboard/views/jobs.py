@@ -30,6 +30,7 @@ from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.drawing.references import of_job_with_findings
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.ending_faults import EndingFault, ending_fault
+from fleetwatch.dashboard.fault_ends import ended_by_fault_within
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
@@ -64,6 +65,7 @@ from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Caused
 from fleetwatch.diagnosis.causes import (
     BY_CODE,
+    FAILURES,
     SLOWED,
     UNMEASURED,
     WELL_CODES,
@@ -171,16 +173,19 @@ def _ranked(
 def _of_cause(
     request: HttpRequest, interval: Interval, asked: Look, scope: Scope
 ) -> tuple[Look, Context]:
-    """Of these jobs those that lost time to the cause that is asked for; its name, and what they
-    lost to it: None where no cause is asked for, or some of its jobs alone.
+    """Of these jobs those that lost time to the cause that is asked for, of faults those that they
+    ended too; its name, and what they lost to it: None where no cause is asked for, some of its
+    jobs alone, or jobs that ended by it, whose loss nobody measures.
     """
     cause = chosen(request, CAUSE, BY_CODE)
     if not cause:
         return asked, {"cause_title": "", "by_cause_usd": None}
     lost = diagnosis.wasted_by_cause(cause, interval, scope=scope)
-    is_of_some = _text(request) or _is_running(request)
+    ended = ended_by_fault_within(interval) if cause in FAILURES else set()
+    is_of_some = _text(request) or _is_running(request) or ended
     usd = None if is_of_some else sum(lost.values(), Decimal(0))
-    return asked.of("job", list(lost)), {"cause_title": title(cause), "by_cause_usd": usd}
+    of_cause = {"cause_title": title(cause), "by_cause_usd": usd, "lists_ended": bool(ended)}
+    return asked.of("job", ended | lost.keys()), of_cause
 
 
 def _before(request: HttpRequest, period: Period) -> Totals | None:
