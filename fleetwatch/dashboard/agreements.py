@@ -8,16 +8,18 @@ from datetime import datetime
 
 from django.urls import reverse
 
+from fleetwatch.alerts.exempt_jobs import exempt
 from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
 from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.diagnosis.findings.inbox import Explained
-from fleetwatch.diagnosis.findings.ranked_findings import Line, status
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.diagnosis.selectors import history
 from fleetwatch.jobs.models import Job
 
 NOT_WASTE = "Not waste"
+EXEMPTED = "Exempt: an operator approved of it"
 # as the page says it, by how a finding stands
 DECIDED = {
     "accepted": "Accepted, until it is marked fixed: somebody will change it",
@@ -30,6 +32,7 @@ DECIDED = {
 class Agreement:
     """`what` says until when, where it has an end that is no moment; `until` is one. `by` and `at`:
     "" and None where that was not written down. `address`: where it was said, "" on that page.
+    `is_of_finding`: it was decided about the finding itself, whose history says so.
     """
 
     what: str
@@ -38,6 +41,7 @@ class Agreement:
     at: datetime | None
     until: datetime | None
     address: str
+    is_of_finding: bool = False
 
 
 def agreements(
@@ -46,8 +50,9 @@ def agreements(
     """What holds now of the job's incidents and of these findings, of which these are the
     `remarks`, the newest first.
     """
-    decided = (_of_finding(line.finding, line.status, remarks) for line in lines)
-    return [*_of_incidents(job, now), *filter(None, decided)]
+    shown = list(lines)
+    decided = (_of_finding(line.finding, line.status, remarks) for line in shown)
+    return [*_of_incidents(job, now), *_of_exemptions(shown, now), *filter(None, decided)]
 
 
 def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
@@ -70,6 +75,17 @@ def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
     ]
 
 
+def _of_exemptions(lines: Iterable[Line], now: datetime) -> list[Agreement]:
+    """Of findings that an exemption covers, each exemption once."""
+    keys = [
+        (line.finding.its_job.pk, line.finding.cause) for line in lines if line.status == EXEMPT
+    ]
+    mutes = exempt(keys, now).values() if keys else ()
+    ids = [mute.silence_id for mute in mutes if mute.kind == Silence.Kind.EXEMPTION]
+    silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
+    return [_of_silence(silence, "", EXEMPTED) for silence in silences] if ids else []
+
+
 def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
     """What was said on its own page, or on that of another one of its rule and subject: that it is
     no waste; and what was decided on the finding of the same job and cause.
@@ -81,11 +97,12 @@ def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
     return [*([_of_silence(silence, "")] if silence else []), *filter(None, decided)]
 
 
-def _of_silence(silence: Silence, address: str) -> Agreement:
+def _of_silence(silence: Silence, address: str, what: str = NOT_WASTE) -> Agreement:
+    """By who approved of it, else by who wrote it down."""
     return Agreement(
-        what=NOT_WASTE,
+        what=what,
         why=silence.reason,
-        by=_name(silence),
+        by=silence.approved_by.get_username() if silence.approved_by else _name(silence),
         at=silence.created_at,
         until=silence.ends_at,
         address=address,
@@ -105,6 +122,7 @@ def _of_finding(finding: Finding, stands: str, remarks: Sequence[Said]) -> Agree
         at=decision.at,
         until=finding.snoozed_until if stands == "snoozed" else None,
         address=reverse("finding", args=[finding.pk]),
+        is_of_finding=True,
     )
 
 

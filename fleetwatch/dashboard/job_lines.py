@@ -52,7 +52,7 @@ class JobLine:
 
     @property
     def why(self) -> str:
-        """The verdict, as lists and its runs say it: of a job that a fault ended that, where its own
+        """The verdict, as lists and runs say it: of one that a fault ended that, where its own
         use of its GPUs says nothing worse.
         """
         is_silent = self.of_its_use in (WELL, *UNJUDGED)

@@ -132,3 +132,26 @@ def test_what_was_decided_on_the_finding_opens_the_incident_of_the_same_cause_to
     assert "What to do first" not in shown
     assert "Not waste 1" in in_text(page(admin, "/alerts"))
     assert "agreed</span>" not in page(admin, f"/incidents/{of_another_cause.pk}")
+
+
+def test_an_exemption_opens_both_pages_and_the_history_with_who_when_and_why(admin, idle):
+    Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "subject", "values": ["slurm/della/7"], "is_not": False}],
+        starts_at=NOW - timedelta(days=1),
+        ends_at=NOW + timedelta(days=7),
+        reason="a warm replica <b>",
+        by=admin_user(),
+        created_at=NOW - timedelta(days=1),
+    )
+    for address in addresses(idle):
+        shown = in_text(page(admin, address))
+
+        assert (
+            "Exempt: an operator approved of it (until 27 Nov) · a warm replica &lt;b&gt;" in shown
+        )
+        assert "by ann, Thu 19 Nov" in shown
+
+    history = in_text(page(admin, f"/findings/{idle.pk}").partition("<h2>History</h2>")[2])
+    assert "Exempt: an operator approved of it by ann: a warm replica &lt;b&gt;" in history
+    assert "Nobody has decided yet" not in history

@@ -40,6 +40,20 @@ def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
     assert "Ending it saves $2.40 /h could have been saved so far:" in page
 
 
+def test_what_of_the_last_hour_a_service_waited_is_told_beside_what_it_wasted(admin):
+    factories.rate("2.40")
+    gpu = factories.gpu(factories.node())
+    job = factories.job("slurm/della/8", kind="service")
+    waiting = {"state": "stalled", "tier": "potential"}
+    factories.entry(gpu, hours_ago=1, held_by=job, **waiting).save()
+    cause("bursty_service", of=job, on=gpu, start=NOW - timedelta(hours=1))
+    of_service = finding(job, "bursty_service", last_ms=to_ms(NOW))
+
+    page = words_of(admin, f"/findings/{of_service.pk}")
+
+    assert "Now: $2.40 in the last hour, $0.00 of it wasted, $2.40 waiting." in page
+
+
 def test_ending_a_job_saves_until_its_time_limit_ends_it(admin, found):
     start_ms = to_ms(NOW) - 3 * HOUR_MS
     Job.objects.update(start_ms=start_ms, labels={"time_limit_minutes": "1440"})

@@ -80,6 +80,7 @@ def mute_of(silence: Silence) -> Mute:
         hours=weekly_hours.stored(silence.weekly),
         reason=silence.reason,
         of_teams_alone=silence.is_of_teams_alone,
+        silence_id=silence.pk,
     )
 
 

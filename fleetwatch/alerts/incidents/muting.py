@@ -43,6 +43,7 @@ class Mute:
     reason: str = ""
     of_teams_alone: bool = False
     ended_by: str = ""
+    silence_id: int | None = None  # the row that it is of
 
     def is_for(self, labels: Labels) -> bool:
         """Whether it is meant, at whatever time."""

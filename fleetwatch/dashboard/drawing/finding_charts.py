@@ -60,9 +60,16 @@ def _local(starts_ms: Iterable[int], period: Period) -> list[datetime]:
 
 Lines = Mapping[str, Line]  # by column
 
-# a run up to so long is drawn in steps of so many seconds; a longer one in COARSE_S
-STEPS = ((2 * HOUR_MS, 10), (24 * HOUR_MS, 30), (72 * HOUR_MS, 60))
-COARSE_S = 300
+# a run up to so long is drawn in steps of so many seconds; a longer one in COARSE_S. Of more than
+# some 360 steps what swings from one to the next is a block of ink; two hours are still told apart
+STEPS = (
+    (2 * HOUR_MS, 10),
+    (3 * HOUR_MS, 30),
+    (12 * HOUR_MS, 120),
+    (30 * HOUR_MS, 300),
+    (90 * HOUR_MS, 900),
+)
+COARSE_S = 1800
 LOOKS_MS = HOUR_MS // 4  # diagnosis looks at what goes on each five minutes
 BEFORE_MS = HOUR_MS  # drawn of what came before, where nobody knows when the run began
 LONGEST_MS = 168 * HOUR_MS  # of a longer run its last week until what was judged is drawn

@@ -65,8 +65,7 @@ CLAIMED = (Identity.System.UNIX, Identity.System.KUBERNETES, Identity.System.SLA
 @dataclass(frozen=True, slots=True)
 class AcceptedRow:
     """A fix that is still to do, with its words; `saving` is what it could have saved in the
-    period, None where its jobs have no time in it. `is_open_too`: other runs of the same are open,
-    in whose month it is.
+    period, None where its jobs have no time in it.
     """
 
     fix: AcceptedFix
@@ -74,7 +73,6 @@ class AcceptedRow:
     ids: str  # of its findings, as the button sends them
     saving: Saving | None
     may_decide: bool
-    is_open_too: bool
 
 
 @require_GET
@@ -321,14 +319,12 @@ def _accepted(
     decidable = deciding.decidable(reader, [fix.newest for fix in several], now=period.now)
     of_period = every.of_status("accepted")
     caused = dict(zip(of_period.pk.tolist(), of_period.lines.caused(), strict=True))
-    open_too = pattern_rows.open_too(every, period)
-    return [_accepted_row(fix, caused, open_too, decidable) for fix in several]
+    return [_accepted_row(fix, caused, decidable) for fix in several]
 
 
 def _accepted_row(
     fix: AcceptedFix,
     caused: Mapping[int, Caused],
-    open_too: Collection[int],
     decidable: Collection[int],
 ) -> AcceptedRow:
     ids = [finding.pk for finding in fix.findings]
@@ -339,7 +335,6 @@ def _accepted_row(
         ",".join(map(str, ids[:MAX_RUNS])),
         total(in_period).saving if in_period else None,
         fix.newest.pk in decidable,
-        any(pk in open_too for pk in ids),
     )
 
 

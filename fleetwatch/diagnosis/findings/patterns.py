@@ -47,8 +47,8 @@ class Pattern:
     `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
     of WHEN: it goes on now, it comes back (several runs, here or in the last two weeks, or a
     job that has not ended), or it was one job that is over. `per_month` is what it could save in
-    the next 30 days, whatever the period, at the rate of `recent_runs` (findings/recurrence.py);
-    None of what does not recur.
+    the next 30 days, whatever the period, at the rate of `recent_runs` (findings/recurrence.py),
+    accepted ones among them; None of what does not recur.
     """
 
     line: Line
@@ -59,6 +59,7 @@ class Pattern:
     job_name: str
     per_month: Saving | None
     recent_runs: int = 0
+    recent_accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class Patterns:
             job_name=name,
             per_month=ahead.saving if ahead else None,
             recent_runs=ahead.runs if ahead else 0,
+            recent_accepted=ahead.accepted if ahead else 0,
         )
 
 

@@ -11,6 +11,7 @@ from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
 from fleetwatch.diagnosis.findings.step_savings import of_findings
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import engine
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import Scope
@@ -28,10 +29,13 @@ _RECURRING = read_statement("diagnosis/sql/recurring.sql")
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What could be recovered in the next 30 days, if runs go on as in the last two weeks."""
+    """What could be recovered in the next 30 days, if runs go on as in the last two weeks;
+    `accepted` of these runs somebody has promised to mend.
+    """
 
     runs: int
     saving: Saving
+    accepted: int = 0
 
 
 def projection(job_id: int | None, cause: str, *, now: datetime) -> Projection | None:
@@ -50,11 +54,23 @@ def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection
     lost = _lost([job_id for several in runs.values() for job_id in several], past)
     recorded = _recorded_part(past)
     several = {(job, cause): _of_runs(lost, runs.get(job, ()), cause) for job, cause in keys}
+    recurs = {key: own for key, own in several.items() if len(own) >= TIMES}
+    accepted = _accepted(each for own in recurs.values() for each in own) if recurs else set()
     return {
-        key: Projection(len(own), ahead(total(own).saving, recorded))
-        for key, own in several.items()
-        if len(own) >= TIMES
+        key: Projection(
+            len(own),
+            ahead(total(own).saving, recorded),
+            sum((each.job_id, each.cause) in accepted for each in own),
+        )
+        for key, own in recurs.items()
     }
+
+
+def _accepted(several: Iterable[Caused]) -> set[tuple[int, str]]:
+    """Of these runs and causes those that somebody accepted."""
+    jobs = {each.job_id for each in several if each.job_id is not None}
+    rows = Finding.objects.filter(job__in=jobs, status=Finding.Status.ACCEPTED)
+    return set(rows.values_list("job_id", "cause"))
 
 
 def recurring(keys: Collection[Key], *, now: datetime) -> set[Key]:

@@ -10,7 +10,7 @@ from fleetwatch.diagnosis.findings.recurrence import Projection, ahead, projecti
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.costs.factories import an_entry
-from tests.diagnosis.told import DAY, NOW, cause, gpu, job, rate
+from tests.diagnosis.told import DAY, NOW, cause, finding, gpu, job, rate
 
 
 def a_run(number: int, days_ago: int, cause_of_it: str = "idle_held", **facts: str) -> Job:
@@ -44,6 +44,19 @@ def test_two_weeks_of_a_job_that_recurs_are_told_for_thirty_days():
     )
     assert round(told.saving.low_usd, 6) == Decimal("6.428571")
     assert round(told.saving.high_usd, 6) == Decimal("12.857143")
+
+
+@pytest.mark.django_db
+def test_of_the_runs_those_that_somebody_accepted_are_counted_apart():
+    rate("2.00")
+    runs = [a_run(number, number) for number in (1, 2, 3)]
+    finding(runs[1], "idle_held", status="accepted")
+    finding(runs[2], "idle_held", status="fixed")
+
+    projected_run = projected(runs[0])
+
+    assert projected_run is not None
+    assert (projected_run.runs, projected_run.accepted) == (3, 1)
 
 
 @pytest.mark.django_db
