@@ -22,6 +22,7 @@ from fleetwatch.jobs.selectors import runs_like
 from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
 
 MAX_RUNS = 8  # earlier ones
+NEARLY_ALL = 0.95  # of a run: the rest is how its GPUs began and ended
 REACH_MS = 60 * DAY_MS  # before the job's start and after it: of other time nothing is read
 
 
@@ -105,18 +106,30 @@ def _run(
     line: JobLine, job: Job, machines: Mapping[str, Any], interval: Interval, now_ms: int
 ) -> Run:
     totals = line.group.totals
+    gpus = machines.get("gpus", 0)
+    lasted_ms = _lasted_ms(job, now_ms)
     return Run(
-        gpus=machines.get("gpus", 0),
+        gpus=gpus,
         models=", ".join(machines.get("models") or ()),
         nodes=names(machines.get("nodes") or ()),
         limit_ms=time_limit_ms(job.labels),
-        lasted_ms=_lasted_ms(job, now_ms),
+        lasted_ms=lasted_ms,
         is_whole=_is_whole(job, interval),
         wasted_share=totals.wasted_share_of_cost,
         cause=line.why,
         is_judged=line.is_judged,
         cost_usd=totals.cost_usd,
+        recorded_ms=_recorded_ms(totals.capacity_ms, gpus, lasted_ms),
     )
+
+
+def _recorded_ms(capacity_ms: int, gpus: int, lasted_ms: int | None) -> int | None:
+    """Of what it lasted how much there are figures of, as a mean over its GPUs; None where that is
+    nearly all, or not known.
+    """
+    if not gpus or lasted_ms is None or capacity_ms >= NEARLY_ALL * gpus * lasted_ms:
+        return None
+    return capacity_ms // gpus
 
 
 def _lasted_ms(job: Job, now_ms: int) -> int | None:

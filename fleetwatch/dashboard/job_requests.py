@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwatch.dashboard.job_memory import MemoryUse
-from fleetwatch.dashboard.numbers import UNKNOWN, duration, gigabytes
+from fleetwatch.dashboard.numbers import UNKNOWN, duration, gigabytes, percent
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.scheduled import granted_gpus
@@ -16,7 +16,6 @@ IN_LINES = {"requested_gpus", "requested_cpus", "requested_memory", "time_limit_
 NOT_SAID = "Not reported by its scheduler"
 NOT_KEPT = "Use is not kept per job"
 NOT_READ = "Use was not read"
-CPU = "cpu"  # the sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,11 @@ def _cores(evidence: Evidence | None) -> str:
     """Those on the node of the GPU that was looked at, and how much of them it used:
     "128, 97 % in use"; a dash where nobody measured them.
     """
-    cores = evidence.facts.cores if evidence else None
-    if evidence is None or cores is None:
+    if evidence is None or evidence.facts.cores is None:
         return UNKNOWN
-    use = [f", {sign.text} in use" for sign in evidence.signs if sign.feature == CPU and sign.value]
-    return f"{cores:.0f}{''.join(use)}"
+    ratio = evidence.facts.cpu_ratio
+    use = "" if ratio is None else f", {percent(ratio)} in use"
+    return f"{evidence.facts.cores:.0f}{use}"
 
 
 def measured_cpus(evidence: Evidence | None) -> str:

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from fleetwatch.dashboard import numbers
 
+LASTED = "Lasted"  # the column
 LEAST_POINTS = 5  # of the share that was wasted: smaller differences are chance
 
 
@@ -27,6 +28,7 @@ class Run:
     cause: str  # the verdict
     is_judged: bool  # enough of it was seen for one
     cost_usd: Decimal
+    recorded_ms: int | None = None  # of what it lasted; None: all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _given(run: Run, other: Run) -> Iterator[Cell]:
 
 def _outcome(run: Run, other: Run) -> Iterator[Cell]:
     """What came of it."""
-    yield _of_the_whole(run, Cell("Lasted", numbers.duration(run.lasted_ms)))
+    yield _of_the_whole(run, Cell(LASTED, numbers.duration(run.lasted_ms)))
     share = numbers.UNKNOWN if run.wasted_share is None else numbers.percent(run.wasted_share)
     yield Cell("Wasted", share, _points(run.wasted_share, other.wasted_share))
     cause = run.cause or numbers.UNKNOWN
@@ -84,8 +86,15 @@ def _outcome(run: Run, other: Run) -> Iterator[Cell]:
 
 def _of_the_whole(run: Run, cell: Cell) -> Cell:
     """The cell, with a note where it will grow or figures hold a part of the run."""
-    is_part = not run.is_whole and cell.text != numbers.UNKNOWN
-    return replace(cell, note="so far") if is_part else cell
+    if cell.text == numbers.UNKNOWN:
+        return cell
+    if not run.is_whole:
+        return replace(cell, note="so far")
+    if run.recorded_ms is None:
+        return cell
+    recorded = numbers.duration(run.recorded_ms)
+    is_time = cell.column == LASTED
+    return replace(cell, note=f"{recorded} of it recorded" if is_time else f"of {recorded}")
 
 
 def names(several: Sequence[str]) -> str:

@@ -91,6 +91,7 @@ class Facts:
     gpus_on_node: int = 1  # of the job, on the node of the GPU that was looked at
     node_gpus: int | None = None  # of that node, whoever holds them
     cores: float | None = None  # of the job, on that node
+    cpu_ratio: float | None = None  # of these cores in use
     memory_total_bytes: float | None = None
     memory_peak_ratio: float | None = None
     gpu_model: str = ""

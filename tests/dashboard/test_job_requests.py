@@ -53,8 +53,7 @@ def test_what_was_not_said_is_a_dash_with_why(limit, shown):
 def test_cpus_are_those_that_the_finding_rests_on(ratio, held):
     start_ms = to_ms(datetime(2026, 11, 25, 14, 5, tzinfo=UTC))
     seen = SimpleNamespace(
-        facts=Facts(cores=128.0),
-        signs=[SimpleNamespace(feature="cpu", value=ratio, text="97 %")],
+        facts=Facts(cores=128.0, cpu_ratio=ratio),
         gpu=SimpleNamespace(node=SimpleNamespace(name="a100-08")),
         start_ms=start_ms,
         end_ms=start_ms + HOUR_MS // 2,

@@ -84,6 +84,15 @@ def test_of_a_run_that_goes_on_time_and_cost_are_those_so_far():
     assert shown["Cost"] == ("$100", "", "so far")
 
 
+def test_of_a_run_of_which_a_part_was_recorded_time_and_cost_say_which():
+    earlier = replace(THIS, recorded_ms=HOUR_MS)
+
+    shown = {cell.column: (cell.text, cell.note) for cell in cells(earlier, THIS)}
+
+    assert shown["Lasted"] == ("10 h", "1 h of it recorded")
+    assert shown["Cost"] == ("$100", "of 1 h")
+
+
 def test_what_is_not_known_is_a_dash():
     blank = Run(0, "", "", None, None, False, None, "", False, Decimal(0))
 

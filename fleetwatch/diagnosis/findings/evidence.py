@@ -352,6 +352,7 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         gpus_on_node=used,
         node_gpus=there,
         cores=place.at(place.features["cores"]),
+        cpu_ratio=place.at(place.features["cpu"]),
         memory_total_bytes=gpu.memory_total_bytes,
         memory_peak_ratio=place.at(long["mem_max"]),
         gpu_model=gpu.model.name if gpu.model else "",
