@@ -8,7 +8,7 @@ from typing import Any
 from fleetwatch.dashboard.driver_log import HostEvent, driver_log
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
-from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, OF_CAPACITY, SLOWED
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, SLOWED
 from fleetwatch.diagnosis.findings import evidence, machine_episodes, machine_findings
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
@@ -49,8 +49,8 @@ class PlaceRow:
 
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
-    is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
-    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], is_range)
+    confidence = CONFIDENCES[line.caused.confidence]
+    return PlaceRow(line, cause, confidence, machine_findings.is_range(line.finding))
 
 
 def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]:

@@ -107,6 +107,22 @@ def test_the_findings_own_page_says_what_more_than_the_step_could_save(admin, se
     assert "$1.00–2.00" in page
 
 
+def test_a_cause_that_came_back_after_its_fix_is_said_so_in_one_word_and_not_in_green(
+    admin, session
+):
+    Finding.objects.filter(pk=session.pk).update(status="fixed", decided_at=NOW)
+    Fix.objects.create(
+        user="ann", job_name="train", gpus=1, cause="idle_held", finding=session, at=NOW - DAY,
+        was_noticed=False, outcome="regressed", runs_before=3, runs_after=3,
+        saved_low_ms=0, saved_high_ms=0,
+    )  # fmt: skip
+
+    page = tight(admin.get(f"/findings/{session.pk}").content.decode())
+
+    assert '<span class="tag bad-c">Fixed, came back</span>' in page
+    assert "<dt>Outcome</dt><dd>Came back</dd>" in page
+
+
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [

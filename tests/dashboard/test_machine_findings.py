@@ -7,10 +7,11 @@ import pytest
 import time_machine
 
 from fleetwatch.alerts.models import Rule
-from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry
+from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Posted
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import an_incident
 from tests.costs.factories import a_run
@@ -317,6 +318,42 @@ def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_to
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
     assert "until Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
     assert "outage of Fri 20 Nov, 10:00" in jobs
+
+
+def test_memory_errors_from_before_the_finding_began_are_told_of_the_job_that_it_ended(admin):
+    broken = two_outages()
+    Finding.objects.filter(pk=broken.pk).update(first_ms=to_ms(NOW - 2 * HOUR))
+    ended = job(start_ms=to_ms(NOW - 4 * HOUR), end_ms=to_ms(NOW - 2 * HOUR))
+    cause("gpu_fault", of=ended, on=gpu(3), start=NOW - 3 * HOUR, hours=0.5)
+
+    page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
+    assert "until Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
+
+
+def test_what_has_most_at_stake_stands_first_be_it_a_range_or_all_that_is_affected(admin):
+    rate("2.00")
+    for code, number, hours in (("gpu_fault", 3, 2), ("no_telemetry", 4, 3)):
+        for ago in range(hours):
+            capacity(code, on=gpu(number), start=NOW - (ago + 1) * HOUR)
+        place(code, node=gpu(number).node)
+
+    lines = machine_findings.findings(Interval(NOW - 6 * HOUR, NOW), now=NOW)
+
+    assert [line.finding.cause for line in lines] == ["no_telemetry", "gpu_fault"]
+
+
+def test_of_what_wastes_now_those_machines_are_listed_that_go_on(admin):
+    two_outages()
+    capacity("gpu_fault", on=gpu(9, node="n2"), start=NOW - 6 * HOUR)
+    over = place("gpu_fault", node=gpu(9, node="n2").node, last_ms=to_ms(NOW - 5 * HOUR))
+
+    page = {when: admin.get(f"/findings?when={when}").content.decode() for when in ("now", "once")}
+
+    assert "Machines and queue" in page["now"]
+    assert f"/findings/{over.pk}" not in page["now"]
+    assert "Machines and queue" not in page["once"]
 
 
 def test_the_log_of_a_gpu_that_is_lost_still_says_so_where_its_nodes_driver_answers_again(admin):

@@ -2,7 +2,7 @@
 cause.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -60,7 +60,9 @@ from fleetwatch.diagnosis.findings.deciding import Decision
 from fleetwatch.diagnosis.findings.evidence import Evidence
 from fleetwatch.diagnosis.findings.excerpts import excerpt
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Explained, Inbox, Which
+from fleetwatch.diagnosis.findings.patterns import FRESH_MS, NOW
 from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.diagnosis.findings.recurrence import projection
 from fleetwatch.diagnosis.judgement import demand
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
@@ -71,7 +73,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
 from fleetwatch.ledger.broken_gpus import broken_gpus
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.refusal import RefusedFieldError
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import selectors as telemetry
@@ -127,7 +129,9 @@ def findings(request: HttpRequest, period: Period) -> Context:
 def _lines(
     request: HttpRequest, period: Period, every: Inbox, status: str, group_by: str
 ) -> Context:
-    """Of those that stand so a page of jobs', and all of machines and of the queue."""
+    """Of those that stand so a page of jobs', and all of machines and of the queue: of what wastes
+    now those that go on, of what is told by jobs' runs none.
+    """
     shown = every if status == "all" else every.of_status(status)
     of_jobs = (
         pattern_rows.lines(request, shown, period, _elsewhere(every, period, status))
@@ -136,7 +140,7 @@ def _lines(
     )
     if of_jobs["pager"].is_first:
         first_page(request)
-    places = shown.of_places
+    places = _places(shown, of_jobs.get("when", ""), period.now)
     return {
         **of_jobs,
         "people": deciding.assignable(cast("User", request.user), period.now)[:MAX_CHOICES],
@@ -146,6 +150,14 @@ def _lines(
         "of_jobs_count": len(shown.of_jobs),
         "has_examples": shown.has_example_rates,
     }
+
+
+def _places(shown: Inbox, when: str, now: datetime) -> Sequence[Line]:
+    """Those of machines and of the queue that belong beside patterns of that kind."""
+    if when not in (NOW, ""):
+        return ()
+    fresh_ms = to_ms(now) - FRESH_MS if when else 0
+    return [line for line in shown.of_places if line.finding.last_ms >= fresh_ms]
 
 
 def _elsewhere(every: Inbox, period: Period, status: str) -> set[int]:
@@ -334,8 +346,15 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "alternatives": in_words(seen.line.alternatives, job.kind),
         "others": _others(finding, interval),
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
-        "fixed": fixes.of_finding(finding),
+        **_after_fix(finding, seen.line.status),
     }
+
+
+def _after_fix(finding: Finding, status: str) -> Context:
+    """What its fix brought, and whether the cause came back after it."""
+    fixed = fixes.of_finding(finding)
+    is_back = fixed is not None and fixed.fix.outcome == Outcome.REGRESSED
+    return {"fixed": fixed, "is_back": is_back and status == Finding.Status.FIXED}
 
 
 def _agreed(job: Job, seen: Explained, now: datetime) -> Context:

@@ -1,5 +1,7 @@
 """A service that waits for requests most of the time, with its model in memory."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fleetwatch.diagnosis.cause import DAYS, WITH_MEMORY, Cause, Step
@@ -75,7 +77,7 @@ def _spare(f: Features) -> tuple[Floats, Floats]:
     return low, np.where(has_several, 1.0 - ratio(np.ceil(needed), gpus), 1.0 - needed)
 
 
-CAUSE = Cause(
+OF_SERVICES = Cause(
     code="bursty_service",
     title="Mostly waits, like a service",
     sentence="What works like a service waits most of the time while its model holds a whole GPU.",
@@ -102,3 +104,13 @@ CAUSE = Cause(
     curves=WITH_MEMORY,
     shows_demand=True,
 )
+OF_BATCH = replace(
+    OF_SERVICES,
+    tell=(
+        Step(
+            "Does it answer requests, as a server that was started by a batch job? Training does"
+            " not: then it is not this."
+        ),
+    ),
+)
+CAUSE = replace(OF_SERVICES, by_kind={"batch": OF_BATCH})

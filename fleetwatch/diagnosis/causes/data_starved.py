@@ -199,9 +199,9 @@ CAUSE = Cause(
     ),
     effort=HOURS,
     range_words=FASTER,
-    alike="Python in the loop (logging, .item(), metrics, a tokeniser) makes the same pauses.",
+    alike="Python in the loop (logging, .item(), metrics, a tokeniser) keeps a GPU waiting too.",
     tell=(
-        Step("Time it with data made up on the GPU: if the pauses stay, it is not the loader."),
+        Step("Time it with data made up on the GPU: if it is as slow then, it is not the loader."),
         Step("See what the main process does.", "py-spy record --pid PID -d 60 -o profile.svg"),
         Step("See the gaps between steps.", TORCH_PROFILER),
     ),

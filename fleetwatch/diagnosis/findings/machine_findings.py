@@ -3,7 +3,7 @@ hour by hour.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,7 +23,7 @@ from fleetwatch.diagnosis.cause_totals import (
     Caused,
     nothing,
 )
-from fleetwatch.diagnosis.causes import FAILURES, OF_STATES, SLOWED
+from fleetwatch.diagnosis.causes import FAILURES, OF_CAPACITY, OF_STATES, SLOWED
 from fleetwatch.diagnosis.findings.deciders import with_assignees
 from fleetwatch.diagnosis.findings.fault_history import often_by_gpu
 from fleetwatch.diagnosis.findings.machine_time import MachineTime
@@ -135,8 +135,8 @@ class Progress:
 def findings(
     interval: Interval, *, now: datetime, cause: str | None = None, node: str | None = None
 ) -> list[Line]:
-    """Every finding of a node or cluster with time in the period: the largest possible saving
-    first, then the most time.
+    """Every finding of a node or cluster with time in the period: what has most at stake first,
+    then the most time.
     """
     named = {"cause": cause, "node__name": node}
     rows = Finding.objects.filter(
@@ -148,7 +148,21 @@ def findings(
     wanted = list(rows.select_related("node", "assignee"))
     with_assignees(wanted)
     lines = _lines(interval, wanted, now=now)
-    return sorted(lines, key=lambda line: (line.caused.order, line.finding.pk))
+    return sorted(lines, key=lambda line: (-_at_stake(line), line.caused.order, line.finding.pk))
+
+
+def is_range(finding: Finding) -> bool:
+    """Whether what is at stake is a range, of what could have been used; else it is all that is
+    affected.
+    """
+    return finding.cause not in OF_CAPACITY or bool(finding.cluster)
+
+
+def _at_stake(line: Line) -> Decimal:
+    """In dollars, as it is shown; of a range the middle."""
+    saving = line.caused.saving
+    middle = (saving.low_usd + saving.high_usd) / 2
+    return middle if is_range(line.finding) else line.caused.held_usd
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
@@ -319,9 +333,25 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
         return []
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
+    lost |= _with_errors(finding, ended.keys() - lost.keys())
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
     hurt = [_hurt(job, lost.get(pk), ended.get(pk, ())) for pk, job in jobs.items()]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
+
+
+def _with_errors(
+    finding: Finding, job_ids: Collection[int]
+) -> dict[int, tuple[int, Decimal | None, tuple[int, ...]]]:
+    """Of jobs that a fault ended the time before it in which they had new memory errors there,
+    which the finding's own begins after; as _lost() has it.
+    """
+    if not job_ids:
+        return {}
+    causes = CauseEntry.objects.filter(
+        job__in=job_ids, node=finding.node_id, cause=finding.cause, held_ms__gt=0
+    )
+    by_job = causes.values_list("job_id").annotate(Sum("held_ms"))
+    return {job_id: (held_ms, None, ()) for job_id, held_ms in by_job}
 
 
 def _hurt(
