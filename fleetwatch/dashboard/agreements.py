@@ -81,7 +81,8 @@ def _of_exemptions(lines: Iterable[Line], now: datetime) -> list[Agreement]:
         (line.finding.its_job.pk, line.finding.cause) for line in lines if line.status == EXEMPT
     ]
     mutes = exempt(keys, now).values() if keys else ()
-    ids = [mute.silence_id for mute in mutes if mute.kind == Silence.Kind.EXEMPTION]
+    exemptions = (mute for mute in mutes if mute.kind == Silence.Kind.EXEMPTION)
+    ids = [mute.silence_id for mute in exemptions if mute.silence_id is not None]
     silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
     return [_of_silence(silence, "", EXEMPTED) for silence in silences] if ids else []
 
