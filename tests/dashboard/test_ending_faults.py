@@ -136,6 +136,7 @@ def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time
     shown = in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
 
     assert "1 job cost $8.00" in shown
+    assert "No job here" in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault&user=nobody")
     assert "they ended when a GPU failed" in shown
     assert "since their last checkpoint is lost, and not in wasted" in shown
 

@@ -337,8 +337,7 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
         "last_seen_ms": _last_seen_ms(finding),
         "confidence": CONFIDENCES[seen.line.caused.confidence],
-        "is_running": job.end_ms is None and job.state == RUNNING,
-        "is_over": job.end_ms is not None,
+        **_how_it_stands(job),
         "steps": with_savings(seen.advice.numbered, seen.line.by_step),
         "saving_step": saving_step(seen.advice.numbered),
         "evidence": seen.evidence,
@@ -348,6 +347,11 @@ def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
         "demand": _demand(finding, interval) if BY_CODE[finding.cause].shows_demand else None,
         **_after_fix(finding, seen.line.status),
     }
+
+
+def _how_it_stands(job: Job) -> Context:
+    is_over = job.end_ms is not None
+    return {"is_running": not is_over and job.state == RUNNING, "is_over": is_over}
 
 
 def _after_fix(finding: Finding, status: str) -> Context:

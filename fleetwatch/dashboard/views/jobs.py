@@ -182,6 +182,7 @@ def _of_cause(
         return asked, {"cause_title": "", "by_cause_usd": None}
     lost = diagnosis.wasted_by_cause(cause, interval, scope=scope)
     ended = ended_by_fault_within(interval) if cause in FAILURES else set()
+    ended &= set(asked.columns.by["job"].ids.tolist())  # of those that the reader sees here
     is_of_some = _text(request) or _is_running(request) or ended
     usd = None if is_of_some else sum(lost.values(), Decimal(0))
     of_cause = {"cause_title": title(cause), "by_cause_usd": usd, "lists_ended": bool(ended)}

@@ -341,7 +341,7 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     used, there = _on_node(gpu.node_id, gpu_ids)
-    return replace(
+    facts = replace(
         facts_of(
             job,
             gpu,
@@ -351,8 +351,6 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         ),
         gpus_on_node=used,
         node_gpus=there,
-        cores=place.at(place.features["cores"]),
-        cpu_ratio=place.at(place.features["cpu"]),
         memory_total_bytes=gpu.memory_total_bytes,
         memory_peak_ratio=place.at(long["mem_max"]),
         gpu_model=gpu.model.name if gpu.model else "",
@@ -360,6 +358,13 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
         indexes=() if gpu.index is None else (gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
+    return _with_cores(facts, place)
+
+
+def _with_cores(facts: Facts, place: _Place) -> Facts:
+    """With the job's cores on the node, and what of them is in use."""
+    cores, ratio = (place.at(place.features[name]) for name in ("cores", "cpu"))
+    return replace(facts, cores=cores, cpu_ratio=ratio)
 
 
 def _on_node(node_id: int, gpu_ids: Ints) -> tuple[int, int]:

@@ -2,9 +2,10 @@
 is past. It is one rate wherever it stands, whatever period a reader looks at.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 from fleetwatch.diagnosis import cause_columns
 from fleetwatch.diagnosis.cause_time import CauseTime
@@ -55,18 +56,18 @@ def projections(keys: Collection[Key], *, now: datetime) -> dict[Key, Projection
     recorded = _recorded_part(past)
     several = {(job, cause): _of_runs(lost, runs.get(job, ()), cause) for job, cause in keys}
     recurs = {key: own for key, own in several.items() if len(own) >= TIMES}
-    accepted = _accepted(each for own in recurs.values() for each in own) if recurs else set()
-    return {
-        key: Projection(
-            len(own),
-            ahead(total(own).saving, recorded),
-            sum((each.job_id, each.cause) in accepted for each in own),
-        )
-        for key, own in recurs.items()
-    }
+    accepted = _accepted(chain.from_iterable(recurs.values())) if recurs else ()
+    return {key: _projection(own, recorded, accepted) for key, own in recurs.items()}
 
 
-def _accepted(several: Iterable[Caused]) -> set[tuple[int, str]]:
+def _projection(
+    own: Sequence[Caused], recorded: Interval, accepted: Collection[tuple[int | None, str]]
+) -> Projection:
+    saving = ahead(total(own).saving, recorded)
+    return Projection(len(own), saving, sum((run.job_id, run.cause) in accepted for run in own))
+
+
+def _accepted(several: Iterable[Caused]) -> set[tuple[int | None, str]]:
     """Of these runs and causes those that somebody accepted."""
     jobs = {each.job_id for each in several if each.job_id is not None}
     rows = Finding.objects.filter(job__in=jobs, status=Finding.Status.ACCEPTED)
