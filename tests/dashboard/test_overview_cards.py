@@ -386,6 +386,22 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(flee
     assert ">Decide</a>" not in page
 
 
+def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident_too(fleet):
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+    stored_runs.store(factories.run(gpu, **span, held_by=job))
+    told.cause("idle_held", of=job, on=gpu, start=NOW - timedelta(minutes=30), hours=0.5)
+    closed = told.finding(job, cause="idle_held", first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
+    Finding.objects.filter(pk=closed.pk).update(status="dismissed")
+
+    page = tight(fleet.get("/fleet/idle").content.decode())
+
+    assert page.count(f'href="/findings/{closed.pk}"') == 2  # its cause, and why nothing is to do
+    assert "Not waste, until somebody reopens its finding" in page
+    assert ">Decide</a>" not in page
+
+
 def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
     """Idle from 11:00 to 11:25, no data for five minutes, idle since 11:30: it is noon."""
     job = factories.job()
