@@ -156,7 +156,7 @@ def test_status_says_how_many_workers_live_and_when_each_worked_last(admin):
     page = tight(admin.get("/status").content.decode())
 
     workers = page[page.index("<dt>Workers</dt>") :]
-    assert "1 of 2 live:" in workers
+    assert "1 of 2 alive:" in workers
     assert "celery@hub-1, last worked 4 s ago" in workers
     assert "celery@hub-2, last worked 7 min ago" in workers
     assert "#worker of" not in page  # no kind of process
