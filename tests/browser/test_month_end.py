@@ -62,6 +62,7 @@ def approve_and_send(page: Page, site: str) -> None:
     expect(page.locator(".kpi dd").first).to_have_text("$6.00")
     page.get_by_role("button", name="Approve version 1, $6.00").click()
     expect(page.locator("#decide")).to_contain_text("approved by fay")
+    page.get_by_text("Add a recipient").click()
     page.fill("#recipient-address", "cfo@example.org")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("button", name=f"Send {ENDED:%B %Y} now").click()
