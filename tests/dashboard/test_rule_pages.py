@@ -560,7 +560,7 @@ def test_what_is_beyond_its_limit_for_too_short_says_when_it_opens(admin, job_ru
 def test_a_rule_without_incidents_says_for_how_long_nothing_was_beyond_its_limit(admin, job_rule):
     page = in_text(text(admin.get(watch(job_rule))))
 
-    assert "Nothing was beyond its limit for 30 min since it watches." in page
+    assert "Nothing was beyond its limit for 30 min since it began to watch." in page
 
 
 def test_the_rule_of_spent_budgets_says_when_it_is_critical(admin):

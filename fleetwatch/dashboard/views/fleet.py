@@ -40,6 +40,7 @@ from fleetwatch.telemetry.selectors import Drain
 
 VIEWS = {"heatmap": "Map", "grid": "Grid", "table": "Table"}
 CHOICES = {"views": VIEWS, "sorts": SORTS, "onlys": ONLY, "metrics": maps.METRICS.values()}
+OF_MACHINES = {"node", "gpu_model"}  # filters that name no jobs: all time there is meant
 TABLE_GPUS = 400  # on a page of the table: 50 nodes of eight
 MAX_OPEN = 10  # nodes whose GPUs are listed
 MAX_TOLD = 3  # jobs of a cell
@@ -99,6 +100,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     return {
         **{"filters": filters, "figures": figures, "totals": figures.totals, "pager": pager},
         "summed_until": summed_until(period.interval, period.now),
+        "is_of_some": bool(filters.keys() - OF_MACHINES),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         "undrawn_hours": _undrawn_hours(asked.metric, period),
