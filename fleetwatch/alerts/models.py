@@ -223,7 +223,7 @@ class Incident(models.Model):
     @property
     def verdict_in_words(self) -> str:
         """As pages call it: what was rejected by the name of the decision; "" of none."""
-        if self.verdict == self.Verdict.REJECTED:
+        if self.is_accepted or self.verdict == self.Verdict.REJECTED:
             return "Not waste"
         return self.Verdict(self.verdict).label if self.verdict else ""
 

@@ -98,15 +98,20 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     part, pager = _page(request, wanted, asked)
     lines = wanted[part]
     return {
-        **{"filters": filters, "figures": figures, "totals": figures.totals, "pager": pager},
+        **_narrowed(filters),
+        **{"figures": figures, "pager": pager},
         "summed_until": summed_until(period.interval, period.now),
-        "is_of_some": bool(filters.keys() - OF_MACHINES),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         "undrawn_hours": _undrawn_hours(asked.metric, period),
         "drawn_at_most": _drawn_at_most(lines),
         **_shown(asked, lines, period, scope, broken),
     }
+
+
+def _narrowed(filters: dict[str, str]) -> Context:
+    """By which filters, and whether they name some of the jobs there."""
+    return {"filters": filters, "is_of_some": bool(filters.keys() - OF_MACHINES)}
 
 
 def _shown_marks(figures: FleetFigures) -> list[BrokenMark]:
