@@ -176,13 +176,18 @@ def change(ratio: float | None) -> str:
 
 
 def points(low: float, high: float) -> str:
-    """+28 to +38 points: the interval of a difference of two shares; one figure where both ends
-    read alike.
+    """+28 to +38 points: the interval of a difference of two shares; to a tenth where both ends
+    read alike without it, and one figure where they do with it too.
     """
-    first, last = (
-        f"{rounded(decimal_of(value) * 100, 0):+}".replace("-", "−") for value in (low, high)
-    )
-    return f"{first if first == last else f'{first} to {last}'} points"
+    for digits in (0, 1):
+        first, last = (rounded(decimal_of(value) * 100, digits) for value in (low, high))
+        if first != last:
+            return f"{_signed(first)} to {_signed(last)} points"
+    return f"{_signed(rounded(decimal_of(low) * 100, 0))} points"
+
+
+def _signed(amount: Decimal) -> str:
+    return f"{amount:+}".replace("-", "−")
 
 
 @_or_dash

@@ -16,7 +16,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.notify.models import Delivery
 from tests.costs.factories import an_entry
 from tests.diagnosis.told import DAY, NOW, capacity, cause, finding, gpu, job, place, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 from tests.notify.factories import slack_channel
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +60,16 @@ def test_a_month_is_one_rate_in_the_inbox_of_any_period_and_on_the_findings_page
         page = tight(admin.get(f"/findings/{week[0].pk}?{period}").content.decode())
         ahead = page.partition("in the next 30 days:")[2].partition("</b>")[0]
         assert ahead.endswith("$23–45</span>")
+
+
+def test_a_month_of_what_is_fixed_is_told_as_what_it_was(admin, week):
+    Finding.objects.update(status="fixed", decided_at=NOW)
+
+    page = in_text(tight(admin.get(f"/findings/{week[0].pk}").content.decode()))
+
+    assert "At that rate it was" in page
+    assert "in the next 30 days" not in page
+    assert "What was to change" in page
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from urllib.parse import quote_plus
 
 import pytest
 
@@ -16,7 +17,7 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
-from tests.markup import tight
+from tests.markup import in_text, tight
 from tests.telemetry.factories import store
 
 pytestmark = pytest.mark.django_db
@@ -306,6 +307,28 @@ def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
     own = admin.get(f"/findings/{found.pk}").content.decode()
     assert "Effect of the fix" in own
     assert "+10 to +50 points, 95 % interval" in own
+
+
+def test_of_a_fix_after_which_it_came_back_its_runs_since_are_counted_and_led_to(admin, found):
+    Fix.objects.create(
+        user="ann", job_name=HOSTILE, gpus=1, cause="idle_held", finding=found,
+        at=NOW - timedelta(days=3), was_noticed=False,
+        outcome="regressed", runs_before=5, runs_after=6, useful_before=0.2, useful_after=0.5,
+        effect_low=0.1, effect_high=0.5, saved_low_ms=HOUR_MS, saved_high_ms=HOUR_MS,
+    )  # fmt: skip
+    name = found.its_job.name
+    for number in (1, 2):
+        start_ms = to_ms(NOW) - number * 24 * HOUR_MS
+        again = job(f"slurm/della/9{number}", name=name, user=HOSTILE, start_ms=start_ms)
+        finding(again, first_ms=start_ms, last_ms=start_ms + HOUR_MS)
+
+    page = admin.get(f"/findings/{found.pk}").content.decode()
+    of_all = admin.get("/findings").content.decode()
+
+    assert "but the cause is back: 2 open findings of its runs since" in in_text(tight(page))
+    assert f"job_name={quote_plus(name)}&amp;from={to_ms(NOW) - 48 * HOUR_MS}&amp;to=now" in page
+    assert "GPU-hours of all runs since" in in_text(tight(page))
+    assert "until it came back" not in of_all
 
 
 def test_what_fixes_brought_is_narrowed_as_the_page_is_or_says_that_it_is_not(admin, found):

@@ -242,3 +242,16 @@ def test_time_to_the_second_has_all_its_parts():
     assert numbers.in_seconds(5_440_400) == "1 h 30 min 40 s"
     assert numbers.in_seconds(66) == "<1 s"
     assert numbers.in_seconds(0) == "0 s"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.28, 0.38, "+28 to +38 points"),
+        (0.577, 0.583, "+57.7 to +58.3 points"),
+        (-0.002, 0.004, "−0.2 to +0.4 points"),
+        (0.58, 0.58, "+58 points"),
+    ],
+)
+def test_an_interval_of_points_shows_both_of_its_ends(low, high, words):
+    assert numbers.points(low, high) == words

@@ -7,6 +7,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import cast
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -355,10 +356,20 @@ def _how_it_stands(job: Job) -> Context:
 
 
 def _after_fix(finding: Finding, status: str) -> Context:
-    """What its fix brought, and whether the cause came back after it."""
+    """What its fix brought, and whether the cause came back after it, in which runs."""
     fixed = fixes.of_finding(finding)
-    is_back = fixed is not None and fixed.fix.outcome == Outcome.REGRESSED
-    return {"fixed": fixed, "is_back": is_back and status == Finding.Status.FIXED}
+    if fixed is None or fixed.fix.outcome != Outcome.REGRESSED:
+        return {"fixed": fixed, "is_back": False}
+    runs, since_ms = fixes.open_runs_since(finding, fixed.fix.at)
+    job = finding.its_job
+    which = {"cause": finding.cause, "user": job.user, "job_name": job.name, "from": since_ms}
+    return {
+        "fixed": fixed,
+        "is_back": status == Finding.Status.FIXED,
+        "back_runs": runs,
+        "back_since_ms": since_ms,
+        "back_query": urlencode({"group_by": "finding", **which, "to": "now"}),
+    }
 
 
 def _agreed(job: Job, seen: Explained, now: datetime) -> Context:

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet
 
 from fleetwatch.accounts.models import Identity
 from fleetwatch.accounts.visibility import narrowed, pseudonymous
@@ -18,7 +18,7 @@ from fleetwatch.figures.others_names import job_name_shown, names_shown
 from fleetwatch.figures.totals import ZERO
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import under, visible
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
@@ -132,6 +132,18 @@ def of_finding(finding: Finding) -> Realised | None:
     yet.
     """
     return next(iter(_measured(Fix.objects.filter(finding=finding))), None)
+
+
+def open_runs_since(finding: Finding, at: datetime) -> tuple[int, int | None]:
+    """How many runs of the finding's job that began since then have its cause as an open finding,
+    of those that the reader sees; and when the first of them began, None of none.
+    """
+    job = finding.its_job
+    series = {name: getattr(job, name) for name in ("scheduler", "cluster", "user", "name")}
+    runs = visible(Job.objects.filter(**series, start_ms__gte=to_ms(at)))
+    shown = Finding.objects.filter(cause=finding.cause, status=Finding.Status.OPEN, job__in=runs)
+    sums = shown.aggregate(runs=Count("job", distinct=True), since_ms=Min("job__start_ms"))
+    return sums["runs"], sums["since_ms"]
 
 
 def of_findings(findings: Iterable[Finding]) -> dict[int, Realised]:
