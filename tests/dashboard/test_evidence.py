@@ -215,6 +215,17 @@ def test_a_job_of_its_owner_is_nearer_than_a_newer_one_on_the_same_model(client,
     assert "test of ann" in tight(client.get(f"/findings/{starved.pk}").content.decode())
 
 
+@pytest.mark.parametrize(("kind", "whose"), [("batch", []), ("service", ["model"])])
+def test_a_service_is_compared_with_services_on_its_gpu_model_alone(starved, well, kind, whose):
+    well(name="x", user="bob", kind=kind)
+    Job.objects.filter(pk=starved.job_id).update(kind="service")
+    service = Job.objects.get(pk=starved.job_id)
+
+    hours = list(well_hours(service, GPU.objects.get(), last_ms=starved.last_ms))
+
+    assert [hour.whose for hour in hours] == whose
+
+
 def test_of_a_job_that_the_reader_does_not_see_neither_name_nor_time_is_told(starved, well):
     well(name="x", user="bob")
 

@@ -158,9 +158,10 @@ def _busy(gpu: GPU, seen: Evidence) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def no_reference(seen: Evidence) -> str:
-    """Why nothing stands beside it."""
-    model = f"any job on {seen.gpu.model.name}" if seen.gpu.model else "any job like it"
+def no_reference(job: Job, seen: Evidence) -> str:
+    """Why nothing stands beside the job."""
+    what = "service" if job.kind == Job.Kind.SERVICE else "job"
+    model = f"any {what} on {seen.gpu.model.name}" if seen.gpu.model else f"any {what} like it"
     return (
         "Nothing to compare with: neither this job, nor one of its name or its owner, nor"
         f" {model} has an hour in the last {LOOKS_BACK.days} days that was judged healthy and is"

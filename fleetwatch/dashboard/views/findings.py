@@ -413,14 +413,14 @@ def _measured(finding: Finding, seen: Evidence | None) -> Context:
         return {}
     if contrast := idle_chart.contrast(finding, seen):
         flat = finding_charts.flat_signs(BY_CODE[finding.cause], seen)
-        alone = "" if contrast.beside else references.no_reference(seen)
+        alone = "" if contrast.beside else references.no_reference(finding.its_job, seen)
         return {"contrast": contrast, "flat_signs": flat, "no_reference": alone}
     beside = references.reference(finding, seen)
     return {
         "drawn": _drawn(finding, seen),
         "both": references.side_by_side(finding, seen),
         "reference": beside,
-        "no_reference": "" if beside else references.no_reference(seen),
+        "no_reference": "" if beside else references.no_reference(finding.its_job, seen),
         "excerpt": excerpt(finding.cause, seen),
         "shaded": _shaded(finding, seen),
     }

@@ -48,13 +48,16 @@ def well_hours(job: Job, gpu: GPU, *, last_ms: int) -> Iterator[WellHour]:
     its name and owner, of other jobs of its name or its owner, of any job on GPUs like this one.
 
     Asked one after the other, as far as they are wanted. Of other jobs since 30 days before
-    `last_ms`; of the last kind the job may be one that the reader does not see.
+    `last_ms`; of the last kind the job may be one that the reader does not see. A service, which
+    waits for requests, is compared with services on GPUs like this one alone.
     """
     since = from_ms(last_ms) - LOOKS_BACK
     well = CauseEntry.objects.filter(cause__in=WELL_CODES)
     yield from _newest(well.filter(job=job), OWN)
     yield from _newest(well.filter(job__in=runs_like(job, limit=RUNS)), EARLIER)
     works = CauseEntry.objects.filter(cause__in=COMPUTES_WELL, start__gte=since).exclude(job=job)
+    if job.kind == Job.Kind.SERVICE:
+        works = works.filter(job__kind=job.kind, gpu__model=gpu.model_id)
     yield from _newest(works.filter(job__in=_alike(job, since)), ALIKE_JOB)
     if gpu.model_id is not None:
         on_model = works.filter(node__in=_nodes_like(gpu), gpu__model=gpu.model_id)
