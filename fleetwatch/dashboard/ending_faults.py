@@ -12,7 +12,7 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.fault_ends import NEAR_MS
+from fleetwatch.dashboard.fault_ends import CHECKPOINTED, NEAR_MS
 from fleetwatch.dashboard.incident_pages import run_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
@@ -27,8 +27,6 @@ GOES_ON = {
     "interactive": "Start it again, and open what was saved last",
 }
 GOES_ON_OF_ANY = "Start it again, where its scheduler has not"
-
-CHECKPOINTED = "batch"  # the kind of job
 
 Failed = tuple[GPU, Outage]
 

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from fleetwatch.dashboard.driver_log import HostEvent, driver_log
+from fleetwatch.dashboard.fault_ends import ended_by_fault, most_lost_usd
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, SLOWED
+from fleetwatch.diagnosis.causes.gpu_fault import OF_APPLICATIONS
 from fleetwatch.diagnosis.findings import evidence, machine_episodes, machine_findings
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.machine_findings import Affected
@@ -67,6 +71,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
+        "has_alike": _has_alike(finding),
         "others": _others(finding, period),
         "is_whole": period.interval == machine_findings.whole(finding),
     }
@@ -78,9 +83,14 @@ def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
     """
     hurt = machine_findings.hurt(finding, period.interval)
     outages = machine_episodes.outages(finding, period.interval, now=period.now)
+    ended = ended_by_fault(each.job for each in hurt if each.until_ms)
+    lost_usd = most_lost_usd(each.job for each in hurt if each.job.pk in ended)
     is_measured = finding.cause == SLOWED and bool(hurt)
     return {
-        "hurt": [(each, machine_episodes.hit_by(each, outages)) for each in hurt],
+        "hurt": [
+            (each, machine_episodes.hit_by(each, outages), lost_usd.get(each.job.pk))
+            for each in hurt
+        ],
         "outages": outages,
         "evidence": evidence.evidence(hurt[0].job, finding.cause) if is_measured else None,
     }
@@ -136,9 +146,19 @@ def _others(finding: Finding, period: Period) -> list[PlaceRow]:
     return [row(line) for line in lines if line.finding.pk != finding.pk]
 
 
+def _has_alike(finding: Finding) -> bool:
+    """Whether it may be what its cause is taken for: of failures by XIDs of applications alone."""
+    if finding.cause not in FAILURES:
+        return True
+    return _noted(finding).filter(kind="xid", code__in=OF_APPLICATIONS).exists()
+
+
 def _events(finding: Finding) -> list[HealthEvent | HostEvent]:
     """What the driver said of the node's GPUs, from an hour before it was first seen."""
-    events = HealthEvent.objects.filter(
+    return driver_log(_noted(finding).select_related("gpu").order_by("-at_ms")[:EVENTS])
+
+
+def _noted(finding: Finding) -> QuerySet[HealthEvent]:
+    return HealthEvent.objects.filter(
         node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS, at_ms__lt=finding.last_ms
     )
-    return driver_log(events.select_related("gpu").order_by("-at_ms")[:EVENTS])

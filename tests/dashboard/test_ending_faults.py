@@ -116,6 +116,18 @@ def test_the_most_that_is_lost_is_a_sum_beside_what_was_wasted_and_the_end_a_mar
     assert "completed ended by a GPU fault" in shown
 
 
+def test_the_faults_finding_says_the_most_that_each_job_lost_which_it_ended(admin):
+    job = a_failed_run(failed_ms=END_MS)
+    gpu = job.allocations.get(gpu__index=3).gpu
+    told.capacity("gpu_fault", on=gpu, start=NOW - timedelta(hours=1))
+    of_node = told.place("gpu_fault", node=gpu.node, first_ms=END_MS)
+
+    jobs = in_text(tight(text(admin, f"/findings/{of_node.pk}"))).partition("Affected jobs")[2]
+
+    assert "Held until Lost, at most" in jobs
+    assert "Fri 20 Nov, 11:00 $8.00" in jobs
+
+
 def test_of_a_session_no_run_is_lost_in_dollars(admin):
     a_failed_run(failed_ms=END_MS, kind="interactive")
 
@@ -127,7 +139,8 @@ def test_lists_and_runs_say_that_a_fault_ended_a_job_that_used_its_gpus_well(adm
 
     listed = in_text(tight(text(admin, "/jobs?from=now-6h&to=now")))
 
-    assert "Ended by a GPU fault" in listed
+    assert "GPU can't work: it ended the job" in listed.replace("&#x27;", "'")
+    assert "ended by a fault" in listed
 
 
 def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time_to_it(admin):
@@ -136,9 +149,11 @@ def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time
     shown = in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
 
     assert "1 job cost $8.00" in shown
+    assert "was wasted; lost at most $8.00" in shown
+    assert "lost, at most $8.00" in shown
     assert "No job here" in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault&user=nobody")
-    assert "they ended when a GPU failed" in shown
-    assert "since their last checkpoint is lost, and not in wasted" in shown
+    assert "it ended when a GPU failed" in shown
+    assert "since its last checkpoint is lost, and not in wasted" in shown
 
 
 def test_a_job_that_ended_at_a_drain_is_none_of_them_and_an_empty_list_has_no_head(admin):

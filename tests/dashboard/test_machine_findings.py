@@ -316,8 +316,30 @@ def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_to
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "until Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
+    assert "Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
     assert "outage of Fri 20 Nov, 10:00" in jobs
+
+
+def test_the_column_of_affected_jobs_is_named_for_until_when_they_held_it(admin):
+    broken = two_outages()
+
+    page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
+
+    jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
+    assert "Job Owner Held until Lost, at most" in jobs
+    assert "GPU-hours there" not in jobs.partition("Lost, at most")[0]
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(79, False), (31, True)])
+def test_what_an_application_triggers_is_told_of_its_xids_alone(admin, code, is_told):
+    broken = two_outages()
+    HealthEvent.objects.create(
+        node=broken.node, gpu=gpu(3), at_ms=to_ms(NOW - 2 * HOUR), kind="xid", code=code
+    )
+
+    page = admin.get(f"/findings/{broken.pk}").content.decode()
+
+    assert ("An application can trigger some XIDs (13, 31, 43, 45)" in page) == is_told
 
 
 def test_memory_errors_from_before_the_finding_began_are_told_of_the_job_that_it_ended(admin):
@@ -329,7 +351,7 @@ def test_memory_errors_from_before_the_finding_began_are_told_of_the_job_that_it
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "until Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
+    assert "Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
 
 
 def test_what_has_most_at_stake_stands_first_be_it_a_range_or_all_that_is_affected(admin):

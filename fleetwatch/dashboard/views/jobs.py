@@ -30,7 +30,7 @@ from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.drawing.references import of_job_with_findings
 from fleetwatch.dashboard.earlier_runs import earlier_runs
 from fleetwatch.dashboard.ending_faults import EndingFault, ending_fault
-from fleetwatch.dashboard.fault_ends import ended_by_fault_within
+from fleetwatch.dashboard.fault_ends import ended_by_fault_within, most_lost_usd
 from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
@@ -179,13 +179,20 @@ def _of_cause(
     """
     cause = chosen(request, CAUSE, BY_CODE)
     if not cause:
-        return asked, {"cause_title": "", "by_cause_usd": None}
+        return asked, {"cause_title": "", "by_cause_usd": None, "lost_usd": {}}
     lost = diagnosis.wasted_by_cause(cause, interval, scope=scope)
     ended = ended_by_fault_within(interval) if cause in FAILURES else set()
     ended &= set(asked.columns.by["job"].ids.tolist())  # of those that the reader sees here
     is_of_some = _text(request) or _is_running(request) or ended
     usd = None if is_of_some else sum(lost.values(), Decimal(0))
-    of_cause = {"cause_title": title(cause), "by_cause_usd": usd, "lists_ended": bool(ended)}
+    lost_usd = most_lost_usd(Job.objects.filter(pk__in=ended)) if ended else {}
+    of_cause = {
+        "cause_title": title(cause),
+        "by_cause_usd": usd,
+        "lists_ended": bool(ended),
+        "lost_usd": lost_usd,
+        "most_lost_usd": sum(lost_usd.values(), Decimal(0)),
+    }
     return asked.of("job", ended | lost.keys()), of_cause
 
 

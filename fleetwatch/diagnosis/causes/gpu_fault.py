@@ -56,6 +56,9 @@ def replacement(facts: Facts) -> Step:
     return Step(" ".join(text[:1].upper() + text[1:] for text in again) or IF_AGAIN)
 
 
+OF_APPLICATIONS = (13, 31, 43, 45)  # XIDs
+
+
 def broken(now: Features, _: Mask) -> Iterator[Overruled]:
     """Cells with new memory errors, none of which is blocked: the GPU goes on working; then those
     in which it can't work.
@@ -84,7 +87,8 @@ CAUSE = Cause(
         "the GPU's hours from then on, for other jobs: capacity, no part of what jobs wasted"
     ),
     alike=(
-        "An application can trigger some XIDs (13, 31, 43, 45): the same code on another GPU tells."
+        f"An application can trigger some XIDs ({', '.join(map(str, OF_APPLICATIONS))}): the same"
+        " code on another GPU tells."
     ),
     who=ADMIN,
     overrule=broken,
