@@ -77,3 +77,5 @@ def test_the_incident_of_the_same_fault_is_told_on_the_findings_page_with_its_do
     case = page.partition(f'href="/incidents/{fires.pk}"')[2][:400]
     assert "$2.00" in case
     assert "to now" in case
+    table = page.partition("outages</h3>")[2].partition("</table>")[0]
+    assert "as far as it is booked; the incident above counts to now" in " ".join(table.split())

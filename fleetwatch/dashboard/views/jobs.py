@@ -185,15 +185,15 @@ def _of_cause(
     ended &= set(asked.columns.by["job"].ids.tolist())  # of those that the reader sees here
     is_of_some = _text(request) or _is_running(request) or ended
     usd = None if is_of_some else sum(lost.values(), Decimal(0))
-    lost_usd = most_lost_usd(Job.objects.filter(pk__in=ended)) if ended else {}
-    of_cause = {
-        "cause_title": title(cause),
-        "by_cause_usd": usd,
-        "lists_ended": bool(ended),
-        "lost_usd": lost_usd,
-        "most_lost_usd": sum(lost_usd.values(), Decimal(0)),
-    }
+    of_cause = {"cause_title": title(cause), "by_cause_usd": usd, **_lost(ended)}
     return asked.of("job", ended | lost.keys()), of_cause
+
+
+def _lost(ended: Collection[int]) -> Context:
+    """What those of these ids, which a fault ended, lost at most, each and in sum."""
+    lost_usd = most_lost_usd(Job.objects.filter(pk__in=ended)) if ended else {}
+    sum_usd = sum(lost_usd.values(), Decimal(0))
+    return {"lists_ended": bool(ended), "lost_usd": lost_usd, "most_lost_usd": sum_usd}
 
 
 def _before(request: HttpRequest, period: Period) -> Totals | None:
