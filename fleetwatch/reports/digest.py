@@ -333,24 +333,25 @@ def _ahead(budget: Shape) -> str:
 
 
 def savings_won(won: Shape | None) -> Fields:
-    """What fixes of the quarter saved so far, and how many of them held for a while alone."""
+    """What fixes of the quarter saved, to which day, and how many of them held for a while alone."""
     if won is None:
         return ()
-    fixes = wording.counted(won["fixes"], "fix", "fixes")
-    if not won["high_ms"]:
-        return (("Savings won", f"utilisation improved by {fixes} of {won['quarter']}"),)
-    saved = wording.between(won["low_usd"], won["high_usd"])
-    hours = wording.gpu_hours(won["high_ms"])
-    return (
-        ("Savings won", f"{saved}, up to {hours}, by {fixes} of {won['quarter']}{_came_back(won)}"),
+    fixes = f"{wording.counted(won['fixes'], 'fix', 'fixes')} of {won['quarter']}"
+    made_by, measured_to = (
+        f"{date.fromisoformat(won[name]):%-d %b}" for name in ("made_by", "measured_to")
     )
+    by = f"by {fixes} made by {made_by}, measured to {measured_to}{_came_back(won)}"
+    if not won["high_ms"]:
+        return (("Savings won", f"utilisation improved {by}"),)
+    saved = wording.between(won["low_usd"], won["high_usd"])
+    return (("Savings won", f"{saved}, up to {wording.gpu_hours(won['high_ms'])}, {by}"),)
 
 
 def _came_back(won: Shape) -> str:
-    """How many of the fixes held for a while alone."""
+    """How many of the fixes held for a while alone, as of the day to which they are measured."""
     back = won.get("came_back", 0)
     if not back:
-        return " so far"
+        return ""
     is_only_one = back == won["fixes"] == 1
     return "; its waste is back" if is_only_one else f"; the waste of {back} is back"
 

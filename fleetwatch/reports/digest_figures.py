@@ -66,7 +66,7 @@ def read(audience: Audience, week: Interval, now: datetime) -> Digest | None:
         before_from=_began_in(week_before),
         causes=causes,
         budget=_budget(audience, week.end - MS) if audience.has_budget else None,
-        won=_won(audience, week),
+        won=_won(audience, week, now),
         incidents=_incidents(audience, week),
         **lines,
     )
@@ -228,9 +228,9 @@ def _cents(usd: float) -> Decimal:
     return pricing.usd(Decimal(usd), pricing.CENT)
 
 
-def _won(audience: Audience, week: Interval) -> Shape | None:
-    """What the fixes of the week's quarter brought, of those made by the week's end; one that is no
-    longer kept to until then. None without one that helped.
+def _won(audience: Audience, week: Interval, now: datetime) -> Shape | None:
+    """What the fixes of the week's quarter brought until `now`, to which all runs since are
+    measured, of those made by the week's end. None without one that helped.
     """
     quarter = _quarter_until(week.end)
     if audience.names:
@@ -252,6 +252,8 @@ def _won(audience: Audience, week: Interval) -> Shape | None:
         "high_usd": pricing.usd(saving.high_usd),
         "low_ms": saving.low_ms,
         "high_ms": saving.high_ms,
+        "made_by": f"{(week.end - MS).astimezone(audience.zone).date()}",
+        "measured_to": f"{now.astimezone(audience.zone).date()}",
     }
 
 

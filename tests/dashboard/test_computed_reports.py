@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from html import unescape
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 
 from fleetwatch.accounts.models import Team
@@ -87,6 +89,18 @@ def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(
         "$19.00",
     ):
         assert part in text(answer)
+
+
+def test_the_opening_sentence_says_the_figures_that_the_report_prints():
+    """Certain and probable, each to its cent, are a cent more than what is wasted to its cent."""
+    shown = {"cost_usd": Decimal("65624.17"), "wasted_usd": Decimal("13224.32")}
+    total = {"cost_usd": Decimal("65624.166"), "wasted_usd": Decimal("13224.314"), "printed": shown}
+
+    page = render_to_string("dashboard/_report_opening.html", {"content": {"total": total}})
+
+    assert "13,224.32" in page
+    assert "65,624.17" in page
+    assert ">$13,224.31<" not in page
 
 
 def test_the_savings_list_says_why_and_what_to_do_first(viewer):

@@ -226,18 +226,20 @@ def test_weeks_are_named_by_iso(day, name):
 @pytest.mark.parametrize(
     ("fixes", "back", "says"),
     [
-        (1, 0, "by 1 fix of Q4 so far"),
-        (1, 1, "by 1 fix of Q4; its waste is back"),
-        (3, 2, "by 3 fixes of Q4; the waste of 2 is back"),
+        (1, 0, "by 1 fix of Q4 made by 22 Nov, measured to 29 Nov"),
+        (1, 1, "by 1 fix of Q4 made by 22 Nov, measured to 29 Nov; its waste is back"),
+        (3, 2, "by 3 fixes of Q4 made by 22 Nov, measured to 29 Nov; the waste of 2 is back"),
     ],
 )
-def test_fixes_that_came_back_are_said_so(fixes, back, says):
+def test_fixes_are_said_with_the_day_to_which_they_are_measured_and_what_came_back(fixes, back, says):
     won = {
         "fixes": fixes,
         "came_back": back,
         "quarter": "Q4",
         "low_usd": Decimal(1),
         "high_usd": Decimal(2),
+        "made_by": "2026-11-22",
+        "measured_to": "2026-11-29",
     }
 
     [(_, text)] = digest.savings_won(won | {"high_ms": HOUR_MS})
