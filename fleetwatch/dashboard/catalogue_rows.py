@@ -18,12 +18,13 @@ DAYS = 30  # of a month that goes on so
 
 @dataclass(frozen=True, slots=True)
 class CatalogueRow:
-    """A cause, the dollars wasted by it and those of potential waste, what open and snoozed
+    """A cause, the time that it took (potential too), the dollars wasted by it and those of potential waste, what open and snoozed
     findings of it could save of both, and the capacity it took; None where it takes none of that.
     `beside` of what has no known cause: what of it was lost beside work of which cause.
     """
 
     cause: Cause
+    taken_ms: int
     wasted_usd: Decimal | None
     potential_usd: Decimal | None
     saving: Saving | None
@@ -34,6 +35,12 @@ class CatalogueRow:
     def per_month(self) -> Saving | None:
         """The saving in 30 days, at the rate of the period."""
         return None if self.saving is None else a_month(self.saving)
+
+    @property
+    def has_taken(self) -> bool:
+        """Whether it took any time, with a rate or without, or could save any."""
+        savings = (self.saving, self.capacity)
+        return self.taken_ms > 0 or any(each is not None and each.high_ms for each in savings)
 
 
 def a_month(saving: Saving) -> Saving:
@@ -61,6 +68,7 @@ def catalogue_rows(
         rows.append(
             CatalogueRow(
                 cause,
+                sum(line.group.totals.waste_ms.values()) if line else 0,
                 line.group.totals.wasted_usd if line else None,
                 line.group.totals.waste_usd["potential"] if line else None,
                 _saving(cause, places, of_jobs),

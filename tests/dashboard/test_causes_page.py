@@ -49,7 +49,7 @@ def test_causes_sum_to_what_was_wasted_and_work_that_is_well_wastes_nothing(admi
 
     shown = amounts(page)
     assert shown["idle_held"] == ["$2.00", "–", "–", "–"]
-    assert shown["healthy"] == ["–", "–", "–", "–"]
+    assert shown["healthy"] == []
     assert shown["undetermined"] == ["$4.00", "–", "–", "–"]
     assert "Of it:No known cause: in jobs that run well$2.00</div>" in re.sub(
         r"</?(i|span)[^>]*>", "", page
@@ -94,7 +94,8 @@ def test_beside_what_was_wasted_stands_what_is_potential_and_what_could_be_saved
     assert re.search(r"In all.*\$2\.00–4\.00", page)
 
 
-def test_causes_are_sorted_by_what_they_wasted(admin):
+@pytest.fixture
+def _idle_an_hour_and_hung_for_two():
     rate()
     start = NOW - timedelta(hours=3)
     for number, (code, hours) in enumerate((("idle_held", 1), ("hung", 2))):
@@ -104,10 +105,38 @@ def test_causes_are_sorted_by_what_they_wasted(admin):
             cause(code, of=of, on=gpu(number), start=at)
             an_entry(gpu(number), "idle", job=of, start=at, tier="certain")
 
-    codes = list(amounts(tight(admin.get("/causes?sort=wasted").content.decode())))
 
-    assert codes[:2] == ["hung", "idle_held"]
-    assert list(amounts(tight(admin.get("/causes").content.decode()))) == list(BY_CODE)
+@pytest.mark.usefixtures("_idle_an_hour_and_hung_for_two")
+@pytest.mark.parametrize("query", ["", "?sort=wasted", "?sort=cause"])
+def test_causes_begin_with_the_most_wasted_unless_the_order_of_evaluation_is_asked_for(
+    admin, query
+):
+    codes = list(amounts(tight(admin.get(f"/causes{query}").content.decode())))
+
+    taking = ["hung", "idle_held"]
+    in_order = [code for code in BY_CODE if code in taking]
+    assert codes[:2] == (in_order if query == "?sort=cause" else taking)
+    assert codes[2:] == [code for code in BY_CODE if code not in taking]
+
+
+@pytest.mark.usefixtures("_idle_an_hour_and_hung_for_two")
+def test_causes_that_took_nothing_are_folded(admin):
+    page = tight(admin.get("/causes").content.decode())
+    head, _, folded = page.partition('<details class="under"')
+
+    assert list(amounts(head)) == ["hung", "idle_held"]
+    assert {"healthy", "busy", "data_starved"} <= set(amounts(folded))
+    assert f"{len(BY_CODE) - 2} causes that took nothing" in folded
+
+
+def test_a_cause_whose_time_has_no_rate_took_time(admin):
+    start = NOW - timedelta(hours=1)
+    cause("idle_held", on=gpu(), start=start)
+    an_entry(gpu(), "idle", job=job(), start=start, tier="certain")
+
+    head = tight(admin.get("/causes").content.decode()).partition('<details class="under"')[0]
+
+    assert list(amounts(head)) == ["idle_held"]
 
 
 def test_causes_are_one_of_the_pages_of_definitions(admin):

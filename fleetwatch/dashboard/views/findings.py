@@ -83,7 +83,7 @@ OF_LISTED = [field.name for field in fields(Which)]  # what findings alone are n
 MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
-CAUSES_BY = ("cause", "wasted")  # in the order of evaluation, or the most wasted first
+CAUSES_BY = ("wasted", "cause")  # the most wasted first, or in the order of evaluation
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 DEMAND_H = 24
 MAX_DEMANDING = 64  # GPUs of a job, asked for what they need
@@ -471,14 +471,17 @@ def _demand(finding: Finding, interval: Interval) -> demand.Demand | None:
 
 @shows("dashboard/causes.html", "causes", "sort")
 def causes(request: HttpRequest, period: Period) -> Context:
-    sort = chosen(request, "sort", CAUSES_BY, default="cause")
+    sort = chosen(request, "sort", CAUSES_BY, default="wasted")
     waste = selectors.waste_by_cause(period.interval)
     places = machine_findings.findings(period.interval, now=period.now)
     of_jobs = inbox.recoverable_by_cause(period.interval, now=period.now)
     rows = catalogue_rows(waste, places, of_jobs)
     saving = together(row.saving for row in rows if row.saving)
+    taking = [row for row in rows if row.has_taken]
     return {
-        "rows": most_wasted_first(rows) if sort == "wasted" else rows,
+        "rows": most_wasted_first(taking) if sort == "wasted" else taking,
+        "folded": [row for row in rows if not row.has_taken],
+        "all_causes": len(rows),
         "sort": sort,
         "wasted_usd": waste.totals.wasted_usd,
         "potential_usd": waste.totals.waste_usd["potential"],
