@@ -6,17 +6,19 @@ from decimal import Decimal
 
 from fleetwatch.lib.intervals import Interval
 
-LEAST = timedelta(days=1)  # of less a day's ups and downs are the pace
+DAY = timedelta(days=1)
+LEAST = DAY  # of less a day's ups and downs are the pace
 SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class FullMonth:
-    """Dollars of as many days as the month has, and when the next month would pass the same budget;
-    None: it would not, or there is none.
+    """Dollars of as many days as the month has, at so many a day, and when the next month would
+    pass the same budget; None: it would not, or there is none.
     """
 
     usd: Decimal
+    usd_per_day: Decimal  # the mean of what is recorded
     passes_at: datetime | None
 
 
@@ -29,6 +31,7 @@ def full_month(
         return None
     whole = month.end - month.start
     usd = spent_usd * (whole // SECOND) / (length // SECOND)
+    usd_per_day = spent_usd * (DAY // SECOND) / (length // SECOND)
     if budget_usd is None or budget_usd >= usd:
-        return FullMonth(usd, None)
-    return FullMonth(usd, month.end + whole * float(budget_usd / usd))
+        return FullMonth(usd, usd_per_day, None)
+    return FullMonth(usd, usd_per_day, month.end + whole * float(budget_usd / usd))

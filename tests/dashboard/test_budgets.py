@@ -409,7 +409,7 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
     assert "days missing unknown: 1–10 Nov not recorded" in one
     assert "of the month before that nothing is recorded" in one
     # $2 an hour, 30 days of 24
-    assert "At this pace a full month costs $1,440." in one
+    assert "At the mean of what is recorded, $48.00 a day, a full month costs $1,440." in one
     assert "a full month costs" not in every
     assert "days missing 1–10 Nov unknown" in every
     assert "Since 11 Nov, % of budget" in every
