@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from fleetwatch.dashboard.waste_causes import cause_lines
+from fleetwatch.dashboard.waste_causes import CauseLine, cause_lines
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.cause_totals import Saving, together, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, OF_CAPACITY, UNDETERMINED, WELL_CODES
@@ -61,22 +61,30 @@ def catalogue_rows(
     """
     lines = {line.group.key: line for line in cause_lines(waste.lines, waste.totals)}
     beside = [(BY_CODE[group.key], group) for group in waste.lines if group.key in WELL_CODES]
-    rows = []
-    for cause in CATALOGUE:
-        line = lines.get(cause.code)
-        of_places = [each.caused for each in places if each.finding.cause == cause.code]
-        rows.append(
-            CatalogueRow(
-                cause,
-                sum(line.group.totals.waste_ms.values()) if line else 0,
-                line.group.totals.wasted_usd if line else None,
-                line.group.totals.waste_usd["potential"] if line else None,
-                _saving(cause, places, of_jobs),
-                total(of_places).saving if cause.code in OF_CAPACITY and of_places else None,
-                beside if cause.code == UNDETERMINED else (),
-            )
+    return [
+        CatalogueRow(
+            cause,
+            *_taken(lines.get(cause.code)),
+            _saving(cause, places, of_jobs),
+            _lost(cause, places),
+            beside if cause.code == UNDETERMINED else (),
         )
-    return rows
+        for cause in CATALOGUE
+    ]
+
+
+def _taken(line: CauseLine | None) -> tuple[int, Decimal | None, Decimal | None]:
+    """The time that it took, and its dollars wasted and of potential waste."""
+    if line is None:
+        return 0, None, None
+    totals = line.group.totals
+    return sum(totals.waste_ms.values()), totals.wasted_usd, totals.waste_usd["potential"]
+
+
+def _lost(cause: Cause, places: Sequence[Line]) -> Saving | None:
+    """The capacity that machines lost by it."""
+    of_places = [each.caused for each in places if each.finding.cause == cause.code]
+    return total(of_places).saving if cause.code in OF_CAPACITY and of_places else None
 
 
 def most_wasted_first(rows: Sequence[CatalogueRow]) -> list[CatalogueRow]:

@@ -233,11 +233,7 @@ def _won(audience: Audience, week: Interval, now: datetime) -> Shape | None:
     measured, of those made by the week's end. None without one that helped.
     """
     quarter = _quarter_until(week.end)
-    if audience.names:
-        several = fixes.own(fixes.top_fixes(quarter), audience.names)
-    else:
-        with seeing(lambda: audience.sight):
-            several = fixes.top_fixes(quarter)
+    several = _fixes_seen(audience, quarter)
     helped = [
         each for each in several if each.saving.high_ms or each.fix.outcome == Outcome.IMPROVED
     ]
@@ -252,9 +248,21 @@ def _won(audience: Audience, week: Interval, now: datetime) -> Shape | None:
         "high_usd": pricing.usd(saving.high_usd),
         "low_ms": saving.low_ms,
         "high_ms": saving.high_ms,
-        "made_by": f"{(week.end - MS).astimezone(audience.zone).date()}",
-        "measured_to": f"{now.astimezone(audience.zone).date()}",
+        "made_by": _day(week.end - MS, audience),
+        "measured_to": _day(now, audience),
     }
+
+
+def _fixes_seen(audience: Audience, interval: Interval) -> list[fixes.Realised]:
+    """Those of that time: a person's own, or what the audience sees."""
+    if audience.names:
+        return fixes.own(fixes.top_fixes(interval), audience.names)
+    with seeing(lambda: audience.sight):
+        return fixes.top_fixes(interval)
+
+
+def _day(at: datetime, audience: Audience) -> str:
+    return at.astimezone(audience.zone).date().isoformat()
 
 
 def _quarter_until(end: datetime) -> Interval:

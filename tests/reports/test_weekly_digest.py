@@ -231,7 +231,9 @@ def test_weeks_are_named_by_iso(day, name):
         (3, 2, "by 3 fixes of Q4 made by 22 Nov, measured to 29 Nov; the waste of 2 is back"),
     ],
 )
-def test_fixes_are_said_with_the_day_to_which_they_are_measured_and_what_came_back(fixes, back, says):
+def test_fixes_are_said_with_the_day_to_which_they_are_measured_and_what_came_back(
+    fixes, back, says
+):
     won = {
         "fixes": fixes,
         "came_back": back,
