@@ -105,7 +105,7 @@ def test_a_teams_largest_cause_leads_to_its_findings(admin):
     assert "findings?team=vision" not in page
 
 
-def test_a_team_without_people_leads_to_where_they_are_assigned(admin):
+def test_a_team_without_log_ins_leads_to_where_they_are_assigned(admin):
     spent((5, "nlp", "useful"))
 
     empty = words(admin)
@@ -113,11 +113,12 @@ def test_a_team_without_people_leads_to_where_they_are_assigned(admin):
     Membership.objects.create(user=member, team=Team.objects.get(), valid_from=NOW)
     filled = words(admin)
 
-    assert "nobody yet:" in empty
+    assert '<th scope="col">Log-ins assigned</th>' in empty
+    assert '<span class="nowrap">none: <a' in empty
     assert 'href="/settings/people"' in empty
-    assert "nobody yet" not in filled
+    assert '<span class="nowrap">none: <a' not in filled
     assert "name a lead</a>" in filled
-    assert "1 member" in filled
+    assert "1 log-in " in filled
 
 
 @pytest.mark.parametrize("role", ["engineer", "finance"])
@@ -125,4 +126,4 @@ def test_who_may_not_assign_people_is_led_nowhere(client, admin, role):
     spent((5, "nlp", "useful"))
     client.force_login(factories.user(role=role, username="vera"))
 
-    assert '<span class="faint">nobody yet</span>' in words(client)
+    assert '<span class="faint">none</span>' in words(client)
