@@ -32,6 +32,7 @@ from fleetwatch.reports.team_months import TeamMonth
 
 MAX_SAVINGS = 15
 LINES_ON_PAGE = 15
+HOUR_PLACES = 4  # of GPU-hours that stand to be multiplied
 RATE_PLACES = 4  # a rate with more is an average of several
 MOST_POINTS = 10  # of the curve on paper: more labels cover each other
 LINES_ON_PAPER = 50  # all of them are in the files
@@ -352,8 +353,8 @@ def _listed(content: Shape, size: int) -> dict[str, Any]:
 
 
 def _arithmetic(line: Shape, shown: Decimal) -> str:
-    """What a line's dollars are the product of: "279.1012 h × $3.99"; "" without a rate. `shown`:
-    all of its hours, as they stand beside it.
+    """What a line's printed dollars are the product of: "= 279.1012 h × $3.99", "≈" where that is
+    a cent beside them; "" without a rate. `shown`: all of its hours, as they stand beside it.
     """
     rate = line["usd_per_gpu_hour"]
     if rate is None:
@@ -361,8 +362,12 @@ def _arithmetic(line: Shape, shown: Decimal) -> str:
     is_all = line["priced_ms"] == line["gpu_ms"]
     priced = shown if is_all else printed.hours(line["priced_ms"])
     hours = f"{numbers.ten_thousandths(priced)} h"
-    is_average = rate != round(rate, RATE_PLACES)
-    return f"{hours} × {f'${rate:.4f} on average' if is_average else numbers.price(rate, 'USD')}"
+    shown_rate = round(rate, RATE_PLACES)
+    is_average = rate != shown_rate
+    product = pricing.usd(round(priced, HOUR_PLACES) * shown_rate, pricing.CENT)
+    sign = "=" if product == line["printed"]["cost_usd"] else "≈"
+    price = f"${rate:.4f} on average" if is_average else numbers.price(rate, "USD")
+    return f"{sign} {hours} × {price}"
 
 
 def _by_state(own_lines: list[Shape]) -> list[Shape]:

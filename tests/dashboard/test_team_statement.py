@@ -93,6 +93,19 @@ def test_the_printed_statement_has_hours_x_rate_beside_the_amount_of_each_model(
     assert "L4 1.0000 $1.00 $1.00 = 1.0000 h × $1.00" in page
 
 
+def test_a_product_of_rounded_hours_that_is_a_cent_beside_the_amount_is_about_it(october):
+    statement = Report.objects.get(subject="nlp", start=OCTOBER)
+    line = next(line for line in statement.content["lines"] if line["gpu_model"] == "H100")
+    for each in (line, statement.content["total"]):
+        each["cost_usd"] = f"{Decimal(each['cost_usd']) + Decimal('0.01')}"
+    statement.save()
+
+    page = text(client_of("finance").get(f"/reports/{statement.pk}/print"))
+
+    assert "$8.01 ≈ 2.0000 h × $4.00" in page
+    assert "$1.00 = 1.0000 h × $1.00" in page
+
+
 def test_paper_has_why_it_was_wasted_the_months_and_the_curve(october):
     statement = Report.objects.get(subject="nlp", start=OCTOBER)
 
