@@ -171,6 +171,7 @@ class Cause:
     fixes: tuple[Step, ...]
     effort: str
     range_words: str
+    saved_words: str = ""  # which of its time could be saved, where that is not all of it
     alike: str = ""
     tell: tuple[Step, ...] = ()
     who: str = OWNER

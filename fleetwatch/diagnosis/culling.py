@@ -5,6 +5,8 @@ from fleetwatch.diagnosis.session_kinds import JUPYTER
 
 HOUR_S = 3600
 ROUND_S = (900, 1200, 1800, 2700, 3600)  # an hour at most: longer frees little
+LEAST_MIN = ROUND_S[0] // 60
+MOST_MIN = ROUND_S[-1] // 60
 CHECK_S = 300  # the server looks for idle kernels so often
 
 

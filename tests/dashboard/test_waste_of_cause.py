@@ -77,6 +77,20 @@ def test_what_could_be_saved_where_nothing_was_wasted_is_of_potential(admin):
     assert "of potential" in line
 
 
+def test_of_a_cause_it_says_which_time_could_be_saved(two_causes):
+    finding(job("slurm/della/ann", user="ann"))
+    finding(job("slurm/della/ann", user="ann"), cause="hung")
+
+    idle, hung = (
+        shown(two_causes, f"group_by=user&cause={code}") for code in ("idle_held", "hung")
+    )
+
+    for page in (idle, hung):
+        assert "what is exempt, accepted, dismissed or fixed is not in it" in " ".join(page.split())
+    assert "15 to 60 idle minutes" in idle
+    assert "idle minutes" not in hung
+
+
 def test_by_cause_it_has_that_cause_alone(two_causes):
     assert rows(shown(two_causes, "group_by=cause&cause=hung")) == [("Stuck", "$2.00")]
 
@@ -115,3 +129,12 @@ def test_of_a_state_it_says_why_nothing_is_told_of_what_could_be_saved(two_cause
     assert "of idle time" in certain
     assert "orphaned" not in certain
     assert "not of their idle time alone" in " ".join(page.split())
+
+
+def test_of_a_state_no_share_of_its_cost_and_no_free_capacity_is_told(two_causes):
+    """All that idle time costs is wasted, and none of it is free."""
+    of_state, whole = (shown(two_causes, f"group_by=team{query}") for query in ("&state=idle", ""))
+
+    for words in ("% of cost", "100 %</span>", "Free apart"):
+        assert words in whole
+        assert words not in of_state

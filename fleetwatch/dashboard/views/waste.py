@@ -111,11 +111,12 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_of_lines(group_by, lines, seen, period),
         **_recoverable(asked, lines, period),
         "filters": filters,
-        "cause_title": title(asked.cause),
+        **_of_cause(asked.cause),
+        "has_share": not asked.cause and "state" not in filters,  # of a state's cost it is all
         **_links(group_by, filters, period),
         **_compared(request, seen, asked, period),
         **_totals(seen, asked, period, is_whole=not filters),
-        **_free(request, group_by, lines, is_of_all=not asked.cause),
+        **_free(request, group_by, lines, is_of_all=not (asked.cause or "state" in filters)),
     }
 
 
@@ -152,6 +153,12 @@ def _of_lines(
         "first_steps": FIRST_STEPS,
         "progress": progress(period.interval, now=period.now),
     }
+
+
+def _of_cause(code: str) -> Context:
+    """The cause that is asked for ("" = none), and which of its time could be saved."""
+    saved_words = BY_CODE[code].saved_words if code else ""
+    return {"cause_title": title(code), "recoverable_rule": saved_words}
 
 
 def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Context:
@@ -259,7 +266,7 @@ def _free(
     request: HttpRequest, group_by: str, lines: Sequence[Group], *, is_of_all: bool
 ) -> Context:
     """Where free capacity stands: spread over the lines, where they are payers; an address that
-    would spread it over others is told so. Of a cause there is none.
+    would spread it over others is told so. Of a cause or one state there is none.
     """
     context: Context = {"payers": PAYERS, "free": OWN_LINE}
     if not is_of_all:

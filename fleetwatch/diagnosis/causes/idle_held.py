@@ -5,7 +5,7 @@ holds them.
 from dataclasses import replace
 
 from fleetwatch.diagnosis.cause import FREED, HELD, MINUTES, PY_SPY, WITH_MEMORY, Cause, Facts, Step
-from fleetwatch.diagnosis.culling import culling
+from fleetwatch.diagnosis.culling import LEAST_MIN, MOST_MIN, culling
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import (
     HIGH,
@@ -88,6 +88,10 @@ OF_JOBS = Cause(
     ),
     effort=MINUTES,
     range_words=FREED,
+    saved_words=(
+        "Of a session whose pauses were measured it is only the time after a step would have ended"
+        f" it: {LEAST_MIN} to {MOST_MIN} idle minutes, by its longest pause."
+    ),
     alike="A person who thinks between two cells looks like one who left; only its length tells.",
     tell=(replace(ASK, fitted=last_active),),
     detectors=(
