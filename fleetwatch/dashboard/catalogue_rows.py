@@ -18,9 +18,10 @@ DAYS = 30  # of a month that goes on so
 
 @dataclass(frozen=True, slots=True)
 class CatalogueRow:
-    """A cause, the time that it took (potential too), the dollars wasted by it and those of potential waste, what open and snoozed
-    findings of it could save of both, and the capacity it took; None where it takes none of that.
-    `beside` of what has no known cause: what of it was lost beside work of which cause.
+    """A cause, the time that it took (potential too), the dollars wasted by it and those of
+    potential waste, what open and snoozed findings of it could save of both, and the capacity it
+    took; None where it takes none of that. `beside` of what has no known cause: what of it was
+    lost beside work of which cause.
     """
 
     cause: Cause

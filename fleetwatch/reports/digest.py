@@ -333,7 +333,7 @@ def _ahead(budget: Shape) -> str:
 
 
 def savings_won(won: Shape | None) -> Fields:
-    """What fixes of the quarter saved, to which day, and how many of them held for a while alone."""
+    """What fixes of the quarter saved, to which day, and how many of them held for a while."""
     if won is None:
         return ()
     fixes = f"{wording.counted(won['fixes'], 'fix', 'fixes')} of {won['quarter']}"

@@ -116,6 +116,7 @@ def test_where_all_gpus_are_committed_to_the_contract_is_offered_as_the_rate(adm
 
     assert "blended" not in page
     assert 'name="usd" value="2.400000"' in page
+    assert "applies to all H100 SXM" in page
 
 
 def test_where_the_blend_is_the_rate_already_it_is_said_and_not_offered_again(admin):
