@@ -8,7 +8,7 @@ from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard.fault_ends import ended_by_fault
 from fleetwatch.dashboard.job_orders import Signals, signals
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, WELL_CODES, of_job
+from fleetwatch.diagnosis.causes import BY_CODE, FAILURES, UNDETERMINED, WELL_CODES, of_job
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.figures.selectors import Group
 from fleetwatch.jobs.models import Job
@@ -19,7 +19,7 @@ WELL = "Nothing to change"
 YOUNG = "Too young to tell"
 SHORT = "Too short to tell"
 UNDIAGNOSED = "Not diagnosed yet"
-FAULT_ENDED = f"{BY_CODE['gpu_fault'].title}: it ended the job"
+FAULT_ENDED = f"{BY_CODE[FAILURES[0]].title}: it ended the job"
 UNJUDGED = (YOUNG, SHORT, UNDIAGNOSED)
 BRIEF_MS = 1_800_000  # less than a rule's window
 HEALTHY = 0.05  # of its observed time: no job wastes nothing at all
