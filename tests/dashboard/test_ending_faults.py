@@ -140,7 +140,7 @@ def test_lists_and_runs_say_that_a_fault_ended_a_job_that_used_its_gpus_well(adm
     listed = in_text(tight(text(admin, "/jobs?from=now-6h&to=now")))
 
     assert "GPU can't work: it ended the job" in listed.replace("&#x27;", "'")
-    assert "ended by a fault" in listed
+    assert " GPU fault " in listed
 
 
 def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time_to_it(admin):
@@ -150,7 +150,7 @@ def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time
 
     assert "1 job cost $8.00" in shown
     assert "was wasted; lost at most $8.00" in shown
-    assert "lost, at most $8.00" in shown
+    assert "at most $8.00 lost ·" in shown
     assert "No job here" in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault&user=nobody")
     assert "it ended when a GPU failed" in shown
     assert "since its last checkpoint is lost, and not in wasted" in shown
