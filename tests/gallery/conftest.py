@@ -85,8 +85,7 @@ def policy_trial(now: datetime) -> int:
 
 def of_reports(now: datetime) -> dict[str, str]:
     """A team's statement, the fleet's report, its digest and the mail of that, the month's invoice."""
-    next_monday = now.replace(hour=12) + timedelta(days=7 - now.weekday())
-    compute_weekly_digests(next_monday)
+    compute_weekly_digests(monday_after(now - 2 * HOUR))
     month = f"{now - 48 * HOUR:%Y-%m}"
     import_invoice(b"gpu_model,gpu_hours,amount\nH100 SXM,4,18\n", month, now=now)
     weekly = reports.newest(kind=digest.FLEET).pk
@@ -97,6 +96,13 @@ def of_reports(now: datetime) -> dict[str, str]:
         "digest-mail": f"/reports/{weekly}/mail",
         "invoice": f"/reports/{month}/invoice",
     }
+
+
+def monday_after(last_hour: datetime) -> datetime:
+    """Its noon: the digest that is due then has the site's last whole hours in its week, also where
+    the week has just begun.
+    """
+    return last_hour.replace(hour=12) + timedelta(days=7 - last_hour.weekday())
 
 
 @pytest.fixture
