@@ -44,22 +44,22 @@ def run_rates(now: datetime) -> dict[str, RunRate]:
     """By team, of those that spent something, and of WHOLE_FLEET; none before a whole day is
     recorded.
     """
-    last = _last_days(now)
+    last = last_days(now, costs.ledger_began())
     if last is None:
         return {}
     groups = costs.totals_by(last, "team")
     spent = {group.key: group.totals.cost_usd for group in groups}
     fleet_usd = exact_sum(spent.values())
-    return {key: _rate(usd, last, now) for key, usd in [*spent.items(), (WHOLE_FLEET, fleet_usd)]}
+    return {key: rate(usd, last, now) for key, usd in [*spent.items(), (WHOLE_FLEET, fleet_usd)]}
 
 
 def run_rate(team: Team | None, now: datetime) -> RunRate | None:
     """Of one team, or of the fleet; None before a whole day is recorded."""
-    last = _last_days(now)
+    last = last_days(now, costs.ledger_began())
     if last is None:
         return None
     scope = Scope() if team is None else Scope(team=team.slug)
-    return _rate(costs.totals(last, scope=scope).cost_usd, last, now)
+    return rate(costs.totals(last, scope=scope).cost_usd, last, now)
 
 
 def together(rates: Iterable[RunRate | None]) -> RunRate | None:
@@ -68,15 +68,10 @@ def together(rates: Iterable[RunRate | None]) -> RunRate | None:
     return replace(every[0], usd=exact_sum(rate.usd for rate in every)) if every else None
 
 
-def _rate(usd: Decimal, last: Interval, now: datetime) -> RunRate:
-    days = len(boundaries.days(last, zone()))
-    left = calendar.month(calendar.month_of(now, zone()), zone()).end - now
-    return RunRate(usd, days, Decimal(left // SECOND) / (DAY // SECOND))
-
-
-def _last_days(now: datetime) -> Interval | None:
-    """The last whole days, from the first on that was recorded whole; None before it is over."""
-    began = costs.ledger_began()
+def last_days(now: datetime, began: datetime | None) -> Interval | None:
+    """The last whole days, DAYS of them at most, of what is recorded since it `began`; None before
+    one is over.
+    """
     if began is None:
         return None
     home = zone()
@@ -85,3 +80,10 @@ def _last_days(now: datetime) -> Interval | None:
     first = recorded if recorded == began else boundaries.midnight(began, home, days=1)
     start = max(boundaries.midnight(now, home, days=-DAYS), first)
     return Interval(start, end) if start < end else None
+
+
+def rate(usd: Decimal, last: Interval, now: datetime) -> RunRate:
+    """What these days cost, for the rest of the month."""
+    days = len(boundaries.days(last, zone()))
+    left = calendar.month(calendar.month_of(now, zone()), zone()).end - now
+    return RunRate(usd, days, Decimal(left // SECOND) / (DAY // SECOND))

@@ -11,7 +11,8 @@ from django.urls import reverse
 from fleetwatch.alerts.exempt_jobs import exempt
 from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
 from fleetwatch.alerts.incidents.dismissed_findings import findings_of
-from fleetwatch.alerts.models import Incident, Silence
+from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
+from fleetwatch.alerts.selectors import timeline
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
@@ -96,6 +97,21 @@ def of_incident(incident: Incident, now: datetime) -> list[Agreement]:
     remarks = history(*findings) if findings else []
     decided = (_of_finding(each, status(each, now), remarks) for each in findings)
     return [*([_of_silence(silence, "")] if silence else []), *filter(None, decided)]
+
+
+def past_events(incident: Incident, agreed: Iterable[Agreement]) -> list[IncidentEvent]:
+    """What happened to it, and what of this was decided on its findings, the oldest first; in
+    memory alone.
+    """
+    decided = (each for each in agreed if each.is_of_finding)
+    events = [_event(each, each.at) for each in decided if each.at is not None]
+    return sorted([*timeline(incident), *events], key=lambda event: event.at)
+
+
+def _event(agreed: Agreement, at: datetime) -> IncidentEvent:
+    by = f" by {agreed.by}" if agreed.by else ""
+    why = f": {agreed.why}" if agreed.why else ""
+    return IncidentEvent(kind="finding", at=at, text=f"{agreed.what}, on its finding{by}{why}")
 
 
 def _of_silence(silence: Silence, address: str, what: str = NOT_WASTE) -> Agreement:

@@ -1,7 +1,7 @@
 """Where the dollars of a budget's month went: the largest teams or people, jobs and causes."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -12,6 +12,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.alerts.breach import Breach
 from fleetwatch.alerts.measuring.budget_months import slug_of
 from fleetwatch.budgets import calendar
+from fleetwatch.dashboard.decided_jobs import decided_jobs
 from fleetwatch.dashboard.wasting_now import LATELY
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.figures import ranking
@@ -68,7 +69,8 @@ class DriverKind:
 class Drivers:
     """The largest of each kind in the part of the month that is looked at, and all its dollars;
     `recorded_since` where the month's begin is in none of them. `running` are the dearest jobs of
-    the last hour that run now, with its dollars, where it goes on.
+    the last hour that run now, with its dollars, where it goes on, and `decided` by the key of some
+    of these what people decided about them.
     """
 
     interval: Interval
@@ -76,6 +78,7 @@ class Drivers:
     kinds: list[DriverKind]
     recorded_since: datetime | None = None
     running: Sequence[Group] = ()
+    decided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[Driver]:
@@ -96,7 +99,8 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
     drivers = None if interval is None else drivers_in(interval, slug)
     if drivers is None or is_over:
         return drivers
-    return replace(drivers, running=_dearest_running(slug, now))
+    running = _dearest_running(slug, now)
+    return replace(drivers, running=running, decided=decided_jobs(each.key for each in running))
 
 
 def _dearest_running(slug: str, now: datetime) -> Sequence[Group]:

@@ -34,7 +34,9 @@ class Plan:
 PLANS = (
     Plan("priya", "data_starved", "accept", "decoding moves to the GPU with the next release"),
     Plan("amara", "checkpoint_stall", "accept", "asynchronous checkpoints, being tried on one run"),
-    Plan("otto", "partial_idle", "dismiss", "the other GPUs are its hot spare, agreed until March"),
+    Plan(
+        "otto", "partial_idle", "dismiss", "the other GPUs are its hot spare, agreed with its owner"
+    ),
     Plan("otto", "idle_held", "confirm", "left open over night, the owner says"),
     Plan("otto", "small_batch", "snooze", "the paper’s deadline first", days=7),
 )

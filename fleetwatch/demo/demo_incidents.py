@@ -51,9 +51,9 @@ PLANS = (
     Plan("otto", "gpu_memory_errors", "ack", "drained tonight, then reset"),
     Plan(
         "otto",
-        "gpu_idle",
+        "job_idle",
         "snooze",
-        "the owner moves it to one GPU this evening",
+        "its owner comes back to it this evening",
         lasts=timedelta(hours=12),
     ),
     Plan("amara", "job_idle", "fixed", "ended by its owner once I asked", is_over=True),

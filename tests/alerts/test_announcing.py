@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
+from fleetwatch.alerts.incidents.incident_history import sends
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
@@ -127,6 +128,10 @@ def test_nobody_acknowledges_it_the_owner_again_the_team_the_operators():
         [],
     ]
     assert Delivery.objects.filter(key__endswith="step/1").get().message["is_reply"] is True
+    whats = [each.what for each in sends(Incident.objects.get())]
+    assert whats == ["escalation", "escalation", "reminder", "opened"]
+    kinds = [event.kind for event in timeline(Incident.objects.get())]
+    assert kinds == ["fired", "told_opened", "told_reminder", "told_step", "told_step"]
 
 
 @pytest.mark.django_db

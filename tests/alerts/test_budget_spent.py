@@ -88,13 +88,13 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
     assert incident.since_ms == to_ms(day(2))
     breach = newest()
     assert breach.title == "budget · NLP spent 80 % of $600"
-    # 480 of 600 at $10 an hour of the last known day: 12 hours, of a month of 720
+    # 480 of 600 at $240 a day: half a day; 28 of the month's 30 are left
     assert breach.lines == (
         ("Spent", "$480 until 00:00 UTC, 80 % of $600"),
         ("Left", "$120 of $600"),
-        ("Spending", "$10.00/h"),
+        ("Spending", "$240 a day, mean of the last 2 full days"),
         (
-            "At this pace",
+            "At the run rate",
             "all of it spent on Tue 3 Nov, ≈ $7,200 by the month's end, $6,600 over the budget",
         ),
     )
@@ -105,22 +105,46 @@ def test_it_says_when_how_much_of_what_and_what_to_do(rule):
 
 
 @pytest.mark.parametrize(
-    ("usd_per_hour", "pace"),
+    ("usd_per_hour", "spending", "then"),
     [
-        # 240 of 250, and nothing more
-        ((10, 0), "≈ $240 by the month's end: the budget lasts"),
-        # 264 of 265, and $1 in each of the 672 hours that are left
-        ((10, 1), "all of it spent on Tue 3 Nov, ≈ $936 by the month's end, $671 over the"),
+        ((10,), "$240 a day, the last full day", "≈ $7,200"),  # 240, and 29 days of 240
+        # 480 within 7 days and 23 days of 68.571: 480 + 1,577.14
+        ((10, 10, 0, 0, 0, 0, 0), "$68.57 a day, mean of the last 7 full days", "≈ $2,060"),
+        # of 8 days the first counts no more: 480, and 22 days of 34.286: 1,234.29
+        ((10, 10, 0, 0, 0, 0, 0, 0), "$34.29 a day, mean of the last 7 full days", "≈ $1,230"),
     ],
 )
-def test_the_pace_is_that_of_the_last_known_day_alone(rule, usd_per_hour, pace):
-    a_budget("265" if usd_per_hour[1] else "250")
+def test_without_a_forecast_the_month_ends_at_the_run_rate(rule, usd_per_hour, spending, then):
+    a_budget("240")
     for number, usd in enumerate(usd_per_hour):
         spent(usd, number)
 
-    states(2.1)
+    states(len(usd_per_hour) + 0.1)
 
-    assert dict(newest().lines)["At this pace"].startswith(pace)
+    lines = dict(newest().lines)
+    assert lines["Spending"] == spending
+    assert lines["At the run rate"].startswith(f"{then} by the month's end, ")
+
+
+def test_a_run_rate_that_spends_nothing_lasts(rule):
+    a_budget("250")
+    spent(10, 0)
+    spent(0, *range(1, 8))
+
+    states(8.1)
+
+    assert dict(newest().lines)["At the run rate"] == (
+        "≈ $240 by the month's end: the budget lasts"
+    )
+
+
+def test_before_a_day_is_over_there_is_no_run_rate(rule):
+    a_budget("100")
+    spent(10, 0)
+
+    states(0.6)
+
+    assert "At the run rate" not in dict(newest().lines)
 
 
 def test_a_budget_that_is_passed_has_nothing_left(rule):
@@ -136,7 +160,7 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     assert newest().title == "budget · NLP over 100 % since Sun 1 Nov, 20:00 UTC, 120 % of $200"
     assert newest().does == "The budget of NLP is over by $40.00"
     assert Incident.objects.get().severity == "critical"
-    assert lines["At this pace"] == "≈ $7,200 by the month's end, $7,000 over the budget"
+    assert lines["At the run rate"] == "≈ $7,200 by the month's end, $7,000 over the budget"
     assert (newest().left_usd, newest().budget_usd) == (0, 200)
 
 

@@ -85,7 +85,7 @@ def test_with_a_forecast_it_says_what_that_expects_and_no_other_pace():
 
     breach = stored_breach(Incident.objects.get().facts)
     lines = dict(breach.lines)
-    assert "At this pace" not in lines
+    assert "At the run rate" not in lines
     assert lines["Forecast"].startswith("as of 00:00 UTC ≈ $1,6")
     assert lines["Forecast"].endswith("over the budget")
     assert breach.facts["spent_until_ms"] == to_ms(hour(24))

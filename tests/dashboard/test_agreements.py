@@ -132,6 +132,10 @@ def test_what_was_decided_on_the_finding_opens_the_incident_of_the_same_cause_to
     assert "What to do first" not in shown
     assert "Not waste 1" in in_text(page(admin, "/alerts"))
     assert "agreed</span>" not in page(admin, f"/incidents/{of_another_cause.pk}")
+    past = in_text(shown).partition("Timeline")[2]
+    assert (
+        "Not waste, until somebody reopens it, on its finding by ann: the hot spare Fri 20 Nov"
+    ) in past
 
 
 def test_an_exemption_opens_both_pages_and_the_history_with_who_when_and_why(admin, idle):

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -15,6 +15,7 @@ from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import breach
+from tests.diagnosis.told import finding
 from tests.markup import in_text, tight
 
 FACTS = {"spent_usd": "840.00", "budget_usd": "1000.00"}
@@ -108,6 +109,18 @@ def test_the_dearest_jobs_that_run_are_named_with_their_last_hour(admin, spendin
     page = in_text(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
 
     assert "The dearest jobs that run now, last hour: train $2.00 ( $2.00 wasted)." in page
+
+
+def test_one_of_them_that_people_decided_about_says_how(admin, spending):
+    training = Job.objects.get(key="slurm/della/1")
+    Job.objects.filter(pk=training.pk).update(state="RUNNING", end_ms=None)
+    of_job = finding(training, first_ms=to_ms(NOW) - HOUR_MS, last_ms=to_ms(NOW))
+    Finding.objects.filter(pk=of_job.pk).update(status="dismissed")
+    Job.objects.filter(key="slurm/della/2").update(state="COMPLETED", end_ms=to_ms(NOW))
+
+    page = in_text(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
+
+    assert "train $2.00 (not waste)" in page
 
 
 def test_a_rules_incidents_say_what_is_left_of_each_budget(admin, spending):

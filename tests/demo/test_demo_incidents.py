@@ -104,7 +104,7 @@ def test_the_audit_log_has_an_act_at_the_moment_that_the_incident_has_it(past):
 def test_an_operator_acknowledges_and_snoozes_what_goes_on_minutes_after_it_fired(people):
     rules = {name: Rule.objects.get(condition=name) for name in demo_incidents.PAST_RULES}
     errors = an_incident(rules["gpu_memory_errors"], "GPU-a", opened_at=at(60))
-    idle = an_incident(rules["gpu_idle"], "slurm/a/3", opened_at=at(535))
+    idle = an_incident(rules["job_idle"], "slurm/a/3", opened_at=at(535))
 
     assert demo_incidents.act_on_some(NOW) == 2
     assert demo_incidents.act_on_some(NOW) == 0

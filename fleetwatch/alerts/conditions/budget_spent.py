@@ -20,7 +20,7 @@ from fleetwatch.alerts.measuring.budget_months import (
 from fleetwatch.budgets.month_end import MAY_EXCEED, PARTIAL, MonthEnd
 from fleetwatch.budgets.month_end import risk as month_end_risk
 from fleetwatch.figures.selectors import not_recorded_before
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import DAY_MS, from_ms
 from fleetwatch.notify import wording
 
 NEW_MONTH = "a new month began, the budget was raised, or what was spent was corrected"
@@ -150,7 +150,7 @@ def _lines(month: BudgetMonth, at_ms: int, end: MonthEnd | None) -> tuple[Line, 
         ("Left", f"{wording.usd(left_usd)} of {budget}")
         if left_usd >= 0
         else ("Over", f"{wording.usd(-left_usd)} beyond {budget}"),
-        *(_pace(month, spent_usd, at_ms) if end is None else [_forecast(month, end, at_ms)]),
+        *(_run_rate(month, spent_usd, at_ms) if end is None else [_forecast(month, end, at_ms)]),
     )
 
 
@@ -193,29 +193,36 @@ def _over_budget(expected_usd: Decimal, month: BudgetMonth) -> str:
     return f"{wording.about_over(expected_usd, usd_of(month.usd))} over the budget"
 
 
-def _pace(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:
-    """What is spent an hour, and when or whether that spends the budget; () where nobody knows."""
-    usd_per_hour = month.spending.usd_per_hour(at_ms)
-    known_ms = month.spending.known_ms(at_ms)
-    if usd_per_hour is None or known_ms is None:
+def _run_rate(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line, ...]:
+    """What the last days cost, and whether and when that spends the budget; () where it is not
+    known.
+    """
+    rate, known_ms = month.run_rate(at_ms), month.spending.known_ms(at_ms)
+    if rate is None or known_ms is None:
         return ()
-    rest = Decimal(month.interval.end_ms - known_ms) / HOUR_MS
-    end_usd = spent_usd + usd_per_hour * rest
+    end_usd = spent_usd + rate.usd_left
     over_usd = end_usd - usd_of(month.usd)
     by_end = f"≈ {wording.about(end_usd)} by the month's end"
     if over_usd <= 0:
         words = f"{by_end}: {LASTS}"
     else:
-        spent_up = _spent_up(month, spent_usd, usd_per_hour, known_ms)
+        spent_up = _spent_up(month, spent_usd, rate.usd_per_day, known_ms)
         words = f"{spent_up}{by_end}, {_over_budget(end_usd, month)}"
-    return ("Spending", f"{wording.usd(usd_per_hour)}/h"), ("At this pace", words)
+    return ("Spending", f"{wording.usd(rate.usd_per_day)} a day, {_mean_of(rate.days)}"), (
+        "At the run rate",
+        words,
+    )
 
 
-def _spent_up(month: BudgetMonth, spent_usd: Decimal, usd_per_hour: Decimal, known_ms: int) -> str:
+def _mean_of(days: int) -> str:
+    return "the last full day" if days == 1 else f"mean of the last {days} full days"
+
+
+def _spent_up(month: BudgetMonth, spent_usd: Decimal, usd_per_day: Decimal, known_ms: int) -> str:
     left_usd = usd_of(month.usd) - spent_usd
     if left_usd <= 0:
         return ""
-    at = from_ms(known_ms + int(left_usd / usd_per_hour * HOUR_MS)).astimezone(zone())
+    at = from_ms(known_ms + int(left_usd / usd_per_day * DAY_MS)).astimezone(zone())
     return f"all of it spent on {at:%a %-d %b}, "
 
 

@@ -135,18 +135,28 @@ def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notificati
     of_moment = {_moment_of(each): each for each in every}
     newest = {(each.channel_id, each.address): each for each in every}
     return [
-        _sent(each, of_moment.get(_moment_of(each)) or newest.get((each.channel_id, each.address)))
+        _sent(
+            each,
+            _what(each, of_moment.get(_moment_of(each))),
+            of_moment.get(_moment_of(each)) or newest.get((each.channel_id, each.address)),
+        )
         for each in deliveries
     ]
 
 
-def _sent(delivery: Delivery, note: Notification | None) -> Send:
+def _what(delivery: Delivery, note: Notification | None) -> str:
+    """By its own note, as the timeline has it; without one by its key."""
+    key = delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0]
+    return _kind(note.kind if note else key)
+
+
+def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
     # whom the reader may not know has no id here; a mail server's answer names the address
     is_hidden = note is not None and note.person is not None and note.person.pk is None
     return Send(
         delivery.sent_at or delivery.created_at,
         _moment(delivery),
-        _kind(delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0]),
+        what,
         delivery.channel,
         note.person if note else None,
         _state(delivery),

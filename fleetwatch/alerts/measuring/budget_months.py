@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, calendar, daily_dollars, outlooks
+from fleetwatch.budgets import budgets, calendar, daily_dollars, outlooks, run_rate
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import Budget, Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
+from fleetwatch.budgets.run_rate import RunRate
 from fleetwatch.figures import boundaries
-from fleetwatch.lib.intervals import DAY_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.notify.message import one_line
 
 FLEET = "fleet"
@@ -46,19 +47,20 @@ class Spending:
         place = int(np.searchsorted(self.ends_ms, moment_ms, side="right"))
         return int(self.ends_ms[place - 1]) if place else None
 
-    def usd_per_hour(self, moment_ms: int) -> Decimal | None:
-        """Over the last day that is known, by its known hours; None: there are none."""
-        end_ms = self.known_ms(moment_ms)
-        if end_ms is None:
-            return None
-        first, last = np.searchsorted(self.ends_ms, (end_ms - DAY_MS, end_ms), side="right")
-        return usd_of((self.by(end_ms) - self.by(end_ms - DAY_MS)) / int(last - first))
+    def first(self) -> datetime | None:
+        """When the first hour began whose dollars are known; None: of none are they."""
+        return from_ms(int(self.ends_ms[0]) - HOUR_MS) if len(self.ends_ms) else None
+
+    def within(self, interval: Interval) -> Decimal:
+        """Dollars of whole hours in it, as far as they are known."""
+        return usd_of(self.by(interval.end_ms) - self.by(interval.start_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
     """A budget in a month: its dollars (above 0), when it was set, and what was spent of it;
-    `subject` is its page below /budgets/.
+    `subject` is its page below /budgets/, `recorded` since when the fleet's dollars are known in it
+    (None: they are not).
     """
 
     subject: str
@@ -66,12 +68,24 @@ class BudgetMonth:
     usd: float
     set_ms: int
     spending: Spending
+    recorded: datetime | None
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
         """The team, of a team's budget."""
         slug = slug_of(self.subject)
         return {"team": (slug,)} if slug else {}
+
+    def run_rate(self, at_ms: int) -> RunRate | None:
+        """What its last whole days cost before what is known by then ends, as /budgets says it of a
+        month that is a week old; None before one is over, and once the month is.
+        """
+        known_ms = self.spending.known_ms(at_ms)
+        if known_ms is None or known_ms >= self.interval.end_ms:
+            return None
+        at = from_ms(known_ms)
+        last = run_rate.last_days(at, self.recorded)
+        return last and run_rate.rate(self.spending.within(last), last, at)
 
 
 NOTHING = Spending(np.zeros(0, np.int64), np.zeros(0))
@@ -140,9 +154,11 @@ def labels_of(slugs: set[str]) -> dict[str, str]:
 def _of_month(first: date, interval: Interval) -> Iterator[BudgetMonth]:
     limits = {slug: each for slug, each in budgets.limits(first).items() if _usd(each)}
     spent = _spending(interval) if limits else {}
+    recorded = spent.get(WHOLE_FLEET, NOTHING).first()
     for slug, each in limits.items():
         set_ms = to_ms(each.budget.created_at)
-        yield BudgetMonth(subject_of(slug), interval, _usd(each), set_ms, spent.get(slug, NOTHING))
+        spending = spent.get(slug, NOTHING)
+        yield BudgetMonth(subject_of(slug), interval, _usd(each), set_ms, spending, recorded)
 
 
 def _usd(limit: Limit) -> float:

@@ -197,7 +197,7 @@ def _climb(news: GroupNews, rung: Rung, matter: Matter, book: AddressBook, now: 
     _save(news.group, "step", "stepped_at")
     fresh = [each for each in everybody if each.place not in news.reached]
     again = [each for each in everybody if each.place in news.reached]
-    opened = Telling(news, "opened", "opened")
+    opened = Telling(news, "opened" if is_first else "step", "opened")
     reminding = Telling(news, "reminder", f"step/{int(rung.step)}", again=True)
     count = notify(opened, fresh, book, now)
     return count if is_first else count + notify(reminding, again, book, now)

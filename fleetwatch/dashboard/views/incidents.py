@@ -36,7 +36,6 @@ from fleetwatch.alerts.messaging.messages import HOURS_PER_MONTH
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import (
     IncidentView,
-    timeline,
     view_of,
     visible_incidents,
     with_decisions,
@@ -197,11 +196,13 @@ def next_workday(now: datetime, zone: ZoneInfo) -> datetime:
 def _page(request: HttpRequest, incident: Incident, **outcome: object) -> HttpResponse:
     period = read_period(request)
     user = cast("User", request.user)
+    agreed = agreements.of_incident(incident, period.now)
     context: Context = {
         "incident": incident,
         **_of_breach(user, _view(incident, period), period),
         "rule_in_words": condition(incident.rule.condition).in_words(settings_of(incident.rule)),
-        "agreements": agreements.of_incident(incident, period.now),
+        "agreements": agreed,
+        "events": agreements.past_events(incident, agreed)[-MAX_EVENTS:][::-1],
         "decided": _decided(incident, period.now),
         **_past(incident, period.now),
         "has_channel": Channel.objects.exists,  # asked where nobody was told
@@ -228,7 +229,6 @@ def _decided(incident: Incident, now: datetime) -> str:
 def _past(incident: Incident, now: datetime) -> Context:
     """What happened to it, whom it was told, and the times before."""
     return {
-        "events": timeline(incident)[-MAX_EVENTS:][::-1],
         "late_reason": late_incidents.late_reason(incident),
         "sends": sends(incident),
         "before": before(incident, now),
