@@ -125,14 +125,6 @@ def test_a_large_fleets_day_is_read_by_the_hour_and_six_hours_of_it_to_the_minut
     assert maps._step_ms("state", quarter, 1000) < hour
 
 
-def test_a_map_of_some_jobs_says_that_it_is_of_all_on_their_gpus(three):
-    said = "everybody’s time on these nodes’ GPUs"
-
-    assert said in three.get(f"/fleet?{DAY}&team=nlp").content.decode()
-    for of_all in ("", "&node=b", "&team=nlp&view=table"):
-        assert said not in three.get(f"/fleet?{DAY}{of_all}").content.decode()
-
-
 def test_filters_that_no_gpu_fits_lead_out_of_themselves(three):
     page = three.get(f"/fleet?{DAY}&team=nosuch").content.decode()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.drawing.others_time import names_jobs, others_cells
 from fleetwatch.dashboard.selectors import states
 from fleetwatch.figures.gpu_dollars import dollars, step_edges
 from fleetwatch.figures.totals import Scope
@@ -18,6 +19,7 @@ from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 
 MAX_COLUMNS = 300
 LEAST_COLUMNS = 96
+UNKNOWN = {"f": np.nan, "i": -1}  # by the kind of numbers
 # of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
 MAX_CELLS = 100_000
 FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours,
@@ -83,8 +85,8 @@ def columns_of(metric: str, interval: Interval, gpu_count: int) -> int:
 def cells_of(
     metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope, *, gpu_count: int
 ) -> GPUCells:
-    """Over time, in the finest steps that a map of so many GPUs allows. GPUs are rows with pk and
-    uuid; dollars alone are of the scope, for the others a GPU is as it was.
+    """Over time, in the finest steps that a map of so many GPUs allows, what the scope names. GPUs
+    are rows with pk and uuid.
     """
     if METRICS[metric].is_money:
         step = _step(interval)
@@ -94,7 +96,11 @@ def cells_of(
     first_ms = interval.start_ms - interval.start_ms % step_ms
     count = -(-(interval.end_ms - first_ms) // step_ms)
     edges = [from_ms(first_ms + step * step_ms) for step in range(count + 1)]
-    return GPUCells(edges, _read(metric, gpus, Interval(edges[0], edges[-1]), count))
+    covered = Interval(edges[0], edges[-1])
+    values = _read(metric, gpus, covered, count)
+    if names_jobs(scope):
+        values[others_cells(gpus, covered, count, scope)] = UNKNOWN[values.dtype.kind]
+    return GPUCells(edges, values)
 
 
 def _step(interval: Interval) -> str:
@@ -106,8 +112,19 @@ def in_one(metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope) -
     """Of each GPU what the whole interval shows, as one cell."""
     if METRICS[metric].is_money:
         return _dollars(metric, gpus, interval, scope, None)[:, 0]
+    if names_jobs(scope):
+        cells = cells_of(metric, gpus, interval, scope, gpu_count=len(gpus)).values
+        return np.array([_most_or_mean(row) for row in cells])
     covered = interval if _is_fine(interval, len(gpus)) else interval.outward_to_hours()
     return _read(metric, gpus, covered, 1)[:, 0]
+
+
+def _most_or_mean(row: Floats | Ints) -> float:
+    """The state that most of the cells show, or the mean of readings, of those that are known."""
+    shown = row[row >= 0]
+    if row.dtype.kind == "f":
+        return float(shown.mean()) if len(shown) else np.nan
+    return int(np.bincount(shown).argmax()) if len(shown) else -1
 
 
 def _is_fine(interval: Interval, gpu_count: int) -> bool:
