@@ -197,7 +197,8 @@ def _run_rate(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> tuple[Line,
     """What the last days cost, and whether and when that spends the budget; () where it is not
     known.
     """
-    rate, known_ms = month.run_rate(at_ms), month.spending.known_ms(at_ms)
+    rate = month.run_rate(at_ms)
+    known_ms = month.spending.known_ms(at_ms)
     if rate is None or known_ms is None:
         return ()
     end_usd = spent_usd + rate.usd_left

@@ -85,7 +85,9 @@ class BudgetMonth:
             return None
         at = from_ms(known_ms)
         last = run_rate.last_days(at, self.recorded)
-        return last and run_rate.rate(self.spending.within(last), last, at)
+        if last is None:
+            return None
+        return run_rate.rate(self.spending.within(last), last, at)
 
 
 NOTHING = Spending(np.zeros(0, np.int64), np.zeros(0))

@@ -90,8 +90,8 @@ def cells_of(
     """
     if METRICS[metric].is_money:
         step = _step(interval)
-        values = _dollars(metric, gpus, interval, scope, step)
-        return GPUCells(step_edges(interval, step), values)
+        usd = _dollars(metric, gpus, interval, scope, step)
+        return GPUCells(step_edges(interval, step), usd)
     step_ms = _step_ms(metric, interval, gpu_count)
     first_ms = interval.start_ms - interval.start_ms % step_ms
     count = -(-(interval.end_ms - first_ms) // step_ms)
