@@ -92,15 +92,20 @@ def cells_of(
         step = _step(interval)
         usd = _dollars(metric, gpus, interval, scope, step)
         return GPUCells(step_edges(interval, step), usd)
-    step_ms = _step_ms(metric, interval, gpu_count)
-    first_ms = interval.start_ms - interval.start_ms % step_ms
-    count = -(-(interval.end_ms - first_ms) // step_ms)
-    edges = [from_ms(first_ms + step * step_ms) for step in range(count + 1)]
+    edges = _edges(interval, _step_ms(metric, interval, gpu_count))
     covered = Interval(edges[0], edges[-1])
+    count = len(edges) - 1
     values = _read(metric, gpus, covered, count)
     if names_jobs(scope):
         values[others_cells(gpus, covered, count, scope)] = UNKNOWN[values.dtype.kind]
     return GPUCells(edges, values)
+
+
+def _edges(interval: Interval, step_ms: int) -> list[datetime]:
+    """Of whole steps, from the one in which it begins to that in which it ends."""
+    first_ms = interval.start_ms - interval.start_ms % step_ms
+    count = -(-(interval.end_ms - first_ms) // step_ms)
+    return [from_ms(first_ms + step * step_ms) for step in range(count + 1)]
 
 
 def _step(interval: Interval) -> str:
