@@ -118,5 +118,16 @@ def test_the_digests_of_the_last_full_week_need_not_wait_for_the_clock(week):
     assert write_digests(NOW)["computed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("hour", "name"),
+    [(datetime(2026, 11, 16, 8, 59, tzinfo=UTC), "2026-W45"),
+     (datetime(2026, 11, 16, 9, tzinfo=UTC), "2026-W46")],
+)  # fmt: skip
+def test_on_a_monday_morning_the_digest_is_of_the_last_week_that_is_due(week, hour, name):
+    write_digests(hour)
+
+    assert set(Report.objects.values_list("content__week", flat=True)) <= {name}
+
+
 def test_before_anything_was_posted_there_is_nothing_to_enter():
     assert enter_money(NOW) == {"budgets": 0, "commitments": 0, "invoices": 0}
