@@ -7,18 +7,19 @@ from fleetwatch.budgets.models import Budget
 from fleetwatch.lib.intervals import from_ms
 
 FIRST_LOOK = "before the rule began to watch"
+NOT_SEEN = "its data came later, or the hub was behind"
 BUDGET_NEWER = "before this budget was set"
 
 
 def late_reason(incident: Incident) -> str:
-    """When its limit was reached, beside what had to be there for it to be raised; "" where nobody
-    wrote down what that was.
+    """When its limit was reached, beside what had to be there for it to be raised; "" where it was
+    raised in time.
     """
     if not incident.is_raised_late:
         return ""
     if _is_of_newer_budget(incident):
         return BUDGET_NEWER
-    return FIRST_LOOK if incident.was_so_at_first_look else ""
+    return FIRST_LOOK if incident.was_so_at_first_look else NOT_SEEN
 
 
 def _is_of_newer_budget(incident: Incident) -> bool:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import socket
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,14 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
 from fleetwatch.lib.commands import HubCommand
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import awaited_lock
 from fleetwatch.stack import folder, former_schema
 from fleetwatch.telemetry import matrices, partitions
 
 MAX_HOURS = 10_000
 PATIENCE_S = 1800  # the longest migration of a large hub, on another host
+NEWEST = timedelta(hours=18)
 OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
@@ -77,17 +79,17 @@ class Command(HubCommand):
         partitions.ensure(now)
         if options["demo"]:
             loading.mark_hub()
-            self._store_newest_day(now)
+            self._store_newest_hours(now)
         ensure_example_rates(now)
 
-    def _store_newest_day(self, now: datetime) -> None:
-        """So that the first page a visitor opens has figures: the newest day of the history, stored
-        and posted as ever.
+    def _store_newest_hours(self, now: datetime) -> None:
+        """So that the first page a visitor opens has figures, and what fired lately its true
+        beginning: the newest hours of the history, stored and posted as ever.
         """
         chapters = services.missing_chapters(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
-        for day, windows in services.store(
-            [each for each in chapters if each.day == chapters[0].day], clock=timezone.now
-        ):
+        since_ms = to_ms(now - NEWEST)
+        newest = [each for each in chapters if each.block.end_ms > since_ms]
+        for day, windows in services.store(newest, clock=timezone.now):
             self.stdout.write(f"history day={day} windows={windows}")
         matrices.refresh_recent(now, count=OPEN_CELLS)
         posted = ledger.post(now, MAX_HOURS)
