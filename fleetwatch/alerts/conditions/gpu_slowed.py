@@ -129,5 +129,5 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     every_minutes=5,  # as diagnosis looks at the hour that goes on
-    covers="work lost to this GPU's lower clock, as far as the ledger calls it underused or stalled",
+    covers="work lost to this GPU's lower clock, as far as the ledger has it underused or stalled",
 )
