@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files
 PARTS = ("/worst", "/wasters", "/changes")  # asked by a page, not opened
 PART = {"HX-Request": "true"}
 PAGES = {
-    "/": 40,  # since when figures; whether idle is accepted; jobs that waste now: their last hour, which run, their causes, what was decided
+    "/": 41,  # since when figures; whether idle is accepted, or its finding closed; jobs that waste now: their last hour, which run, their causes, what was decided
     "/worst": 5,
     "/wasters": 6,
     "/changes": 20,  # until when nodes are posted; the budgets of all, and the teams of a lead

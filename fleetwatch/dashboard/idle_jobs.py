@@ -7,20 +7,25 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from django.db.models import Q
+
 from fleetwatch.alerts.incidents.incident_inbox import IS_ACCEPTED, OPEN_STATES
 from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.idle import IdleGPU, idle_gpus
 from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, of_kind
+from fleetwatch.diagnosis.causes import BY_CODE, OF_IDLE_JOBS, of_kind
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, Interval, from_ms, to_ms
 
 CONDITIONS = ("job_idle", "gpu_idle")
+# findings by which what idles is no waste
+CLOSED = Q(status=Finding.Status.DISMISSED, cause__in=OF_IDLE_JOBS.values())
 LISTED = 64  # GPUs of a job
+FRESH_MS = 24 * HOUR_MS  # how late a finding of what idles now may be diagnosed
 
 
 class Decided(NamedTuple):
@@ -148,8 +153,7 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
         title = _title(cause, job) if cause else ""
-        finding_id, status = findings.get((pk, cause), (None, ""))
-        is_dismissed = status == Finding.Status.DISMISSED
+        finding_id, is_dismissed = findings.get((pk, cause), (None, False))
         decided[pk] = Decided(title, finding_id, is_dismissed, incidents.get(job.key))
     return decided
 
@@ -158,11 +162,13 @@ def _title(cause: str, job: Job) -> str:
     return of_kind(cause, job.kind).title if cause in BY_CODE else cause
 
 
-def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], tuple[int, str]]:
-    """By job and cause the finding, and how it stands."""
-    rows = Finding.objects.filter(job__in=job_ids)
-    named = rows.values_list("job", "cause", "pk", "status")
-    return {(job_id, cause): (pk, status) for job_id, cause, pk, status in named}
+def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], tuple[int, bool]]:
+    """By job and cause the finding, and whether somebody closed it: what idles is no waste then. Of
+    how the job worked before it says nothing of that.
+    """
+    rows = Finding.objects.filter(job__in=job_ids).annotate(is_closed=CLOSED)
+    named = rows.values_list("job", "cause", "pk", "is_closed")
+    return {(job_id, cause): (pk, is_closed) for job_id, cause, pk, is_closed in named}
 
 
 def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:
@@ -196,7 +202,9 @@ NOTHING_ACCEPTED = AcceptedIdle(0, Decimal(0), frozenset())
 def accepted_idle(now: datetime) -> AcceptedIdle:
     """As far as the reader sees it; what idles is read where anything was accepted."""
     accepted = visible_incidents().filter(IS_ACCEPTED, rule__condition__in=CONDITIONS)
-    lines = idle_jobs(idle_gpus(now), now) if accepted.exists() else []
+    closed = Finding.objects.filter(CLOSED, last_ms__gt=to_ms(now) - FRESH_MS)
+    is_any = accepted.exists() or closed.exists()
+    lines = idle_jobs(idle_gpus(now), now) if is_any else []
     kept = [line for line in lines if line.is_accepted]
     per_hour = [each.usd_per_hour for line in kept for each in line.gpus]
     return AcceptedIdle(

@@ -386,20 +386,52 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(flee
     assert ">Decide</a>" not in page
 
 
-def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident_too(fleet):
+def idles_half_an_hour() -> Job:
     job = factories.job()
     gpu = GPU.objects.get(node__name="node-1")
     span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
     stored_runs.store(factories.run(gpu, **span, held_by=job))
     told.cause("idle_held", of=job, on=gpu, start=NOW - timedelta(minutes=30), hours=0.5)
-    closed = told.finding(job, cause="idle_held", first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
-    Finding.objects.filter(pk=closed.pk).update(status="dismissed")
+    return job
+
+
+def closed(job: Job, cause: str) -> Finding:
+    finding = told.finding(job, cause=cause, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
+    Finding.objects.filter(pk=finding.pk).update(status="dismissed", decided_at=NOW)
+    return finding
+
+
+def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident_too(fleet):
+    job = idles_half_an_hour()
+    finding = closed(job, "idle_held")
 
     page = tight(fleet.get("/fleet/idle").content.decode())
 
-    assert page.count(f'href="/findings/{closed.pk}"') == 2  # its cause, and why nothing is to do
+    assert page.count(f'href="/findings/{finding.pk}"') == 2  # its cause, and why nothing is to do
     assert "Not waste, until somebody reopens its finding" in page
     assert ">Decide</a>" not in page
+
+
+def test_what_idles_and_whose_finding_was_closed_is_none_of_the_overviews_idle_ones(fleet):
+    job = idles_half_an_hour()
+    closed(job, "idle_held")
+
+    shown = fleet.get("/").context
+
+    assert (shown["idle_gpus"], shown["accepted"].gpu_count) == (0, 1)
+
+
+def test_a_closed_finding_of_how_a_job_worked_before_says_nothing_of_its_idling(fleet):
+    job = idles_half_an_hour()
+    gpu = GPU.objects.get(node__name="node-1")
+    start = NOW - timedelta(hours=1)
+    told.cause("small_batch", of=job, on=gpu, start=start, waste="underused_ms")
+    closed(job, "small_batch")
+
+    page = fleet.get("/fleet/idle")
+
+    assert page.context["accepted_gpus"] == 0
+    assert "Not waste" not in page.content.decode()
 
 
 def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
