@@ -12,7 +12,7 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.fault_ends import CHECKPOINTED, NEAR_MS
+from fleetwatch.dashboard.fault_ends import CHECKPOINTED, NEAR_MS, SILENT_MS
 from fleetwatch.dashboard.incident_pages import run_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
@@ -63,7 +63,7 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
     """
     if job.end_ms is None or not gpus:
         return None
-    failed = _failed(gpus, job.end_ms)
+    failed = _failed(job, gpus, job.end_ms)
     if not failed:
         return None
     gpu, outage = failed[0]
@@ -95,7 +95,7 @@ def _with_errors(job: Job, gpu: GPU) -> tuple[int, int]:
     return sums["held"] or 0, sums["wasted"] or 0
 
 
-def _failed(gpus: Sequence[GPU], end_ms: int) -> list[Failed]:
+def _failed(job: Job, gpus: Sequence[GPU], end_ms: int) -> list[Failed]:
     """Those that failed as the job ended, the first first; a MIG instance is its GPU."""
     of_gpu = {gpu.parent_id or gpu.pk: gpu for gpu in gpus}
     posted = Posted.objects.filter(gpu__in=of_gpu).exclude(outages=[])
@@ -105,8 +105,23 @@ def _failed(gpus: Sequence[GPU], end_ms: int) -> list[Failed]:
         for outage in outages_of(row.outages)[::-1]
         if not outage.is_drain and abs(outage.start_ms - end_ms) <= NEAR_MS
     ]
-    last = {gpu.pk: (gpu, outage) for gpu, outage in near}
+    until_ms = _held_until_ms(job) if near else {}
+    last = {
+        gpu.pk: (gpu, outage)
+        for gpu, outage in near
+        if until_ms.get(gpu.pk, 0) >= outage.start_ms - SILENT_MS
+    }
     return sorted(last.values(), key=lambda each: (each[1].start_ms, each[0].pk))
+
+
+def _held_until_ms(job: Job) -> dict[int, int]:
+    """By GPU until when the job held it; what its node's batches repeat it holds to now."""
+    until_ms: dict[int, int] = {}
+    for row in job.allocations.all():
+        ends_ms = [end_ms for _, end_ms in row.held]
+        end_ms = max(ends_ms, default=0) if row.repeated_from_ms is None else FOREVER_MS
+        until_ms[row.gpu_id] = max(until_ms.get(row.gpu_id, 0), end_ms)
+    return until_ms
 
 
 def _leads_to(gpu: GPU, outage: Outage) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Which jobs ended as a GPU that they held failed, and the most that this lost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
@@ -8,13 +8,14 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.selectors import Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import DRAINED
-from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
 CHECKPOINTED = "batch"  # the kind of job
 NEAR_MS = int(JUST_BEFORE.total_seconds() * 1000)
+SILENT_MS = 15 * MINUTE_MS  # a GPU that hangs may say nothing of its job before it is lost
 _ENDS = read_statement("dashboard/sql/fault_ends.sql")
 
 
@@ -36,19 +37,28 @@ def most_lost_usd(jobs: Iterable[Job]) -> dict[int, Decimal]:
     none, and those of which it is not known.
     """
     runs = [
-        (job.pk, job.start_ms, job.end_ms)
+        job
         for job in jobs
         if job.kind == CHECKPOINTED and job.start_ms and job.end_ms and job.start_ms < job.end_ms
     ]
-    if not runs:
+    # those that ran once held nothing outside their run: all are read at once
+    together = [job for job in runs if not job.restarts]
+    alone = [[job] for job in runs if job.restarts]
+    return {pk: usd for part in (together, *alone) for pk, usd in _runs_usd(part).items()}
+
+
+def _runs_usd(jobs: Sequence[Job]) -> dict[int, Decimal]:
+    """What they cost from the first start to the last end."""
+    if not jobs:
         return {}
-    ids, starts_ms, ends_ms = zip(*runs, strict=True)
-    every = Interval(from_ms(min(starts_ms)), from_ms(max(ends_ms)))
-    held = costs.held_by_job(every, Scope(jobs=ids))
+    start_ms = min(job.start_ms or 0 for job in jobs)
+    end_ms = max(job.end_ms or 0 for job in jobs)
+    scope = Scope(jobs=tuple(job.pk for job in jobs))
+    held = costs.held_by_job(Interval(from_ms(start_ms), from_ms(end_ms)), scope)
     return {job_id: usd for job_id, (_, usd) in held.items()}
 
 
 def _ended(job_ids: list[int] | None, start_ms: int, end_ms: int) -> set[int]:
     asked = {"job_ids": job_ids, "start_ms": start_ms, "end_ms": end_ms}
-    rows = fetched(_ENDS, asked | {"near_ms": NEAR_MS, "drained": DRAINED})
+    rows = fetched(_ENDS, asked | {"near_ms": NEAR_MS, "silent_ms": SILENT_MS, "drained": DRAINED})
     return {job_id for (job_id,) in rows}

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.alerts.models import Rule
-from fleetwatch.jobs.models import Job
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, to_ms
 from tests.dashboard import factories
@@ -163,3 +164,48 @@ def test_a_job_that_ended_at_a_drain_is_none_of_them_and_an_empty_list_has_no_he
 
     assert "No job here" in shown
     assert "<thead>" not in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")
+
+
+def test_a_job_that_had_left_the_gpu_long_before_was_not_ended_by_its_fault(admin):
+    """It ran on GPU 3 for an hour, was put back into the queue, and ended on another GPU."""
+    job = a_failed_run(failed_ms=END_MS)
+    elsewhere = factories.gpu(factories.node("h100-02"), index=0)
+    start_ms = END_MS - 3 * HOUR_MS
+    Allocation.objects.filter(job=job).update(asserted=[(start_ms, start_ms + HOUR_MS)])
+    factories.hold(elsewhere, job, hours_ago=3, hours=2)
+
+    assert "ending-fault" not in text(admin, JOB)
+    assert "it ended the job" not in text(admin, "/jobs?from=now-6h&to=now")
+    assert "No job here" in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")
+
+
+def test_a_gpu_that_fell_silent_some_minutes_before_it_was_lost_ended_its_job(admin):
+    job = a_failed_run(failed_ms=END_MS)
+    heard = (END_MS - 2 * HOUR_MS, END_MS - 10 * MINUTE_MS)
+    Allocation.objects.filter(job=job).update(asserted=[heard])
+
+    assert "ending-fault" in text(admin, JOB)
+    assert "at most $8.00 lost" in in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
+
+
+def test_the_list_says_of_a_restarted_job_what_its_last_run_lost_as_its_page_does(admin):
+    """An earlier run of two hours on the same GPUs lies within the longer one of another job."""
+    job = a_failed_run(failed_ms=END_MS, restarts=1)
+    for gpu in GPU.objects.filter(index__in=(2, 3)):
+        factories.hold(gpu, job, hours_ago=7, hours=1, source="earlier")
+        factories.entry(gpu, hours_ago=7, held_by=job).save()
+    node = factories.node("h100-02")
+    gpu = factories.gpu(node, index=0)
+    start_ms = END_MS - 8 * HOUR_MS
+    facts = {"start_ms": start_ms, "end_ms": END_MS, "state": "FAILED", "kind": "batch"}
+    longer = factories.job("slurm/della/10", **facts)
+    factories.hold(gpu, longer, hours_ago=9, hours=8)
+    for hours_ago in range(2, 10):
+        factories.entry(gpu, hours_ago=hours_ago, held_by=longer).save()
+    Posted.objects.create(gpu=gpu, spans=[], outages=[[END_MS, None, "xid_79", False]])
+
+    listed = in_text(tight(text(admin, "/jobs?from=now-12h&to=now&cause=gpu_fault")))
+
+    assert "Lost, at most $8.00" in page(admin)
+    assert "lost at most $24.00" in listed
+    assert "at most $8.00 lost ·" in listed
