@@ -26,6 +26,7 @@ from fleetwatch.alerts.back_test import Trial, described
 from fleetwatch.alerts.back_test_runs import Asked, OnStep, StoppedError
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.incidents.dismissed_findings import dismissals
 from fleetwatch.alerts.incidents.muted_incidents import read_mutes, with_rule
 from fleetwatch.alerts.incidents.muting import Mute
 from fleetwatch.alerts.matchers import Labels, stored
@@ -135,7 +136,7 @@ def try_on_history(
     policy: Policy, interval: Interval, *, on_step: OnStep = _nothing
 ) -> PolicyTrial:
     """What the policy would have done in the period, as it and its rule are set now, by the
-    silences of then, in STEPS steps.
+    silences of then and findings that stand closed, in STEPS steps.
 
     Raises RefusedFieldError where no history is kept.
     """
@@ -150,9 +151,10 @@ def try_on_history(
         on_step=on_step,
     )
     on_step()
+    closed = dismissals({trial.episode.subject for trial in trials})
     past = Past(
         rule=rule,
-        mutes=tuple(read_mutes(interval.start, interval.end)),
+        mutes=(*read_mutes(interval.start, interval.end), *closed),
         schedule=weekly_hours.stored(rule.schedule),
     )
     subjects = kind_of(rule.condition).read_past(policy, trials)

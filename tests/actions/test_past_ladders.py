@@ -25,6 +25,7 @@ from fleetwatch.actions.past_ladders import (
 from fleetwatch.alerts import back_test_runs
 from fleetwatch.alerts.models import Incident, Silence
 from fleetwatch.alerts.weekly_hours import Hours
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from tests.actions.factories import a_policy, an_idle_job, goes_on
 from tests.alerts import people
@@ -252,6 +253,19 @@ def test_the_owners_reason_of_then_keeps_his_job():
     a_silence(40, 600, kind="justification", matchers=own)
 
     assert tried(policy).others == ((MUTED, 1),)
+
+
+@pytest.mark.parametrize(("closed_at", "ended"), [(60, []), (200, [ms(150)])])
+def test_a_finding_that_was_closed_then_keeps_the_job_from_then_on(closed_at, ended):
+    policy = a_policy()
+    run = an_idle_job()
+    idle_until(300, run)
+    Finding.objects.create(
+        job=run.job, cause="idle_held", first_ms=0, last_ms=1, status="dismissed",
+        decided_at=at(closed_at),
+    )  # fmt: skip
+
+    assert [ladder.ended_ms for ladder in tried(policy).ladders] == ended
 
 
 def test_a_rule_that_tells_in_the_day_begins_the_ladder_then():

@@ -54,10 +54,10 @@ def _notes(findings: Iterable[Finding]) -> dict[int, str]:
 
 
 def _mute(finding: Finding, rules: Iterable[str], note: str) -> Mute:
-    # names are not patterns: a job called * is one job
+    # names are not patterns: a job called * is one job; the first matcher leaves out most
     of_job = (
-        Matcher("rule", tuple(map(escape, rules))),
         Matcher("subject", (escape(finding.its_job.key),)),
+        Matcher("rule", tuple(map(escape, rules))),
     )
     of_cause = (Matcher("cause", (finding.cause,)),) if finding.cause in OF_WORK else ()
     return Mute(
