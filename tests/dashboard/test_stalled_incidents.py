@@ -24,6 +24,16 @@ def test_a_stalled_job_marks_the_stalled_time_of_the_incident_on_its_chart(admin
     assert "the stalled part of its GPUs&#x27; time" in page
 
 
+def test_some_idle_gpus_of_a_job_mark_their_idle_time_as_all_of_them_do(admin):
+    gpus = {"gpus": [{"uuid": "GPU-a", "index": 2}]}
+
+    for condition in ("job_idle", "gpu_idle"):
+        rule = Rule.objects.get(condition=condition)
+        one = incident(f"slurm/della/{condition}", rule=rule, facts={"facts": gpus})
+
+        assert "shaded is what was mostly idle" in text(admin, f"/incidents/{one.pk}"), condition
+
+
 def test_a_share_of_the_time_says_of_what_it_is(admin):
     lines = (("Stalled", "9 h 37 m of 13 h 21 m at work"),)
     rule = Rule.objects.get(condition="job_stalled")

@@ -33,4 +33,5 @@ CONDITION = Condition(
     is_on=True,
     being="idle",
     covers="the time of its idle GPUs",
+    state="idle",
 )
