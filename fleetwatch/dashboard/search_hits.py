@@ -166,7 +166,7 @@ PLACES = (
 def hits(text: str, user: User, *, limit: int) -> list[Hit]:
     """At most so many of each kind; for a single character what has that number alone."""
     wanted = text.strip()[:LONGEST]
-    several = list(islice(_numbered(wanted), limit))
+    several = list(islice(_numbered(wanted, limit), limit))
     if len(wanted) >= MIN_CHARACTERS:
         several += [hit for kind in _kinds(wanted, user, limit) for hit in islice(kind, limit)]
     return list({(hit.kind, hit.address): hit for hit in reversed(several)}.values())[::-1]
@@ -263,7 +263,7 @@ def _pages(text: str, user: User) -> Iterator[Hit]:
             yield Hit("page", place.title, address)
 
 
-def _numbered(text: str) -> Iterator[Hit]:
+def _numbered(text: str, limit: int) -> Iterator[Hit]:
     """The incident and the finding of that number; of a group's its incidents, the newest first."""
     named = _NUMBERED.fullmatch(text)
     if named is None:
@@ -273,7 +273,7 @@ def _numbered(text: str) -> Iterator[Hit]:
     if kind != "finding":
         of = {"group": number} if kind == "group" else {"pk": number}
         rows = visible_incidents().filter(**of).order_by("-opened_at", "-pk")
-        yield from (replace(_incident(each), has_number=True) for each in rows)
+        yield from (replace(_incident(each), has_number=True) for each in rows[:limit])
     if kind in ("", "finding"):
         rows_of_findings = _visible_findings().filter(pk=number)
         for each in rows_of_findings:

@@ -4,7 +4,9 @@ import re
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from fleetwatch.accounts.models import Identity, Organisation, Team
@@ -427,6 +429,21 @@ def test_the_key_that_a_pager_has_leads_to_the_incidents_of_the_group():
     found_ones = hits(f"hub.example/group/{group.pk}", factories.user(), limit=10)
 
     assert [hit.address for hit in found_ones] == [f"/incidents/{opened.pk}"]
+
+
+def test_of_a_group_no_more_incidents_are_read_than_are_shown():
+    group = IncidentGroup.objects.create(
+        rule=incident("slurm/della/7").rule, key="ann", opened_at=NOW
+    )
+    for number in (8, 9):
+        incident(f"slurm/della/{number}")
+    Incident.objects.update(group=group)
+
+    with CaptureQueriesContext(connection) as asked:
+        hits(f"group {group.pk}", factories.user(), limit=2)
+
+    of_group = f'"group_id" = {group.pk}'
+    assert [query["sql"][-7:] for query in asked if of_group in query["sql"]] == ["LIMIT 2"]
 
 
 def test_the_number_of_an_incident_that_the_reader_does_not_see_finds_nothing(fleet):
