@@ -159,3 +159,16 @@ def test_an_exemption_opens_both_pages_and_the_history_with_who_when_and_why(adm
     history = in_text(page(admin, f"/findings/{idle.pk}").partition("<h2>History</h2>")[2])
     assert "Exempt: an operator approved of it by ann: a warm replica &lt;b&gt;" in history
     assert "Nobody has decided yet" not in history
+
+
+def test_what_was_said_until_a_day_that_is_past_opens_no_incident_that_goes_on(admin, idle):
+    """It is no waste by its finding, which somebody closed since."""
+    of_job = accepted(idle, since_ms=to_ms(NOW - timedelta(days=3)))
+    Silence.objects.update(starts_at=NOW - timedelta(days=2), ends_at=NOW - timedelta(days=1))
+    decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+    mute(NOW, Fences())
+
+    shown = page(admin, f"/incidents/{of_job.pk}")
+
+    assert shown.count("agreed</span>") == 1
+    assert "agreed Not waste, until somebody reopens it · the hot spare" in in_text(shown)

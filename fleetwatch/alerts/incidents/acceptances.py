@@ -47,8 +47,9 @@ def acceptance_of(incident: Incident, now: datetime) -> Silence | None:
     """
     if not incident.is_accepted:
         return None
+    holds_after = now if incident.resolved_at is None else from_ms(incident.since_ms)
     rows = Silence.objects.filter(
-        kind=Silence.Kind.JUSTIFICATION, starts_at__lte=now, ends_at__gt=from_ms(incident.since_ms)
+        kind=Silence.Kind.JUSTIFICATION, starts_at__lte=now, ends_at__gt=holds_after
     )
     silences = rows.select_related("by").order_by("-ends_at", "-pk")
     labels = labels_of(incident)
