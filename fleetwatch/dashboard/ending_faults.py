@@ -12,8 +12,7 @@ from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.fault_ends import CHECKPOINTED, NEAR_MS, SILENT_MS
-from fleetwatch.dashboard.incident_pages import run_usd
+from fleetwatch.dashboard.fault_ends import NEAR_MS, SILENT_MS, most_lost_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
@@ -80,7 +79,7 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         address=address,
         lost=LOST.get(job.kind, LOST_OF_ANY),
         goes_on=GOES_ON.get(job.kind, GOES_ON_OF_ANY),
-        most_lost_usd=run_usd(job) if job.kind == CHECKPOINTED else None,
+        most_lost_usd=most_lost_usd([job]).get(job.pk),
         errors_ms=errors_ms,
         errors_wasted_ms=errors_wasted_ms,
     )

@@ -5,7 +5,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import DRAINED
 from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
@@ -32,30 +31,32 @@ def ended_by_fault_within(interval: Interval) -> set[int]:
     return _ended(None, interval.start_ms, interval.end_ms)
 
 
-def most_lost_usd(jobs: Iterable[Job]) -> dict[int, Decimal]:
-    """By its id what all of a run cost, which is lost without a checkpoint; without jobs that write
-    none, and those of which it is not known.
+def most_lost_usd(jobs: Iterable[Job]) -> dict[int, Decimal | None]:
+    """By its id what all of a run cost, which is lost without a checkpoint, None where that is not
+    known; without jobs that write none.
     """
-    runs = [
-        job
-        for job in jobs
-        if job.kind == CHECKPOINTED and job.start_ms and job.end_ms and job.start_ms < job.end_ms
-    ]
+    return runs_usd([job for job in jobs if job.kind == CHECKPOINTED])
+
+
+def runs_usd(jobs: Sequence[Job]) -> dict[int, Decimal | None]:
+    """By its id what all of a job's run cost; None where its times, or some rate, are not known."""
+    timed = [job for job in jobs if job.start_ms and job.end_ms and job.start_ms < job.end_ms]
     # those that ran once held nothing outside their run: all are read at once
-    together = [job for job in runs if not job.restarts]
-    alone = [[job] for job in runs if job.restarts]
-    return {pk: usd for part in (together, *alone) for pk, usd in _runs_usd(part).items()}
+    together = [job for job in timed if not job.restarts]
+    alone = [[job] for job in timed if job.restarts]
+    known = {pk: usd for part in (together, *alone) for pk, usd in _read_usd(part).items()}
+    return {job.pk: known.get(job.pk) for job in jobs}
 
 
-def _runs_usd(jobs: Sequence[Job]) -> dict[int, Decimal]:
+def _read_usd(jobs: Sequence[Job]) -> dict[int, Decimal]:
     """What they cost from the first start to the last end."""
     if not jobs:
         return {}
     start_ms = min(job.start_ms or 0 for job in jobs)
     end_ms = max(job.end_ms or 0 for job in jobs)
-    scope = Scope(jobs=tuple(job.pk for job in jobs))
-    held = costs.held_by_job(Interval(from_ms(start_ms), from_ms(end_ms)), scope)
-    return {job_id: usd for job_id, (_, usd) in held.items()}
+    return costs.cost_of_jobs(
+        Interval(from_ms(start_ms), from_ms(end_ms)), [job.pk for job in jobs]
+    )
 
 
 def _ended(job_ids: list[int] | None, start_ms: int, end_ms: int) -> set[int]:

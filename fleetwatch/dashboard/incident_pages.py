@@ -21,7 +21,7 @@ from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incident
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, WITHIN
-from fleetwatch.dashboard.fault_ends import JUST_BEFORE
+from fleetwatch.dashboard.fault_ends import JUST_BEFORE, runs_usd
 from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
 from fleetwatch.diagnosis.cause import Cause, Step
@@ -30,8 +30,6 @@ from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import pricing
-from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.selectors import Scope
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.visible_jobs import visible
@@ -308,16 +306,7 @@ def _held(job: Job, hold: Holder, breach: Breach) -> Held:
         and until_ms is not None
         and abs(from_ms(until_ms) - from_ms(breach.since_ms)) <= JUST_BEFORE
     )
-    return Held(job, until_ms, run_usd(job) if is_ended else None)
-
-
-def run_usd(job: Job) -> Decimal | None:
-    """What all of the run cost; None where its times are not known."""
-    if job.start_ms is None or job.end_ms is None or job.end_ms <= job.start_ms:
-        return None
-    run = Interval(from_ms(job.start_ms), from_ms(job.end_ms))
-    held = costs.held_by_job(run, Scope(jobs=(job.pk,))).get(job.pk)
-    return None if held is None else held[1]
+    return Held(job, until_ms, runs_usd([job])[job.pk] if is_ended else None)
 
 
 def _held_until_ms(job: Job, hold: Holder) -> int | None:

@@ -64,6 +64,7 @@ __all__ = [
     "Wasters",
     "breakdown",
     "capacity_at_most",
+    "cost_of_jobs",
     "dollars_over_time",
     "held_by_job",
     "held_by_owner",
@@ -381,6 +382,17 @@ def held_by_job(interval: Interval, scope: Scope) -> dict[int, tuple[int, Decima
     seen = look(interval, "job", scope=scope).held()
     amounts = {job: _amount(cells) for (job,), cells in by_groups(seen.columns, "job").items()}
     return {job: amount for job, amount in amounts.items() if amount}
+
+
+def cost_of_jobs(interval: Interval, job_ids: Collection[int]) -> dict[int, Decimal]:
+    """Job id -> dollars, of those of these jobs all of whose time has a rate."""
+    seen = look(interval, "job", scope=Scope(jobs=tuple(job_ids))).held()
+    groups = {job: summed(cells) for (job,), cells in by_groups(seen.columns, "job").items()}
+    return {
+        job: totals.cost_usd
+        for job, totals in groups.items()
+        if totals.capacity_ms and not totals.unpriced_ms
+    }
 
 
 def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.alerts.models import Rule
+from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Posted
@@ -185,7 +186,9 @@ def test_a_gpu_that_fell_silent_some_minutes_before_it_was_lost_ended_its_job(ad
     Allocation.objects.filter(job=job).update(asserted=[heard])
 
     assert "ending-fault" in text(admin, JOB)
-    assert "at most $8.00 lost" in in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
+    assert "at most $8.00 lost" in in_text(
+        tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault"))
+    )
 
 
 def test_the_list_says_of_a_restarted_job_what_its_last_run_lost_as_its_page_does(admin):
@@ -209,3 +212,25 @@ def test_the_list_says_of_a_restarted_job_what_its_last_run_lost_as_its_page_doe
     assert "Lost, at most $8.00" in page(admin)
     assert "lost at most $24.00" in listed
     assert "at most $8.00 lost ·" in listed
+
+
+@pytest.mark.parametrize("without", ["h100-01", ""])
+def test_what_a_run_without_a_rate_lost_is_not_known(admin, without):
+    """Of all its GPUs, or of one of two nodes: at most $4.00 would be too little."""
+    job = a_failed_run(failed_ms=END_MS)
+    if without:
+        Rate.objects.all().delete()
+    else:
+        elsewhere = factories.gpu(factories.node("l40s-01"), model=factories.gpu_model("L40S"))
+        factories.hold(elsewhere, job, hours_ago=3, hours=2)
+        factories.entry(elsewhere, hours_ago=3, held_by=job).save()
+    gpu = job.allocations.get(gpu__index=3).gpu
+    told.capacity("gpu_fault", on=gpu, start=NOW - timedelta(hours=1))
+    of_node = told.place("gpu_fault", node=gpu.node, first_ms=END_MS)
+
+    listed = in_text(tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")))
+    hurt = in_text(tight(text(admin, f"/findings/{of_node.pk}"))).partition("Affected jobs")[2]
+
+    assert "Lost, at most" not in page(admin)
+    assert "ost at most" not in listed
+    assert "Fri 20 Nov, 11:00 –" in hurt

@@ -80,6 +80,7 @@ from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.figures import selectors as costs
+from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.figures.ranking import GPUS, Ranked
 from fleetwatch.figures.selectors import Group, Look, Scope
 from fleetwatch.figures.totals import Totals
@@ -190,9 +191,11 @@ def _of_cause(
 
 
 def _lost(ended: Collection[int]) -> Context:
-    """What those of these ids, which a fault ended, lost at most, each and in sum."""
+    """What those of these ids, which a fault ended, lost at most, each and in sum: None where that
+    is not known.
+    """
     lost_usd = most_lost_usd(Job.objects.filter(pk__in=ended)) if ended else {}
-    sum_usd = sum(lost_usd.values(), Decimal(0))
+    sum_usd = sum_if_all_known(lost_usd.values())
     return {"lists_ended": bool(ended), "lost_usd": lost_usd, "most_lost_usd": sum_usd}
 
 
