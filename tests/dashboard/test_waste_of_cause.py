@@ -138,3 +138,12 @@ def test_of_a_state_no_share_of_its_cost_and_no_free_capacity_is_told(two_causes
     for words in ("% of cost", "100 %</span>", "Free apart"):
         assert words in whole
         assert words not in of_state
+
+
+def test_of_jobs_that_are_not_shown_nothing_is_read(two_causes, monkeypatch):
+    monkeypatch.setattr("fleetwatch.dashboard.views.waste.MAX_LINES", 1)
+
+    context = two_causes.get("/waste?from=now-6h&to=now&group_by=job&cause=idle_held").context
+
+    assert list(context["owners"]) == ["slurm/della/ann"]
+    assert (context["rest"].groups, context["rest"].totals.wasted_usd) == (1, 2)

@@ -101,15 +101,16 @@ def waste(request: HttpRequest, period: Period) -> Context:
     group_by = asked.group_by
     seen = asked.look(period.interval, group_by)
     lines, rest, ways_on = _lines(request, seen, asked, period.interval)
+    listed = lines[:MAX_LINES]
     return {
         "groups": GROUPS.items(),
         "group_by": group_by,
         "group_label": GROUPS[group_by],
-        "lines": lines[:MAX_LINES],
+        "lines": listed,
         "rest": rest,
         "pager": ways_on,
-        **_of_lines(group_by, lines, seen, period),
-        **_recoverable(asked, lines, period),
+        **_of_lines(group_by, listed, seen, period),
+        **_recoverable(asked, listed, period),
         "filters": filters,
         **_of_cause(asked.cause),
         "has_share": not asked.cause and "state" not in filters,  # of a state's cost it is all
@@ -174,7 +175,7 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
     by_key = inbox.recoverable_by(
         group_by, period.interval, now=period.now, scope=scope, cause=cause
     )
-    shown = {line.key for line in lines[:MAX_LINES]}
+    shown = {line.key for line in lines}
     of_jobs = together_saved(by_key.values())
     of_places = inbox.recoverable_of_places(
         period.interval, now=period.now, scope=scope, cause=cause
