@@ -38,6 +38,11 @@ class Decided(NamedTuple):
     is_dismissed: bool
     incident: "OpenIncident | None"
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether somebody said why it is no waste."""
+        return self.is_dismissed or (self.incident is not None and bool(self.incident.accepted))
+
 
 class OpenIncident(NamedTuple):
     """The incident of a job that goes on: since when, what to type against it ("": nothing), and by
@@ -53,26 +58,21 @@ class OpenIncident(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class IdleJob:
     """A job (of shared GPUs several) with its GPUs that idle now, those first that idle longest;
-    `cause` is "" and finding and incident are None where there is none.
+    `cause` is "" and finding and incident are None where there is none. `is_accepted`: somebody
+    said why it is no waste, of each of the jobs.
     """
 
     jobs: Sequence[Job]
     gpus: Sequence[IdleGPU]
     cause: str
     finding_id: int | None
-    is_dismissed: bool  # its finding, as no waste
+    is_accepted: bool
     incident: OpenIncident | None
 
     @property
     def command(self) -> str:
         """What ends it; "" where nothing is known to, or it is accepted."""
         return self.incident.command if self.incident and not self.is_accepted else ""
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether somebody said why it is no waste."""
-        is_by_incident = self.incident is not None and bool(self.incident.accepted)
-        return is_by_incident or self.is_dismissed
 
     @property
     def spells_since_ms(self) -> int | None:
@@ -133,13 +133,15 @@ def _line(
     jobs: Mapping[int, Job],
     decided: Mapping[int, Decided],
 ) -> IdleJob:
-    of_jobs = [decided[pk] for pk in job_ids]
+    every = [decided[pk] for pk in job_ids]
+    undecided = [each for each in every if not each.is_accepted]
+    of_jobs = undecided or every  # of those that are no waste nothing is to be done
     return IdleJob(
         jobs=[jobs[pk] for pk in job_ids],
         gpus=gpus,
         cause=next((each.cause for each in of_jobs if each.cause), ""),
         finding_id=_first(each.finding_id for each in of_jobs),
-        is_dismissed=all(each.is_dismissed for each in of_jobs),
+        is_accepted=not undecided,
         incident=next((each.incident for each in of_jobs if each.incident), None),
     )
 

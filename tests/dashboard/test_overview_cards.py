@@ -434,6 +434,23 @@ def test_a_closed_finding_of_how_a_job_worked_before_says_nothing_of_its_idling(
     assert "Not waste" not in page.content.decode()
 
 
+def test_of_a_shared_gpu_one_jobs_reason_is_not_the_others(fleet):
+    gpu = GPU.objects.get(node__name="node-1")
+    rule = a_rule(condition="job_idle")
+    for number, muted in (("7", "accepted until 2026-12-06 09:49 UTC: a workshop"), ("8", "")):
+        job = factories.job(f"slurm/della/{number}")
+        span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 4}}
+        stored_runs.store(factories.run(gpu, **span, held_by=job))
+        an_incident(rule, job.key, opened_at=NOW, facts={"command": f"end {number}"}, muted=muted)
+
+    page = fleet.get("/fleet/idle")
+
+    [line] = page.context["lines"]
+    assert len(line.jobs) == 2
+    assert page.context["accepted_gpus"] == 0
+    assert "end 8" in page.content.decode()
+
+
 def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
     """Idle from 11:00 to 11:25, no data for five minutes, idle since 11:30: it is noon."""
     job = factories.job()
