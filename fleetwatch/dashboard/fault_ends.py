@@ -12,6 +12,7 @@ from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
+MOST_RESTARTED = 20  # jobs: what each cost is read by itself
 CHECKPOINTED = "batch"  # the kind of job
 NEAR_MS = int(JUST_BEFORE.total_seconds() * 1000)
 SILENT_MS = 15 * MINUTE_MS  # a GPU that hangs may say nothing of its job before it is lost
@@ -39,11 +40,16 @@ def most_lost_usd(jobs: Iterable[Job]) -> dict[int, Decimal | None]:
 
 
 def runs_usd(jobs: Sequence[Job]) -> dict[int, Decimal | None]:
-    """By its id what all of a job's run cost; None where its times, or some rate, are not known."""
+    """By its id what all of a job's run cost; None where its times, or some rate, are not known,
+    and of restarted jobs beyond the MOST_RESTARTED last ones.
+    """
     timed = [job for job in jobs if job.start_ms and job.end_ms and job.start_ms < job.end_ms]
     # those that ran once held nothing outside their run: all are read at once
     together = [job for job in timed if not job.restarts]
-    alone = [[job] for job in timed if job.restarts]
+    restarted = sorted(
+        (job for job in timed if job.restarts), key=lambda job: (job.end_ms, job.pk), reverse=True
+    )
+    alone = [[job] for job in restarted[:MOST_RESTARTED]]
     known = {pk: usd for part in (together, *alone) for pk, usd in _read_usd(part).items()}
     return {job.pk: known.get(job.pk) for job in jobs}
 

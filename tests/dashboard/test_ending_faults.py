@@ -234,3 +234,13 @@ def test_what_a_run_without_a_rate_lost_is_not_known(admin, without):
     assert "Lost, at most" not in page(admin)
     assert "ost at most" not in listed
     assert "Fri 20 Nov, 11:00 –" in hurt
+
+
+def test_beyond_so_many_restarted_jobs_what_one_lost_is_not_known(admin, monkeypatch):
+    a_failed_run(failed_ms=END_MS, restarts=1)
+    url = "/jobs?from=now-6h&to=now&cause=gpu_fault"
+    assert "lost at most $8.00" in in_text(tight(text(admin, url)))
+
+    monkeypatch.setattr("fleetwatch.dashboard.fault_ends.MOST_RESTARTED", 0)
+
+    assert "ost at most" not in in_text(tight(text(admin, url)))
