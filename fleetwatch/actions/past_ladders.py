@@ -151,17 +151,24 @@ def try_on_history(
         on_step=on_step,
     )
     on_step()
-    closed = dismissals({trial.episode.subject for trial in trials})
-    past = Past(
-        rule=rule,
-        mutes=(*read_mutes(interval.start, interval.end), *closed),
-        schedule=weekly_hours.stored(rule.schedule),
-    )
+    past = _past_of(rule, trials, interval)
     subjects = kind_of(rule.condition).read_past(policy, trials)
     on_step()
     ladders, others = _replayed(list(zip(trials, subjects, strict=True)), limits, past)
     others[ENDED_BEFORE] = short
     return PolicyTrial(interval, tuple(ladders), tuple((+others).most_common()))
+
+
+def _past_of(rule: Rule, trials: Iterable[Trial], interval: Interval) -> Past:
+    """The rule as it is set, what was silenced in the interval, and which findings of the trials'
+    jobs stand closed.
+    """
+    closed = dismissals({trial.episode.subject for trial in trials})
+    return Past(
+        rule=rule,
+        mutes=(*read_mutes(interval.start, interval.end), *closed),
+        schedule=weekly_hours.stored(rule.schedule),
+    )
 
 
 def _is_lasting(episode: Episode, waits_ms: int) -> bool:

@@ -50,8 +50,8 @@ def runs_usd(jobs: Sequence[Job]) -> dict[int, Decimal | None]:
         (job for job in timed if job.restarts), key=lambda job: (job.end_ms, job.pk), reverse=True
     )
     alone = [[job] for job in restarted[:MOST_RESTARTED]]
-    known = {pk: usd for part in (together, *alone) for pk, usd in _read_usd(part).items()}
-    return {job.pk: known.get(job.pk) for job in jobs}
+    usd_of = {pk: usd for part in (together, *alone) for pk, usd in _read_usd(part).items()}
+    return {job.pk: usd_of.get(job.pk) for job in jobs}
 
 
 def _read_usd(jobs: Sequence[Job]) -> dict[int, Decimal]:

@@ -106,7 +106,6 @@ def waste(request: HttpRequest, period: Period) -> Context:
         "groups": GROUPS.items(),
         "group_by": group_by,
         "group_label": GROUPS[group_by],
-        "lines": listed,
         "rest": rest,
         "pager": ways_on,
         **_of_lines(group_by, listed, seen, period),
@@ -144,12 +143,13 @@ def _cause(request: HttpRequest) -> str:
 def _of_lines(
     group_by: str, lines: Sequence[Group], seen: Look | CauseLook, period: Period
 ) -> Context:
-    """What lines say beside figures: jobs whose they are, causes what to do first."""
+    """The lines, and what they say beside figures: jobs whose they are, causes what to do first."""
     if group_by == "job":
-        return {"owners": _owners(lines, period.interval)}
+        return {"lines": lines, "owners": _owners(lines, period.interval)}
     if group_by != "cause":
-        return {}
+        return {"lines": lines}
     return {
+        "lines": lines,
         "cause_lines": cause_lines(lines, seen.totals()),
         "first_steps": FIRST_STEPS,
         "progress": progress(period.interval, now=period.now),
