@@ -16,13 +16,17 @@ from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus
+from fleetwatch.ledger.broken_gpus import BrokenGPU, broken_gpus, is_broken
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 from fleetwatch.lib.written_once import written_once
 
 CANNOT_WORK = gpu_cannot_work.CONDITION.name
 MEMORY_ERRORS = gpu_memory_errors.CONDITION.name
 WITH_ERRORS = "memory errors"
 FIRES = (Incident.State.FIRING, Incident.State.ACKNOWLEDGED)
+
+_FAULTS = read_statement("dashboard/sql/faults_now.sql")
 
 Incidents = Mapping[tuple[str, str], tuple[int, int]]  # condition, UUID: its number, since when
 
@@ -54,6 +58,15 @@ def broken_marks() -> list[BrokenMark]:
     findings = _findings(broken, incidents)
     marks = [_cannot_work(each, incidents, findings) for each in broken]
     return sorted([*marks, *_with_errors(broken, incidents)], key=_place_of)
+
+
+def broken_uuids() -> set[str]:
+    """Those of the GPUs that broken_marks() tells of, for who sees the whole fleet."""
+    asked = {"memory_errors": MEMORY_ERRORS, "firing": list(FIRES)}
+    rows = fetched(_FAULTS, asked, is_fixed=True)
+    return {
+        uuid for uuid, heard_ms, faults in rows if faults is None or is_broken(heard_ms, faults)
+    }
 
 
 def beside(gpu: GPU) -> list[BrokenMark]:

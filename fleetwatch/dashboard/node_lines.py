@@ -65,7 +65,7 @@ def fleet_figures(interval: Interval, scope: Scope, sort: str) -> FleetFigures:
 
 def nodes_in_order(interval: Interval, scope: Scope, sort: str) -> list[Any]:
     """The nodes of fleet_figures(), with pk, name and gpu_count: of the whole fleet by name nothing
-    is priced for that.
+    is priced for that, and those come with their GPUs' names.
     """
     if sort == "name" and scope == EVERYTHING:
         return selectors.machine_names()

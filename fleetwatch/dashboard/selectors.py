@@ -4,10 +4,11 @@ by key.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import starmap
+from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q, QuerySet
 from numpy.typing import NDArray
 
@@ -259,22 +260,33 @@ def newest_node() -> int:
 
 
 class MachineName(NamedTuple):
-    """A node, and how many physical GPUs it has."""
+    """What a node with physical GPUs is called, and what these are, by index."""
 
     pk: int
     name: str
-    gpu_count: int
+    gpus: list[GPUName]
+
+    @property
+    def gpu_count(self) -> int:
+        return len(self.gpus)
 
 
 @written_once
-def _machine_names() -> QuerySet[Node, Any]:
-    nodes = hosts().annotate(gpu_count=_GPU_COUNT)
-    return nodes.order_by("name").values_list(*MachineName._fields)
+def _machine_names() -> QuerySet[GPU, Any]:
+    gpus = inventory.known_to_nodes(GPU.objects.filter(parent=None, node__in=hosts()))
+    by_node = gpus.order_by("node__name").values_list("node_id", "node__name")
+    _, *in_order = IN_ORDER
+    return by_node.annotate(
+        **{f"of_{name}": ArrayAgg(name, order_by=in_order) for name in ("pk", "uuid", "index")}
+    )
 
 
 def machine_names() -> list[MachineName]:
-    """What the nodes are called, by name."""
-    return list(starmap(MachineName, _machine_names()))
+    """Those of all nodes that have GPUs, by name."""
+    return [
+        MachineName(pk, name, list(map(GPUName, *of_gpus, repeat(pk))))
+        for pk, name, *of_gpus in _machine_names()
+    ]
 
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:

@@ -39,6 +39,11 @@ def broken_gpus(node: Node | None = None) -> list[BrokenGPU]:
     ]
 
 
+def is_broken(heard_ms: int | None, outages: list[Any]) -> bool:
+    """Whether one of the outages that the last posting took lasted when the node was heard last."""
+    return bool(_open_faults(heard_ms, outages))
+
+
 def _posted_outages() -> QuerySet[Posted, Any]:
     """GPUs with outages in order: their ids, when their node was heard last, the outages."""
     rows = Posted.objects.exclude(outages=[]).filter(gpu__retired_ms=None, gpu__parent=None)

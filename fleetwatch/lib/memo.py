@@ -1,6 +1,6 @@
 """Reads that one look at a page asks for again and again are answered once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -13,6 +13,8 @@ LOOKS = ("GET", "HEAD")  # what changes something reads what it changed
 P = ParamSpec("P")
 T = TypeVar("T")
 Respond = Callable[[HttpRequest], HttpResponse]
+
+NOT_KEPT = object()
 
 _answers: ContextVar[dict[Any, Any] | None] = ContextVar("answers", default=None)
 
@@ -34,6 +36,24 @@ def read_once(read: Callable[P, T]) -> Callable[P, T]:
         return kept
 
     return remembered
+
+
+def is_looking() -> bool:
+    """Whether what is read now is remembered."""
+    return _answers.get() is not None
+
+
+def kept_answer(*asked: Hashable) -> Any:
+    """What was kept for the rest of this look; NOT_KEPT where nothing was, or nobody only looks."""
+    answers = _answers.get()
+    return NOT_KEPT if answers is None else answers.get(asked, NOT_KEPT)
+
+
+def keep_answer(answer: Any, *asked: Hashable) -> None:
+    """Keeps it for the rest of this look, if it is one."""
+    answers = _answers.get()
+    if answers is not None:
+        answers[asked] = answer
 
 
 def kept_while(digest: Callable[[], str]) -> Callable[[Callable[[], T]], Callable[[], T]]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import RawSQL
 
-from fleetwatch.lib import replica, rows
+from fleetwatch.lib import memo, replica, rows
 
 Row = TypeVar("Row", bound=Model)
 
@@ -48,10 +48,37 @@ def row_of_key(model: type[Row], key: Any) -> Row | None:
     """The model's row with that primary key; None = there is none. No field of it is one that
     Django converts when it is read.
     """
+    key = model._meta.pk.get_prep_value(key)
     text, names = _by_key(model)
-    for row in rows.fetched(text, [model._meta.pk.get_prep_value(key)], is_fixed=True):
-        return model.from_db(replica.reading().alias, names, row)
-    return None
+    row = memo.kept_answer(row_of_key, model, key)
+    if row is memo.NOT_KEPT:
+        row = next(iter(rows.fetched(text, [key], is_fixed=True)), None)
+    return None if row is None else model.from_db(replica.reading().alias, names, row)
+
+
+def read_together(*asked: tuple[type[Model], Any]) -> None:
+    """Reads the rows of these models with these primary keys by one statement: within the same look
+    at a page `row_of_key` gives them.
+    """
+    models = [model for model, _ in asked]
+    keys = [model._meta.pk.get_prep_value(key) for model, key in asked]
+    [values] = rows.fetched(_by_keys(*models), keys, is_fixed=True)
+    for model, key in zip(models, keys, strict=True):
+        _, names = _by_key(model)
+        row, values = values[: len(names)], values[len(names) :]
+        is_there = row[names.index(model._meta.pk.attname)] is not None
+        memo.keep_answer(row if is_there else None, row_of_key, model, key)
+
+
+@cache
+def _by_keys(*models: type[Model]) -> str:
+    """One row: what `_by_key` names of each model, all of it NULL where there is no such row."""
+    values = ", ".join(f"part_{place}.*" for place in range(len(models)))
+    parts = [
+        f"LEFT JOIN ({_by_key(model)[0]}) AS part_{place} ON TRUE"
+        for place, model in enumerate(models)
+    ]
+    return f"SELECT {values} FROM (SELECT) AS one {' '.join(parts)}"  # noqa: S608 - no value in it
 
 
 @cache

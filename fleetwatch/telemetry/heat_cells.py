@@ -75,7 +75,7 @@ def bytes_of(
     totals = np.array([memory_bytes.get(gpu) or np.nan for gpu in gpu_ids], dtype=np.float64)
     size = (len(gpu_ids), count)
     return gpu_ids, {
-        metric: _bytes(_means(values, table["observed_ms"], places, size), STEPS[metric])
+        metric: in_steps(_means(values, table["observed_ms"], places, size), STEPS[metric])
         for metric, values in _signals(table, totals[rows]).items()
     }
 
@@ -100,6 +100,23 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
         has_start = starts[:-1] * CELL_MS < edges[1:]
         return values[:, np.where(has_start, starts[:-1], edges[:-1] // CELL_MS)]
     return _means_of_parts(values[:, : starts[-1]], starts[:-1])
+
+
+def stretched_bytes(cells: Bytes, *, per_step: int) -> Bytes:
+    """The same for steps of so many whole cells, of bytes: the mean of the observed ones, to the
+    nearest byte; MISSING where nothing was.
+    """
+    if per_step == 1:
+        return cells
+    of_steps = [cells[:, cell::per_step] for cell in range(per_step)]
+    counts = np.zeros(of_steps[0].shape, dtype=np.uint16)
+    sums = np.zeros(of_steps[0].shape, dtype=np.uint16)
+    for part in of_steps:
+        observed = part != MISSING
+        counts += observed
+        sums += part * observed
+    means = (sums + counts // 2) // np.maximum(counts, 1)
+    return np.where(counts, means, MISSING).astype(np.uint8)
 
 
 def _means_of_parts(values: Floats, starts: Ints) -> Floats:
@@ -139,6 +156,7 @@ def _divided(sums: Array, weights: Array) -> Floats:
     return means
 
 
-def _bytes(means: Floats, step: float) -> Bytes:
+def in_steps(means: Floats, step: float) -> Bytes:
+    """Each to the nearest byte; MISSING where nothing was observed."""
     steps = np.clip(np.rint(means / step), 0, TOP)
     return np.where(np.isnan(steps), MISSING, steps).astype(np.uint8)

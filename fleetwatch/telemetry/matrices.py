@@ -1,9 +1,9 @@
 """Day matrices: five-minute cells written into the rows that heat maps read, and read back."""
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,11 @@ from fleetwatch.telemetry.heat_cells import (
     MISSING,
     POWER,
     STEPS,
+    TOP,
     bytes_of,
+    in_steps,
     stretched,
+    stretched_bytes,
 )
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.models import SealMark
@@ -37,14 +40,10 @@ RECENT_CELLS = 3
 NODES_AT_ONCE = 32  # in one transaction
 STORE = read_statement("telemetry/sql/store_matrices.sql")
 
-DAYS = """
-SELECT day - %(first)s::date, gpu_ids, cells FROM telemetry_daymatrix
-WHERE metric = %(metric)s AND day >= %(first)s::date AND day < %(first)s::date + %(days)s::int
-"""
+DAYS = read_statement("telemetry/sql/days_of_matrices.sql")
 
 Key = tuple[int, date, str]  # node id, day, metric
 DayRows = dict[int, Bytes]  # GPU id -> its 288 cells
-DayCells = tuple[list[int], Bytes]  # ids of a node's GPUs, and a row of cells of each
 NO_GPU = -1
 
 
@@ -149,26 +148,30 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
     )
 
 
+def shades(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -> Bytes:
+    """What `cells` gives, as bytes: a ratio in steps of 1 / TOP, MISSING = nothing observed."""
+    step_ms, rest_ms = divmod(interval.duration_ms, count)
+    is_whole = not (rest_ms or step_ms % CELL_MS or interval.start_ms % CELL_MS)
+    if metric == POWER or not is_whole:
+        return in_steps(cells(metric, gpu_ids, interval, count), 1 / TOP)
+    # they are stored so
+    first_cell = interval.start_ms // CELL_MS
+    stored = _stored_cells(metric, gpu_ids, first_cell, interval.end_ms // CELL_MS)
+    return stretched_bytes(stored, per_step=step_ms // CELL_MS)
+
+
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
     first_day = first_cell // CELLS_PER_DAY
     days = -(-last_cell // CELLS_PER_DAY) - first_day
     whole = np.full((len(gpu_ids), days, CELLS_PER_DAY), MISSING, dtype=np.uint8)
     wanted = np.array(gpu_ids, dtype=np.int64)
-    for day, of_nodes in _of_days(metric, first_day, days).items():
-        row_ids = np.array([gpu_id for ids, _ in of_nodes for gpu_id in ids], dtype=np.int64)
-        _fill(whole[:, day], wanted, row_ids, np.concatenate([fresh for _, fresh in of_nodes]))
+    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
+    for day, of_nodes, packed in rows.fetched(DAYS, asked, is_fixed=True):
+        row_ids = np.fromiter(chain.from_iterable(of_nodes), dtype=np.int64)
+        _fill(whole[:, day], wanted, row_ids, _cells_in(packed))
     start = first_day * CELLS_PER_DAY
     return whole.reshape(len(gpu_ids), -1)[:, first_cell - start : last_cell - start]
-
-
-def _of_days(metric: str, first_day: int, days: int) -> Mapping[int, list[DayCells]]:
-    """By day, from the first on, what is stored of each node."""
-    by_day: dict[int, list[DayCells]] = defaultdict(list)
-    asked = {"metric": metric, "first": from_ms(first_day * DAY_MS).date(), "days": days}
-    for day, gpu_ids, packed in rows.fetched(DAYS, asked):
-        by_day[day].append((gpu_ids, _cells_in(packed)))
-    return by_day
 
 
 def _fill(cells: Bytes, wanted: Ints, gpu_ids: Ints, fresh: Bytes) -> None:
@@ -180,6 +183,9 @@ def _fill(cells: Bytes, wanted: Ints, gpu_ids: Ints, fresh: Bytes) -> None:
     is_wanted = np.append(wanted[order], NO_GPU)[at] == gpu_ids
     place = order[at[is_wanted]]
     fresh = fresh[is_wanted]
+    if np.bincount(place).max(initial=0) < 2 and (cells == MISSING).all():
+        cells[place] = fresh
+        return
     while len(place):  # as often as one is there
         _, first = np.unique(place, return_index=True)
         cells[place[first]] = _filled(cells[place[first]], fresh[first])

@@ -3,6 +3,7 @@
 import pytest
 
 from fleetwatch.alerts.models import Rule
+from fleetwatch.dashboard.broken_marks import broken_marks, broken_uuids
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Posted
@@ -75,6 +76,15 @@ def test_a_gpu_that_is_lost_after_memory_errors_is_marked_once(admin, three):
 
     assert broken_now(admin).count("<li>") == 1
     assert "memory errors" not in broken_now(admin)
+
+
+def test_the_map_marks_those_that_the_list_names(three):
+    lose(three[0])
+    Posted.objects.create(gpu=three[1], spans=[[0, NOW_MS]], outages=[[0, 1, "gpu_lost", False]])
+    fires(three[2], "gpu_memory_errors", "memory errors")
+
+    assert broken_uuids() == {mark.gpu.uuid for mark in broken_marks()}
+    assert broken_uuids() == {three[0].uuid, three[2].uuid}
 
 
 def test_the_grid_crosses_out_its_square_and_says_why(admin, three):

@@ -56,7 +56,7 @@ def test_dollars_are_a_metric_by_the_hour_and_unknown_where_the_ledger_says_noth
     assert rows[3].split(",")[-2:] == ["2.0", "0.0"]  # c GPU 0 once
     assert rows[1].split(",")[1] == ""
     cells = cells_of(three.get(f"/charts/fleet?{DAY}&metric=waste").json()["data"][0])
-    assert cells[0][-2:] == [100, 100]  # hundredths of the dearest cell
+    assert cells[0][-2:] == [250, 250]  # the dearest cell's shade
 
 
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):

@@ -26,8 +26,8 @@ def test_states_are_their_places_and_what_nobody_knows_is_none():
     assert grid.of_places(np.array([[0, 10, -1]])).tolist() == [[0, 10, 255]]
 
 
-@pytest.mark.parametrize(("most", "shades"), [(1.0, [0, 50, 100, 255]), (2.0, [0, 25, 50, 255])])
-def test_a_metric_is_in_hundredths_of_the_most(most, shades):
+@pytest.mark.parametrize(("most", "shades"), [(1.0, [0, 125, 250, 255]), (2.0, [0, 62, 125, 255])])
+def test_a_metric_is_in_shades_of_the_most(most, shades):
     assert grid.of_shares(np.array([[0.0, 0.5, 1.0, np.nan]]), most).tolist() == [shades]
 
 
@@ -36,7 +36,9 @@ def test_without_anything_the_most_is_no_division():
 
 
 def test_a_line_stands_between_nodes_and_leads_nowhere():
-    figure = heat_map.state_map(TWO_NODES, EDGES, np.array([[0, 5, -1], [1, 1, 1], [10, 0, 0]]))
+    cells = grid.of_places(np.array([[0, 5, -1], [1, 1, 1], [10, 0, 0]]))
+
+    figure = heat_map.state_map(TWO_NODES, EDGES, cells)
 
     go.Figure({"layout": figure["layout"]})
     trace = figure["data"][0]
@@ -53,10 +55,12 @@ def test_a_line_stands_between_nodes_and_leads_nowhere():
 
 
 def test_a_metrics_map_goes_from_nothing_to_the_most():
-    trace = heat_map.metric_map(TWO_NODES, EDGES, np.full((3, 3), 0.5), 0.5)["data"][0]
+    cells = grid.of_shares(np.full((3, 3), 0.5), 0.5)
 
-    assert cells_of(trace)[0] == [100, 100, 100]
-    assert (trace["zmin"], trace["zmax"], trace["meta"]["ramp"]) == (0, 100, "accent")
+    trace = heat_map.metric_map(TWO_NODES, EDGES, cells)["data"][0]
+
+    assert cells_of(trace)[0] == [250, 250, 250]
+    assert (trace["zmin"], trace["zmax"], trace["meta"]["ramp"]) == (0, 250, "accent")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fleetwatch.accounts import visibility
 from fleetwatch.accounts.models import Team
 from fleetwatch.alerts.models import Incident
 from fleetwatch.budgets.models import Budget
-from fleetwatch.dashboard.drawing import figures, heat_map
+from fleetwatch.dashboard.drawing import figures, grid, heat_map
 from fleetwatch.dashboard.drawing.charts import CHARTS
 from fleetwatch.dashboard.drawing.figures import Bar, Line, Part
 from fleetwatch.dashboard.drawing.heat_map import Rows
@@ -225,7 +225,8 @@ def test_a_month_is_a_line_with_a_band_of_what_is_expected_and_its_budget():
 
 def test_a_map_has_cells_of_one_colour_together_holes_and_crosses():
     rows = Rows([("<node>", 2)], ["a", "b"], ["/a", "/b"], marked=[1])
-    drawn = picture(heat_map.state_map(rows, HOURS[:4], np.array([[0, 0, 1], [-1, 0, -1]])), "")
+    cells = grid.of_places(np.array([[0, 0, 1], [-1, 0, -1]]))
+    drawn = picture(heat_map.state_map(rows, HOURS[:4], cells), "")
 
     # a row is 16 px high, 10 below the top
     assert [
@@ -242,8 +243,8 @@ def test_a_map_has_cells_of_one_colour_together_holes_and_crosses():
 
 def test_shares_are_drawn_from_nothing_to_the_most():
     rows = Rows([("n", 1)], ["a"], ["/a"])
-    values = np.array([[0.0, 0.5, 1.0, np.nan]])
-    drawn = picture(heat_map.metric_map(rows, HOURS, values, 1.0), "")
+    cells = grid.of_shares(np.array([[0.0, 0.5, 1.0, np.nan]]), 1.0)
+    drawn = picture(heat_map.metric_map(rows, HOURS, cells), "")
 
     assert [cell.get("style") for cell in elements(drawn, "rect")] == [
         f"--c:color-mix(in oklab,var(--accent) {percent}%,var(--nothing))"
@@ -255,7 +256,7 @@ def test_shares_are_drawn_from_nothing_to_the_most():
 def test_of_more_gpus_the_picture_says_that_the_table_has_them(gpus, is_drawn):
     names = [str(number) for number in range(gpus)]
     rows = Rows([("n", gpus - 1), ("m", 1)], names, names)  # a line between nodes is no GPU
-    drawn = picture(heat_map.state_map(rows, HOURS, np.zeros((gpus, 4), int)), "")
+    drawn = picture(heat_map.state_map(rows, HOURS, np.zeros((gpus, 4), np.uint8)), "")
 
     assert bool(elements(drawn, "rect")) == is_drawn
     assert ("201 GPUs are too many for a picture: the table has them." in texts(drawn)) != is_drawn
@@ -263,7 +264,7 @@ def test_of_more_gpus_the_picture_says_that_the_table_has_them(gpus, is_drawn):
 
 def test_long_names_of_nodes_have_room_beside_the_map():
     rows = Rows([("gpu-node-0042.rack-07", 1)], ["a"], ["/a"])
-    drawn = picture(heat_map.state_map(rows, HOURS, np.zeros((1, 4), int)), "")
+    drawn = picture(heat_map.state_map(rows, HOURS, np.zeros((1, 4), np.uint8)), "")
 
     # 21 letters of 7 px and a gap of 8, of which 60 px are there
     assert ElementTree.fromstring(drawn).get("viewBox").startswith("-95 0 995 ")

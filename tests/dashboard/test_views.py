@@ -317,10 +317,10 @@ def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
         for metric in ("util", "power")
     )
 
-    # in hundredths
-    assert util == [[40] * 6 + [None] * 6]
-    # a step of a power byte is 8 W; the GPU's limit is 700 W: 400 / 700
-    assert power == [[57] * 6 + [None] * 6]
+    # as they are stored, in steps of 1 / 250
+    assert util == [[100] * 6 + [None] * 6]
+    # a step of a power byte is 8 W; the GPU's limit is 700 W: 400 / 700 = 142.9 / 250
+    assert power == [[143] * 6 + [None] * 6]
 
 
 def test_a_period_that_no_chip_names_is_told_on_narrow_pages_too(small):

@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from fleetwatch.accounts.models import Organisation, Team, User
 from fleetwatch.accounts.sessions import SessionStore
+from fleetwatch.lib.memo import remembering
 from fleetwatch.lib.sql import execute
-from fleetwatch.lib.written_once import IDS, row_of_key, written_once
+from fleetwatch.lib.written_once import IDS, read_together, row_of_key, written_once
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,27 @@ def test_a_row_by_its_key_is_what_the_model_reads():
     assert (row.role, row.date_joined, row._state.db) == ("lead", user.date_joined, "default")
     assert row_of_key(User, user.pk + 1) is None
     assert row_of_key(Organisation, 2) is None
+
+
+def test_rows_that_are_read_together_are_asked_for_once_in_a_look(django_assert_num_queries):
+    user = User.objects.create_user("ada", role=User.Role.LEAD)
+
+    with remembering(), django_assert_num_queries(1):
+        read_together((User, str(user.pk)), (Organisation, 1), (Organisation, 2))
+
+        row = row_of_key(User, user.pk)
+        assert (row, row.role, row.date_joined) == (user, "lead", user.date_joined)
+        assert row_of_key(Organisation, 2) is None
+
+
+def test_rows_that_are_read_together_are_read_again_after_the_look():
+    user = User.objects.create_user("ada", role=User.Role.LEAD)
+    with remembering():
+        read_together((User, user.pk), (Organisation, 1))
+
+    User.objects.update(role=User.Role.ADMIN)
+
+    assert row_of_key(User, user.pk).role == "admin"
 
 
 def test_a_user_of_others_than_are_asked_for_is_not_there_by_the_key():

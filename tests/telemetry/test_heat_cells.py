@@ -109,3 +109,21 @@ def test_steps_side_by_side_are_the_means_of_their_cells(count):
     with np.errstate(invalid="ignore"):
         parts = values.reshape(3, count, -1)
         np.testing.assert_allclose(steps, np.nansum(parts, axis=2) / (~np.isnan(parts)).sum(axis=2))
+
+
+@pytest.mark.parametrize("per_step", [1, 2, 3, 12, 288])
+def test_steps_of_bytes_are_the_rounded_means_of_what_was_observed(per_step):
+    cells = np.random.default_rng(2).integers(0, 251, (5, 288)).astype(np.uint8)
+    cells[cells > 150] = MISSING
+    cells[0] = MISSING
+    values = np.where(cells == MISSING, NAN, cells.astype(float))
+    end_ms = 288 * CELL_MS
+
+    steps = heat_cells.stretched_bytes(cells, per_step=per_step)
+
+    means = heat_cells.stretched(
+        values, first_ms=0, start_ms=0, end_ms=end_ms, count=288 // per_step
+    )
+    np.testing.assert_array_equal(steps == MISSING, np.isnan(means))
+    known = ~np.isnan(means)
+    assert np.abs(steps[known] - means[known]).max() <= 0.5

@@ -182,3 +182,30 @@ def test_of_a_gpu_under_two_nodes_each_has_its_part_of_the_day():
 
     assert found[0] == found[5] == 100 * matrices.STEPS["util"]
     assert found[6] == found[11] == 200 * matrices.STEPS["util"]
+    assert matrices.shades("util", [gpu.pk], HOUR_INTERVAL, 12)[0].tolist() == [100] * 6 + [200] * 6
+    assert matrices.shades("util", [gpu.pk], HOUR_INTERVAL, 2)[0].tolist() == [100, 200]
+
+
+def test_shades_are_what_is_stored_in_the_order_that_is_asked_for():
+    node = make_node(gpus=2)
+    first, second = node.gpus.order_by("index").values_list("pk", flat=True)
+    cells = np.repeat(np.array([[10], [20]], dtype=np.uint8), 288, axis=1)
+    cells[:, HOUR.hour * 12] = 255
+    DayMatrix.objects.create(
+        node_id=node.pk, day=HOUR.date(), metric="util", gpu_ids=[first, second], cells=bytes(cells)
+    )
+
+    shades = matrices.shades("util", [second, 0, first], HOUR_INTERVAL, 4)
+
+    assert shades.tolist() == [[20] * 4, [255] * 4, [10] * 4]
+
+
+def test_shades_of_power_are_by_the_limit_and_of_steps_within_cells_what_cells_say():
+    node = make_node(gpus=1)
+    node.gpus.update(power_limit_w=800.0)
+    store(node, starts=[HOUR_START_MS], columns={"util_mean": [0.5], "power_w": [400.0]})
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+    gpu_ids = list(node.gpus.values_list("pk", flat=True))
+
+    assert matrices.shades("power", gpu_ids, HOUR_INTERVAL, 12)[0, 0] == 125
+    assert matrices.shades("util", gpu_ids, HOUR_INTERVAL, 60)[0, :6].tolist() == [125] * 5 + [255]

@@ -1,17 +1,17 @@
 """The map of the fleet: GPUs x time, node by node, and the same as rows of a table."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from math import isnan
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
-
 from fleetwatch.dashboard import words
-from fleetwatch.dashboard.broken_marks import broken_marks
+from fleetwatch.dashboard.broken_marks import broken_uuids
 from fleetwatch.dashboard.drawing import heat_map, maps
 from fleetwatch.dashboard.drawing.chart import (
     Cell,
@@ -21,8 +21,9 @@ from fleetwatch.dashboard.drawing.chart import (
     scope_asked,
     text_of,
 )
+from fleetwatch.dashboard.drawing.clock_steps import local
 from fleetwatch.dashboard.drawing.figures import Figure
-from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.drawing.grid import Floats, Ints, Numbers
 from fleetwatch.dashboard.drawing.heat_map import Rows
 from fleetwatch.dashboard.node_lines import (
     DEFAULT_SORT,
@@ -33,12 +34,13 @@ from fleetwatch.dashboard.node_lines import (
     page_of,
 )
 from fleetwatch.dashboard.period import Period
-from fleetwatch.dashboard.selectors import physical_gpu_names
+from fleetwatch.dashboard.selectors import GPUName, MachineName, physical_gpu_names
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 
 MAX_GPUS = 1000  # on a page of the map: the least rows are then as high as a screen or two
+_is_plain = re.compile(r"[\w.~-]+", re.ASCII).fullmatch  # an address has it as it is
 TABLE_CELLS = 6000  # on a page of the table: some 350 kB of it
 
 
@@ -56,11 +58,18 @@ def gpus_of(nodes: Sequence[Any], interval: Interval, scope: Scope) -> list[Node
     in_scope = None
     if scope != EVERYTHING:
         in_scope = {group.key for group in costs.totals_by(interval, "gpu", scope=scope)}
-    for gpu in physical_gpu_names(by_node):
+    for gpu in _names_in(nodes):
         if in_scope is None or gpu.uuid in in_scope:
             by_node[gpu.node_id].append(gpu)
     names = {node.pk: node.name for node in nodes}
     return [NodeGPUs(names[pk], gpus) for pk, gpus in by_node.items() if gpus]
+
+
+def _names_in(nodes: Sequence[Any]) -> Iterable[GPUName]:
+    """Those of the nodes' physical GPUs: read, where they did not come with the nodes."""
+    if any(not isinstance(node, MachineName) for node in nodes):
+        return physical_gpu_names([node.pk for node in nodes])
+    return chain.from_iterable(node.gpus for node in nodes)
 
 
 def number(gpu: Any) -> str:
@@ -101,36 +110,38 @@ def _one_of(params: Params, name: str, choices: Collection[str], default: str) -
 def _chart(
     metric: str, shown: Sequence[NodeGPUs], cells: maps.GPUCells, period: Period, after: str
 ) -> Chart:
-    edges = [period.local(edge) for edge in cells.edges]
+    edges = local(cells.edges, period.clock)
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
-        _figure(metric, shown, edges, cells.values),
+        _figure(metric, shown, edges, cells.drawn),
         lambda: ["GPU", *map(text_of, edges[:-1])],
-        partial(rows_of, metric, shown, cells.values),
+        lambda: rows_of(metric, shown, cells.values()),
         after,
     )
 
 
 def _figure(
-    metric: str, shown: Sequence[NodeGPUs], edges: Sequence[datetime], values: Floats | Ints
+    metric: str, shown: Sequence[NodeGPUs], edges: Sequence[datetime], cells: Numbers
 ) -> Figure:
     if not shown:
         return {"data": [], "layout": {}}
     rows = Rows(
         [(node.node, len(node.gpus)) for node in shown],
         _names(shown),
-        [f"/gpus/{quote(gpu.uuid)}" for node in shown for gpu in node.gpus],
+        [_page_of(gpu) for node in shown for gpu in node.gpus],
         _marked(shown),
     )
-    if metric == "state":
-        return heat_map.state_map(rows, edges, values.astype(np.int64))
-    most = maps.most(metric, values)
-    return heat_map.metric_map(rows, edges, values.astype(np.float64), most)
+    drawn = heat_map.state_map if metric == "state" else heat_map.metric_map
+    return drawn(rows, edges, cells)
+
+
+def _page_of(gpu: Any) -> str:
+    return f"/gpus/{gpu.uuid if _is_plain(gpu.uuid) else quote(gpu.uuid)}"
 
 
 def _marked(shown: Sequence[NodeGPUs]) -> list[int]:
     """The numbers of the rows whose GPU is broken now."""
-    broken = {mark.gpu.uuid for mark in broken_marks()}
+    broken = broken_uuids()
     uuids = [gpu.uuid for node in shown for gpu in node.gpus]
     return [at for at, uuid in enumerate(uuids) if uuid in broken]
 

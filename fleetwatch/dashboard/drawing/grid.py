@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNKNOWN = 255  # what nobody knows: a hole in the map
-SHADES = 100  # of a metric, from nothing (0) to the most (100)
+# of a metric, from nothing (0) to the most (250): as day matrices keep them (telemetry/heat_cells)
+SHADES = 250
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,7 +23,7 @@ def of_places(places: Ints) -> Numbers:
 
 
 def of_shares(values: Floats, most: float) -> Numbers:
-    """Cells that are shares of the most, to a hundredth of it; NaN is not known."""
+    """Cells that are shares of the most, to a shade of it; NaN is not known."""
     is_known = ~np.isnan(values)
     shares = np.where(is_known, values, 0.0) / (most or 1.0)
     shades = np.rint(np.clip(shares, 0.0, 1.0) * SHADES)

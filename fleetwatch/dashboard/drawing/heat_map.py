@@ -9,8 +9,9 @@ import numpy as np
 
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.drawing import grid
+from fleetwatch.dashboard.drawing.clock_steps import texts_of
 from fleetwatch.dashboard.drawing.figures import Figure, iso, layout_over
-from fleetwatch.dashboard.drawing.grid import Floats, Ints, Numbers
+from fleetwatch.dashboard.drawing.grid import Ints, Numbers
 from fleetwatch.lib.intervals import to_ms
 
 LABEL_PX = 14  # what the name of a group needs
@@ -73,14 +74,16 @@ def _row_px(count: int) -> int:
     return next((px for most, px in ROW_PX if count <= most), LEAST_PX)
 
 
-def state_map(rows: Rows, edges: Sequence[datetime], states: Ints) -> Figure:
-    """In the states' colours; a cell is the place of its state in words.SHOWN, -1 = not known."""
-    return _map(rows, edges, grid.of_places(states), _COLOURED)
+def state_map(rows: Rows, edges: Sequence[datetime], cells: Numbers) -> Figure:
+    """In the states' colours; a cell is the place of its state in words.SHOWN."""
+    return _map(rows, edges, cells, _COLOURED)
 
 
-def metric_map(rows: Rows, edges: Sequence[datetime], values: Floats, most: float) -> Figure:
-    """From nothing (grey) to the most (the accent): the states' own colours stay theirs."""
-    return _map(rows, edges, grid.of_shares(values, most), _SHADED)
+def metric_map(rows: Rows, edges: Sequence[datetime], cells: Numbers) -> Figure:
+    """In shades from nothing (grey) to the most (the accent): the states' own colours stay
+    theirs.
+    """
+    return _map(rows, edges, cells, _SHADED)
 
 
 def bands(
@@ -112,7 +115,7 @@ def _map(rows: Rows, edges: Sequence[datetime], cells: Numbers, coloured: Figure
     place = placed(rows.groups)
     trace = _trace(place, edges, cells) | coloured
     trace |= {"hoverinfo": "none", "meta": coloured["meta"] | _meta(rows, place, edges)}
-    layout = layout_over(edges, y_format="", hover="closest")
+    layout = layout_over((edges[0], edges[-1]), y_format="", hover="closest")
     layout["xaxis"] |= {"side": "top", "range": [iso(edges[0]), iso(edges[-1])]}
     layout["yaxis"] |= _axis(rows, place)
     layout["margin"] |= {"t": AXIS_PX, "b": 4}
@@ -123,12 +126,13 @@ def _map(rows: Rows, edges: Sequence[datetime], cells: Numbers, coloured: Figure
 
 def _trace(place: Placed, edges: Sequence[datetime], cells: Numbers) -> Figure:
     """Lines between groups are rows that nobody knows."""
-    with_lines = np.vstack([cells, np.full((1, cells.shape[1]), grid.UNKNOWN, dtype=np.uint8)])
+    with_lines = np.full((len(place.at), cells.shape[1]), grid.UNKNOWN, dtype=np.uint8)
+    with_lines[np.array(place.at) >= 0] = cells
     return {
         "type": "heatmap",
-        "x": list(map(iso, edges)),
+        "x": texts_of(edges),
         "y": place.edges,
-        "z": grid.packed(with_lines[place.at]),
+        "z": grid.packed(with_lines),
         "showscale": False,
         "hoverongaps": False,
         "ygap": 1 if place.height >= SPACED_PX * len(place.at) else 0,

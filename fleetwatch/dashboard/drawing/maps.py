@@ -1,19 +1,23 @@
 """What maps of GPUs x time show: states and dollars of the ledger, readings of day matrices."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fleetwatch.dashboard.drawing.grid import Floats, Ints
+from fleetwatch.dashboard.drawing import grid
+from fleetwatch.dashboard.drawing.clock_steps import ClockSteps
+from fleetwatch.dashboard.drawing.grid import Floats, Ints, Numbers
 from fleetwatch.dashboard.drawing.others_time import names_jobs, others_cells
 from fleetwatch.dashboard.selectors import states
 from fleetwatch.figures.gpu_dollars import dollars, step_edges
+from fleetwatch.figures.packed_spans import Bools
 from fleetwatch.figures.totals import Scope
 from fleetwatch.ledger.dominant_states import dominant
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.telemetry import matrices
 from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 
@@ -55,12 +59,23 @@ METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class GPUCells:
-    """GPUs x steps between `edges` (one more than steps): ratios or dollars with NaN, or places of
+    """GPUs x steps between `edges` (one more than steps): the bytes that are drawn (grid.py), and
+    what they are made of, asked for where it is told: ratios or dollars with NaN, or places of
     states in words.SHOWN with -1, for what nobody knows.
     """
 
     edges: Sequence[datetime]
-    values: Floats | Ints
+    drawn: Numbers
+    values: Callable[[], Floats | Ints]
+
+    def without(self, others: Bools) -> "GPUCells":
+        """The same, but for these cells, of which nothing is shown."""
+        drawn = np.where(others, np.uint8(grid.UNKNOWN), self.drawn)
+        return replace(self, drawn=drawn, values=lambda: _blanked(self.values(), others))
+
+
+def _blanked(values: Floats | Ints, others: Bools) -> Floats | Ints:
+    return np.where(others, UNKNOWN[values.dtype.kind], values)
 
 
 def most(metric: str, values: Floats | Ints) -> float:
@@ -90,22 +105,31 @@ def cells_of(
     """
     if METRICS[metric].is_money:
         step = _step(interval)
-        usd = _dollars(metric, gpus, interval, scope, step)
-        return GPUCells(step_edges(interval, step), usd)
+        dollars_of = _dollars(metric, gpus, interval, scope, step)
+        drawn = grid.of_shares(dollars_of, most(metric, dollars_of))
+        return GPUCells(step_edges(interval, step), drawn, lambda: dollars_of)
     edges = _edges(interval, _step_ms(metric, interval, gpu_count))
     covered = Interval(edges[0], edges[-1])
-    count = len(edges) - 1
-    values = _read(metric, gpus, covered, count)
-    if names_jobs(scope):
-        values[others_cells(gpus, covered, count, scope)] = UNKNOWN[values.dtype.kind]
-    return GPUCells(edges, values)
+    cells = _cells(metric, gpus, edges, covered)
+    if not names_jobs(scope):
+        return cells
+    return cells.without(others_cells(gpus, covered, len(edges) - 1, scope))
 
 
-def _edges(interval: Interval, step_ms: int) -> list[datetime]:
+def _cells(metric: str, gpus: Sequence[Any], edges: ClockSteps, covered: Interval) -> GPUCells:
+    """Of everybody: states, or readings."""
+    if metric == "state":
+        shown = _states(gpus, covered, edges.steps)
+        return GPUCells(edges, grid.of_places(shown), lambda: shown)
+    asked = (metric, [gpu.pk for gpu in gpus], covered, edges.steps)
+    return GPUCells(edges, matrices.shades(*asked), partial(matrices.cells, *asked))
+
+
+def _edges(interval: Interval, step_ms: int) -> ClockSteps:
     """Of whole steps, from the one in which it begins to that in which it ends."""
     first_ms = interval.start_ms - interval.start_ms % step_ms
     count = -(-(interval.end_ms - first_ms) // step_ms)
-    return [from_ms(first_ms + step * step_ms) for step in range(count + 1)]
+    return ClockSteps(first_ms, step_ms, count, UTC)
 
 
 def _step(interval: Interval) -> str:
@@ -118,10 +142,12 @@ def in_one(metric: str, gpus: Sequence[Any], interval: Interval, scope: Scope) -
     if METRICS[metric].is_money:
         return _dollars(metric, gpus, interval, scope, None)[:, 0]
     if names_jobs(scope):
-        cells = cells_of(metric, gpus, interval, scope, gpu_count=len(gpus)).values
+        cells = cells_of(metric, gpus, interval, scope, gpu_count=len(gpus)).values()
         return np.array([_most_or_mean(row) for row in cells])
     covered = interval if _is_fine(interval, len(gpus)) else interval.outward_to_hours()
-    return _read(metric, gpus, covered, 1)[:, 0]
+    if metric == "state":
+        return _states(gpus, covered, 1)[:, 0]
+    return matrices.cells(metric, [gpu.pk for gpu in gpus], covered, 1)[:, 0]
 
 
 def _most_or_mean(row: Floats | Ints) -> float:
@@ -145,12 +171,10 @@ def _dollars(
     return dollars(uuids, interval, step=step, wasted=metric == "waste", scope=scope)
 
 
-def _read(metric: str, gpus: Sequence[Any], covered: Interval, count: int) -> Floats | Ints:
-    """GPUs x equal steps: readings, or states."""
+def _states(gpus: Sequence[Any], covered: Interval, count: int) -> Ints:
+    """GPUs x equal steps."""
     gpu_ids = [gpu.pk for gpu in gpus]
     step_ms = covered.duration_ms // count
-    if metric != "state":
-        return matrices.cells(metric, gpu_ids, covered, count)
     if step_ms < HOUR_MS or _is_fine(covered, len(gpus)):
         return states(gpu_ids, covered, count)
     # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is
