@@ -121,8 +121,9 @@ def _cells(metric: str, gpus: Sequence[Any], edges: ClockSteps, covered: Interva
     if metric == "state":
         shown = _states(gpus, covered, edges.steps)
         return GPUCells(edges, grid.of_places(shown), lambda: shown)
-    asked = (metric, [gpu.pk for gpu in gpus], covered, edges.steps)
-    return GPUCells(edges, matrices.shades(*asked), partial(matrices.cells, *asked))
+    gpu_ids = [gpu.pk for gpu in gpus]
+    shades = matrices.shades(metric, gpu_ids, covered, edges.steps)
+    return GPUCells(edges, shades, partial(matrices.cells, metric, gpu_ids, covered, edges.steps))
 
 
 def _edges(interval: Interval, step_ms: int) -> ClockSteps:
