@@ -65,7 +65,8 @@ def read_together(*asked: tuple[type[Model], Any]) -> None:
     [values] = rows.fetched(_by_keys(*models), keys, is_fixed=True)
     for model, key in zip(models, keys, strict=True):
         _, names = _by_key(model)
-        row, values = values[: len(names)], values[len(names) :]
+        row = values[: len(names)]
+        values = values[len(names) :]
         is_there = row[names.index(model._meta.pk.attname)] is not None
         memo.keep_answer(row if is_there else None, row_of_key, model, key)
 
