@@ -162,6 +162,11 @@ def _write(peer: Peer, bodies: Sequence[bytes]) -> None:
 
 
 def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
+    from fleetwatch.lib import allocator
+
+    # what is read in this process is read as in a web process or a worker
+    allocator.keep_freed()
+    allocator.spare_loaded()
     reader = Reader(hub)
     answers: dict[tuple[str, str], Any] = {}
     uuid = questions.ask_heat_map(reader, day, Took())[0][found.gpus // 2]
@@ -368,12 +373,13 @@ def beside_peers(found: Measured) -> Table:
                 " GPU-h of each job; a larger deviation fails the benchmark"
             ),
             (
-                "the heat map of ours comes from the day's matrix that sealing writes, that of the"
+                "the heat map of ours are the bytes of the day's matrix that sealing writes, that of the"
                 " peers from samples; both as the answer of an HTTP request with its JSON; ours"
                 " carries a page's figure (labels, links), theirs only the numbers"
             ),
             (
-                "waste is read from raw columns in this process by telemetry.frames, without HTTP;"
+                "waste is read from raw columns in this process by telemetry.frames.low_windows,"
+                " as a worker would, without HTTP;"
                 " the peers' answer is a small JSON"
             ),
             (

@@ -194,11 +194,10 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
     for first in range(0, len(nodes), NODES_AT_ONCE):
         here = nodes[first : first + NODES_AT_ONCE]
-        for node_id, frame in frames.parts_of_nodes(here, start_ms, end_ms, ("util_mean",)):
-            idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
-            low, high = np.searchsorted(
-                frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id]
-            )
+        for node_id, gpu_id, starts in frames.low_windows(
+            here, start_ms, end_ms, "util_mean", below=IDLE_BELOW
+        ):
+            low, high = np.searchsorted(gpu_id * GPU_APART + starts, edges[node_id])
             windows[node_id] += high - low
     told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
     jobs, place = np.unique(

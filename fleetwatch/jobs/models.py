@@ -2,6 +2,7 @@
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Coalesce
 
 from fleetwatch.lib.model_fields import text
 from fleetwatch.lib.multirange import Int8MultiRangeField
@@ -178,13 +179,30 @@ class ChangedJob(models.Model):
     )
 
 
+# No hold of an allocation ends later; of one that its node's batches may repeat nobody knows.
+HELD_UNTIL = Coalesce(
+    models.Case(
+        models.When(
+            repeated_from_ms__isnull=True,
+            then=models.Func("held", function="upper", output_field=models.BigIntegerField()),
+        )
+    ),
+    2**63 - 1,
+)
+
+
 class Allocation(models.Model):
     """A job's hold on a GPU by one source: `held` is what is charged, the union of what batches
     asserted, cut at the ends known of it. What its node's batches repeat is not among it yet: who
     wants to know reads Hold.
     """
 
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="allocations")
+    gpu = models.ForeignKey(
+        "inventory.GPU",
+        on_delete=models.CASCADE,
+        related_name="allocations",
+        db_index=False,  # the constraint's begins with it
+    )
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
     source = models.CharField(max_length=32)
     share = models.FloatField(null=True, help_text="granted share of the GPU; None = not known")
@@ -223,7 +241,9 @@ class Allocation(models.Model):
                 fields=["gpu"],
                 condition=models.Q(repeated_from_ms__isnull=False),
                 name="allocations_repeated",
-            )
+            ),
+            # read by: jobs_hold.until_ms, so that who asks of a day reads no older holds
+            models.Index(HELD_UNTIL, name="held_until"),
         ]
 
 

@@ -1,9 +1,9 @@
 """Reads of jobs: who held which GPU when, and when the job sources answered."""
 
-import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Count, Min, Q
@@ -39,8 +39,7 @@ PROCESSES = 100  # of a job, shown
 LONGEST_WAIT_MS = 14 * 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(NamedTuple):
     """A job's hold on a GPU by one source; `share` is what was granted of the GPU, None = not
     known.
     """
@@ -149,12 +148,14 @@ def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int
         {"node_ids": np.array(node_ids, dtype=np.int64), "start_ms": start_ms, "end_ms": end_ms},
     )
     held: dict[int, list[Holding]] = {node_id: [] for node_id in node_ids}
-    for (node_id, _, gpu_id, job_id, kind, source, share), spans in itertools.groupby(
-        holding_rows, key=lambda row: row[:-2]
-    ):
-        held[node_id].append(
-            Holding(gpu_id, job_id, kind, source, share, [(row[-2], row[-1]) for row in spans])
-        )
+    spans: list[Span] = []
+    before = None
+    for node_id, allocation_id, *hold, low, high in holding_rows:
+        if allocation_id != before:
+            spans = []
+            held[node_id].append(Holding(*hold, spans))
+            before = allocation_id
+        spans.append((low, high))
     return held
 
 

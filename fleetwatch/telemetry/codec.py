@@ -17,6 +17,7 @@ is the newest, what is read is any. Why they look as they do:
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,6 +68,8 @@ _CELLS = 2**17
 # dozen such bodies at a time.
 _PATTERN = 1024
 _PATTERNS = 32
+# What numbers that mean nothing lead to.
+_DAMAGES = (ValueError, LookupError, MemoryError)
 _NEGATIVE_ZERO = np.int64(-(2**63))
 
 
@@ -122,11 +125,64 @@ def unpack_bodies(
         return {
             entry.name: _unpack_column(entry, bodies[entry.name], head.rows) for entry in wanted
         }
-    except CodecError:
-        raise
-    # what numbers that mean nothing lead to
-    except (ValueError, LookupError, MemoryError) as error:
-        raise CodecError(f"damaged packed columns: {error}") from error
+    except _DAMAGES as error:
+        raise _damage(error) from error
+
+
+def places_below(head: Directory, bodies: Mapping[str, Bytes], name: str, limit: float) -> Places:
+    """Where the float column is below the limit; nowhere where it was not read, or is not there.
+
+    Whole numbers are compared as they are packed, without becoming what they stand for.
+    """
+    if name not in bodies:
+        return np.empty(0, dtype=np.intp)
+    entry = head.entry(name)
+    body = bodies[name]
+    try:
+        is_below = _is_below(entry, body, head.rows, limit)
+    except _DAMAGES as error:
+        raise _damage(error) from error
+    return is_below.nonzero()[0]
+
+
+def _is_below(entry: Entry, body: Bytes, rows: int, limit: float) -> Mask:
+    if entry.encoding not in (PLAIN, DELTA) or entry.scale == NO_SCALE:
+        is_below: Mask = _unpack_column(entry, body, rows) < limit  # of NaN false
+        return is_below
+    counts = _unshuffled(decompress(body[entry.mask_length :]), rows, entry.width)
+    if entry.encoding == DELTA:
+        counts = _summed(counts)
+    last = (_last_below(limit, entry.scale) - int(_signed(entry.base))) // entry.step
+    bounds = np.iinfo(counts.dtype)
+    if last < bounds.min:
+        return np.zeros(rows, dtype=np.bool_)
+    is_below = counts <= counts.dtype.type(min(last, int(bounds.max)))
+    return is_below & ~_mask(entry, body, rows) if entry.mask_length else is_below
+
+
+def _last_below(limit: float, scale: int) -> int:
+    """The largest whole number that stands for a value below the limit."""
+    number = math.ceil(limit * 10.0**scale) + 1
+    while not number / 10.0**scale < limit:
+        number -= 1
+    return number
+
+
+def pick(head: Directory, bodies: Mapping[str, Bytes], name: str, places: Places) -> Array:
+    """The column's values in these rows: of one that repeats itself no others are worked out."""
+    entry = head.entry(name)
+    body = bodies[name]
+    try:
+        if entry.encoding == CONSTANT:
+            return _one_value(entry.dtype, entry.scale, entry.base, len(places))
+        if entry.dtype != INT or len(body) > _PATTERN:
+            return _unpack_column(entry, body, head.rows)[places]
+        form = entry.encoding, entry.step, entry.width, head.rows
+        numbers = _pattern(*form, bytes(body)).take(places)
+    except _DAMAGES as error:
+        raise _damage(error) from error
+    numbers += _signed(entry.base)
+    return numbers
 
 
 def repeated(single: Array, rows: int) -> Array:
@@ -390,6 +446,12 @@ def _mask(entry: Entry, body: Bytes, rows: int) -> Mask:
     ).view(np.bool_)
 
 
+def _damage(error: Exception) -> CodecError:
+    return (
+        error if isinstance(error, CodecError) else CodecError(f"damaged packed columns: {error}")
+    )
+
+
 def _signed(word: int) -> np.int64:
     number: np.int64 = np.uint64(word).view(np.int64)
     return number
@@ -445,13 +507,16 @@ def _pattern(encoding: int, step: int, width: int, rows: int, body: bytes) -> In
 def _counts(encoding: int, step: int, width: int, rows: int, body: Bytes) -> Ints:
     """The numbers less their base, in an array of its own."""
     words = _unshuffled(decompress(body), rows, width)
-    if encoding == DELTA:
-        # a zigzag number read in as many bytes as it has gives the difference in as many
-        numbers = np.cumsum(
-            ((words >> 1) ^ np.negative(words & 1)).view(f"<i{words.itemsize}"), dtype=np.int64
-        )
-    else:
-        numbers = words.astype(np.int64)
+    numbers = _summed(words) if encoding == DELTA else words.astype(np.int64)
     if step != 1:
         numbers *= _signed(step)
     return numbers
+
+
+def _summed(words: Array) -> Ints:
+    """The sums of zigzag differences: a number read in as many bytes as it has gives the difference
+    in as many.
+    """
+    steps = ((words >> 1) ^ np.negative(words & 1)).view(f"<i{words.itemsize}")
+    sums: Ints = np.cumsum(steps, dtype=np.int64)
+    return sums

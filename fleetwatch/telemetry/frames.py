@@ -15,6 +15,7 @@ from fleetwatch.lib.array_types import Floats, Ints, Mask
 from fleetwatch.lib.spans import Span
 from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.batch_columns import BatchRow
+from fleetwatch.telemetry.directory import Bytes, Directory
 from fleetwatch.telemetry.kept_windows import Asked, BatchKey, Kept, KeptWindows
 from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
@@ -151,6 +152,43 @@ def parts_of_nodes(
         is_sealed = len(chunks) > 0 and len(unsealed["start_ms"]) == 0
         for table in chunks if is_sealed else [joined([*chunks, unsealed])]:
             yield node_id, _frame(overlapping(table, start_ms, end_ms), columns)
+
+
+def low_windows(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, column: str, *, below: float
+) -> Iterator[tuple[int, Ints, Ints]]:
+    """The windows of the nodes that overlap [start_ms, end_ms) and in which the column was read
+    below a limit: node, whose each window is, when it starts; by GPU and start within a part, each
+    window in one part of its node. Sealed ones are compared as they are packed.
+    """
+    wanted = [*WINDOW_INTS, column]
+    starts_ms = (start_ms - MAX_WINDOW_MS, end_ms)
+    fresh = hot.unsealed(node_ids, starts_ms, wanted, ends_after_ms=start_ms)
+    chunks = sealed.read_chunks(node_ids, starts_ms, wanted)
+    for node_id in node_ids:
+        for part in _low_parts(chunks.pop(node_id), fresh.pop(node_id).windows, column, below):
+            windows = overlapping(part, start_ms, end_ms)
+            yield node_id, windows["gpu_id"], windows["start_ms"]
+
+
+def _low_parts(
+    chunks: Sequence[sealed.Sealed], unsealed: Table, column: str, below: float
+) -> Iterator[Table]:
+    """A node's windows that are below: chunk by chunk, in one part where some are not sealed."""
+    if len(unsealed["start_ms"]):
+        table = joined([*_unpacked(chunks, [*WINDOW_INTS, column]), unsealed])
+        yield select_rows(table, float_column(table, column) < below)
+        return
+    for chunk in chunks:
+        if chunk.directory:
+            yield _low_in(chunk.directory, chunk.bodies, column, below)
+
+
+def _low_in(head: Directory, bodies: Mapping[str, Bytes], column: str, below: float) -> Table:
+    """Whose the chunk's windows are that are below, when they start, and how long they are."""
+    places = codec.places_below(head, bodies, column, below)
+    names = ("gpu_id", "start_ms", "window_ms")
+    return {name: codec.pick(head, bodies, name, places) for name in names}
 
 
 def _stored(

@@ -75,7 +75,7 @@ def read_chunks(
     named columns (None: with all of them).
     """
     asked = _asked(node_ids, within_ms) | _parts_asked(names) | {"with_host": with_host}
-    opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked)]
+    opened = [_opened(_Row(*row), names) for row in rows.fetched(FIND, asked, is_fixed=True)]
     # sealing or joining came in between: once more, in one statement
     if not _fetch_missing(opened):
         return read_chunks(node_ids, within_ms, None, with_host=with_host)
@@ -90,7 +90,7 @@ def chunk_keys(node_ids: Sequence[int], within_ms: Span) -> dict[int, tuple[Chun
     """Per node which chunks `read_chunks` would read."""
     asked = _asked(node_ids, within_ms) | _parts_asked(()) | {"with_host": False}
     keys: dict[int, tuple[ChunkKey, ...]] = dict.fromkeys(node_ids, ())
-    for row in itertools.starmap(_Row, rows.fetched(FIND, asked)):
+    for row in itertools.starmap(_Row, rows.fetched(FIND, asked, is_fixed=True)):
         keys[row.node_id] += ((row.id, row.version),)
     return keys
 
@@ -148,7 +148,9 @@ def _fetch_missing(opened: Iterable[_Opened]) -> bool:
     asked = [(row.id, row.version, first, end - first) for row, _, first, end in missing]
     columns = np.array(asked, dtype=np.int64).T
     parts = rows.fetched(
-        PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))
+        PARTS,
+        dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True)),
+        is_fixed=True,
     )
     for number, part in sorted(parts):
         _, pieces, first, _ = missing[number - 1]

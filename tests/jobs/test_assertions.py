@@ -8,8 +8,9 @@ from fleetwatch.jobs import selectors
 from fleetwatch.jobs.batch_report import Report
 from fleetwatch.jobs.job_writes import store_jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status_of
+from fleetwatch.jobs.selectors import HOLDINGS, Holding, SourceSpans, holdings, source_status_of
 from fleetwatch.jobs.services import assert_allocations, assert_sources, store_processes
+from fleetwatch.lib.sql import execute
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
 pytestmark = pytest.mark.django_db
@@ -141,6 +142,21 @@ def test_holdings_show_where_an_allocation_truly_began():
     ]
     assert holdings(node.pk, T0 + 30_000, T0 + 60_000) == []
     assert holdings(node.pk + 1, T0, T0 + 10_000) == []
+
+
+def test_who_asks_of_a_day_reads_no_older_holds():
+    jobs = [job(f"slurm/della/{number}") for number in range(40)]
+    for sequence in range(20):
+        allocations = [{"gpu": 0, "job": number, "source": "slurm"} for number in range(40)]
+        start_ms = T0 + sequence * 3_600_000
+        own = [each | {"key": f"{each['key']}{sequence:03d}"} for each in jobs]
+        assert_batch(sequence=sequence, start_ms=start_ms, jobs=own, allocations=allocations)
+    asked = {"node_ids": [node_by_name("n1").pk], "start_ms": T0 + 19 * 3_600_000, "end_ms": T0 * 2}
+    execute("ANALYZE jobs_allocation")
+
+    plan = "\n".join(line for (line,) in execute(f"EXPLAIN {HOLDINGS}", asked))
+
+    assert "held_until" in plan
 
 
 def test_holdings_of_several_nodes_are_those_of_each_with_the_spans_that_overlap():

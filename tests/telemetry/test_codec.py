@@ -263,3 +263,48 @@ def test_what_many_chunks_have_alike_is_unpacked_once_and_given_to_each_as_its_o
     for place, base in ((0, 0), (2, 7)):
         assert found[place]["start_ms"].tolist() == (starts + base).tolist()
         assert found[place]["util_mean"].tolist() == ((starts % 70_000) / 1000 + place).tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        float_columns,
+        arrays.arrays(np.float64, st.integers(0, 300), elements=st.integers(0, 10**5).map(float)),
+        st.lists(st.integers(-500, 500), max_size=300).map(
+            lambda steps: np.cumsum(np.array(steps, dtype=np.float64)) / 1000
+        ),
+    ),
+    st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.0, 0.001, 0.05, 0.7, 100.0])),
+)
+def test_places_below_a_limit_are_those_of_the_unpacked_values(values, limit):
+    data = codec.pack({"c": values, "row": np.arange(len(values))})
+    head = directory.read_directory(data, len(data))
+    bodies = {name: memoryview(data)[slice(*head.place(name))] for name in head}
+
+    places = codec.places_below(head, bodies, "c", limit)
+
+    np.testing.assert_array_equal(places, np.flatnonzero(values < limit))
+    np.testing.assert_array_equal(codec.pick(head, bodies, "row", places), places)
+    np.testing.assert_array_equal(codec.pick(head, bodies, "c", places), values[places])
+    assert len(codec.places_below(head, bodies, "absent", limit)) == 0
+
+
+def test_columns_of_other_names_whose_directory_is_as_long_are_read_by_their_own():
+    one, other = (
+        {name: np.arange(5.0) + at for at, name in enumerate(names)} for names in ("ab", "cd")
+    )
+
+    back = [codec.unpack(codec.pack(columns)) for columns in (one, other, one)]
+
+    assert [list(columns) for columns in back] == [["a", "b"], ["c", "d"], ["a", "b"]]
+    assert back[1]["d"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_damaged_column_is_no_place_below():
+    data = bytearray(codec.pack({"c": np.random.default_rng(1).random(1000)}))
+    data[-40:] = b"\xff" * 40
+    head = directory.read_directory(bytes(data), len(data))
+    bodies = {"c": memoryview(data)[slice(*head.place("c"))]}
+
+    with pytest.raises(codec.CodecError):
+        codec.places_below(head, bodies, "c", 0.5)

@@ -1,3 +1,4 @@
+import itertools
 from datetime import timedelta
 
 import numpy as np
@@ -290,6 +291,23 @@ def test_parts_of_nodes_have_each_window_once_however_it_is_stored():
             )
 
 
+@pytest.mark.parametrize("below", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("hours", [(0, 8), (2, 7)])
+def test_low_windows_are_those_of_all_that_are_below(hours, below):
+    nodes, start_ms = stored_in_every_way()
+    first_hour, last_hour = hours
+    asked = start_ms + first_hour * HOUR_MS + 5_000, start_ms + last_hour * HOUR_MS
+
+    low = list(frames.low_windows([node.pk for node in nodes], *asked, "util_mean", below=below))
+
+    for node in nodes:
+        every = frames.read_windows(node.pk, *asked, ["util_mean"])
+        is_low = every.columns["util_mean"] < below
+        parts = [zip(gpu_id, starts, strict=True) for of, gpu_id, starts in low if of == node.pk]
+        expected = zip(every.gpu_id[is_low], every.start_ms[is_low], strict=True)
+        assert sorted(itertools.chain.from_iterable(parts)) == sorted(expected)
+
+
 def test_host_samples_alone_are_those_beside_windows_of_which_none_is_decoded(monkeypatch):
     nodes, start_ms = stored_in_every_way()
     asked = start_ms + 5_000, start_ms + 8 * HOUR_MS
@@ -356,11 +374,11 @@ def test_a_chunk_that_is_written_between_its_parts_is_read_anew(monkeypatch):
     monkeypatch.setattr(sealed, "WHOLE_BYTES", 0)
     asked = sealed.rows.fetched
 
-    def late_data_first(statement, parameters):
+    def late_data_first(statement, parameters, **how):
         if statement == sealed.PARTS:
             store(node, sequence=2, starts=[HOUR_START_MS + 5_000], columns={"util_mean": [0.5]})
             seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
-        return asked(statement, parameters)
+        return asked(statement, parameters, **how)
 
     monkeypatch.setattr(sealed.rows, "fetched", late_data_first)
 
