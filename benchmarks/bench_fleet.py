@@ -373,7 +373,7 @@ def beside_peers(found: Measured) -> Table:
                 " GPU-h of each job; a larger deviation fails the benchmark"
             ),
             (
-                "the heat map of ours are bytes of the day's matrix that sealing writes, that of the"
+                "the heat map of ours is bytes of the day's matrix that sealing writes, that of the"
                 " peers from samples; both as the answer of an HTTP request with its JSON; ours"
                 " carries a page's figure (labels, links), theirs only the numbers"
             ),
