@@ -22,6 +22,8 @@ from fleetwatch.lib.refusal import RefusedFieldError
 # coverage that lets through what was hardly seen: what it adds is missing telemetry's
 ANY_COVERAGE = 0.001
 STEPS = 3  # measured, judged, weighed
+# what has no owner, as people call one of it
+THINGS = {each: each for each in ("team", "budget", "node", "cluster", "channel")} | {"gpu": "GPU"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +95,48 @@ def _breaches(watched: Condition, watch: Watch, rows: Sequence[Weighed]) -> list
 
 
 @dataclass(frozen=True, slots=True)
+class Peak:
+    """The highest value that lasted as long as a rule asks: whose it was, and since when."""
+
+    value: float
+    name: str
+    since_ms: int
+
+    @property
+    def threshold(self) -> float:
+        """That a rule which is set so is breached by it: to cents, rounded down."""
+        return math.floor(self.value * 100) / 100
+
+
+@dataclass(frozen=True, slots=True)
 class BackTest:
     """What a rule would have opened in the period; `missing` would have been more but for telemetry
-    that is missing, and are not counted.
+    that is missing, and are not counted. `peak`: of one that would have opened nothing, what came
+    next to it (None: nobody can say).
     """
 
     interval: Interval
     trials: Trials
     missing: int
+    peak: Peak | None = None
 
     @property
-    def by_owner(self) -> Counter[str]:
-        """How many by whose they are, of what is a team's by its name; "" = nobody known."""
-        is_named = self.trials.watched.kind in OF_TEAMS
+    def by_name(self) -> Counter[str]:
+        """How many by whose they are, of what has no owner by what it is; "" = nobody known."""
+        is_owned = self.trials.watched.is_owned
         weights = (row.weight for row in self.trials.weighed)
-        return Counter(_name(each) if is_named else each.owner for each in weights)
+        return Counter(each.owner if is_owned else _name(each) for each in weights)
+
+    @property
+    def thing(self) -> str:
+        """What `by_name` counts, as people call one; "" of what there is no word for."""
+        watched = self.trials.watched
+        return "person" if watched.is_owned else THINGS.get(watched.kind, "")
+
+    @property
+    def things(self) -> int:
+        """How many of them."""
+        return len(self.by_name.keys() - {""})
 
     @property
     def has_cost(self) -> bool:
@@ -150,7 +179,9 @@ class BackTest:
 
     @property
     def owners(self) -> int:
-        """How many people would have been told."""
+        """How many people would have been told; 0 of what has no owner."""
+        if not self.trials.watched.is_owned:
+            return 0
         return len({row.weight.owner for row in self.trials.weighed} - {""})
 
     @property
@@ -227,7 +258,7 @@ def later(tried: BackTest, minutes: float) -> list[Later]:
 
 
 def _name(weight: Breach | Weight) -> str:
-    return weight.name if isinstance(weight, Breach) else weight.owner
+    return (weight.name or weight.where) if isinstance(weight, Breach) else weight.owner
 
 
 def _begin(episode: Episode) -> int:
@@ -265,7 +296,23 @@ def back_test(
     on_step()
     weighed.sort(key=lambda row: -row.episode.since_ms)
     unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
-    return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen)
+    peak = None if weighed else _peak(watched, watch, scope)
+    return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen, peak)
+
+
+def _peak(watched: Condition, watch: Watch, scope: Sequence[Matcher]) -> Peak | None:
+    """What came next to the rule of all that the scope is about."""
+    rows = watched.highest(watch) if watched.highest else []
+    several = rows if scope else rows[:1]
+    breaches = watched.describe([row.episode for row in several], watch) if several else []
+    return next(
+        (
+            Peak(row.value, breach.where, row.episode.since_ms)
+            for row, breach in zip(several, breaches, strict=True)
+            if breach is not None and matched(scope, breach.labels)
+        ),
+        None,
+    )
 
 
 def described(

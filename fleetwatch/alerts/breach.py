@@ -210,6 +210,14 @@ class Watch:
     firing: Mapping[str, Firing] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """The highest value that one subject had for as long as a rule asks, and that time of it."""
+
+    episode: Episode
+    value: float
+
+
 # of episodes, a period, and names of labels
 Weigh = Callable[[Sequence[Episode], Watch, Collection[str]], list[Weight | None]]
 
@@ -221,7 +229,8 @@ class Condition:
     `measure` reads how each subject stood to the rule over a period; `describe` makes a breach of
     each of some episodes that follow from it, None of a subject that is gone. `weigh` says of
     thousands of them what describe() would, without the words, and of labels these alone; None:
-    describe() is as quick.
+    describe() is as quick. `highest` says of each subject what it had at most for as long as the
+    rule asks, the highest first; None: nobody can say.
     `sentence` says what the rule does, its settings filled in ({threshold}, {minutes}). `unit` is
     its threshold's, which is from `low` to `high`; "": it has none. `clears`: on which side of that
     the value may lie at which a breach is over, BELOW or ABOVE; "": it has no such value. `usual`
@@ -246,6 +255,7 @@ class Condition:
     measure: Callable[[Watch], Measured]
     describe: Callable[[Sequence[Episode], Watch], list[Breach | None]]
     weigh: Weigh | None = None
+    highest: Callable[[Watch], list[Highest]] | None = None
     clears: str = ""
     is_on: bool = False
     severity: str = "warning"
@@ -264,8 +274,14 @@ class Condition:
         """Who hears first of what it finds, in words."""
         if self.kind in OF_TEAMS:
             return "the team's channels, or the operators'"
-        is_owned = self.kind in OF_OWNERS or self.is_held
-        return "the owner, where there is one" if is_owned else "the operators' channels"
+        return "the owner, where there is one" if self.is_owned else "the operators' channels"
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether what it finds has an owner, who is told in person; else it is a team's, or the
+        operators'.
+        """
+        return self.kind in OF_OWNERS or self.is_held
 
     @property
     def is_of_budgets(self) -> bool:

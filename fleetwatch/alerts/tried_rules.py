@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from fleetwatch.alerts import matchers
-from fleetwatch.alerts.back_test import STEPS, BackTest, Trials, Weighed, back_test
+from fleetwatch.alerts.back_test import STEPS, BackTest, Peak, Trials, Weighed, back_test
 from fleetwatch.alerts.back_test_runs import Asked, OnStep
 from fleetwatch.alerts.breach import Breach, Settings, Watch, Weight
 from fleetwatch.alerts.conditions import condition
@@ -66,6 +66,7 @@ def _kept(tried: BackTest) -> dict[str, Any]:
         {
             "watch": tried.trials.watch,
             "missing": tried.missing,
+            "peak": tried.peak,
             "weighed": [
                 {
                     "episode": row.episode,
@@ -83,7 +84,8 @@ def _back_test(run: BackTestRun, kept: Mapping[str, Any], interval: Interval) ->
     watched = condition(run.asked["condition"])
     watch = msgspec.convert(kept["watch"], Watch)
     weighed = tuple(map(_weighed, kept["weighed"]))
-    return BackTest(interval, Trials(watched, watch, weighed), kept["missing"])
+    peak = msgspec.convert(kept.get("peak"), Peak | None)
+    return BackTest(interval, Trials(watched, watch, weighed), kept["missing"], peak)
 
 
 def _weighed(row: Mapping[str, Any]) -> Weighed:

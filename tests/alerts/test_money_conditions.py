@@ -10,6 +10,7 @@ from fleetwatch.alerts.back_test import back_test
 from fleetwatch.alerts.breach import Watch, stored_breach
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.episodes import Episode
+from fleetwatch.alerts.matchers import Matcher
 from fleetwatch.alerts.measuring.waste_rates import wasted_in
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident, Rule
@@ -49,9 +50,13 @@ def newest():
     return stored_breach(Incident.objects.latest("pk").facts)
 
 
-def tried(rule, start: float, end: float):
+def back_tested(rule, start: float, end: float, scope=()):
     interval = Interval(hour(start), hour(end))
-    return back_test(condition(rule.condition), settings_of(rule), (), interval).trials
+    return back_test(condition(rule.condition), settings_of(rule), scope, interval)
+
+
+def tried(rule, start: float, end: float):
+    return back_tested(rule, start, end).trials
 
 
 def an_outlook(usd_per_hour: float, *, made: float, kind: str = "team", key: str = "nlp") -> None:
@@ -376,6 +381,40 @@ def test_a_team_is_told_as_a_team():
     breach = newest()
     assert (breach.title, breach.path) == ("waste · NLP $20.00/h", "/waste?team=nlp&group_by=user")
     assert Incident.objects.get().team.slug == "nlp"
+
+
+def test_a_back_test_that_opens_nothing_says_what_lasted_that_long_at_most_and_of_whom():
+    """Ana wasted $10, $10 and $6 in three hours on end, Ben $10 in two that are apart."""
+    rule = a_money_rule("waste_of_person", 15, minutes=120)
+    wasted("ana", 2, 3)
+    wasted("ana", 4, ms=HOUR_MS * 6 // 10)
+    wasted("ben", 1, 4)
+
+    peak = back_tested(rule, 0, 6).peak
+
+    assert (peak.value, peak.name, peak.since_ms) == (10.0, "ana", to_ms(hour(2)))
+    Rule.objects.filter(pk=rule.pk).update(minutes=180)
+    rule.refresh_from_db()
+    assert back_tested(rule, 0, 6).peak.value == 6.0
+
+
+def test_what_a_team_wasted_at_most_is_said_within_the_scope_alone():
+    rule = a_money_rule("waste_of_team", 50, minutes=60)
+    wasted("ana", 1, 2)
+    others = (Matcher("team", ("vision",)),)
+
+    assert back_tested(rule, 0, 6).peak.name == "NLP"
+    assert back_tested(rule, 0, 6, scope=others).peak is None
+
+
+def test_a_back_test_that_opens_something_has_no_need_of_what_came_next_to_it():
+    rule = a_money_rule("waste_of_team", 10, minutes=60)
+    wasted("ana", 1, 2)
+
+    done = back_tested(rule, 0, 6)
+
+    assert (len(done.trials), done.peak) == (1, None)
+    assert (done.by_name, done.thing, done.things, done.owners) == ({"NLP": 1}, "team", 1, 0)
 
 
 def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_of_waste():

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 
 from fleetwatch.accounts.names.holders import Holder, people
-from fleetwatch.alerts.breach import BELOW, Breach, Condition, Settings, Watch
+from fleetwatch.alerts.breach import BELOW, Breach, Condition, Highest, Settings, Watch
 from fleetwatch.alerts.episodes import End, Episode, Level, Measured, Span
 from fleetwatch.alerts.measuring import waste_rates
 from fleetwatch.alerts.measuring.waste_rates import Waster
@@ -52,6 +52,13 @@ def _shared(users: Collection[str], watch: Watch) -> set[str]:
     return {user for user, of_user in persons.items() if len(of_user) > 1}
 
 
+def highest(watch: Watch) -> list[Highest]:
+    """What each of them wasted an hour at most; nobody's of what runs under a shared name."""
+    rows = waste_rates.highest(watch, "user")
+    shared = _shared({row.episode.subject for row in rows}, watch)
+    return [row for row in rows if row.episode.subject not in shared]
+
+
 def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     """Of each episode whose jobs they are and what they wasted; None of who has no time in it."""
     wasted = waste_rates.wasted_in(episodes, "user", watch)
@@ -87,6 +94,7 @@ CONDITION = Condition(
     usual=Settings(threshold=20, minutes=120),
     measure=measured,
     describe=describe,
+    highest=highest,
     every_minutes=15,
     covers="what was wasted",
 )

@@ -46,6 +46,7 @@ CONDITION = Condition(
     usual=Settings(threshold=100, minutes=120),
     measure=partial(waste_rates.measured, group_by="team"),
     describe=describe,
+    highest=partial(waste_rates.highest, group_by="team"),
     every_minutes=15,
     covers="what was wasted",
 )

@@ -5,21 +5,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain
+from math import ceil
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.alerts.breach import Breach, Settings, Watch
+from fleetwatch.alerts.breach import Breach, Highest, Settings, Watch
 from fleetwatch.alerts.episodes import Episode, Level, Measured, Span, extend
 from fleetwatch.alerts.measuring.budget_months import known_ms
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as figures
 from fleetwatch.figures.cells import Cell, Waste, summed
 from fleetwatch.figures.cells import waste as waste_of
-from fleetwatch.figures.totals import Scope, Totals
+from fleetwatch.figures.totals import ZERO, Scope, Totals
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.selectors import posted_hours
 from fleetwatch.lib.intervals import (
     DAY_MS,
     HOUR_MS,
+    MINUTE_MS,
     Interval,
     ceil_hour_ms,
     floor_hour_ms,
@@ -137,6 +139,38 @@ def _level(waste: Waste, limits: Limits) -> Level | None:
     if most >= limits.breach_usd_ms or waste.is_unpriced:
         return None
     return Level.CLEAR if most < limits.clear_usd_ms else Level.BETWEEN
+
+
+def highest(watch: Watch, group_by: str) -> list[Highest]:
+    """What each user or team wasted an hour at most, for as many whole hours on end as the rule
+    asks; the highest first, in dollars. Nobody of whom that is nothing.
+    """
+    interval = hours_of(watch.start_ms, watch.end_ms, now_ms=watch.end_ms)
+    if interval is None:
+        return []
+    waste = hourly_waste(interval, group_by)
+    posted = [to_ms(start) for start in posted_hours(interval)]
+    asked = max(1, ceil(watch.settings.minutes * MINUTE_MS / HOUR_MS))
+    subjects = waste.cells.keys() - {*NOBODY}
+    rows = [_highest(waste, name, posted, asked) for name in sorted(subjects)]
+    return sorted((row for row in rows if row.value > 0), key=lambda row: -row.value)
+
+
+def _highest(waste: HourlyWaste, key: str, posted: Sequence[int], asked: int) -> Highest:
+    """Of the times on end of so many hours the one whose least hour wasted most."""
+    hours = waste.cells.get(key, {})
+    wasted = [
+        waste_of(hours.get((start_ms - waste.start_ms) // HOUR_MS, ())).wasted_usd_ms
+        for start_ms in posted
+    ]
+    best, since_ms = ZERO, waste.start_ms
+    for place in range(len(posted) - asked + 1):
+        is_on_end = posted[place + asked - 1] - posted[place] == (asked - 1) * HOUR_MS
+        least = min(wasted[place : place + asked])
+        if is_on_end and least > best:
+            best, since_ms = least, posted[place]
+    episode = Episode(key, since_ms, since_ms + asked * HOUR_MS, None)
+    return Highest(episode, float(best / HOUR_MS))
 
 
 def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Totals | None]:

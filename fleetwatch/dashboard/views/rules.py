@@ -317,7 +317,7 @@ def _trials(tried: BackTest, days: str) -> Context:
         "tried_over": PERIODS[days],
         "trials": listed[:SHOWN_TRIALS],
         "more_trials": listed[SHOWN_TRIALS:],
-        "owners": tried.by_owner.most_common(MAX_OWNERS),
+        "owners": tried.by_name.most_common(MAX_OWNERS),
         "trials_left": max(0, len(tried.trials) - MAX_TRIALS),
         "confirmed": tried.by_verdict[Incident.Verdict.CONFIRMED],
         "rejected": tried.by_verdict[Incident.Verdict.REJECTED],

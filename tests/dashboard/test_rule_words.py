@@ -1,0 +1,64 @@
+"""Whom a rule names: who its recipients are, whose what it opens is, and what came next to it."""
+
+import re
+
+import pytest
+
+from fleetwatch.alerts.models import Rule
+from tests.dashboard import factories
+from tests.dashboard.test_rule_pages import text, watch
+
+pytestmark = pytest.mark.django_db
+IN_PERSON = "The owner, in person"
+
+
+@pytest.fixture
+def _idle_team(db):
+    """A job of NLP was idle for four hours, at $2 an hour."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node())
+    job = factories.job("slurm/della/1", user="ann", team="nlp")
+    for hours_ago in (6, 5, 4, 3):
+        factories.entry(gpu, hours_ago=hours_ago, held_by=job, state="idle").save()
+
+
+@pytest.mark.usefixtures("_idle_team")
+class TestNothingWouldHaveOpened:
+    def test_says_the_highest_value_that_lasted_and_of_whom_and_leads_to_it(self, admin):
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = text(admin.get(f"{watch(rule)}?days=30&threshold=9"))
+
+        assert "No incident would have opened" in shown
+        assert re.search(r"Highest for 2 h: .{0,60}\$2\.00</span>/h \(nlp, from", shown)
+        assert "threshold=2.00#back-test" in shown
+        assert "days=30" in shown.partition("threshold=2.00#back-test")[0][-60:]
+        assert "more days" not in shown
+
+    def test_a_rule_of_teams_counts_teams_by_name(self, admin):
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = text(admin.get(f"{watch(rule)}?days=30&threshold=2"))
+
+        assert "1 incident, 1 team," in shown
+        assert "Most affected: nlp <b>1</b>" in shown
+
+
+def test_the_form_offers_the_owner_of_those_rules_alone_whose_list_names_one(admin):
+    """Of every shipped rule."""
+    page = admin.get("/alerts/rules")
+    for _, lines in page.context["groups"]:
+        for line in lines:
+            shown = text(admin.get(watch(line.rule)))
+            hears_first = line.watched.hears_first.replace("'", "&#x27;")
+            is_owned = line.watched.hears_first == "the owner, where there is one"
+
+            assert (IN_PERSON in shown) == is_owned, line.watched.name
+            assert (f"First {hears_first}, and its assignee." in shown) != is_owned
+
+
+def test_whom_such_a_rule_is_given_to_is_still_told_once_its_form_is_saved(admin):
+    rule = Rule.objects.get(condition="waste_of_team")
+    shown = text(admin.get(watch(rule)))
+
+    assert '<input type="hidden" name="tells_owner" value="on">' in shown
