@@ -103,6 +103,12 @@ class Breach:
         return over if over > 0 else None
 
     @property
+    def passed_ms(self) -> int | None:
+        """Since when all of the budget is spent; None where it is not, or of no budget."""
+        passed_ms = self.facts.get("passed_ms")
+        return None if passed_ms is None else int(passed_ms)
+
+    @property
     def is_expected(self) -> bool:
         """Whether it is a forecast that is beyond the budget."""
         return "expected_usd" in self.facts
@@ -272,9 +278,14 @@ class Condition:
     @property
     def hears_first(self) -> str:
         """Who hears first of what it finds, in words."""
-        if self.kind in OF_TEAMS:
+        if self.is_of_teams:
             return "the team's channels, or the operators'"
         return "the owner, where there is one" if self.is_owned else "the operators' channels"
+
+    @property
+    def is_of_teams(self) -> bool:
+        """Whether it is a team's, which nobody in it owns."""
+        return self.kind in OF_TEAMS
 
     @property
     def is_owned(self) -> bool:

@@ -11,8 +11,9 @@ from fleetwatch.accounts.visibility import sight
 from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.conditions.job_idle import LOST, LOST_OF_ANY
 from fleetwatch.alerts.measuring.gpu_words import fault_in_words, place_of
+from fleetwatch.alerts.measuring.last_holders import JUST_BEFORE_MS
 from fleetwatch.alerts.selectors import visible_incidents
-from fleetwatch.dashboard.fault_ends import NEAR_MS, SILENT_MS, most_lost_usd
+from fleetwatch.dashboard.fault_ends import SILENT_MS, most_lost_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
@@ -102,7 +103,7 @@ def _failed(job: Job, gpus: Sequence[GPU], end_ms: int) -> list[Failed]:
         (of_gpu[row.gpu_id], outage)
         for row in posted
         for outage in outages_of(row.outages)[::-1]
-        if not outage.is_drain and abs(outage.start_ms - end_ms) <= NEAR_MS
+        if not outage.is_drain and abs(outage.start_ms - end_ms) <= JUST_BEFORE_MS
     ]
     until_ms = _held_until_ms(job) if near else {}
     last = {
@@ -126,7 +127,7 @@ def _held_until_ms(job: Job) -> dict[int, int]:
 def _leads_to(gpu: GPU, outage: Outage) -> tuple[str, str]:
     """The fault's incident, else its node's finding; of a MIG instance its GPU's."""
     uuid = gpu.parent.uuid if gpu.parent else gpu.uuid
-    near = (outage.start_ms - NEAR_MS, outage.start_ms + NEAR_MS)
+    near = (outage.start_ms - JUST_BEFORE_MS, outage.start_ms + JUST_BEFORE_MS)
     incidents = visible_incidents().filter(
         rule__condition=gpu_cannot_work.CONDITION.name, subject=uuid, since_ms__range=near
     )

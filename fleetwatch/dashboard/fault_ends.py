@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
+from fleetwatch.alerts.measuring.last_holders import JUST_BEFORE_MS
 from fleetwatch.figures import selectors as costs
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import DRAINED
@@ -11,10 +12,9 @@ from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
-JUST_BEFORE = timedelta(minutes=2)  # a GPU that breaks ends its job with it
+JUST_BEFORE = timedelta(milliseconds=JUST_BEFORE_MS)
 MOST_RESTARTED = 20  # jobs: what each cost is read by itself
 CHECKPOINTED = "batch"  # the kind of job
-NEAR_MS = int(JUST_BEFORE.total_seconds() * 1000)
 SILENT_MS = 15 * MINUTE_MS  # a GPU that hangs may say nothing of its job before it is lost
 _ENDS = read_statement("dashboard/sql/fault_ends.sql")
 
@@ -67,5 +67,6 @@ def _read_usd(jobs: Sequence[Job]) -> dict[int, Decimal]:
 
 def _ended(job_ids: list[int] | None, start_ms: int, end_ms: int) -> set[int]:
     asked = {"job_ids": job_ids, "start_ms": start_ms, "end_ms": end_ms}
-    rows = fetched(_ENDS, asked | {"near_ms": NEAR_MS, "silent_ms": SILENT_MS, "drained": DRAINED})
+    limits = {"near_ms": JUST_BEFORE_MS, "silent_ms": SILENT_MS, "drained": DRAINED}
+    rows = fetched(_ENDS, asked | limits)
     return {job_id for (job_id,) in rows}

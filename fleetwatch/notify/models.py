@@ -64,6 +64,8 @@ class Delivery(models.Model):
         indexes = [
             # read by: the channel's last deliveries, and how many of it wait
             models.Index(fields=["channel", "state", "id"], name="delivery_by_channel"),
+            # read by: the newest deliveries, of all and of each channel
+            models.Index(fields=["created_at", "id"], name="delivery_by_time"),
             # read by: deliver_due, which takes the oldest one of each thread that waits, in this
             # order: with 20,000 waiting 75 ms without, 0.1 ms with it
             models.Index(

@@ -45,13 +45,16 @@ def preview(stored: Mapping[str, Any]) -> str:
 
 def without_own_links(stored: Mapping[str, Any]) -> Message | None:
     """A stored message without what only its reader may press: links that are signed for one
-    person. None = it is stored in a form that is no longer read.
+    person. What an incident's message leads to is its page, where who may can act. None = it is
+    stored in a form that is no longer read.
     """
     try:
         message = msgspec.convert(stored, Message)
     except msgspec.ValidationError:
         return None
-    return replace(message, buttons=(), url="", unsubscribe_url="")
+    page = message.url if message.status else ""
+    buttons = tuple(each for each in message.buttons if page and each.url == page)
+    return replace(message, buttons=buttons, url=page, unsubscribe_url="")
 
 
 def _listed(listing: Listing) -> str:

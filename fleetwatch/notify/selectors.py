@@ -83,7 +83,7 @@ def channels() -> list[ChannelStatus]:
     """
     newest = (
         Delivery.objects.filter(channel=OuterRef("pk"), attempts__gt=0)
-        .order_by("-pk")
+        .order_by("-created_at", "-pk")
         .values("pk")[:1]
     )
     waiting = Count("deliveries", filter=Q(deliveries__state__in=WAITING))
@@ -154,13 +154,13 @@ def digest_channels() -> list[Channel]:
 
 def deliveries(limit: int) -> QuerySet[Delivery]:
     """The newest deliveries with their channels."""
-    return Delivery.objects.select_related("channel").order_by("-pk")[:limit]
+    return Delivery.objects.select_related("channel").order_by("-created_at", "-pk")[:limit]
 
 
 def newest_tried() -> Delivery | None:
     """The newest delivery that was tried, with its channel; None before the first."""
     tried = Delivery.objects.filter(attempts__gt=0).select_related("channel")
-    return tried.order_by("-pk").first()
+    return tried.order_by("-created_at", "-pk").first()
 
 
 def waiting_deliveries() -> int:

@@ -14,6 +14,8 @@ from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.budgets.models import Budget, SpendDay
 from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import create_channel
 from tests.alerts.factories import a_rule
 
 pytestmark = pytest.mark.django_db
@@ -154,7 +156,7 @@ def test_a_budget_that_is_passed_has_nothing_left(rule):
     states(1.5)
 
     lines = dict(newest().lines)
-    assert lines["Over"] == "$40.00 beyond $200"
+    assert lines["Over"] == "$40.00 beyond $200, since Sun 1 Nov, 20:00 UTC (16 h 00 m)"
     assert "Left" not in lines
     # the 20th hour of the first day
     assert newest().title == "budget · NLP over 100 % since Sun 1 Nov, 20:00 UTC, 120 % of $200"
@@ -217,6 +219,21 @@ def test_a_new_month_begins_anew(rule):
 
     assert states(30 + 1 / 12) == [("teams/nlp", "resolved")]
     assert Incident.objects.get().ended_ms == to_ms(day(30))
+
+
+def test_a_message_of_a_budget_that_is_passed_says_each_length_beside_what_it_is_of(rule):
+    """80 % of it was spent 16 hours after the month began, all of it 20 hours after."""
+    create_channel("slack", "ops", {"webhook_url": "https://hooks.example/x"}, now=day(0))
+    a_budget("200")
+    spent(10, 0)
+
+    states(1.5)
+
+    message = Delivery.objects.get().message
+    assert message["title"] == newest().title
+    over, beyond = "was over 80 % for 20 h 00 m", "over all of it for 16 h 00 m, by $40.00"
+    assert message["summary"] == f"The budget of NLP {over}, and {beyond}."
+    assert dict(message["fields"])["Over 80 % since"] == "Sun 1 Nov, 16:00 UTC (20 h 00 m)"
 
 
 def test_a_teams_hostile_name_is_one_line(rule):

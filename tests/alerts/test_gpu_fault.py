@@ -11,11 +11,14 @@ from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.services import evaluate, settings_of
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import create_channel
 from fleetwatch.telemetry.models import HealthEvent
 from tests.alerts.factories import a_rule, at, ms
-from tests.costs.factories import a_gpu, a_rate
+from tests.costs.factories import a_gpu, a_job, a_rate
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +35,11 @@ def broken(gpu: GPU, *outages: tuple) -> None:
         for start, end, reason in outages
     ]
     Posted.objects.update_or_create(gpu=gpu, defaults={"spans": [], "outages": rows})
+
+
+def held_by(gpu: GPU, job: Job, start: float, end: float) -> None:
+    asserted = [(ms(start), ms(end))]
+    Allocation.objects.create(gpu=gpu, job=job, source="slurm", share=1.0, asserted=asserted)
 
 
 def hear(minute: float) -> None:
@@ -66,6 +74,33 @@ def test_it_is_over_when_the_gpu_works_again(rule):
     assert states(8) == ["resolved"]
     incident = Incident.objects.get()
     assert (incident.resolution, incident.ended_ms) == ("it works again", ms(6))
+
+
+def test_it_says_whose_job_held_the_gpu_as_it_broke_and_that_nobody_owns_it(rule):
+    create_channel("slack", "ops", {"webhook_url": "https://hooks.example/x"}, now=at(0))
+    gpu = a_gpu()
+    for key, start, end in (("slurm/della/6", -90, -30), ("slurm/della/7", -20, -1)):
+        held = a_job(key=key, user="sofia", team="vision", start_ms=ms(start), end_ms=ms(end))
+        held_by(gpu, held, start, end)
+    broken(gpu, (0, None, "xid_79"))
+
+    states(5)
+
+    who = "sofia (vision), by job slurm/della/7"
+    fields = dict(Delivery.objects.get().message["fields"])
+    assert dict(newest().lines)["Held by"] == fields["Held by"] == who
+    assert (newest().owner, "Owner" in fields) == ("", False)
+
+
+def test_a_job_that_let_the_gpu_go_long_before_is_not_named(rule):
+    gpu = a_gpu()
+    held = a_job(key="slurm/della/6", user="sofia", start_ms=ms(-90), end_ms=ms(-30))
+    held_by(gpu, held, -90, -30)
+    broken(gpu, (0, None, "xid_79"))
+
+    states(5)
+
+    assert "Held by" not in dict(newest().lines)
 
 
 def test_a_drained_node_is_no_fault(rule):

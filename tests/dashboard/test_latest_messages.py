@@ -1,11 +1,14 @@
 """The messages that channels were sent, on their page."""
 
+from datetime import timedelta
+
 import pytest
 
+from fleetwatch.notify.message import Button
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import Recipient
 from tests.dashboard import factories
-from tests.notify.factories import email_channel, queue, slack_channel
+from tests.notify.factories import NOON, email_channel, queue, slack_channel
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +46,37 @@ def test_a_message_is_seen_as_a_mail_shows_it_without_its_readers_own_links(admi
     assert "fleet.example" not in mail.content.decode()
     assert mail["Content-Security-Policy"].startswith("default-src 'none'")
     assert admin.get(address).status_code == 403
+
+
+def test_a_message_of_an_incident_leads_to_its_page_and_loses_what_is_signed_for_its_reader(admin):
+    page = "http://fleet.example/incidents/7"
+    buttons = (
+        Button("Acknowledge", "ack", f"{page}/signed-for-ann"),
+        Button("Snooze 4 h", "snooze", page),
+        Button("Open in FleetWatch", "open", page),
+    )
+    channel = slack_channel("https://hooks.slack.com/services/T0/B0/x")
+    queue(channel, status="firing", url=page, buttons=buttons)
+
+    mail = admin.get(f"/settings/channels/messages/{Delivery.objects.get().pk}").content.decode()
+
+    assert mail.count(f'href="{page}"') == 2
+    assert ("Snooze 4 h" in mail, "signed-for-ann" in mail) == (True, False)
+
+
+def test_what_was_said_of_an_earlier_time_is_below_what_is_newer_however_late_it_is_queued(admin):
+    channel = slack_channel("https://hooks.slack.com/services/T0/B0/x")
+    queue(channel, key="new", title="GPU fault")
+    queue(channel, key="digest", title="GPU week", now=NOON - timedelta(days=1))
+    Delivery.objects.update(attempts=1, state="sent")
+
+    page = admin.get("/settings/channels")
+
+    assert [each.message["title"] for each in page.context["deliveries"]] == [
+        "GPU fault",
+        "GPU week",
+    ]
+    assert page.context["channels"][0].last.message["title"] == "GPU fault"
 
 
 def test_what_was_sent_and_to_whom_is_not_shown_to_who_edits_no_channel(viewer):

@@ -11,7 +11,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.accounts.visibility import set_others_shown
 from fleetwatch.alerts import matchers
 from fleetwatch.alerts.matchers import Matcher
-from fleetwatch.alerts.models import Preference, Route, Silence
+from fleetwatch.alerts.models import Preference, Route, Rule, Silence
 from fleetwatch.alerts.weekly_hours import Hours
 from fleetwatch.diagnosis.findings.deciding import Decision, decide
 from fleetwatch.lib.intervals import to_ms
@@ -233,6 +233,24 @@ class TestRoutes:
 
         assert "No channel yet: nobody is notified." in shown
         assert "every channel" not in shown
+
+    def test_says_with_which_step_each_rule_that_is_on_begins(self, admin):
+        Rule.objects.update(is_enabled=True)
+        Rule.objects.filter(condition="clock_off").update(is_enabled=False)
+        Rule.objects.filter(condition="job_idle").update(tells_owner=False)
+
+        begins = dict(admin.get("/alerts/routes").context["begins"])
+
+        first = {rule.condition: begin.split()[1][0] for begin, rules in begins.items() for rule in rules}
+        assert "clock_off" not in first
+        assert (first["gpu_idle"], first["orphaned"]) == ("1", "1")
+        assert (first["job_idle"], first["budget_spent"], first["waste_of_team"]) == ("3",) * 3
+
+    def test_a_machines_rules_go_to_the_operators_at_once(self, admin):
+        shown = text(admin.get("/alerts/routes")).partition("the operators at once")[2]
+
+        assert "GPU fault</a" in shown
+        assert "Budget spent</a" not in shown
 
     def test_without_a_route_every_channel_hears_of_everything(self, admin, channel):
         shown = text(admin.get("/alerts/routes"))

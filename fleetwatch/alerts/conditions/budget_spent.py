@@ -112,7 +112,7 @@ def _breach(
         tag="budget",
         title=f"budget · {label} {_title(month, episode.until_ms)}",
         where=where,
-        what=f"The {where} was over {over}",
+        what=f"The {where} was over {limit}",
         does=f"The {where} is over {over}",
         had="It had been over it",
         limit=f"spent ≥ {limit}",
@@ -130,6 +130,7 @@ def _facts(month: BudgetMonth, at_ms: int) -> dict[str, str | int | None]:
         "spent_usd": str(usd_of(month.spending.by(at_ms))),
         "budget_usd": str(usd_of(month.usd)),
         "spent_until_ms": month.spending.known_ms(at_ms),
+        "passed_ms": _passed_ms(month, at_ms),
     }
 
 
@@ -149,7 +150,7 @@ def _lines(month: BudgetMonth, at_ms: int, end: MonthEnd | None) -> tuple[Line, 
         ("Spent", f"{wording.usd(spent_usd)}{until}, {_amounts(month, spent_usd)}"),
         ("Left", f"{wording.usd(left_usd)} of {budget}")
         if left_usd >= 0
-        else ("Over", f"{wording.usd(-left_usd)} beyond {budget}"),
+        else ("Over", f"{wording.usd(-left_usd)} beyond {budget}{_since(month, at_ms)}"),
         *(_run_rate(month, spent_usd, at_ms) if end is None else [_forecast(month, end, at_ms)]),
     )
 
@@ -161,10 +162,24 @@ def _clock(moment_ms: int, now_ms: int) -> str:
 def _title(month: BudgetMonth, at_ms: int) -> str:
     """How much of it is spent; of one that is passed since when."""
     amounts = _amounts(month, usd_of(month.spending.by(at_ms)))
-    passed_ms = month.spending.reached_ms(month.usd)
-    if month.spending.by(at_ms) <= month.usd or passed_ms is None:
+    passed_ms = _passed_ms(month, at_ms)
+    if passed_ms is None:
         return f"spent {amounts}"
     return f"over 100 % since {_clock(passed_ms, at_ms)}, {amounts}"
+
+
+def _passed_ms(month: BudgetMonth, at_ms: int) -> int | None:
+    """Since when more than all of it is spent; None where it is not."""
+    is_passed = usd_of(month.spending.by(at_ms)) > usd_of(month.usd)
+    return month.spending.reached_ms(month.usd) if is_passed else None
+
+
+def _since(month: BudgetMonth, at_ms: int) -> str:
+    """Since when, and for how long."""
+    passed_ms = _passed_ms(month, at_ms)
+    if passed_ms is None:
+        return ""
+    return f", since {_clock(passed_ms, at_ms)} ({wording.duration(at_ms - passed_ms)})"
 
 
 def _forecast(month: BudgetMonth, end: MonthEnd, at_ms: int) -> Line:

@@ -20,6 +20,7 @@ from fleetwatch.alerts.measuring.gpu_words import (
     with_model,
 )
 from fleetwatch.alerts.measuring.job_lanes import RETIRED
+from fleetwatch.alerts.measuring.last_holders import Holders, holder_lines, last_holders
 from fleetwatch.alerts.measuring.merged_spans import clear_between
 from fleetwatch.alerts.measuring.reset_steps import (
     Reset,
@@ -38,6 +39,7 @@ from fleetwatch.diagnosis.findings.fault_history import (
 )
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import clusters_of
 from fleetwatch.ledger.judgement.observations import Outage
 from fleetwatch.ledger.judgement_inputs import posted_outages
@@ -51,7 +53,9 @@ DRIVER = "Fix: load the driver that matches the installed libraries, or restart 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A GPU, why it can't work, what that costs, and what was told of it before."""
+    """A GPU, why it can't work, what that costs, what was told of it before, and whose job held it
+    as it broke (None: no job did).
+    """
 
     gpu: GPU
     reason: str
@@ -59,6 +63,7 @@ class Fault:
     clusters: tuple[str, ...]
     scheduler: str
     history: FaultHistory
+    holder: Job | None
 
     @property
     def wrong(self) -> str:
@@ -126,7 +131,8 @@ def describe(episodes: Sequence[Episode], watch: Watch) -> list[Breach | None]:
     rates = RatesInForce(gpu.pk for gpu in gpus.values())
     nodes = {gpu.node_id for gpu in gpus.values()}
     xids = _xids(gpus, episodes)
-    books = _Books(faults, rates, clusters_of(nodes), schedulers_of(nodes), xids)
+    held = last_holders(episodes, gpus)
+    books = _Books(faults, rates, clusters_of(nodes), schedulers_of(nodes), xids, held)
     there = [(each, gpus.get(each.subject)) for each in episodes]
     return [
         None if gpu is None else _breach(each, _fault(each, gpu, books), watch)
@@ -143,6 +149,7 @@ class _Books:
     clusters: Mapping[int, set[str]]
     schedulers: Mapping[int, str]
     xids: Mapping[int, Sequence[Xid]]
+    held: Holders
 
 
 def _xids(gpus: Mapping[str, GPU], episodes: Sequence[Episode]) -> Mapping[int, Sequence[Xid]]:
@@ -163,7 +170,8 @@ def _fault(episode: Episode, gpu: GPU, books: _Books) -> Fault:
     clusters = tuple(books.clusters.get(gpu.node_id, ()))
     scheduler = books.schedulers.get(gpu.node_id, "")
     past = history(books.xids.get(gpu.pk, ()), episode.since_ms)
-    return Fault(gpu, during[-1] if during else "", cost, clusters, scheduler, past)
+    holder = books.held.get((gpu.pk, episode.since_ms))
+    return Fault(gpu, during[-1] if during else "", cost, clusters, scheduler, past, holder)
 
 
 def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
@@ -186,7 +194,11 @@ def _breach(episode: Episode, fault: Fault, watch: Watch) -> Breach:
         cost_usd=fault.cost.usd,
         counted_until_ms=episode.until_ms,
         has_example_rates=fault.cost.has_example_rates,
-        lines=(("What is wrong", fault.wrong), *fault_lines(fault.history, zone(), watch.end_ms)),
+        lines=(
+            ("What is wrong", fault.wrong),
+            *holder_lines(fault.holder),
+            *fault_lines(fault.history, zone(), watch.end_ms),
+        ),
         actions=fault.fixes.actions,
         codes=fault.fixes.codes,
         labels=gpu_labels([fault.gpu], fault.clusters),

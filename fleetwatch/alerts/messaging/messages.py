@@ -15,6 +15,7 @@ from fleetwatch.notify.message import Button, Message, one_line
 
 HOURS_PER_MONTH = 730  # 8760 / 12
 SHOWN = 10  # of a group, a line each
+ORPHANED = "orphaned"  # the word of a GPU that somebody holds, if nobody knows who
 MAX_LABELS = 40  # a job may have any number of its own
 
 
@@ -112,8 +113,9 @@ def _opened(case: Case, setting: Setting) -> Message:
     length = _length(breach)
     texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
-        title=f"{breach.title} · since {since} ({length})",
-        summary=f"{breach.what} {breach.during} {length}.{_owned(breach)}",
+        # of a budget that is passed the title says since when
+        title=breach.title if breach.passed_ms else f"{breach.title} · since {since} ({length})",
+        summary=f"{breach.what} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
         fields=(
             *_about(breach),
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
@@ -128,6 +130,14 @@ def _opened(case: Case, setting: Setting) -> Message:
     )
 
 
+def _passed(breach: Breach) -> str:
+    """Of a budget that is passed by how much, and for how long it is."""
+    if breach.passed_ms is None:
+        return ""
+    length = wording.duration(breach.until_ms - breach.passed_ms)
+    return f", and over all of it for {length}, by {wording.usd(breach.over_budget_usd)}"
+
+
 def _several(cases: Sequence[Case], setting: Setting) -> Message:
     """Several subjects at once: one line each, the longest first."""
     breaches = sorted((case.breach for case in cases), key=lambda breach: breach.since_ms)
@@ -135,7 +145,7 @@ def _several(cases: Sequence[Case], setting: Setting) -> Message:
     count = f"{len(cases)} {_kind(first)}s"
     rest = len(cases) - SHOWN
     return Message(
-        title=f"{first.word} · {count} of {_owner(first)} on {first.label('node')}",
+        title=f"{first.word} · {count}{_whose(first)} on {first.label('node')}",
         summary=f"{count} are {first.word}, the longest for {_length(first)}.",
         fields=_in_all(breaches, setting),
         rows=_rows(breaches, setting),
@@ -185,7 +195,7 @@ def _snooze_button(case: Case, setting: Setting) -> Button:
 
 def _in_all(breaches: Sequence[Breach], setting: Setting) -> tuple[Line, ...]:
     return (
-        ("Owner", _owner(breaches[0])),
+        *_owner_line(breaches[0]),
         *_dollars(breaches),
         _rule(breaches[0], setting),
     )
@@ -239,9 +249,9 @@ def _all_resolved(cases: Sequence[Case], setting: Setting) -> Message:
     first = breaches[0]
     count = f"{len(cases)} {_kind(first)}s"
     return Message(
-        title=f"resolved · {count} of {_owner(first)}{_cost(breaches)}",
+        title=f"resolved · {count}{_whose(first)}{_cost(breaches)}",
         summary=f"{count} that were {first.word} are no longer.",
-        fields=(("Owner", _owner(first)), *_costs(breaches), _rule(first, setting)),
+        fields=(*_owner_line(first), *_costs(breaches), _rule(first, setting)),
         rows=(
             (_head(first), "Why", "Cost"),
             *(
@@ -283,8 +293,17 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
 
 
 def _about(breach: Breach) -> tuple[Line, ...]:
-    owner = (("Owner", _owner(breach)),) if _is_held(breach) else ()
-    return *owner, (_head(breach), _called(breach))
+    return *_owner_line(breach), (_head(breach), _called(breach))
+
+
+def _owner_line(breach: Breach) -> tuple[Line, ...]:
+    """Whose it is; () of what nobody holds."""
+    return (("Owner", _owner(breach)),) if _is_held(breach) else ()
+
+
+def _whose(breach: Breach) -> str:
+    """The same after what it is, in a title."""
+    return f" of {_owner(breach)}" if _is_held(breach) else ""
 
 
 def _called(breach: Breach) -> str:
@@ -311,8 +330,10 @@ def _owned(breach: Breach) -> str:
 
 
 def _is_held(breach: Breach) -> bool:
-    """Whether people can hold it: nobody owns a node, a budget or a part of FleetWatch."""
-    return bool(breach.owner) or breach.kind in ("job", "gpu")
+    """Whether somebody holds it: nobody owns a node, a budget, a part of FleetWatch, or a GPU that
+    is broken.
+    """
+    return bool(breach.owner) or breach.kind == "job" or breach.word == ORPHANED
 
 
 def _owner(breach: Breach) -> str:

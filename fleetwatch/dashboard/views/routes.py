@@ -16,8 +16,11 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.people import teams_of
 from fleetwatch.accounts.permissions import Right, may, role_of
 from fleetwatch.accounts.visibility import sight, visible_teams
+from fleetwatch.alerts.breach import Condition
+from fleetwatch.alerts.messaging.routing import Step
 from fleetwatch.alerts.messaging.team_routes import offered_channels, set_route, visible_routes
 from fleetwatch.alerts.models import Route, Rule
+from fleetwatch.alerts.selectors import rules
 from fleetwatch.dashboard.forms.asked import read_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
@@ -35,6 +38,13 @@ OF_FLEET = {
         "Users without an account here",
         "what is held by a job user whom no account is linked to",
     ),
+}
+
+# what each step is the first of; what has no owner whom it could ask begins later
+BEGINS = {
+    Step.OWNER: "From 1, the owner",
+    Step.TEAM: "From 3, the team’s channels",
+    Step.OPERATORS: "At 4, the operators at once",
 }
 
 
@@ -94,11 +104,27 @@ def _page(request: HttpRequest, **outcome: object) -> HttpResponse:
         "channels": channels,
         "is_set": Route.objects.exists(),
         "sends_nothing": sight() is None and notify.sends_nothing(channels),
+        "begins": _begins(),
         "step_after": of_minutes(Rule._meta.get_field("escalate_minutes").default),
         "errors": {},
         **outcome,
     }
     return page(request, period, "dashboard/routes.html", "alerts", context)
+
+
+def _begins() -> list[tuple[str, list[Rule]]]:
+    """With which step of the order each rule that is on begins: a place of BEGINS and its rules."""
+    begins: dict[str, list[Rule]] = {text: [] for text in BEGINS.values()}
+    for rule, watched in rules():
+        if rule.is_enabled:
+            begins[BEGINS[_first_step(rule, watched)]].append(rule)
+    return [(text, every) for text, every in begins.items() if every]
+
+
+def _first_step(rule: Rule, watched: Condition) -> Step:
+    if watched.is_owned:
+        return Step.OWNER if rule.tells_owner else Step.TEAM
+    return Step.TEAM if watched.is_of_teams else Step.OPERATORS
 
 
 def _lines(user: User, teams: Sequence[Team], now: datetime) -> list[RouteLine]:
