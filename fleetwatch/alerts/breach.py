@@ -14,6 +14,7 @@ import msgspec
 from fleetwatch.alerts.episodes import Episode, Firing, Measured, Timing
 from fleetwatch.figures import pricing
 from fleetwatch.figures.totals import ZERO
+from fleetwatch.lib import rounding
 from fleetwatch.lib.intervals import MINUTE_MS
 from fleetwatch.notify.message import one_line
 
@@ -99,7 +100,12 @@ class Breach:
         spent = self.facts.get("spent_usd") or self.facts.get("expected_usd")
         if spent is None or "budget_usd" not in self.facts:
             return None
-        over = Decimal(spent) - Decimal(self.facts["budget_usd"])
+        budget = Decimal(self.facts["budget_usd"])
+        over = Decimal(spent) - budget
+        if self.is_expected:
+            # as it is said: so it, what is expected and the budget are one sum
+            rounded = rounding.rounded_about(Decimal(spent)) - budget
+            over = rounded if over > 0 and rounded > 0 else over
         return over if over > 0 else None
 
     @property

@@ -1,5 +1,6 @@
 """Rules, the incidents they opened, who was told of them, and what is not to be told."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.db.models import F, Q
 
 from fleetwatch.alerts.incidents.muting import is_acceptance
 from fleetwatch.alerts.stopped_words import STOPPED
-from fleetwatch.lib.intervals import MINUTE_MS, to_ms
+from fleetwatch.lib.intervals import MINUTE_MS, from_ms, to_ms
 from fleetwatch.lib.model_fields import text
 from fleetwatch.operations.models import BackgroundWork
 
@@ -203,13 +204,18 @@ class Incident(models.Model):
         return None if self.fired_ms is None else max(self.fired_ms, to_ms(self.opened_at))
 
     @property
-    def fires_ms(self) -> int | None:
+    def fires_at(self) -> datetime | None:
         """When one that is pending fires, where it goes on and nothing of it is missing; None of
         one that fired.
         """
         if self.fired_ms is not None:
             return None
-        return self.since_ms + int(self.rule.minutes * MINUTE_MS)
+        return from_ms(self.since_ms + int(self.rule.minutes * MINUTE_MS))
+
+    @property
+    def counted_ms(self) -> int:
+        """How much of its time is counted, which may be behind."""
+        return self.until_ms - self.since_ms
 
     @property
     def severity(self) -> str:

@@ -46,7 +46,11 @@ class IncidentView:
 
     @property
     def lasted_ms(self) -> int:
-        """For how long it was seen to be so; to now of what goes on."""
+        """For how long it was seen to be so; to now of what goes on, of what is pending as far as
+        that counts.
+        """
+        if self.incident.fired_ms is None:
+            return self.incident.counted_ms
         until_ms = self.breach.until_ms if self.now_ms is None else self.now_ms
         return until_ms - self.breach.since_ms
 

@@ -159,7 +159,7 @@ def test_a_forecast_above_a_budget_is_pending_from_its_first_minutes_on():
     an_outlook(1, made=24.1)
 
     assert states(24.2) == [("teams/nlp", "pending")]
-    assert Incident.objects.get().fires_ms == to_ms(hour(25.1))
+    assert Incident.objects.get().fires_at == hour(25.1)
 
 
 def test_an_old_forecast_is_none():
