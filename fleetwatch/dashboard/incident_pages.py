@@ -20,7 +20,7 @@ from fleetwatch.alerts.models import Incident, Route
 from fleetwatch.alerts.selectors import IncidentView, views_of, visible_incidents
 from fleetwatch.alerts.services import settings_of
 from fleetwatch.dashboard import selectors
-from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, WITHIN
+from fleetwatch.dashboard.drawing.machine_charts import MARKED, MOST_LINES, UNAVAILABLE, WITHIN
 from fleetwatch.dashboard.fault_ends import JUST_BEFORE, runs_usd
 from fleetwatch.dashboard.likely_causes import Likely, likely_of_several, meanwhile
 from fleetwatch.dashboard.selectors import Holder
@@ -148,7 +148,10 @@ def _shaded(breach: Breach, state: str) -> _Shaded:
     if not state:
         return _Shaded("", "")
     marked = {MARKED: state, WITHIN: f"{breach.since_ms}-{breach.until_ms}"}
-    return _Shaded(f"&{urlencode(marked)}", f"; shaded is what was mostly {state}")
+    shaded = f"; shaded is what was mostly {state}"
+    if state == UNAVAILABLE:
+        shaded = "; a line marks the fault, shaded is the time in which the GPU could not work"
+    return _Shaded(f"&{urlencode(marked)}", shaded)
 
 
 def uuids_of(breach: Breach) -> list[str]:

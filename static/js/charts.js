@@ -190,7 +190,7 @@ function dress(el, { data, layout: given }) {
     ...Object.fromEntries(Object.entries(layout).filter(([name]) => name.startsWith("legend")).map(([name, own]) => [name, isNarrow ? { ...own, font: { size: 9 } } : own])),
     xaxis: { ...axis, ...(layout.xaxis.showspikes ? { ...CROSSHAIR, spikecolor: token("ink-3") } : {}), tickangle: 0, ...layout.xaxis, nticks: isNarrow ? 4 : layout.xaxis.nticks },
     images: data.filter((trace) => trace.meta?.steps).map((trace) => hatching(el, trace)),
-    shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),
+    shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0, ...shape.line, color: token(shape.name) }, fillcolor: token(shape.name), opacity: shape.line ? 1 : 0.22 })),
   };
 }
 

@@ -42,6 +42,8 @@ def test_whose_job_a_fault_ended_is_told_though_nobody_holds_the_gpu_since(admin
 
     page = tight(text(admin, f"/incidents/{lost.pk}"))
 
+    assert "a line marks the fault, shaded is the time in which the GPU could not work" in page
+    assert f"marked=unavailable&amp;within={AT_ELEVEN_MS}-{to_ms(NOW)}" in page
     assert "which held it until Fri 20 Nov, 11:00" in page
     assert "ended by the fault, the run had cost" not in page  # nothing of it was posted
 

@@ -384,6 +384,25 @@ def test_the_time_of_a_state_is_shaded_on_a_gpus_curve_as_far_as_it_is_asked_for
     assert shades(f"&marked=useful&within={start_ms - 2}-{start_ms - 1}") == []
 
 
+def test_of_a_gpu_that_cannot_work_the_fault_is_marked_where_it_began(admin):
+    fleet.make(nodes=1, gpus=1, hours=2)
+    Entry.objects.update(state="unavailable", tier="")
+    end_ms = to_ms(factories.NOW)
+    asked = "/charts/gpu-util?gpu=GPU-node-001-0&from=now-2h&to=now&marked=unavailable"
+
+    def marks(start_ms: int) -> list[tuple[str, str, str]]:
+        figure = admin.get(f"{asked}&within={start_ms}-{end_ms}").json()
+        assert ("fault" in {line["name"] for line in figure["data"]}) == (start_ms < end_ms)
+        shapes = figure["layout"].get("shapes", [])
+        return [(each["x0"], each["x1"], each["name"]) for each in shapes if each["type"] == "line"]
+
+    eleven = "2026-11-20T11:00:00"
+    assert marks(end_ms - HOUR_MS) == [(eleven, eleven, "bad")]
+    assert marks(end_ms + HOUR_MS) == []
+    picture = admin.get(f"{asked}&within={end_ms - HOUR_MS}-{end_ms}&as=svg")
+    assert picture.status_code == 200
+
+
 def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
     fleet.make(nodes=1, gpus=1, hours=8)
 

@@ -223,4 +223,5 @@ CONDITION = Condition(
     is_on=True,
     severity="critical",
     covers="the GPU's time while it can't work",
+    state="unavailable",
 )

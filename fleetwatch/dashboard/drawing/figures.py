@@ -4,7 +4,7 @@ puts the theme's in.
 A missing value is None: a gap in the line, a hole in the map.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
@@ -307,22 +307,30 @@ def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> F
     """The figure with these spans of time shaded behind its lines, each in its token's colour (a
     shape's `name`): within each axis, so that nothing seems to lie above it.
     """
-    axes = [name.removeprefix("yaxis") for name in figure["layout"] if name.startswith("yaxis")]
+    rects = ({"type": "rect"} | _within(*span) for span in spans)
+    return _with_shapes(figure, rects)
+
+
+def marked(figure: Figure, moment: datetime, token: str) -> Figure:
+    """The figure with a line across it at that moment, in its token's colour."""
+    mark = {"type": "line", "line": {"width": 2}} | _within(moment, moment, token)
+    return _with_shapes(figure, [mark])
+
+
+def _within(start: datetime, end: datetime, token: str) -> Figure:
+    return {"x0": iso(start), "x1": iso(end), "name": token}
+
+
+def _with_shapes(figure: Figure, several: Iterable[Figure]) -> Figure:
+    """With each of them in each of its axes, after those that it has."""
+    layout = figure["layout"]
+    axes = [name.removeprefix("yaxis") for name in layout if name.startswith("yaxis")]
     shapes = [
-        {
-            "type": "rect",
-            "xref": "x",
-            "yref": f"y{axis} domain",
-            "x0": iso(start),
-            "x1": iso(end),
-            "y0": 0,
-            "y1": 1,
-            "name": token,
-        }
-        for start, end, token in spans
+        each | {"xref": "x", "yref": f"y{axis} domain", "y0": 0, "y1": 1}
+        for each in several
         for axis in axes
     ]
-    return figure | {"layout": figure["layout"] | {"shapes": shapes}}
+    return figure | {"layout": layout | {"shapes": [*layout.get("shapes", ()), *shapes]}}
 
 
 def band(starts: Sequence[datetime], low: Line, high: Line) -> list[Figure]:

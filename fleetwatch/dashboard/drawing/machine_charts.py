@@ -45,6 +45,7 @@ COLOURS = (
 MARKED = "marked"  # the parameter: a state, whose time is shaded
 WITHIN = "within"  # from when to when: start-end in milliseconds
 MAX_DIGITS = 16  # of such a number
+UNAVAILABLE = "unavailable"  # the state that a fault begins
 HOST_DAYS = 7  # of a longer period the host's samples are too many to be read for a page
 HOST = {"cpu_ratio": "CPU busy", "iowait_ratio": "waiting for disks"}
 OF_NODE = {
@@ -126,10 +127,22 @@ def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
     panel = metric.panel(read)
     starts = _local(read.start_ms, period)
     marked = _marked_spans([shown], params, period)
-    lines = [*panel.lines, *_keys(marked, params, len(starts))]
+    fault_ms = _fault_ms(params, period)
+    fault = [] if fault_ms is None else [Line("fault", [None] * len(starts), "bad")]
+    lines = [*panel.lines, *_keys(marked, params, len(starts)), *fault]
     figure = figures.series(starts, lines, y_format=panel.y_format, unit=panel.unit)
+    if fault_ms is not None:
+        figure = figures.marked(figure, period.local(from_ms(fault_ms)), "bad")
     chart = _chart(metric.title, figure, starts, [panel], period)
     return _shaded(chart, marked, period, params[MARKED]) if marked else chart
+
+
+def _fault_ms(params: Params, period: Period) -> int | None:
+    """When what is shaded began, of a GPU that can't work; None where that is not in the period."""
+    if params.get(MARKED) != UNAVAILABLE or WITHIN not in params:
+        return None
+    start_ms, _ = _asked_span(params[WITHIN], period.so_far)
+    return start_ms if period.so_far.start_ms < start_ms < period.so_far.end_ms else None
 
 
 def _marked_spans(gpus: Sequence[GPU], params: Params, period: Period) -> list[Span]:

@@ -188,6 +188,8 @@ def _marks(figure: Figure, area: _Area) -> Iterable[str]:
 
 def _mark(mark: Figure, area: _Area) -> str:
     ends = area.x(mark["x0"]), area.x(mark["x1"])
+    if mark["type"] == "line":
+        return rect(mark["name"], ends[0] - 1, ends[0] + 1, area.top, area.bottom)
     return rect(mark["name"], *ends, area.top, area.bottom, css="mark")
 
 
