@@ -14,10 +14,11 @@ from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.cause_totals import nothing
 from fleetwatch.diagnosis.causes import BY_CODE, UNDETERMINED, of_kind
 from fleetwatch.diagnosis.findings import noted_facts
-from fleetwatch.diagnosis.findings.advice import Advice
+from fleetwatch.diagnosis.findings.advice import Advice, aimed
 from fleetwatch.diagnosis.findings.inbox import explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.shell import Place
 from fleetwatch.figures import boundaries
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval, from_ms
@@ -49,7 +50,7 @@ def likely(breach: Breach, now: datetime) -> Likely | None:
         return None
     finding = Finding.objects.filter(job=job, cause=primary.cause).first()
     advice = explained(finding, meanwhile(breach), now=now).advice if finding else None
-    return _likely(of_kind(primary.cause, job.kind), finding, advice)
+    return _likely(of_kind(primary.cause, job.kind), job, finding, advice)
 
 
 def likely_of_several(breaches: Sequence[Breach], now: datetime) -> list[Likely | None]:
@@ -61,7 +62,7 @@ def likely_of_several(breaches: Sequence[Breach], now: datetime) -> list[Likely 
     several: list[Likely | None] = [None] * len(breaches)
     for place, (job, cause) in named.items():
         several[place] = _likely(
-            of_kind(cause, job.kind), *advised.get((job.pk, cause), NO_FINDING)
+            of_kind(cause, job.kind), job, *advised.get((job.pk, cause), NO_FINDING)
         )
     return several
 
@@ -82,9 +83,10 @@ def meanwhile(breach: Breach) -> Interval:
     return Interval(from_ms(breach.since_ms), from_ms(max(breach.until_ms, breach.since_ms + 1)))
 
 
-def _likely(cause: Cause, finding: Finding | None, advice: Advice | None) -> Likely:
+def _likely(cause: Cause, job: Job, finding: Finding | None, advice: Advice | None) -> Likely:
     if finding is None or advice is None:
-        return Likely(cause.title, cause.sentence, None, [cause.fixes[0]])
+        step = aimed(cause.fixes[0], Place(is_over=job.end_ms is not None))
+        return Likely(cause.title, cause.sentence, None, [step])
     return Likely(cause.title, advice.sentence, finding.pk, [*advice.numbered])
 
 

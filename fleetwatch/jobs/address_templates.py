@@ -15,7 +15,7 @@ LABEL = "label."  # and a label's name: what the job's processes or its schedule
 PLACEHOLDERS = {
     "job_id": "the job’s id in its scheduler",
     "name": "the job’s name",
-    "user": "the job’s owner, as the scheduler calls him",
+    "user": "the job’s owner, as the scheduler calls them",
     "account": "the account that it runs under",
     "cluster": "the cluster that it runs on",
     "node": "the first of its nodes by name",

@@ -44,6 +44,18 @@ def test_the_head_says_at_once_who_said_so_when_why_and_until_when(admin):
     assert "Not waste 1" in in_text(text(admin, "/alerts"))
 
 
+def test_what_is_no_waste_is_neither_acknowledged_nor_snoozed_and_can_be_resolved(admin):
+    one = incident()
+    before = text(admin, f"/incidents/{one.pk}")
+
+    accept(admin, one)
+
+    after = text(admin, f"/incidents/{one.pk}")
+    for offered in ('data-key="a"', 'data-key="s"', "Snooze for</label>"):
+        assert (offered in before, offered in after) == (True, False), offered
+    assert 'data-key="e"' in after
+
+
 def test_what_is_over_says_so_too_and_stands_under_the_same_tab(admin, over):
     accept(admin, over)
 

@@ -157,6 +157,21 @@ def test_what_can_be_no_rule_is_told_and_what_was_sent_stays(admin, changed, sen
     assert not MappingRule.objects.exists()
 
 
+def test_on_a_narrow_page_a_rules_cells_stand_under_each_other_with_their_names(admin):
+    admin.post(PAGE, RULE | {"confirmed": "yes"})
+
+    rules = text_of(admin.get(PAGE)).partition('id="rules"')[2].partition("</table>")[0]
+
+    assert '<table class="stacked">' in rules
+    assert re.findall(r'data-label="([^"]+)"', rules) == [
+        "Priority",
+        "Jobs with",
+        "Team",
+        "Charged to",
+        "Valid",
+    ]
+
+
 def test_a_rule_that_is_gone_is_not_found(admin):
     assert admin.post(PAGE, {"do": "withdraw", "id": "4711"}).status_code == 404
 
