@@ -42,14 +42,14 @@ class ContractRow:
     note: str
     there_ms: int
     of: Covered | None
-    paid_usd: Decimal
+    due_usd: Decimal
     rates_usd: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class ContractCosts:
     """`usd`: committed GPUs that were there at their contract's price, all others at the rates;
-    `missing_usd` was paid for committed ones that were not there, and is in no ledger. `hours`:
+    `missing_usd` is due for committed ones that were not there, and is in no ledger. `hours`:
     only so many are compared with the contracts (None: all), the others are at the rates.
     """
 
@@ -59,7 +59,7 @@ class ContractCosts:
     hours: int | None = None
 
     @property
-    def paid_usd(self) -> Decimal:
+    def due_usd(self) -> Decimal:
         return self.usd + self.missing_usd
 
 
@@ -96,11 +96,11 @@ def contract_costs(of: Contracts | None, totals: Totals) -> ContractCosts | None
     usd = totals.cost_usd + exact_sum(line.rate_book_differs_usd for line in covered)
     missing = missing_usd(covered)
     rows = _rows(of, totals)
-    paid = apportioned([row.paid_usd for row in rows], pricing.usd(usd + missing, CENT))
+    due = apportioned([row.due_usd for row in rows], pricing.usd(usd + missing, CENT))
     at_rates = apportioned([row.rates_usd for row in rows], pricing.usd(totals.cost_usd, CENT))
     printed = [
-        replace(row, paid_usd=paid_usd, rates_usd=rates_usd)
-        for row, paid_usd, rates_usd in zip(rows, paid, at_rates, strict=True)
+        replace(row, due_usd=due_usd, rates_usd=rates_usd)
+        for row, due_usd, rates_usd in zip(rows, due, at_rates, strict=True)
     ]
     return ContractCosts(printed, usd, missing, of.hours)
 

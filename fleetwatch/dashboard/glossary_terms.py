@@ -127,7 +127,7 @@ OF_MONEY = (
     Term(
         "contract-price",
         "Contract price",
-        "What a commitment says of a GPU-hour. It is paid whether the GPU is there, used or not,"
+        "What a commitment says of a GPU-hour. It is due whether the GPU is there, used or not,"
         " and charges no team: that is the rate's.",
         "settings_pricing",
         "#commitments",
@@ -143,7 +143,7 @@ OF_MONEY = (
         "invoice",
         "Invoice",
         "What a provider billed for a month, imported as a file and set beside the ledger: each"
-        " difference is of hours, of the rate, or in one of the two books alone.",
+        " difference is of hours, of the rate, or on one side only.",
         "reports",
     ),
     Term(

@@ -25,6 +25,7 @@ from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.stored_data import kept_data, retention_days, whole
 from fleetwatch.figures import selectors
+from fleetwatch.finance.reconciliation import reconciliation
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
@@ -73,14 +74,18 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
     """What rates are in force, were and will be, commitments, currencies, regions."""
     gpu_models, priced_models = book.priced_models()
     card = rate_card.rate_card(now, most=MAX_ROWS)
+    committed = commitment_rows(card, now)
+    invoice_month = months.last_begun(now, zone())
+    is_missing = any(row.missing for row in committed)
     return {
         "card": card,
-        "invoice_month": months.last_begun(now, zone()),
+        "invoice_month": invoice_month,
+        "invoice": reconciliation(invoice_month, now=now) if is_missing else None,
         "gpu_models": gpu_models,
         "priced_models": priced_models,
         "pools": book.places("pool")[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
-        "commitments": commitment_rows(card, now),
+        "commitments": committed,
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_ROWS],
         "regions": book.places("region"),
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_ROWS],

@@ -17,6 +17,7 @@ from fleetwatch.finance.coverage import Covered
 from fleetwatch.finance.gaps import BOOKED_PARTS, Counted, Gap
 from fleetwatch.finance.kinds import KindTime, time_of_kinds
 from fleetwatch.finance.reconciling import (
+    COMMITTED,
     Bill,
     Booked,
     ByCommitted,
@@ -54,6 +55,17 @@ class Reconciliation:
     total: Line
     fingerprint: str
     unpriced_ms: int  # GPU time of the ledger that has no rate: its dollars are all rate
+
+    @property
+    def not_delivered_usd(self) -> Decimal:
+        """What is due by contract for GPUs that were not there; nothing without an invoice."""
+        return pricing.exact_sum(line.gap.committed_usd for line in self.lines)
+
+    @property
+    def not_billed_usd(self) -> Decimal:
+        """What of that no line of an invoice bills by the hour."""
+        lines = (line for line in self.lines if line.kind == COMMITTED)
+        return pricing.exact_sum(line.gap.committed_usd for line in lines)
 
 
 def reconciliation(name: str, *, now: datetime) -> Reconciliation:

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import Commitment, Rate
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 SENT = {
@@ -141,7 +142,10 @@ def test_a_rate_that_does_not_say_it_is_on_demand_is_blended_with_nothing(admin)
     ("committed", "says"),
     [
         # one of four at $1.50 an hour: $36 a day, $1,080 in 30 days
-        ("4", "3 of 4 GPUs present, in the last day: $36.00 a day ( $1,080 in 30 days) paid for"),
+        (
+            "4",
+            "3 of 4 GPUs present, in the last day: $36.00 a day ( $1,080 in 30 days) due by contract for the 1 not delivered",
+        ),
         ("3", ""),
     ],
 )
@@ -157,3 +161,27 @@ def test_gpus_that_are_paid_for_and_missing_are_said_with_their_dollars(admin, c
     said = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert ("GPUs present" in said) == bool(says)
     assert says in said.replace(" ,", ",")
+
+
+@pytest.mark.parametrize(
+    ("billed", "says"),
+    [
+        (b"gpu_model,gpu_hours,amount\nH100 SXM,1,2\n", "which does not bill $54.00 of it"),
+        (b"gpu_model,gpu_hours,amount\nH100 SXM,900,1800\n", "which bills the $54.00 of it"),
+        (b"", ""),
+    ],
+)
+def test_pricing_says_whether_the_invoice_bills_what_was_not_delivered(admin, billed, says):
+    """Of two committed GPUs one was there in the 36 hours of the month that are compared."""
+    gpu = factories.gpu(factories.node())
+    Entry.objects.bulk_create(factories.entry(gpu, hours_ago=ago) for ago in range(1, 49))
+    admin.post("/settings/commitment", SENT | {"gpus": "2", "usd": "1.50"})
+    if billed:
+        file = SimpleUploadedFile("november.csv", billed)
+        admin.post("/reports/2026-11/invoice/import", {"file": file})
+
+    page = in_text(admin.get("/pricing").content.decode())
+
+    assert "not delivered. Look whether" in page
+    of_invoice = page.split("the invoice of November 2026")[1]
+    assert of_invoice.startswith(f" , {says}" if says else " .")

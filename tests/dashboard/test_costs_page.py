@@ -85,7 +85,7 @@ def test_what_is_paid_by_contract_stands_beside_the_total(explorer, contract, of
     assert (costs.usd, costs.missing_usd) == (3, 3)
     assert answer.context["seen"].whole.totals.cost_usd == 4
     said = " ".join(re.sub(r"<[^>]+>", " ", answer.content.decode()).split())
-    assert "At contract prices $3.00 and $3.00 for committed GPUs that were missing" in said
+    assert "Due by contract $6.00 $3.00 of it for committed GPUs that were not delivered" in said
     assert "by contract, the rest" not in said
 
 
@@ -100,7 +100,7 @@ def test_costs_by_contract_say_what_was_used_unallocated_missing_and_without_one
     costs = answer.context["contract"]
     [row] = costs.rows
     assert row.of.used_usd + row.of.unheld_usd == 3
-    assert (row.of.missing_ms, row.paid_usd, row.rates_usd, costs.paid_usd) == (
+    assert (row.of.missing_ms, row.due_usd, row.rates_usd, costs.due_usd) == (
         2 * HOUR_MS,
         6,
         4,
@@ -133,7 +133,7 @@ def test_hours_that_had_begun_are_of_no_contract(explorer, contract):
     committed, rest = costs.rows
     assert committed.of.committed_ms == 2 * HOUR_MS
     assert (rest.of, rest.name) == (None, "No contract")
-    assert committed.paid_usd + rest.paid_usd == costs.paid_usd
+    assert committed.due_usd + rest.due_usd == costs.due_usd
     assert "1 whole hour by contract, the rest at the rates" in tight(answer.content.decode())
 
 

@@ -1,10 +1,7 @@
-"""Small drawings inside of pages: a curve of a few points, a difference as a bar from the middle."""
-
-from decimal import Decimal
+"""Small drawings inside of pages: a curve of a few points."""
 
 import pytest
 
-from fleetwatch.dashboard.drawing.bars import difference_bar
 from fleetwatch.dashboard.drawing.curve_svg import Value, curve
 
 
@@ -51,25 +48,6 @@ def test_a_curve_of_nothing_lies_on_its_axis():
     drawn = curve([Value(0, 0.0, "0"), Value(1, 0.0, "0"), Value(2, 0.0, "0")])
 
     assert {point.y for point in drawn.points} == {150.0}
-
-
-@pytest.mark.parametrize(
-    ("usd", "colour", "x", "width"),
-    [
-        ("50", "lost-part", "50", "25"),
-        ("-100", "useful", "0", "50"),
-        ("100", "lost-part", "50", "50"),
-    ],
-)
-def test_a_difference_takes_half_a_bar_where_it_is_the_largest(usd, colour, x, width):
-    bar = difference_bar(Decimal(usd), Decimal(100))
-
-    assert bar.colour == colour
-    assert [float(each.rstrip("%")) for each in (bar.x, bar.width)] == [float(x), float(width)]
-
-
-def test_no_difference_has_no_bar():
-    assert difference_bar(Decimal(0), Decimal(100)) is None
 
 
 @pytest.mark.parametrize(("spent", "dy"), [(85, 17), (50, -7), (100, 17)])

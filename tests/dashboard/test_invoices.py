@@ -8,6 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import Commitment
+from fleetwatch.dashboard import numbers
 from fleetwatch.finance.committing import commit
 from fleetwatch.finance.invoice_csv import MAX_BYTES
 from fleetwatch.ledger.models import ClosedMonth
@@ -284,7 +285,7 @@ def test_a_line_shows_what_an_hour_is_by_invoice_ledger_and_contract(admin, flee
     assert "billed above contract : ask the issuer to credit it first" in page
     assert "H100 SXM billed above contract" in page  # and not ticked
     assert "Next: ask the issuer to credit $1.50" in page
-    assert "Of what the invoice bills $1.50 are above contract" in page
+    assert "− above contract hours that commitments cover" in page
 
 
 def test_without_a_commitment_nothing_is_above_contract(admin, fleet):
@@ -320,8 +321,12 @@ def test_what_neither_book_has_is_no_part_of_their_difference(admin, fleet):
     # $8.95 of the invoice - $2 of the ledger
     assert sums["open_usd"] == Decimal("6.95")
     page = tight(text_of(answer))
-    assert "in the fleet’s report already: what commitments paid for GPUs that were not" in page
+    assert "in the fleet’s report already: what is due by contract for GPUs that were not" in page
     assert "No report of the month is computed yet." in page
+    assert f"due by contract, not on this invoice: {numbers.cents(sums['beside_usd'])}" in page
+    # what was billed, nothing of it above contract, and what is due and was not billed
+    assert sums["by_contract_usd"] == Decimal("8.95") + sums["beside_usd"]
+    assert "what the bill should be by contract" in page
 
 
 def test_what_the_report_counts_is_said_of_which_version_and_days(admin, fleet):

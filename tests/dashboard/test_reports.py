@@ -243,7 +243,7 @@ def test_the_fleets_report_leads_from_the_rates_to_what_is_paid_by_contract(view
     at_the_rates = "At the rates and what was committed and not delivered, at its contract price"
     assert f"{at_the_rates} $46.00" in page
     assert "GPU-hours that were there: $18.00 by contract instead of $16.00 at the rates" in page
-    assert "Paid by contract commitments at their contract price, all else at the rates $48.00" in (
+    assert "Due by contract commitments at their contract price, all else at the rates $48.00" in (
         page
     )
 

@@ -203,7 +203,7 @@ def test_excel_has_amounts_by_contract_beside_those_at_the_rates():
     assert line[-6:] == [4, Decimal("4.5"), 18, 4, 16, 2]
     facts = {row[0]: row[1] for row in book["Cover"] if len(row) > 1}
     # $19, and 6 GPU-hours at $4.50 that were not delivered; by contract $2 more
-    assert (facts["Month at the rates"], facts["Month paid by contract"]) == (46, 48)
+    assert (facts["Month at the rates"], facts["Month due by contract"]) == (46, 48)
 
 
 def test_excel_has_a_sheet_for_each_and_no_formula():
@@ -301,7 +301,7 @@ def test_a_booking_of_other_gpus_leaves_the_contract_lines_as_they_are():
     assert page["sums"] == {"rates_usd": 46, "contract_usd": 48, "booked_usd": 45}
     assert [line["printed"]["rate_book_differs_usd"] for line in page["contract_lines"]] == [2]
     assert (page["billed_lines"], page["commitments"][0]["is_invoiced"]) == ([], False)
-    names = ("Month at the rates", "Month paid by contract", "With what was booked of invoices")
+    names = ("Month at the rates", "Month due by contract", "With what was booked of invoices")
     assert [cover[name] for name in names] == [46, 48, 45]
 
 

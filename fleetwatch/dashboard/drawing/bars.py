@@ -111,28 +111,6 @@ def spend_bar(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceBar:
-    """From the middle of a bar to the right, where it is more, or to the left, in percent; its
-    colour is a class.
-    """
-
-    colour: str
-    x: str
-    width: str
-
-
-def difference_bar(difference: Decimal, most: Decimal) -> DifferenceBar | None:
-    """The difference beside the largest of its table, which takes half a bar; None of nothing."""
-    if not difference or not most:
-        return None
-    half = abs(difference) / most / 2
-    start = Decimal("0.5") if difference > 0 else Decimal("0.5") - half
-    return DifferenceBar(
-        "lost-part" if difference > 0 else "useful", _percent(start), _percent(half)
-    )
-
-
 def _top(spent: float, budget: float, expected: float, high: float) -> float:
     """What the whole bar stands for: room for all, of a range far above the rest for a part."""
     return max(spent, min(high, 2 * max(expected, budget)), budget) * 1.02

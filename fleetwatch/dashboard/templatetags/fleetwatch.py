@@ -193,12 +193,6 @@ def state_band(
     return {"segments": segments, "size": size, "label": label}
 
 
-@register.inclusion_tag("dashboard/_difference.html")
-def difference(usd: Decimal, most_usd: Decimal) -> dict[str, Any]:
-    """Dollars more or less than in the other book, as a bar from its middle."""
-    return {"bar": bars.difference_bar(usd, most_usd)}
-
-
 @register.inclusion_tag("dashboard/_spark.html")
 def spark(shares: Sequence[float], label: str) -> dict[str, Any]:
     """Shares of the largest, 0 to 1, as little bars of 24 units at most; what is not nothing is

@@ -5,7 +5,6 @@ book and withdraw.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from django.contrib import messages
@@ -26,7 +25,7 @@ from fleetwatch.dashboard.invoice_lines import PrintedLine, above_contract_usd, 
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import CSV, Context, existing, page
-from fleetwatch.figures.pricing import exact_sum
+from fleetwatch.figures.pricing import CENT, exact_sum, usd
 from fleetwatch.finance import bookings, invoices, reconciliation
 from fleetwatch.finance.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
 from fleetwatch.finance.invoices import InvoiceError
@@ -50,13 +49,13 @@ REASONS = {
         "unobserved",
         "hours that the ledger counts, nobody observed and the invoice does not bill",
     ),
-    "hours_usd": ("hours", "hours that one of the two has more of, at the ledger’s price"),
+    "hours_usd": ("hours", "hours only one side has, at the ledger’s price"),
     "rate_usd": ("rate", "the billed hours at the invoice’s price instead of the ledger’s"),
     "committed_usd": (
         "committed",
-        "paid by a commitment for GPUs that were not there; in the fleet’s report already",
+        "due by contract for GPUs that were not delivered; in the fleet’s report already",
     ),
-    "other_usd": ("unmatched", "in one of the two books, without a counterpart in the other"),
+    "other_usd": ("unmatched", "on one side only"),
 }
 
 # why a line is not ticked by itself, by its kind: beside the line, and what to do about it
@@ -71,8 +70,8 @@ WHY_NOT = {
     ),
     "committed": (
         "in the report already",
-        "the fleet’s report counts it by itself; tick it to take it out, where an unmatched line"
-        " bills it",
+        "the fleet’s report counts it as due by contract; tick it to take it out, where an"
+        " unmatched line bills it or the provider never will",
     ),
     "booked": ("its line is gone", "tick it to take the booking back"),
 }
@@ -285,7 +284,6 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
         **_counted_in_report(newest_fleet(reconciled.month.interval.start)),
         "sums": sums,
         "hours": _hours(reconciled.lines),
-        "above_contract_usd": above_contract_usd(reconciled.lines),
         **shown,
     }
 
@@ -312,7 +310,6 @@ def _shown(every: Sequence[PrintedLine], ticked: Collection[str] | None) -> Cont
     return {
         "lines": lines,
         "left_off": len(every) - len(lines),
-        "most_usd": max((abs(line.difference_usd) for line in lines), default=Decimal(0)),
         **_to_book([each for each in lines if each.line.is_open], ticked),
     }
 
@@ -320,17 +317,21 @@ def _shown(every: Sequence[PrintedLine], ticked: Collection[str] | None) -> Cont
 def _sums(lines: Sequence[PrintedLine]) -> Context:
     """In cents the ledger's dollars and the reasons, which sum to the invoice's, and what of the
     difference is in no report yet: the sums of what the lines print. What neither book has is none
-    of it, and in the fleet's report already.
+    of it, and in the fleet's report already. By contract the bill is what was billed, less what of
+    it is above contract, and what is due and was not billed.
     """
     compared = [line for line in lines if not line.is_beside_both]
     reasons = {name: exact_sum(line.reasons[name] for line in compared) for name in REASONS}
     columns = ("ledger_usd", "billed_usd", "difference_usd", "booked_usd", "open_usd")
+    beside_usd = exact_sum(line.reasons["committed_usd"] for line in lines if line.is_beside_both)
+    above_usd = usd(above_contract_usd(line.line for line in lines), CENT)
+    billed_usd = exact_sum(line.billed_usd for line in compared)
     return {
-        "reasons": [(*REASONS[name], usd) for name, usd in reasons.items() if usd],
+        "reasons": [(*REASONS[name], amount) for name, amount in reasons.items() if amount],
         "committed_usd": reasons["committed_usd"],
-        "beside_usd": exact_sum(
-            line.reasons["committed_usd"] for line in lines if line.is_beside_both
-        ),
+        "beside_usd": beside_usd,
+        "above_contract_usd": above_usd,
+        "by_contract_usd": billed_usd - above_usd + beside_usd,
         **{name: exact_sum(getattr(line, name) for line in compared) for name in columns},
     }
 

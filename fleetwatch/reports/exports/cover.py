@@ -103,7 +103,7 @@ def _paid(content: Shape) -> list[tuple[str, Cell]]:
     month = by_contract.sums(content)
     return [
         ("Month at the rates", month.rates_usd),
-        *([("Month paid by contract", month.contract_usd)] if commitments else []),
+        *([("Month due by contract", month.contract_usd)] if commitments else []),
         *([("With what was booked of invoices", month.booked_usd)] if booked else []),
     ]
 
