@@ -50,9 +50,17 @@ def test_a_curve_of_nothing_lies_on_its_axis():
     assert {point.y for point in drawn.points} == {150.0}
 
 
-@pytest.mark.parametrize(("spent", "dy"), [(85, 17), (50, -7), (100, 17)])
-def test_a_label_that_would_touch_the_limit_stands_below_its_point(spent, dy):
-    """The limit of 100 is 120 pixels high, and a label about 24."""
+@pytest.mark.parametrize(("spent", "dy"), [(85, -25), (50, -7), (100, -7)])
+def test_a_label_that_would_touch_the_limit_stands_above_it(spent, dy):
+    """The limit of 100 is 120 pixels high, and a label about 24: 85 lies 18 below the limit."""
     drawn = curve([Value(0, 0, ""), Value(1, spent, f"${spent}")], limit=(100, "budget $100"))
 
     assert drawn.points[-1].dy == dy
+
+
+def test_a_label_beside_that_of_the_limit_stands_below_its_point():
+    values = [Value(0, 0, ""), Value(1, 95, "$95"), Value(4, 96, "$96")]
+
+    drawn = curve(values, limit=(100, "budget $100"))
+
+    assert [round(point.dy, 1) for point in drawn.points[1:]] == [17, -11.8]

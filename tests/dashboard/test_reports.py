@@ -215,6 +215,15 @@ def test_hours_that_no_commitment_is_compared_with_are_said_beside_those_above(v
     assert above["apart_ms"] == HOUR_MS
 
 
+def test_beside_the_focus_files_stands_what_their_costs_are(viewer):
+    save(HOUR, ("job-a", "useful", 2 * HOUR_MS))
+    compute("2026-10")
+
+    page = in_text(text_of(viewer.get(f"/reports/{newest().pk}")))
+
+    assert "FOCUS: BilledCost of a team is its cost and corrections at the rates" in page
+
+
 def test_the_fleets_report_leads_to_last_weeks_digest(viewer):
     a_fleet()
     computed()

@@ -195,6 +195,7 @@ def test_a_commitment_is_used_or_unused_and_all_of_it_is_told_once():
     # a statement alone knows no commitment: they are the fleet's
     [row] = exported(newest("nlp"))
     assert (row["CommitmentDiscountId"], row["PricingCategory"]) == (None, "Standard")
+    assert row["EffectiveCost"] == row["BilledCost"]
 
 
 def test_where_an_invoice_of_the_month_was_booked_no_contract_is_counted_twice():

@@ -7,8 +7,8 @@ WIDTH = 460
 HEIGHT = 180
 SIDE = 34  # room beside the first and the last label
 EDGE = 30  # room above and below
-ABOVE = -7  # from a point to its label's foot, and where that would touch a limit
-BELOW = 17
+ABOVE = -7  # from a point, or from the limit that it lies right below, to its label's foot
+BELOW = 17  # where the limit's own label is
 TOUCHES = 24  # below a limit
 GAP = 5  # from a label to its point, and to the label before
 CHARACTER = 7.5  # of a label
@@ -37,7 +37,7 @@ class Point:
     y: float
     place: str
     label: str
-    dy: int = ABOVE
+    dy: float = ABOVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,19 @@ def _point_of(
 
     def point(value: Value, place: str, label: str) -> Point:
         y = _y(value.amount, top)
-        touches = limit_y is not None and 0 <= y - limit_y < TOUCHES
-        return Point(_x(value, last), y, place, label, BELOW if touches else ABOVE)
+        x = _x(value, last)
+        return Point(x, y, place, label, _label_dy(x, y, limit_y))
 
     return point
+
+
+def _label_dy(x: float, y: float, limit_y: float | None) -> float:
+    """From a point to its label's foot: above the line that rises to it, and above a limit that
+    would cross the label, but for the left half, where the limit's own label is.
+    """
+    if limit_y is None or not 0 <= y - limit_y < TOUCHES:
+        return ABOVE
+    return BELOW if x < WIDTH / 2 else limit_y - y + ABOVE
 
 
 def _places(values: Sequence[Value]) -> Iterator[str]:
