@@ -46,6 +46,26 @@ def apportioned(
     return [usd(amount, CENT) for amount in amounts]
 
 
+def at_most(
+    limits: Sequence[Decimal],
+    amounts: Sequence[Decimal],
+    total: Decimal,
+    pinned: Mapping[int, Decimal] = NONE_PINNED,
+) -> list[Decimal]:
+    """The same of amounts that are a part of something each, none of which is printed as more than
+    that is, `limits`, where the others can take what that leaves.
+    """
+    shown = apportioned(amounts, total, pinned)
+    while above := {
+        place: limit
+        for place, (limit, part) in enumerate(zip(limits, shown, strict=True))
+        if part > limit and place not in pinned
+    }:
+        pinned = {**pinned, **above}
+        shown = apportioned(amounts, total, pinned)
+    return shown
+
+
 def _fits(amounts: Sequence[Decimal], total: Decimal) -> bool:
     floors = exact_sum([each.quantize(CENT, ROUND_FLOOR, EXACT) for each in amounts])
     return floors <= total <= floors + len(amounts) * CENT

@@ -509,3 +509,20 @@ def test_two_figures_that_read_differently_are_not_called_unchanged(now, says):
     part = render_to_string("dashboard/_change_from.html", {"line": line, "usd": Decimal(200)})
 
     assert in_text(part).strip() == says
+
+
+def test_lines_of_jobs_have_their_ids_and_their_chart_is_of_the_dearest_alone(admin):
+    """Eight runs of one name: the chart has seven, and no wall of all others and of free GPUs."""
+    factories.rate("2.00")
+    node = factories.node()
+    for number in range(9):
+        gpu = factories.gpu(node, index=number, hours=2)
+        held_by = factories.job(f"slurm/della/{number}", name="train") if number else None
+        factories.entry(gpu, hours_ago=1, held_by=held_by).save()
+
+    page = in_text(admin.get(f"/costs?{TWO_HOURS}&group_by=job").content.decode())
+    chart = admin.get(f"/charts/costs?{TWO_HOURS}&group_by=job").json()
+
+    assert all(f"slurm/della/{number}" in page for number in range(1, 9))
+    assert "Dollars per hour of the jobs that cost most" in page
+    assert [each["name"] for each in chart["data"]] == ["train"] * 7

@@ -250,6 +250,8 @@ def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):
     page = reader.get(f"/explain?user=ann&{PERIOD}").content.decode()
 
     assert "GPU time × rate = dollars" in page
+    assert page.count("0.5000") >= 2  # hours that stand to be multiplied have four places
+    assert "rounded to the total: a cent may differ" in " ".join(page.split())
     assert page.count("$1.80") >= 2  # half an hour useful and half an hour idle, at 3.60
     assert "job=slurm%2Fdella%2F%3Cscript%3E" in page
     assert '<div class="sub">ann' in tight(
@@ -503,6 +505,6 @@ def test_what_is_wasted_is_the_sum_of_its_lines_to_the_cent():
     usd = [Decimal("0.506"), Decimal("67.194")]
     total = {"gpu_hours": Decimal(0), "cost_usd": Decimal("67.70"), "wasted_usd": Decimal("67.19")}
 
-    _, dollars = explain._hours_and_dollars([0, 0], usd, [False, True], total)
+    dollars = explain._dollars(usd, [False, True], total)
 
     assert dollars == [Decimal("0.51"), Decimal("67.19")]

@@ -227,3 +227,19 @@ def test_the_list_of_a_month_prints_what_the_fleets_report_does():
         Decimal("2.01"),
     )
     assert shown["fleet"].wasted_usd == Decimal("2.51")
+
+
+def test_a_part_is_never_printed_as_more_than_what_it_is_of():
+    """Of $261.964 nearly all, $261.963, was wasted; the cent that is over goes to another row."""
+    limits = [Decimal("261.96"), Decimal("10.00")]
+    amounts = [Decimal("261.963"), Decimal("5.002")]
+
+    shown = printed.at_most(limits, amounts, Decimal("266.97"))
+
+    assert shown == [Decimal("261.96"), Decimal("5.01")]
+
+
+def test_where_nothing_else_can_take_it_a_part_is_printed_as_the_total_says():
+    assert printed.at_most([Decimal("1.00")], [Decimal("1.004")], Decimal("1.01")) == [
+        Decimal("1.01")
+    ]

@@ -69,7 +69,8 @@ def by_state(params: Params, period: Period) -> Chart:
 
 
 def by_group(params: Params, period: Period) -> Chart:
-    """Dollars per step of the groups that cost most, of all others, and of nobody.
+    """Dollars per step of the groups that cost most, of all others, and of nobody; of jobs those
+    that cost most alone, beside which all others would be a grey wall.
 
     Raises NoSuchChartError for a grouping that there is not, or a step that can't be drawn.
     """
@@ -84,6 +85,9 @@ def by_group(params: Params, period: Period) -> Chart:
     )
     links = opened_by(group_by, [line.key for line in seen.largest], _subjects(params))
     title = f"Dollars per {step} by {group_by.replace('_', ' ')}"
+    if group_by == "job":
+        title = f"Dollars per {step} of the jobs that cost most"
+        seen = replace(seen, others=[], unallocated=[])
     parts = _parts(seen, links, step, period)
     return _chart(title, _coarser(seen.whole, step, period), parts, period, step)
 

@@ -155,6 +155,13 @@ def printed_hours(gpu_ms: int, shown: Decimal) -> SafeString:
 
 
 @register.simple_tag
+def multiplied_hours(gpu_ms: int, shown: Decimal) -> SafeString:
+    """The same of GPU-hours that stand to be multiplied by a rate, to four places."""
+    text = "<0.0001" if gpu_ms > 0 and not shown else numbers.ten_thousandths(shown)
+    return number(text, numbers.gpu_hours_exact(gpu_ms))
+
+
+@register.simple_tag
 def saving(value: Saving) -> SafeString:
     """A saving in dollars to two digits, the exact range on hover."""
     exact = f"{numbers.usd_exact(value.low_usd)} to {numbers.usd_exact(value.high_usd)}"

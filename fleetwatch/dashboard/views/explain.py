@@ -186,7 +186,8 @@ def _paged(figure: Traced, *, is_first: bool) -> Context:
 
 
 def _printed(figure: Traced) -> Context:
-    """Terms and parts with their hundredths of GPU-hours and cents, as both sum to the figure;
+    """Terms, of which hours stand to be multiplied by a rate, and parts with their hundredths of
+    GPU-hours; both with their cents, as all sum to the figure;
     those that print nothing but zeros are counted.
     """
     total = _amounts(figure.totals)
@@ -209,13 +210,15 @@ def _printed_terms(figure: Traced, total: dict[str, Decimal]) -> Context:
     usd = [term.usd or Decimal(0) for term in figure.terms]
     gpu_ms = [term.gpu_ms for term in figure.terms]
     are_wasted = [term.tier in HEADLINE_TIERS for term in figure.terms]
-    columns = _hours_and_dollars(gpu_ms, usd, are_wasted, total)
-    terms = list(zip(figure.terms, *columns, strict=True))
-    shown = [term for term in terms if any(term[1:])]
+    hours, hours_sum = printed.multiplied_hours(gpu_ms)
+    dollars = _dollars(usd, are_wasted, total)
+    terms = list(zip(figure.terms, hours, dollars, strict=True))
+    shown = [term for term in terms if term[2] or pricing.usd(term[1], pricing.CENT)]
     priced_terms = [term for term in figure.terms if term.usd is not None]
     return {
         "states_of_terms": by_state(shown),
         "terms_of_nothing": len(terms) - len(shown),
+        "terms_hours": hours_sum,
         "list_prices": _how_many([term.is_example_rate for term in priced_terms]),
     }
 
@@ -238,17 +241,16 @@ def _columns(rows: Sequence[Totals], total: dict[str, Decimal]) -> Iterator[list
     yield usd
     # of what was wasted whole, both amounts are one
     whole = {place: usd[place] for place, row in enumerate(rows) if row.wasted_usd == row.cost_usd}
-    yield printed.apportioned([row.wasted_usd for row in rows], total["wasted_usd"], whole)
+    wasted = [row.wasted_usd for row in rows]
+    yield printed.at_most(usd, wasted, total["wasted_usd"], whole)
 
 
-def _hours_and_dollars(
-    gpu_ms: Sequence[int],
-    usd: Sequence[Decimal],
-    are_wasted: Sequence[bool],
-    total: dict[str, Decimal],
-) -> Iterator[list[Decimal]]:
-    """The same of lines that are wasted or not: those that are sum to what is wasted, too."""
-    yield printed.apportioned(list(map(printed.hours, gpu_ms)), total["gpu_hours"])
+def _dollars(
+    usd: Sequence[Decimal], are_wasted: Sequence[bool], total: dict[str, Decimal]
+) -> list[Decimal]:
+    """The same of dollars of lines that are wasted or not: those that are sum to what is wasted,
+    too.
+    """
     both = list(zip(usd, are_wasted, strict=True))
     wasted = iter(
         printed.apportioned([each for each, is_wasted in both if is_wasted], total["wasted_usd"])
@@ -257,7 +259,7 @@ def _hours_and_dollars(
     others = iter(
         printed.apportioned([each for each, is_wasted in both if not is_wasted], others_usd)
     )
-    yield [next(wasted if is_wasted else others) for is_wasted in are_wasted]
+    return [next(wasted if is_wasted else others) for is_wasted in are_wasted]
 
 
 def _apportioned(
@@ -355,8 +357,10 @@ def _by_state(totals: Totals) -> Context:
     states = [state for state, ms in gpu_ms.items() if ms]
     total = _amounts(totals)
     are_wasted = [state in HEADLINE_STATES for state in states]
-    columns = _hours_and_dollars(
-        [gpu_ms[state] for state in states], [usd[state] for state in states], are_wasted, total
+    hours = [printed.hours(gpu_ms[state]) for state in states]
+    columns = (
+        printed.apportioned(hours, total["gpu_hours"]),
+        _dollars([usd[state] for state in states], are_wasted, total),
     )
     exact = [(state, gpu_ms[state], usd[state]) for state in states]
     return {
