@@ -44,19 +44,19 @@ def share(ratio: float | None) -> str:
 
 
 def change(now: Decimal | float | None, before: Decimal | float | None) -> str:
-    """How much more or less than before, in per cent of before; says when there is nothing to
-    compare with.
+    """How much more or less than before, in per cent of before; "" = there is nothing to compare
+    with.
     """
     if now is None or before is None or not before:
-        return "nothing to compare with"
+        return ""
     percent = float((Decimal(now) - Decimal(before)) / Decimal(before)) * 100
     return "unchanged" if abs(percent) < 0.5 else f"{percent:+.0f} %"
 
 
 def points(now: float | None, before: float | None) -> str:
-    """The difference of two ratios in percentage points."""
+    """The difference of two ratios in percentage points; "" = there is nothing to compare with."""
     if now is None or before is None:
-        return "nothing to compare with"
+        return ""
     difference = (now - before) * 100
     return "unchanged" if abs(difference) < 0.05 else f"{difference:+.1f} points"
 

@@ -258,10 +258,15 @@ def _dollars(this: Totals, before: Totals, short: str) -> tuple[str, str]:
     wasted = _usd(this, this.wasted_usd)
     amount = _amount(wasted, this.wasted_ms)
     if short:
-        return f"{wording.usd(cost)} ({short})", amount
+        return _beside(wording.usd(cost), short), amount
     cost_change = wording.change(cost, _usd(before, before.cost_usd))
     waste_change = wording.change(wasted, _usd(before, before.wasted_usd))
-    return f"{wording.usd(cost)} ({cost_change})", f"{amount} ({waste_change})"
+    return _beside(wording.usd(cost), cost_change), _beside(amount, waste_change)
+
+
+def _beside(amount: str, change: str) -> str:
+    """With its change in parentheses, where there is one."""
+    return f"{amount} ({change})" if change else amount
 
 
 def _short_week(digest: Digest) -> str:
@@ -307,7 +312,7 @@ def _efficiency(this: Totals, before: Totals, *, is_alone: bool) -> str:
     """With its change, unless there is no whole week to compare with."""
     share = wording.share(this.spend_efficiency)
     change = wording.points(this.spend_efficiency, before.spend_efficiency)
-    return share if is_alone else f"{share} ({change})"
+    return share if is_alone else _beside(share, change)
 
 
 def _budget(budget: Shape | None) -> Fields:
@@ -319,6 +324,8 @@ def _budget(budget: Shape | None) -> Fields:
     also = ""
     if budget.get("is_partial") and budget["risk"] != month_end.PARTIAL:
         also = f"; {RISKS[month_end.PARTIAL]}"
+    if budget.get("is_set_later"):
+        also += "; the budget was set after the week"
     month = months.in_words(budget["month"])
     until = f"{date.fromisoformat(budget['until']):%-d %b}"
     return ((f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}{also}"),)
@@ -353,7 +360,7 @@ def _came_back(won: Shape) -> str:
     if not back:
         return ""
     is_only_one = back == won["fixes"] == 1
-    return "; its waste is back" if is_only_one else f"; the waste of {back} is back"
+    return ", until its waste came back" if is_only_one else f", of {back} until it came back"
 
 
 def _incidents(incidents: Shape) -> Fields:
@@ -420,14 +427,15 @@ def _notes(digest: Digest) -> list[str]:
             " spent, and in no waste."
         )
     if this.has_example_rates:
-        notes.append("Dollars rest on example list prices: set your own under settings.")
+        notes.append("Dollars rest on example list prices: set your own under Pricing.")
     if this.unpriced_ms:
         notes.append(f"{wording.gpu_hours(this.unpriced_ms)} had no rate: in no dollar figure.")
     return list(filter(None, notes))
 
 
 def _compared_with(digest: Digest) -> str:
-    return "" if digest.before_from else "Compared with the week before. "
+    is_compared = digest.before is not None and digest.before_from is None
+    return "Compared with the week before. " if is_compared else ""
 
 
 def _before_in_part(digest: Digest) -> Iterable[str]:

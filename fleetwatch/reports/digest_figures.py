@@ -220,6 +220,7 @@ def _budget(audience: Audience, last: datetime) -> Shape | None:
         "low_usd": None if ends is None else _cents(ends.low_usd),
         "high_usd": None if ends is None else _cents(ends.high_usd),
         "is_partial": line.recorded_since is not None,
+        "is_set_later": line.limit is not None and line.limit.budget.created_at > last,
         "risk": line.risk,
     }
 

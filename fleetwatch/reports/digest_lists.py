@@ -118,7 +118,7 @@ def _page_of(cause: Shape, base: str) -> str:
 
 
 def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
-    """The dearest first, then what the others spent together."""
+    """The dearest first, then what the others spent together, and the total."""
     for team in teams[:MAX_TEAMS]:
         has_page = team.get("is_team", False)
         page = f"{base}/teams/{quote(team['slug'])}" if has_page else ""
@@ -130,6 +130,13 @@ def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
     if left:
         usd = pricing.exact_sum(Decimal(team["cost_usd"]) for team in left)
         yield Item(f"and {len(left)} more", url, wording.usd(usd))
+    if len(teams) > 1:
+        spent_usd, wasted_usd = (
+            pricing.exact_sum(Decimal(team[name]) for team in teams)
+            for name in ("cost_usd", "wasted_usd")
+        )
+        about = f"{wording.usd(wasted_usd)} wasted"
+        yield Item("Total", "", wording.usd(spent_usd), about=about)
 
 
 def _of_people(people: Sequence[Shape], url: str, base: str) -> Iterator[Item]:

@@ -232,7 +232,7 @@ def test_example_prices_and_missing_data_are_said():
 
     assert message.text.splitlines()[:2] == [
         "Not known since 12:30 UTC whether it goes on.",
-        "Dollars rest on an example list price: set your own under settings.",
+        "Dollars rest on an example list price: set your own under Pricing.",
     ]
 
 

@@ -184,7 +184,10 @@ def test_a_sum_says_until_when_every_node_is_in_it(admin, page, minutes, is_said
     assert ("last 24 hours (" in text) is is_said
     if is_said:
         until = NOW - timedelta(minutes=6)
-        assert f" until {until:%H:%M}" in text.partition("last 24 hours (")[2].partition(")")[0]
+        assert (
+            f" until {until:%a %-d %b, %H:%M}"
+            in text.partition("last 24 hours (")[2].partition(")")[0]
+        )
 
 
 @pytest.mark.parametrize(("now", "same"), [("199.01", True), ("200.99", True), ("201", False)])

@@ -132,6 +132,7 @@ def test_every_team_is_named_with_what_it_spent_and_its_page(part):
     assert "unallocated GPUs" in shown
     assert shown.count("/teams/") == 7
     assert "more" not in shown.split("Teams")[1].split("Weeks begin")[0]
+    assert "Total" in shown
 
 
 @pytest.mark.parametrize("part", [text, html])
@@ -194,3 +195,17 @@ def test_names_of_hosts_are_text():
     assert "<b>x</b>" not in page
     assert "/jobs/slurm/a%20b/%3Ci%3E" in page
     assert "\nSubject: y" not in text(causes=[hostile])
+
+
+def test_with_nothing_before_it_a_week_says_nothing_of_a_comparison():
+    body = text()
+
+    assert "ompared with the week before" not in body
+    assert "nothing to compare" not in body
+
+
+def test_the_teams_of_a_mail_have_a_total():
+    shown = text(teams=[a_team(0), a_team(1)])
+
+    assert "$199  Total" in shown
+    assert "$20.00 wasted" in shown.split("Total")[1]

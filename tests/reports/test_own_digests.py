@@ -101,7 +101,7 @@ def test_a_person_is_told_of_his_own_jobs_alone():
     assert message["title"] == "Your GPU week, 16 to 22 Nov 2026: $10.00 wasted of $20.00"
     assert message["fields"] == [
         ["Spend", "$20.00 (+100 %)"],
-        ["Wasted", "$10.00, 1.0 GPU-h (nothing to compare with)"],
+        ["Wasted", "$10.00, 1.0 GPU-h"],
         ["Useful share of cost", "50 % (-50.0 points)"],
         ["Telemetry coverage", "100 %"],
     ]
@@ -168,6 +168,15 @@ def test_a_team_hears_how_its_budget_stands():
     assert "Budget November 2026" not in fields(of(digest.TEAM, "vision")) | fields(
         of(digest.FLEET)
     )
+
+
+def test_a_budget_that_was_set_after_the_week_says_so():
+    set_budget(team("nlp"), date(2026, 11, 1), Decimal(1000), now=MONDAY_NINE, by="finance")
+
+    compute()
+
+    told_of_budget = fields(of(digest.TEAM, "nlp"))["Budget November 2026"]
+    assert told_of_budget.endswith("; the budget was set after the week")
 
 
 def test_causes_come_with_what_they_could_save_whose_they_are_and_what_to_do(gpu, client):

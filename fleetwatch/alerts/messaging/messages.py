@@ -362,4 +362,4 @@ def _burning(breaches: Sequence[Breach]) -> str:
 def _example_note(breach: Breach) -> str:
     if not breach.has_example_rates:
         return ""
-    return "Dollars rest on an example list price: set your own under settings."
+    return "Dollars rest on an example list price: set your own under Pricing."
