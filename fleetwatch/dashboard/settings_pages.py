@@ -5,7 +5,7 @@ Everybody reads them; who changes one, says its right.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 
 from django.conf import settings
@@ -41,6 +41,7 @@ MAX_ROWS = 200  # shown of a list; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 MAX_DELIVERIES = 10
+PRICE_IS_OLD = timedelta(days=365)  # list prices move by more than a few per cent in a year
 FREE_WAYS = {
     OWN_LINE: "a separate line",
     PROPORTIONAL: "spread by cost",
@@ -79,6 +80,7 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
     is_missing = any(row.missing for row in committed)
     return {
         "card": card,
+        "old_before": now.astimezone(zone()).date() - PRICE_IS_OLD,
         "invoice_month": invoice_month,
         "invoice": reconciliation(invoice_month, now=now) if is_missing else None,
         "gpu_models": gpu_models,

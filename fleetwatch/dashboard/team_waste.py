@@ -11,26 +11,34 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.dashboard import words
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.waste_causes import CauseLine, cause_lines
-from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.causes import BY_CODE, title
 from fleetwatch.diagnosis.findings import fixes
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
 from fleetwatch.diagnosis.findings.realised import Outcome
 from fleetwatch.figures import pricing
 from fleetwatch.figures import selectors as costs
-from fleetwatch.figures.totals import Scope
+from fleetwatch.figures.totals import Group, Scope, together
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import printed
 from fleetwatch.reports.selectors import by_cause
 
 TOP_FIXES = 5
+TRIFLE = 0.001  # of what was wasted: less says nothing on a line of its own
 
 
 @dataclass(frozen=True, slots=True)
 class WasteLine:
-    """A cause with its dollars to the cent, one at least: the lines sum to what was wasted."""
+    """A cause with its dollars to the cent, one at least: the lines sum to what was wasted;
+    `sentence` says what it is ("": nobody knows, or it is several).
+    """
 
     cause: CauseLine
     wasted_usd: Decimal
+
+    @property
+    def sentence(self) -> str:
+        code = self.cause.group.key
+        return BY_CODE[code].sentence if code in BY_CODE and not self.cause.parts else ""
 
 
 def team_waste(
@@ -59,12 +67,25 @@ def _causes(interval: Interval, scope: Scope) -> Context:
     totals = costs.look(interval, scope=scope).totals()
     wasted_usd = pricing.usd(totals.wasted_usd, pricing.CENT)
     every = cause_lines(by_cause(interval, scope, totals), totals)
-    lines = [line for line in every if line.group.totals.wasted_usd]
+    lines = _without_trifles([line for line in every if line.group.totals.wasted_usd])
     return {
         "wasted_usd": wasted_usd,
         "wasted_ms": totals.wasted_ms,
         "waste_lines": _to_the_cent(lines, wasted_usd),
     }
+
+
+def _without_trifles(lines: Sequence[CauseLine]) -> list[CauseLine]:
+    """The causes, those of less than a trifle of the waste as one line where they are several."""
+    small = [line for line in lines if line.share is not None and line.share < TRIFLE]
+    if len(small) < 2:
+        return list(lines)
+    totals = together(line.group.totals for line in small)
+    others = CauseLine(
+        Group("", f"{len(small)} others, each below 0.1 %", totals),
+        sum(line.share or 0.0 for line in small),
+    )
+    return [*(line for line in lines if line not in small), others]
 
 
 def _to_the_cent(lines: Sequence[CauseLine], wasted_usd: Decimal) -> list[WasteLine]:

@@ -240,6 +240,15 @@ def test_the_chart_is_a_table_too(viewer, team):
     assert rows[-1].startswith("2026-12-01 00:00,,1440.0,")
 
 
+def test_the_table_of_a_stored_statement_has_no_columns_of_what_is_expected(viewer, team):
+    address = f"/charts/budget?team=nlp&until={to_ms(NOW)}&as=csv"
+
+    rows = viewer.get(address).content.decode().splitlines()
+
+    assert rows[0] == "Until (UTC),Spent $"
+    assert rows[2] == "2026-11-02 00:00,48.0"
+
+
 def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, team):
     mover = {"kind": "user", "key": "<b>eve</b>", "label": "<b>eve</b>", "usd": "41.5"}
     Anomaly.objects.create(

@@ -596,3 +596,12 @@ def test_a_link_stands_on_the_page_of_a_job_and_its_template_in_the_audit_log(ad
     admin.post("/settings/link-remove", {"id": JobLink.objects.get().pk})
 
     assert "logs.example" not in text_of(admin.get("/jobs/slurm/della/4711"))
+
+
+@pytest.mark.parametrize(("of", "is_old"), [("2025-11-19", True), ("2025-11-20", False)])
+def test_a_price_whose_source_is_older_than_a_year_is_flagged(admin, of, is_old):
+    factories.gpu(factories.node())
+    factories.rate("2.00")
+    Rate.objects.update(source_date=of)
+
+    assert ("older than a year" in text_of(admin.get("/pricing"))) is is_old

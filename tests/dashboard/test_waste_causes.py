@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from fleetwatch.dashboard import team_waste
 from fleetwatch.dashboard.waste_causes import cause_lines
 from fleetwatch.figures.totals import Group, Totals, nothing, together
 from fleetwatch.lib.intervals import HOUR_MS
@@ -79,3 +80,21 @@ def test_the_page_counts_lost_hours_and_not_all_hours_of_the_cause(admin):
     hours, potential = re.findall(r'data-label="[^"]*"[^>]*>(?:<span[^>]*>)?([^<]*)', row)
     assert (hours, potential) == ("1.00", "$2.00")
     assert "100 %" in row
+
+
+def test_causes_of_a_team_below_a_trifle_are_one_line_and_sum_to_the_same():
+    """Of $10,000: $9 each are 0.09 %, $10 are 0.1 %."""
+    every = lines(("hung", 900, 9972), ("data_starved", 1, 10), ("idle_held", 1, 9), ("one", 1, 9))
+
+    *named, others = team_waste._without_trifles(every)
+
+    assert [line.group.key for line in named] == ["hung", "data_starved"]
+    assert (others.group.key, others.group.label) == ("", "2 others, each below 0.1 %")
+    assert others.group.totals.wasted_usd == 18
+    assert round(others.share, 6) == 0.0018
+
+
+def test_one_cause_below_a_trifle_stays_named():
+    every = lines(("hung", 900, 9999), ("idle_held", 1, 1))
+
+    assert team_waste._without_trifles(every) == every

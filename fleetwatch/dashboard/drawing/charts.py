@@ -52,8 +52,10 @@ def build(name: str, params: Params, period: Period) -> Chart:
     return CHARTS[name].draw(params, period)
 
 
-def _budget_heads(period: Period) -> Sequence[str]:
-    return (f"Until ({period.clock})", "Spent $", "Expected $", "Lower end $", "Upper end $")
+def _budget_heads(period: Period, steps: Sequence[Expected]) -> Sequence[str]:
+    """Without what is expected where nothing is."""
+    expected = ("Expected $", "Lower end $", "Upper end $") if steps else ()
+    return (f"Until ({period.clock})", "Spent $", *expected)
 
 
 def _budget(params: Params, period: Period) -> Chart:
@@ -71,7 +73,7 @@ def _budget(params: Params, period: Period) -> Chart:
             month=(period.local(month.whole.start), period.local(month.whole.end)),
             budget=None if line.budget_usd is None else float(line.budget_usd),
         ),
-        partial(_budget_heads, period),
+        partial(_budget_heads, period, steps),
         partial(_burn_rows, spent, steps),
         own=month.whole,
     )
@@ -121,8 +123,9 @@ def _burn_rows(
     spent: Sequence[tuple[datetime, Decimal]], steps: Sequence[Expected]
 ) -> list[list[Cell]]:
     """By the end of each day what was spent, then what is expected."""
+    expected = [None] * 3 if steps else []
     return [
-        *([text_of(at), float(pricing.usd(usd)), None, None, None] for at, usd in spent),
+        *([text_of(at), float(pricing.usd(usd)), *expected] for at, usd in spent),
         *([text_of(at), None, *ends] for at, *ends in steps),
     ]
 

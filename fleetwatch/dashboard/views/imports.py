@@ -45,6 +45,8 @@ class Kind:
     act: Callable[[bytes, datetime, str], Imported | ImportedPeople]  # by whom
     right: Right = Right.MONEY
     section: str = "settings"  # of the rail
+    tab: str = "pricing"  # of the ways between pages of settings
+    more_examples: tuple[Mapping[str, str], ...] = ()  # lines of other kinds
 
     @property
     def cells(self) -> list[tuple[str, str]]:
@@ -54,8 +56,16 @@ class Kind:
     @property
     def csv(self) -> str:
         """A file to begin with: the columns, and the example as its one line."""
-        cells = dict(self.cells)
-        return f"{','.join(cells)}\n{','.join(cells.values())}\n"
+        return self._csv_of(self.example)
+
+    @property
+    def examples_csv(self) -> str:
+        """The same with a line of each other kind."""
+        return self._csv_of(self.example, *self.more_examples)
+
+    def _csv_of(self, *lines: Mapping[str, str]) -> str:
+        rows = [self.columns, *([line.get(name, "") for name in self.columns] for line in lines)]
+        return "".join(f"{','.join(row)}\n" for row in rows)
 
 
 RATES = Kind(
@@ -75,6 +85,24 @@ RATES = Kind(
         "valid_from": "2026-11-01",
         "source": "contract 2026-17",
     },
+    more_examples=(
+        {
+            "node": "gpu-07",
+            "price": "1.80",
+            "valid_from": "2026-11-01",
+            "pricing_class": "owned",
+            "source": "calculator",
+        },
+        {
+            "pool": "batch",
+            "price": "1.10",
+            "valid_from": "beginning",
+            "valid_to": "2027-01-01",
+            "pricing_class": "spot",
+            "source": "provider’s price list",
+            "source_date": "2026-10-01",
+        },
+    ),
     max_bytes=rate_csv.FORM.max_bytes,
     look=imports.dry_run,
     act=lambda content, now, _: imports.import_rates(content, now=now),
@@ -82,6 +110,7 @@ RATES = Kind(
 RULES = Kind(
     noun="rule",
     home="mappings",
+    tab="mappings",
     home_title="Teams and mapping",
     difference="dashboard/_difference_in_dollars.html",
     columns=mapping_csv.FORM.columns,
@@ -104,6 +133,7 @@ RULES = Kind(
 PEOPLE = Kind(
     noun="user",
     home="people",
+    tab="people",
     home_title="People",
     section="people",
     difference="dashboard/_difference_in_people.html",
