@@ -239,6 +239,18 @@ class Incident(models.Model):
         is_said_since = self.verdict == self.Verdict.REJECTED and self.resolved_at is not None
         return is_acceptance(self.muted) or is_said_since
 
+    def stands(self, now: datetime) -> str:
+        """How it is called now, by a key of the inbox's tabs: what is over before all else, then
+        what is no waste, then what is snoozed.
+        """
+        if self.state == self.State.RESOLVED:
+            return "resolved"
+        if self.is_accepted:
+            return "accepted"
+        if self.snoozed_until is not None and self.snoozed_until > now:
+            return "snoozed"
+        return self.state
+
     @property
     def has_stopped(self) -> bool:
         """Whether it was seen not to be so any more, for shorter than its rule asks."""

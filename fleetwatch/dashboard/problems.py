@@ -48,7 +48,7 @@ class Problem:
     known; `saving` instead of them where they are a range; `until_ms` None while it goes on.
     """
 
-    kind: str
+    kind: str  # of a finding
     title: str
     about: str
     address: str
@@ -56,6 +56,8 @@ class Problem:
     since_ms: int
     until_ms: int | None
     usd: Decimal | None
+    stands: str = ""  # of an incident how it is called now, by its tab
+    snoozed_until: datetime | None = None
     usd_per_hour: Decimal | None = None
     saving: Saving | None = None
     worth: str = ""  # what its dollars are, where they are none that it cost
@@ -128,10 +130,10 @@ def _of_machine(which: Q, now: datetime) -> list[Problem]:
     again = again_after([each.incident for each in alone])
     steps = incident_pages.first_steps(alone, now)
     return [
-        _of_incident(each)
+        _of_incident(each, now)
         if each.is_group
         else replace(
-            _of_incident(each),
+            _of_incident(each, now),
             step=steps.get(each.first.incident.pk),
             again_after_ms=again.get(each.first.incident.pk),
         )
@@ -154,7 +156,9 @@ def of_incidents(
     subject can have cost at most.
     """
     rows = incident_rows(machine_incidents.going_on(which, now))
-    return [_at_most(_of_incident(each), most_usd.get(each.first.breach.subject)) for each in rows]
+    return [
+        _at_most(_of_incident(each, now), most_usd.get(each.first.breach.subject)) for each in rows
+    ]
 
 
 def _at_most(problem: Problem, usd: Decimal | None) -> Problem:
@@ -163,13 +167,15 @@ def _at_most(problem: Problem, usd: Decimal | None) -> Problem:
     return replace(problem, usd=min(problem.usd, usd))
 
 
-def _of_incident(several: IncidentRow) -> Problem:
+def _of_incident(several: IncidentRow, now: datetime) -> Problem:
     addresses = [_address("incident", line.incident.pk) for line in several.lines]
     names = [line.breach.where for line in several.lines]
     incident = several.first.incident
     why = muted_in_words(incident.muted) if incident.is_accepted else incident.note
     return Problem(
-        kind="accepted" if incident.is_accepted else incident.state,
+        kind="incident",
+        stands=incident.stands(now),
+        snoozed_until=incident.snoozed_until,
         title=several.title if several.is_group else capfirst(several.title),
         about=" · ".join(filter(None, (several.what, why))),
         address=addresses[0],

@@ -249,6 +249,12 @@ INCIDENT_STATES = {
     "resolved": "Resolved",
 }
 
+
+def incident_state(name: str) -> str:
+    """How an incident stands, within a line."""
+    return INCIDENT_STATES[name].lower()
+
+
 # what happened to an incident; what people do says itself whole
 INCIDENT_EVENTS = {
     "fired": "Raised",

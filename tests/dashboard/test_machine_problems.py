@@ -167,6 +167,17 @@ def test_an_incident_that_was_accepted_says_so_and_asks_for_nothing(admin):
     assert "scancel" not in section
 
 
+@pytest.mark.parametrize("address", [f"/gpus/{UUID}", "/nodes/n1", "/jobs/slurm/della/7"])
+def test_an_incident_that_is_snoozed_says_until_when_and_not_that_it_fires(admin, address):
+    hold(gpu(1), job("slurm/della/7"), hours_ago=2, hours=1)
+    fires(snoozed_until=NOW + 23 * HOUR)
+
+    page = in_text(tight(admin.get(address).content.decode()))
+
+    assert "incident, snoozed until Sat 21 Nov, 11:00" in page
+    assert "incident, firing" not in page
+
+
 @pytest.mark.parametrize(("ended_ago", "is_again"), [(2 * HOUR, True), (25.5 * HOUR, False)])
 def test_an_incident_that_began_again_says_when_the_one_before_ended(admin, ended_ago, is_again):
     """Since 11:00; the one before was over at 10:00, or more than a day before it."""

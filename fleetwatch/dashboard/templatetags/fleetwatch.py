@@ -1,7 +1,4 @@
-"""Numbers, state bars and links for templates.
-
-Every number has its unit and its exact value as title.
-"""
+"""Numbers, state bars and links for templates, each number with its unit and its exact value."""
 
 import itertools
 import re
@@ -22,6 +19,7 @@ from django.utils.safestring import SafeString
 
 from fleetwatch.accounts.saved_views import may_share
 from fleetwatch.alerts.incidents.muting import muted_in_words
+from fleetwatch.alerts.models import Incident
 from fleetwatch.dashboard import data_age as data_ages
 from fleetwatch.dashboard import entry_words, numbers, shown_states, threshold_words, words
 from fleetwatch.dashboard.agent_reads import sensor_names
@@ -92,12 +90,14 @@ for text_of in (
     words.event_text,
     words.have_texts,
     words.incident_event,
+    words.incident_state,
     muted_in_words,
     words.place_name,
     words.task_name,
     sensor_names,
     threshold_words.of_minutes,
     entry_words.why,
+    Incident.stands,
 ):
     register.filter(text_of)
 register.filter("month_in_words", months.in_words)
