@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.urls import resolve, reverse
@@ -21,18 +22,20 @@ from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
+from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES, of_owner
 from fleetwatch.alerts.models import Incident
 from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words
+from fleetwatch.dashboard.words import incident_state
 from fleetwatch.diagnosis.cause_totals import Saving
 from fleetwatch.diagnosis.causes import CATALOGUE, title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.jobs.called_jobs import jobs_called, jobs_of_users, users_called
+from fleetwatch.jobs.called_jobs import called, jobs_called, jobs_of_users, users_called
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.outcomes import RUNNING, with_outcomes
+from fleetwatch.jobs.outcomes import RUNNING, running_ids, with_outcomes
 from fleetwatch.jobs.visible_jobs import visible
 from fleetwatch.lib.intervals import from_ms
 
@@ -55,6 +58,13 @@ _GPU_OF_NODE = re.compile(r"(\S+)[ :/#]+(?:gpu\s*)?(\d{1,3})", re.IGNORECASE)
 
 
 TONES = {"running": "good", "open": "bad", "firing": "bad"}
+# of each kind how it stands while it goes on; an incident goes on until it is resolved
+GOES_ON = {
+    "job": ("running",),
+    "finding": ("open",),
+    "incident": tuple(map(incident_state, OPEN_STATES)),
+}
+MAX_WORDS = 5  # of a text, each of which may be somebody's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,11 @@ class Hit:
     def tone(self) -> str:
         """The colour of how it stands: "good", "bad" or neither."""
         return TONES.get(self.state, "")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is something that goes on now, or waits to be decided."""
+        return self.state in GOES_ON.get(self.kind, ())
 
     def is_called(self, text: str) -> bool:
         """Whether that is its whole name, its key or its number, whatever parts its words:
@@ -163,16 +178,26 @@ PLACES = (
 )
 
 
-def hits(text: str, user: User, *, limit: int) -> list[Hit]:
-    """At most so many of each kind; for a single character what has that number alone."""
+def hits(text: str, user: User, *, limit: int, now: datetime) -> list[Hit]:
+    """At most so many of each kind; for a single character what has that number alone. Of several
+    words each is somewhere: in a name, an owner, a cause or a rule.
+    """
     wanted = text.strip()[:LONGEST]
-    several = list(islice(_numbered(wanted, limit), limit))
+    several = list(islice(_numbered(wanted, limit, now), limit))
     if len(wanted) >= MIN_CHARACTERS:
-        several += [hit for kind in _kinds(wanted, user, limit) for hit in islice(kind, limit)]
+        kinds = _kinds(wanted, user, limit, now)
+        several += [hit for kind in kinds for hit in islice(kind, limit)]
+    if has_several_words(wanted):
+        several += islice(_wasting_jobs(wanted, limit, names_of(user)), limit)
+        several += _owners(wanted) if several else ()
     return list({(hit.kind, hit.address): hit for hit in reversed(several)}.values())[::-1]
 
 
-def _kinds(wanted: str, user: User, limit: int) -> tuple[Iterable[Hit], ...]:
+def has_several_words(text: str) -> bool:
+    return len(text.split()) > 1
+
+
+def _kinds(wanted: str, user: User, limit: int, now: datetime) -> tuple[Iterable[Hit], ...]:
     return (
         _pages(wanted, user),
         _nodes(wanted, limit),
@@ -182,7 +207,7 @@ def _kinds(wanted: str, user: User, limit: int) -> tuple[Iterable[Hit], ...]:
         _users(wanted, limit),
         _jobs(wanted, limit, names_of(user)),
         _findings(wanted, limit),
-        _incidents(wanted, limit),
+        _incidents(wanted, limit, now),
         _causes(wanted),
         _views(wanted, user, limit),
         _terms(wanted),
@@ -221,9 +246,10 @@ def ranked(
     hits: Iterable[Hit], text: str, savings: Mapping[int, Saving]
 ) -> list[tuple[str, list[Hit]]]:
     """In groups of one kind, exact matches first, kinds and hits; then the reader's own jobs and
-    the incident of a number, then by ORDER, in it what runs, what begins so, and findings by what
-    they could save.
+    the incident of a number, where several words are looked for what goes on now, then by ORDER, in
+    it what goes on, findings by what they could save, and what begins so.
     """
+    now_first = has_several_words(text)
     groups: dict[str, list[Hit]] = defaultdict(list)
     for hit in sorted(hits, key=lambda hit: _rank(hit, text, savings)):
         groups[hit.kind].append(hit)
@@ -233,6 +259,7 @@ def ranked(
             not group[1][0].is_called(text),
             not group[1][0].is_own,
             group[0] != "incident" or not group[1][0].has_number,
+            not (now_first and group[0] in ("job", "incident") and group[1][0].goes_on),
             ORDER.index(group[0]),
         ),
     )
@@ -240,12 +267,11 @@ def ranked(
 
 def _rank(
     hit: Hit, text: str, savings: Mapping[int, Saving]
-) -> tuple[bool, bool, Decimal, bool, bool]:
+) -> tuple[bool, bool, bool, Decimal, bool]:
     saving = savings.get(hit.finding_id or 0)
     saved_usd = saving.low_usd + saving.high_usd if saving else Decimal(0)
     begins_so = hit.name.lower().startswith(text.lower())
-    ends = hit.state != "running"
-    return not hit.is_called(text), not hit.is_own, -saved_usd, ends, not begins_so
+    return not hit.is_called(text), not hit.is_own, not hit.goes_on, -saved_usd, not begins_so
 
 
 def main_pages(user: User) -> list[Hit]:
@@ -263,7 +289,7 @@ def _pages(text: str, user: User) -> Iterator[Hit]:
             yield Hit("page", place.title, address)
 
 
-def _numbered(text: str, limit: int) -> Iterator[Hit]:
+def _numbered(text: str, limit: int, now: datetime) -> Iterator[Hit]:
     """The incident and the finding of that number; of a group's its incidents, the newest first."""
     named = _NUMBERED.fullmatch(text)
     if named is None:
@@ -273,7 +299,7 @@ def _numbered(text: str, limit: int) -> Iterator[Hit]:
     if kind != "finding":
         of = {"group": number} if kind == "group" else {"pk": number}
         rows = visible_incidents().filter(**of).order_by("-opened_at", "-pk")
-        yield from (replace(_incident(each), has_number=True) for each in rows[:limit])
+        yield from (replace(_incident(each, now), has_number=True) for each in rows[:limit])
     if kind in ("", "finding"):
         rows_of_findings = _visible_findings().filter(pk=number)
         for each in rows_of_findings:
@@ -381,6 +407,32 @@ def _moment(local: datetime) -> str:
     return f"{local:%-d %b, %H:%M}"
 
 
+def _owners(text: str) -> Iterator[Hit]:
+    """Whose whole name one of the words is."""
+    for word in text.split()[:MAX_WORDS]:
+        yield from (hit for hit in _users(word, MAX_NUMBERED) if hit.name.lower() == word.lower())
+
+
+def _wasting_jobs(text: str, limit: int, own: Collection[str]) -> Iterator[Hit]:
+    """Those that run of which each word is the name, the user, or what is wrong with them."""
+    jobs = visible(Job.objects.filter(pk__in=running_ids())).select_related("team")
+    for word in text.split():
+        jobs = jobs.filter(called(word) | Q(key__in=_open_of(word)) | Q(pk__in=_found_in(word)))
+    return _of_jobs(list(jobs.order_by("-start_ms", "key")[:limit]), own)
+
+
+def _open_of(word: str) -> QuerySet[Incident, Any]:
+    """The subjects of open incidents of a rule that is called so."""
+    rows = visible_incidents().filter(rule__name__icontains=word)
+    return rows.exclude(state=Incident.State.RESOLVED).values("subject")
+
+
+def _found_in(word: str) -> QuerySet[Finding, Any]:
+    """The jobs with an open finding of a cause that is called so."""
+    rows = Finding.objects.filter(cause__in=_causes_called(word), status=Finding.Status.OPEN)
+    return rows.exclude(job=None).values("job")
+
+
 def _findings(text: str, limit: int) -> Iterator[Hit]:
     """Those of whose job or node, owner and cause each word is."""
     rows = _visible_findings()
@@ -394,8 +446,12 @@ def _visible_findings() -> QuerySet[Finding]:
     return rows if sight() is None else rows.filter(job__in=visible(Job.objects.all()))
 
 
+def _causes_called(word: str) -> list[str]:
+    return [cause.code for cause in CATALOGUE if word.lower() in cause.title.lower()]
+
+
 def _has_word(word: str) -> Q:
-    codes = [cause.code for cause in CATALOGUE if word.lower() in cause.title.lower()]
+    codes = _causes_called(word)
     called = Q(job__key__icontains=word) | Q(job__name__icontains=word)
     return called | Q(job__user__iexact=word) | Q(node__name__icontains=word) | Q(cause__in=codes)
 
@@ -421,14 +477,22 @@ def _days(finding: Finding) -> str:
     return days_in_words(*local)
 
 
-def _incidents(text: str, limit: int) -> Iterator[Hit]:
-    rows = visible_incidents().filter(
-        Q(subject__icontains=text) | Q(rule__name__icontains=text) | Q(team__slug__icontains=text)
-    )
-    yield from map(_incident, rows.order_by("-opened_at", "-pk")[:limit])
+def _incidents(text: str, limit: int, now: datetime) -> Iterator[Hit]:
+    """Those of whose rule, subject, team, owner and node each word is."""
+    rows = visible_incidents()
+    for word in text.split():
+        rows = rows.filter(_is_of(word))
+    newest = rows.order_by("-opened_at", "-pk")[:limit]
+    yield from (_incident(each, now) for each in newest)
 
 
-def _incident(incident: Incident) -> Hit:
+def _is_of(word: str) -> Q:
+    what = Q(rule__name__icontains=word) | Q(team__slug__icontains=word)
+    where = Q(subject__icontains=word) | Q(facts__contains={"labels": {"node": [word]}})
+    return what | where | Q(facts__name__icontains=word) | of_owner(word)
+
+
+def _incident(incident: Incident, now: datetime) -> Hit:
     """By what its subject is called, whose it is and what it cost, as far as its breach says so."""
     breach = incident.facts
     team = incident.team.label if incident.team else ""
@@ -439,9 +503,17 @@ def _incident(incident: Incident) -> Hit:
         reverse("incident", args=[incident.pk]),
         f"#{incident.pk}",
         owner=breach.get("owner") or team,
-        state=incident.get_state_display().lower(),
+        state=incident_state(incident.stands(now)),
+        when=_snoozed(incident, now),
         usd=None if usd is None else Decimal(usd),
     )
+
+
+def _snoozed(incident: Incident, now: datetime) -> str:
+    """Until when it is; "" where it is not."""
+    if incident.snoozed_until is None or incident.stands(now) != "snoozed":
+        return ""
+    return f"until {_moment(incident.snoozed_until.astimezone(zone()))}"
 
 
 def _causes(text: str) -> Iterator[Hit]:

@@ -27,16 +27,21 @@ def jobs_called(text: str, *, limit: int, first: Collection[str] = ()) -> list[J
     the newest, with their teams.
     """
     in_order = (Case(When(user__in=first, then=0), default=1), *_RUNNING_FIRST)
-    called = Q()
+    wanted = Q()
     for word in text.split():
-        called &= Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
-    several = (Job.objects.filter(key=text), _newest().filter(called))
+        wanted &= called(word)
+    several = (Job.objects.filter(key=text), _newest().filter(wanted))
     jobs = [
         job
         for rows in several
         for job in visible(rows).select_related("team").order_by(*in_order)[:limit]
     ]
     return list({job.pk: job for job in jobs}.values())[:limit]
+
+
+def called(word: str) -> Q:
+    """Jobs in whose key or name the word is, or whose user it is."""
+    return Q(key__icontains=word) | Q(name__icontains=word) | Q(user__iexact=word)
 
 
 def jobs_of_users(users: Collection[str], *, limit: int) -> list[Job]:

@@ -1,6 +1,7 @@
 """What a search finds: everything by its name, and nothing that the reader does not see."""
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 def found(user, text):
-    return {(hit.kind, hit.name) for hit in hits(text, user, limit=10)}
+    return {(hit.kind, hit.name) for hit in hits(text, user, limit=10, now=NOW)}
 
 
 @pytest.fixture
@@ -268,7 +269,7 @@ def test_a_long_running_job_is_among_the_few_that_are_shown_while_somebody_types
         Job.objects.filter(name=f"tune-{number}").update(state="COMPLETED", end_ms=number + 1)
     Job.objects.filter(name="tune-1").update(state="RUNNING", end_ms=None)
 
-    assert [hit.name for hit in hits("tune", factories.user(), limit=1)] == ["tune-1"]
+    assert [hit.name for hit in hits("tune", factories.user(), limit=1, now=NOW)] == ["tune-1"]
 
 
 def test_where_nothing_is_called_so_names_that_are_like_it_are_offered(admin, fleet):
@@ -325,15 +326,61 @@ def test_words_are_looked_for_in_owner_name_and_cause_together():
     told.finding(told.job("slurm/della/1", user="jonas"), "hung")
     told.finding(told.job("slurm/della/2", user="ann"), "idle_held")
 
-    found_ones = hits("jonas idle", factories.user(), limit=10)
+    found_ones = hits("jonas idle", factories.user(), limit=10, now=NOW)
 
-    assert [hit.finding_id for hit in found_ones] == [idle.pk]
+    assert [hit.finding_id for hit in found_ones if hit.kind == "finding"] == [idle.pk]
+
+
+def test_whose_job_idles_now_is_found_with_it_and_its_incident_before_what_was(fleet):
+    """Of jonas: what idles now, an old finding of idle time, and a job that works."""
+    factories.job("slurm/della/8", name="sweep", user="jonas", state="RUNNING")
+    factories.job("slurm/della/9", name="busy", user="jonas", state="RUNNING")
+    facts = {"name": "sweep", "owner": "jonas (nlp)", "labels": {"user": ("jonas",)}}
+    incident("slurm/della/8", facts=facts)
+    told.finding(told.job("slurm/della/1", user="jonas", end_ms=1), "idle_held")
+
+    groups = ranked(hits("jonas idle", factories.user(), limit=10, now=NOW), "jonas idle", {})
+
+    assert [(kind, [hit.name for hit in several]) for kind, several in groups] == [
+        ("job", ["sweep"]),
+        ("incident", ["Job idle: sweep"]),
+        ("user", ["jonas"]),
+        ("finding", ["Idle: still held: train"]),
+    ]
+
+
+def test_somebody_is_not_found_with_words_that_are_nowhere(fleet):
+    assert found(factories.user(), "priya zzz") == set()
+
+
+def test_an_incident_that_is_snoozed_or_no_waste_is_not_called_firing(admin):
+    until = NOW + timedelta(hours=23)
+    incident("slurm/della/7", snoozed_until=until)
+    incident("slurm/della/8", muted="accepted until 2026-12-06 09:49 UTC: a workshop")
+
+    quick = tight(admin.get("/search/quick?q=della").content.decode())
+
+    assert "ann (nlp) · snoozed · until 21 Nov, 11:00" in quick
+    assert "ann (nlp) · not waste" in quick
+    assert "firing" not in quick
+
+
+def test_open_findings_come_before_those_that_were_decided(admin):
+    usd = {1: Saving(0, 0, Decimal(9), Decimal(9)), 2: Saving(0, 0, Decimal(1), Decimal(1))}
+    several = [
+        Hit("finding", "Idle: a", "/findings/1", finding_id=1, state="dismissed"),
+        Hit("finding", "Idle: b", "/findings/2", finding_id=2, state="open"),
+    ]
+
+    [(_, findings)] = ranked(several, "idle", usd)
+
+    assert [hit.name for hit in findings] == ["Idle: b", "Idle: a"]
 
 
 def test_a_node_is_called_so_whatever_parts_its_words():
     for name in ("a100-03", "a100-13", "h100-03"):
         factories.gpu(factories.node(name), index=3)
-    everything = hits("a100 03", factories.user(), limit=10)
+    everything = hits("a100 03", factories.user(), limit=10, now=NOW)
 
     [(kind, nodes), *others] = ranked(everything, "a100 03", {})
 
@@ -412,13 +459,16 @@ def test_a_single_digit_finds_what_has_that_number_alone(fleet):
     Finding.objects.filter(pk=numbered.pk).update(id=7)
     reader = factories.user()
 
-    assert [hit.address for hit in hits("7", reader, limit=10)] == ["/incidents/7", "/findings/7"]
-    assert [kind for kind, _ in ranked(hits("7", reader, limit=10), "7", {})] == [
+    assert [hit.address for hit in hits("7", reader, limit=10, now=NOW)] == [
+        "/incidents/7",
+        "/findings/7",
+    ]
+    assert [kind for kind, _ in ranked(hits("7", reader, limit=10, now=NOW), "7", {})] == [
         "incident",
         "finding",
     ]
-    assert [hit.address for hit in hits("finding 7", reader, limit=10)] == ["/findings/7"]
-    assert hits("9", reader, limit=10) == []
+    assert [hit.address for hit in hits("finding 7", reader, limit=10, now=NOW)] == ["/findings/7"]
+    assert hits("9", reader, limit=10, now=NOW) == []
 
 
 def test_the_key_that_a_pager_has_leads_to_the_incidents_of_the_group():
@@ -426,7 +476,7 @@ def test_the_key_that_a_pager_has_leads_to_the_incidents_of_the_group():
     group = IncidentGroup.objects.create(rule=opened.rule, key="ann", opened_at=NOW)
     Incident.objects.update(group=group)
 
-    found_ones = hits(f"hub.example/group/{group.pk}", factories.user(), limit=10)
+    found_ones = hits(f"hub.example/group/{group.pk}", factories.user(), limit=10, now=NOW)
 
     assert [hit.address for hit in found_ones] == [f"/incidents/{opened.pk}"]
 

@@ -17,7 +17,15 @@ from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.parameters import View
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.search_dollars import DAYS, FINDING_DAYS, dollars_of, savings_of
-from fleetwatch.dashboard.search_hits import Hit, hits, main_pages, near, own_jobs, ranked
+from fleetwatch.dashboard.search_hits import (
+    Hit,
+    has_several_words,
+    hits,
+    main_pages,
+    near,
+    own_jobs,
+    ranked,
+)
 from fleetwatch.dashboard.search_now import now_of
 from fleetwatch.dashboard.showing import Context, shows
 from fleetwatch.jobs.selectors import gpus_held
@@ -34,11 +42,12 @@ def search(request: HttpRequest, period: Period) -> Context:
     """Some of each kind with how many there are, or all of the `kind` that is asked for."""
     text = request.GET.get("q", "").strip()
     only = request.GET.get("kind", "")
-    every = hits(text, cast("User", request.user), limit=MAX_COUNTED)
+    every = hits(text, cast("User", request.user), limit=MAX_COUNTED, now=period.now)
     savings = savings_of(every, period.now)
     groups = ranked(every, text, savings)
     return {
         "text": text,
+        "has_several_words": has_several_words(text),
         "only": only,
         "found": len(every),
         "most_counted": MAX_COUNTED,
@@ -76,7 +85,7 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
     """
     text = request.GET.get("q", "").strip()
     user = cast("User", request.user)
-    every = hits(text, user, limit=MAX_COUNTED) if text else []
+    every = hits(text, user, limit=MAX_COUNTED, now=period.now) if text else []
     savings = savings_of(every, period.now)
     groups = ranked(every, text, savings) if text else _before_typing(user)
     return {
