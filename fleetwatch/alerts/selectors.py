@@ -1,6 +1,6 @@
 """Reads of alerts."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -135,19 +135,22 @@ def views_of(incidents: Iterable[Incident]) -> list[IncidentView]:
 
 
 def with_decisions(views: Iterable[IncidentView]) -> list[IncidentView]:
-    """The views, each with who decided of it last (acknowledged or snoozed it, said that it is no
-    waste) and why, as the reader may know.
-    """
+    """The views, each with who decided of it last, and why."""
     every = list(views)
-    rows = IncidentEvent.objects.filter(
-        incident__in=[each.incident.pk for each in every], kind__in=DECISIONS
-    )
+    texts = decisions([each.incident.pk for each in every])
+    return [replace(each, decided=texts.get(each.incident.pk, "")) for each in every]
+
+
+def decisions(incident_ids: Collection[int]) -> dict[int, str]:
+    """By incident who decided of it last (acknowledged or snoozed it, said that it is no waste) and
+    why, as the reader may know; of what nobody decided of there is nothing.
+    """
+    rows = IncidentEvent.objects.filter(incident__in=incident_ids, kind__in=DECISIONS)
     events = list(rows.select_related("by", "person").order_by("at", "pk"))
     show_people(events, "by", "person")
-    texts = {
+    return {
         each.incident_id: in_words(each.text, by=each.by, person=each.person) for each in events
     }
-    return [replace(each, decided=texts.get(each.incident.pk, "")) for each in every]
 
 
 def rules() -> list[tuple[Rule, Condition]]:

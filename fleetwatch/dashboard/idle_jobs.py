@@ -11,7 +11,8 @@ from django.db.models import Q
 
 from fleetwatch.alerts.incidents.incident_inbox import IS_ACCEPTED, OPEN_STATES
 from fleetwatch.alerts.incidents.muting import is_acceptance
-from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.alerts.models import Incident
+from fleetwatch.alerts.selectors import decisions, visible_incidents
 from fleetwatch.dashboard.idle import IdleGPU, idle_gpus
 from fleetwatch.dashboard.idle_before import IdleBefore
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -45,14 +46,16 @@ class Decided(NamedTuple):
 
 
 class OpenIncident(NamedTuple):
-    """The incident of a job that goes on: since when, what to type against it ("": nothing), and by
-    whose word and until when it is no waste ("": by nobody's).
+    """The incident of a job that goes on: since when, what to type against it ("": nothing), by
+    whose word and until when it is no waste ("": by nobody's), and who snoozed it, until when and
+    why ("": it is not).
     """
 
     pk: int
     since_ms: int
     command: str
     accepted: str
+    snoozed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,29 @@ class IdleJob:
 
     @property
     def command(self) -> str:
-        """What ends it; "" where nothing is known to, or it is accepted."""
-        return self.incident.command if self.incident and not self.is_accepted else ""
+        """What ends it; "" where nothing is known to, or it is accepted or snoozed."""
+        if self.incident is None or self.is_accepted or self.incident.snoozed:
+            return ""
+        return self.incident.command
 
     @property
     def spells_since_ms(self) -> int | None:
         """Since when it idles with pauses, as its incident counts it; None: without any."""
-        if self.incident is None or self.since_ms - self.incident.since_ms < MINUTE_MS:
-            return None
-        return self.incident.since_ms
+        return self._counted_ms if self._counts_more_ms >= MINUTE_MS else None
+
+    @property
+    def counted_since_ms(self) -> int | None:
+        """From when on its incident counts it, where that is later; None where it is not."""
+        return self._counted_ms if self._counts_more_ms <= -MINUTE_MS else None
+
+    @property
+    def _counted_ms(self) -> int:
+        return self.incident.since_ms if self.incident else self.since_ms
+
+    @property
+    def _counts_more_ms(self) -> int:
+        """By how much its incident began before it."""
+        return self.since_ms - self._counted_ms
 
     @property
     def since_ms(self) -> int:
@@ -150,7 +167,7 @@ def _decided(jobs: Mapping[int, Job], interval: Interval) -> dict[int, Decided]:
     """Of each job the cause that it was diagnosed with in the period."""
     causes = diagnosis.causes_of(jobs, interval)
     findings = _findings(jobs)
-    incidents = open_incidents(jobs.values())
+    incidents = open_incidents(jobs.values(), interval.end)
     decided = {}
     for pk, job in jobs.items():
         cause = causes[pk].cause if pk in causes else ""
@@ -173,18 +190,27 @@ def _findings(job_ids: Collection[int]) -> dict[tuple[int, str], tuple[int, bool
     return {(job_id, cause): (pk, is_closed) for job_id, cause, pk, is_closed in named}
 
 
-def open_incidents(jobs: Iterable[Job]) -> dict[str, OpenIncident]:
+def open_incidents(jobs: Iterable[Job], now: datetime) -> dict[str, OpenIncident]:
     """By job's key its open incident, as far as the reader sees it."""
     rows = visible_incidents().filter(
         subject__in=[job.key for job in jobs],
         state__in=OPEN_STATES,
         rule__condition__in=CONDITIONS,
     )
-    named = rows.order_by("-pk").values_list("subject", "pk", "since_ms", "facts__command", "muted")
-    return {
-        key: OpenIncident(pk, since_ms, command or "", muted if is_acceptance(muted) else "")
-        for key, pk, since_ms, command, muted in named
-    }
+    by_key = {incident.subject: incident for incident in rows.order_by("-pk")}
+    snoozed = [each.pk for each in by_key.values() if each.stands(now) == "snoozed"]
+    texts = decisions(snoozed) if snoozed else {}
+    return {key: _incident(incident, texts) for key, incident in by_key.items()}
+
+
+def _incident(incident: Incident, snoozed: Mapping[int, str]) -> OpenIncident:
+    return OpenIncident(
+        incident.pk,
+        incident.since_ms,
+        incident.facts.get("command") or "",
+        incident.muted if is_acceptance(incident.muted) else "",
+        snoozed.get(incident.pk, ""),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,16 @@ class IdleLately:
 
 
 @dataclass(frozen=True, slots=True)
+class Lately:
+    """The dearest of them, how many more there are, and what these and all cost."""
+
+    lines: Sequence[IdleLately]
+    more: int
+    more_usd: Decimal
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class QuietNow:
     """A GPU that does nothing for a job, for less long than makes it idle; `incident_id` of one
     that is open since its job idled before, None where none is.
@@ -62,15 +72,24 @@ def _facts(name: str, gpu: GPU, jobs: Iterable[Job]) -> list[str]:
     return [gpu.node.name] if name == "node" else [gpu.model.name] if gpu.model else []
 
 
-def idle_lately(
-    now: datetime, *, but: Collection[int], filters: Mapping[str, str]
-) -> list[IdleLately]:
+def idle_lately(now: datetime, *, but: Collection[int], filters: Mapping[str, str]) -> Lately:
     """The GPUs but these, of time that the filters ask for, the dearest first."""
     day = Interval(now - LOOKS_BACK, now)
-    dearest = _dearest(day, {*but}, filters)[:MAX_SHOWN]
+    every = _dearest(day, {*but}, filters)
+    dearest = every[:MAX_SHOWN]
     last = _last_idle([gpu.pk for gpu, _ in dearest], day)
     jobs = _jobs(last.values())
-    return [_line(gpu, group, last.get(gpu.pk), jobs) for gpu, group in dearest]
+    left_off = every[MAX_SHOWN:]
+    return Lately(
+        [_line(gpu, group, last.get(gpu.pk), jobs) for gpu, group in dearest],
+        len(left_off),
+        _sum(left_off),
+        _sum(every),
+    )
+
+
+def _sum(several: Iterable[tuple[GPU, Group]]) -> Decimal:
+    return sum((group.totals.cost_usd for _, group in several), Decimal(0))
 
 
 def _dearest(day: Interval, but: Set[int], filters: Mapping[str, str]) -> list[tuple[GPU, Group]]:
@@ -91,7 +110,7 @@ def quiet_now(now: datetime, filters: Mapping[str, str]) -> list[QuietNow]:
     if filters:
         into_teams([job for _, _, job in held], before=now)
         held = [each for each in held if is_within(filters, each[1], [each[2]])][:MAX_SHOWN]
-    incidents = open_incidents(job for _, _, job in held)
+    incidents = open_incidents([job for _, _, job in held], now)
     return [_quiet(*each, incidents) for each in held]
 
 

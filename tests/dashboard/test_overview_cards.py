@@ -5,9 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.accounts.models import OthersShown
+from fleetwatch.accounts.models import OthersShown, User
 from fleetwatch.accounts.visibility import set_others_shown
+from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.models import Rule
+from fleetwatch.dashboard import idle_lately
 from fleetwatch.dashboard.fleet_health import HealthCard
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU, Departure, Node
@@ -386,6 +388,62 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(flee
     assert ">Decide</a>" not in page
 
 
+@pytest.mark.parametrize(
+    ("minutes", "shown"),
+    [
+        (45, "this spell; its incident counts all<br>since Fri 20 Nov, 11:15"),
+        (30, ""),
+        (10, "its incident counts from<br>Fri 20 Nov, 11:50 on"),
+    ],
+)
+def test_what_idles_says_where_its_incident_counts_from_another_start(fleet, minutes, shown):
+    """It idles since 11:30; the incident began so many minutes before noon."""
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+    stored_runs.store(factories.run(gpu, **span, held_by=job))
+    began_ms = NOW_MS - minutes * MINUTE_MS
+    an_incident(a_rule(condition="job_idle"), job.key, opened_at=NOW, since_ms=began_ms)
+
+    page = tight(fleet.get("/fleet/idle").content.decode())
+
+    assert ("its incident counts" in page) is bool(shown)
+    assert shown in page
+
+
+def test_what_idles_and_was_snoozed_says_by_whom_until_when_and_why(fleet):
+    job = factories.job()
+    gpu = GPU.objects.get(node__name="node-1")
+    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
+    stored_runs.store(factories.run(gpu, **span, held_by=job))
+    rule = a_rule(condition="job_idle")
+    facts = {"command": "scancel 7"}
+    opened = an_incident(rule, job.key, opened_at=NOW - timedelta(minutes=5), facts=facts)
+    until = NOW + timedelta(hours=23)
+    snooze = Action("snooze", until=until, reason="<b>until the paper is in")
+    act(opened.pk, snooze, by=User.objects.get(username="ann"), now=NOW)
+
+    page = tight(fleet.get("/fleet/idle").content.decode())
+
+    assert f'href="/incidents/{opened.pk}">Nothing for now</a>' in page
+    assert "Snoozed until 21 Nov 2026, 11:00 UTC by ann: &lt;b&gt;until the paper is in" in page
+    assert "scancel 7" not in page
+    assert ">Decide</a>" not in page
+
+
+def test_what_is_not_listed_of_what_was_idle_is_counted_with_its_dollars(fleet, monkeypatch):
+    """Three GPUs were idle for an hour of $2 each, and one is listed."""
+    monkeypatch.setattr(idle_lately, "MAX_SHOWN", 1)
+    job = factories.job()
+    for number in (1, 2, 3):
+        gpu = GPU.objects.get(node__name=f"node-{number}")
+        factories.entry(gpu, hours_ago=3, state="idle", held_by=job).save()
+
+    page = in_text(tight(fleet.get("/fleet/idle").content.decode()))
+
+    assert "2 more , $4.00 ; $6.00 in all" in page
+
+
 def idles_half_an_hour() -> Job:
     job = factories.job()
     gpu = GPU.objects.get(node__name="node-1")
@@ -478,7 +536,7 @@ def test_what_was_idle_and_is_used_again_is_there_with_its_hours_and_dollars(fle
 
     answer = fleet.get("/fleet/idle")
 
-    [line] = answer.context["lately"]
+    [line] = answer.context["lately"].lines
     assert answer.context["lines"] == []
     assert (line.gpu, line.job, line.idle_ms, line.cost_usd) == (gpu, job, HOUR_MS, 2)
     assert (line.last.start_ms, line.last.end_ms) == (NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_MS)
