@@ -391,9 +391,9 @@ def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(flee
 @pytest.mark.parametrize(
     ("minutes", "shown"),
     [
-        (45, "this spell; its incident counts all<br>since Fri 20 Nov, 11:15"),
+        (45, "this spell; its incident counts all since Fri 20 Nov, 11:15"),
         (30, ""),
-        (10, "its incident counts from<br>Fri 20 Nov, 11:50 on"),
+        (10, "its incident counts from Fri 20 Nov, 11:50 on"),
     ],
 )
 def test_what_idles_says_where_its_incident_counts_from_another_start(fleet, minutes, shown):
@@ -522,7 +522,7 @@ def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
 
     [line] = answer.context["lines"]
     assert (line.since_ms, line.before.since_ms) == (NOW_MS - HOUR_MS // 2, NOW_MS - HOUR_MS)
-    assert "idle before 5 min without<br>data, too: since" in tight(answer.content.decode())
+    assert "idle before 5 min without data, too: since" in tight(answer.content.decode())
 
 
 def test_what_was_idle_and_is_used_again_is_there_with_its_hours_and_dollars(fleet):
