@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.costs.models import Commitment, Rate
-from fleetwatch.dashboard.views.capacity import Step, gentler
+from fleetwatch.dashboard.views.capacity import Step, first_fall, gentler
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.ledger.models import Entry
@@ -252,6 +252,27 @@ def test_a_gentler_step_is_the_largest_with_half_an_hour_of_waiting_at_which_all
     assert {fewer: step and step.fewer for fewer, step in asked.items()} == {
         1: None, 2: None, 4: 2, 6: 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("after", "is_explained"),
+    [
+        ({"wait_ms": 94 * 1000, "waited": 10}, True),  # the average falls by 6 %
+        ({"wait_ms": 95 * 1000, "waited": 10}, False),
+        ({"wait_ms": 200 * 1000, "waited": 9}, True),
+        ({"wait_ms": 94 * 1000, "waited": 10, "cut": 1}, False),  # the chart says so
+        ({"wait_ms": 0, "waited": 0, "cut": 1, "unfit": 50}, True),
+    ],
+)
+def test_only_a_figure_that_clearly_dips_is_explained_and_no_wait_that_is_cut_off(
+    after, is_explained
+):
+    steps = [
+        Step(6, Outcome(runs=100, wait_ms=100 * 1000, waited=10), None, None),
+        Step(8, Outcome(runs=100, **after), None, None),
+    ]
+
+    assert (first_fall(steps) is not None) is is_explained
 
 
 def test_a_price_has_the_digits_that_the_dollars_are_the_product_of(machines):

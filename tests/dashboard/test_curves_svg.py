@@ -19,6 +19,22 @@ def test_a_curve_begins_at_zero_and_labels_that_would_touch_are_left_out():
     assert drawn.words == "0: 0, 1: 10 s, 4: 20 s, 8: 40 s"
 
 
+def test_what_is_at_least_so_much_is_an_open_point_at_the_end_of_a_line_apart():
+    drawn = curve(
+        [
+            Value(0, 0.0, "0"),
+            Value(1, 10.0, "10 s"),
+            Value(4, 20.0, "20 s", is_least=True),
+            Value(8, 40.0, "40 s", is_least=True),
+        ]
+    )
+
+    assert [point.is_open for point in drawn.points] == [False, False, True, True]
+    assert drawn.path == "M34.0 150.0L83.0 120.0"
+    assert drawn.open_path == "M83.0 120.0L230.0 90.0L426.0 30.0"
+    assert drawn.words == "0: 0, 1: 10 s, 4: at least 20 s, 8: at least 40 s"
+
+
 def test_a_limit_lies_where_its_amount_does_and_places_are_said_by_their_words():
     values = [
         Value(0, 0.0, "0", "1 Oct"),

@@ -1,7 +1,8 @@
 """A curve through a few points, each with its value: geometry for inline SVG. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 WIDTH = 460
 HEIGHT = 180
@@ -18,13 +19,20 @@ PLACE = 66  # from the words of a place to the next
 @dataclass(frozen=True, slots=True)
 class Value:
     """What there is at a place of the axis, 0 or more, and how that is written; `at`: how the place
-    is ("": its number).
+    is ("": its number). It `is_least` where there is that or more.
     """
 
     place: int
     amount: float
     label: str
     at: str = ""
+    is_least: bool = False
+
+    @property
+    def words(self) -> str:
+        """What there is where."""
+        at_least = "at least " if self.is_least else ""
+        return f"{self.at or self.place}: {at_least}{self.label}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ class Point:
     place: str
     label: str
     dy: float = ABOVE
+    is_open: bool = False  # it is higher, nobody knows by how much
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +59,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points from left to right, the path through them, and all of it in words; `limit` None: none
-    is drawn.
+    """Points from left to right, the path through them, that through open ones apart ("": there
+    are none), and all of it in words; `limit` None: none is drawn.
     """
 
     points: Sequence[Point]
     path: str
+    open_path: str
     words: str
     limit: Limit | None = None
 
@@ -71,10 +81,22 @@ def curve(values: Sequence[Value], *, limit: tuple[float, str] | None = None) ->
     points = list(map(point_of, values, _places(values), _labels(values)))
     return Curve(
         points,
-        "M" + "L".join(f"{point.x} {point.y}" for point in points),
-        ", ".join(f"{value.at or value.place}: {value.label}" for value in values),
+        _path(pair for pair in pairwise(points) if not pair[1].is_open),
+        _path(pair for pair in pairwise(points) if pair[1].is_open),
+        ", ".join(value.words for value in values),
         Limit(limit_y, limit[1]) if limit and limit_y is not None else None,
     )
+
+
+def _path(pairs: Iterable[tuple[Point, Point]]) -> str:
+    """From each first point to its second; what goes on from the one before is one line."""
+    parts: list[str] = []
+    end = None
+    for first, second in pairs:
+        parts.append("" if first is end else f"M{first.x} {first.y}")
+        parts.append(f"L{second.x} {second.y}")
+        end = second
+    return "".join(parts)
 
 
 def _x(value: Value, last: int) -> float:
@@ -93,7 +115,7 @@ def _point_of(
     def point(value: Value, place: str, label: str) -> Point:
         y = _y(value.amount, top)
         x = _x(value, last)
-        return Point(x, y, place, label, _label_dy(x, y, limit_y))
+        return Point(x, y, place, label, _label_dy(x, y, limit_y), value.is_least)
 
     return point
 

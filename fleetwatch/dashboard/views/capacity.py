@@ -225,7 +225,7 @@ def _steps(form: WhatIfForm, history: Past, held: Contracts) -> Context:
         "asked": asked,
         "is_paid": any(each.now_usd != each.later_usd for each in steps),
         "is_cut_off": any(each.outcome.cut for each in steps),
-        "falls": _first_fall(steps),
+        "falls": first_fall(steps),
         "gentler": gentler(steps, asked),
         "hardest": None if _is_calm(steps[0].outcome) else steps[0],
         **_curves(steps),
@@ -248,7 +248,8 @@ def _curves(steps: Sequence[Step]) -> Context:
 
 def _wait(step: Step) -> Value:
     wait_ms = step.outcome.mean_wait_of_all_ms
-    return Value(step.fewer, float(wait_ms), numbers.duration(wait_ms))
+    is_least = bool(step.outcome.cut)
+    return Value(step.fewer, float(wait_ms), numbers.duration(wait_ms), is_least=is_least)
 
 
 def _saved(step: Step) -> Value:
@@ -257,15 +258,17 @@ def _saved(step: Step) -> Value:
     return Value(step.fewer, float(saved_usd), numbers.about(saved_usd))
 
 
-def _first_fall(steps: Sequence[Step]) -> tuple[Step, Step] | None:
-    """The first two neighbours of which the one with fewer GPUs has a shorter average wait, or
-    fewer runs that wait: what a reader stumbles over.
+def first_fall(steps: Sequence[Step]) -> tuple[Step, Step] | None:
+    """The first two neighbours of which the one with fewer GPUs clearly has a shorter average wait,
+    or fewer runs that wait: what a reader stumbles over. Where more waits are cut off at the end of
+    the replayed time, the chart says so.
     """
     falls = (
         (before, after)
         for before, after in pairwise(steps)
+        if after.outcome.cut <= before.outcome.cut or after.outcome.unfit > before.outcome.unfit
         if after.outcome.mean_wait_ms < FALL * before.outcome.mean_wait_ms
-        or after.outcome.waited < before.outcome.waited
+        or after.outcome.waited < FALL * before.outcome.waited
     )
     return next(falls, None)
 
