@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from fleetwatch.diagnosis.findings import inbox
 
+NOT_WASTE = "not waste"
 # how findings stand that nobody has to decide about -> in words
-DECIDED = {"accepted": "accepted", "dismissed": "not waste", "fixed": "fixed"}
+DECIDED = {"accepted": "accepted", "dismissed": NOT_WASTE, "fixed": "fixed"}
 
 
 def decided_jobs(keys: Iterable[str]) -> dict[str, str]:

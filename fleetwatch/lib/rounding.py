@@ -7,6 +7,7 @@ IN_DOLLARS_FROM = Decimal("99.995")  # $; what is less has cents
 ALL = 100  # %
 SHARE_DIGITS = 9  # of percent: what sums of dollars and floats lose of all is far below
 MOST_OF_ALL = Decimal("99.9")  # %; what is not all is never more
+WIDE = 20  # times its low end: such a range says only how much it may be
 
 
 def usd(value: Decimal | float) -> str:
@@ -40,9 +41,13 @@ def rounded_about(value: Decimal | float) -> Decimal:
 
 def roughly(low: Decimal, high: Decimal) -> str:
     """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one
-    sum, that sum.
+    sum, that sum, and "up to $584" where they are too far apart to say anything.
     """
-    return usd(high) if low == high else span(_roughly(low), _roughly(high))
+    if low == high:
+        return usd(high)
+    if high >= WIDE * low:
+        return f"up to {_roughly(high)}"
+    return span(_roughly(low), _roughly(high))
 
 
 def span(low: str, high: str) -> str:

@@ -52,6 +52,9 @@ def test_dollars_have_cents_or_are_whole_up_to_a_million(amount, text):
         ("96.5", "107.2", "$97–107"),
         ("99.4", "99.6", "$99–100"),
         ("5129.3", "8737.7", "$5,130–8,740"),
+        ("29.21", "584", "$29–584"),
+        ("29.19", "584", "up to $584"),  # twenty times
+        ("0", "5", "up to $5.00"),
     ],
 )
 def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(low, high, text):

@@ -1,6 +1,6 @@
 """The overview, and what of it comes after."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.compared_period import COMPARE, compared_with, compares
-from fleetwatch.dashboard.decided_jobs import decided_jobs
+from fleetwatch.dashboard.decided_jobs import NOT_WASTE, decided_jobs
 from fleetwatch.dashboard.drawing.bars import Segment
 from fleetwatch.dashboard.duties import PRESSING, duties_of_lead, pressing
 from fleetwatch.dashboard.fleet_health import needs_somebody
@@ -29,12 +29,13 @@ from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.idle_jobs import NOTHING_ACCEPTED, AcceptedIdle, accepted_idle
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
+from fleetwatch.dashboard.recorded_part import recorded_part
 from fleetwatch.dashboard.showing import Context, is_empty, part_of, shows
 from fleetwatch.dashboard.wasting_now import wasting_now
 from fleetwatch.diagnosis.cause import Cause
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.findings import machine_findings
-from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, inbox
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, agreed_by, inbox
 from fleetwatch.diagnosis.findings.patterns import HABIT, Pattern, patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
@@ -52,6 +53,7 @@ TOP = 6
 TOP_SAVINGS = 4
 LOOKED_AT = 4 * TOP_SAVINGS  # patterns of the period; by the month their order is another
 WORST_GPUS = 10
+WASTERS = ("team", "user", "job")
 MAX_SILENT = 5
 IN_LINE = "parts"  # of an address that asks for the page with all of its parts
 YES = "1"
@@ -103,7 +105,8 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "filters": filters,
         "is_money_first": _is_money_first(request),
         "totals": totals,
-        "change": _change(totals, period, scope) if compares(request) else NO_CHANGE,
+        **_compared(request, period, totals, scope),
+        "recorded_part": recorded_part(period),
         **compared_with(request),
         "funnel": funnel(totals),
         "unposted": _unposted(period.interval, period.now),
@@ -114,6 +117,16 @@ def _overview(request: HttpRequest, period: Period) -> Context:
     if filters:
         return context
     return context | _of_the_fleet(period, totals, of_month) | _of_lead(request, period)
+
+
+def _compared(request: HttpRequest, period: Period, totals: Totals, scope: Scope) -> Context:
+    """How the figures moved against the period before, where the reader wants that, and whether
+    there is none.
+    """
+    wants = compares(request)
+    change = _change(totals, period, scope) if wants else NO_CHANGE
+    # one that is compared and did not move is another
+    return {"change": change, "has_none_before": wants and change is NO_CHANGE}
 
 
 def _in_line(request: HttpRequest, period: Period) -> Context:
@@ -223,9 +236,10 @@ def _wasters(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     wasters = costs.wasters(period.interval, TOP, scope=scope)
     keys = (group.key for group in wasters.jobs.groups)
+    agreed = agreed_by(WASTERS, period.interval, now=period.now, scope=scope)
     return {
         "filters": filters,
-        "breakdowns": _breakdowns(wasters),
+        "breakdowns": _breakdowns(wasters, agreed),
         "owners": attribution.jobs_by_key(keys, before=period.interval.end),
     }
 
@@ -237,16 +251,25 @@ def _savings(period: Period, scope: Scope) -> Context:
     every = inbox(period.interval, now=period.now, scope=scope)
     still_open = patterns(every.of_jobs.of_status("open"), period.so_far, now=period.now)
     recurring = still_open.of(HABIT)
-    wasting = wasting_now(period.minute, size=TOP_SAVINGS, scope=scope)
     return {
-        "wasting": wasting,
-        "decided": decided_jobs(line.group.key for line in wasting) if wasting else {},
+        **_wasting(period, scope),
+        "agreed_usd": every.agreed_usd,
         "pattern_counts": still_open.counts(),
         "recurring": _with_causes(_dearest(recurring[:LOOKED_AT] if len(recurring) else [])),
         "savings_total": every.saving(*RECOVERABLE),
         "savings_count": every.counts()["open"],
         "places_count": len(every.of_status("open").of_places),
     }
+
+
+def _wasting(period: Period, scope: Scope) -> Context:
+    """The running jobs that waste most now, and what was decided of them: what is no waste comes
+    last.
+    """
+    wasting = wasting_now(period.minute, size=2 * TOP_SAVINGS, scope=scope)
+    decided = decided_jobs(line.group.key for line in wasting) if wasting else {}
+    in_order = sorted(wasting, key=lambda line: decided.get(line.group.key) == NOT_WASTE)
+    return {"wasting": in_order[:TOP_SAVINGS], "decided": decided}
 
 
 def _dearest(several: Sequence[Pattern]) -> list[Pattern]:
@@ -324,12 +347,13 @@ def _share(before: Totals) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The top wasters of one kind."""
+    """The top wasters of one kind, and by key what of that people agreed is no waste."""
 
     kind: str
     title: str
     groups: list[Group]
     rest: int
+    agreed: Mapping[str, Decimal]
 
 
 def _teams(wasters: Wasters) -> list[Group]:
@@ -338,13 +362,14 @@ def _teams(wasters: Wasters) -> list[Group]:
     return [*wasters.teams[:TOP], *unallocated]
 
 
-def _breakdowns(wasters: Wasters) -> list[Breakdown]:
+def _breakdowns(wasters: Wasters, agreed: Mapping[str, Mapping[str, Decimal]]) -> list[Breakdown]:
     """The top wasters by team, user and job."""
-    return [
-        Breakdown("team", "Teams", _teams(wasters), max(0, len(wasters.teams) - TOP)),
-        Breakdown("user", "Users", wasters.users.groups, wasters.users.after.groups),
-        Breakdown("job", "Jobs", wasters.jobs.groups, wasters.jobs.after.groups),
-    ]
+    by_kind = {
+        "team": ("Teams", _teams(wasters), max(0, len(wasters.teams) - TOP)),
+        "user": ("Users", wasters.users.groups, wasters.users.after.groups),
+        "job": ("Jobs", wasters.jobs.groups, wasters.jobs.after.groups),
+    }
+    return [Breakdown(kind, *lines, agreed[kind]) for kind, lines in by_kind.items()]
 
 
 def _worst_gpus(now: datetime, scope: Scope) -> list[tuple[GPU, list[Segment]]]:

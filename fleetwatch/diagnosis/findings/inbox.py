@@ -15,6 +15,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.visibility import narrowed, sight
 from fleetwatch.costs.held import held_interval
 from fleetwatch.diagnosis import selectors
+from fleetwatch.diagnosis.cause_columns import Lines
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, together, total
 from fleetwatch.diagnosis.causes import OF_CAPACITY, OF_STATES
 from fleetwatch.diagnosis.findings import machine_findings
@@ -33,6 +34,7 @@ from fleetwatch.jobs.visible_jobs import is_visible, visible
 from fleetwatch.lib.intervals import Interval
 
 RECOVERABLE = ("open", "snoozed")  # how findings stand whose savings are told as recoverable
+AGREED = ("dismissed", EXEMPT)  # of which people said that they are no waste
 UNDECIDED = ("open", "snoozed", "accepted")
 MAX_ID = 2**62
 
@@ -85,6 +87,11 @@ class Inbox:
     def wasted_usd(self, *statuses: str) -> Decimal:
         """Dollars that the same findings explain, whatever their tier."""
         return self._wasted(statuses).wasted_usd
+
+    @property
+    def agreed_usd(self) -> Decimal:
+        """Dollars of what jobs wasted (certain and probable) that people agreed is no waste."""
+        return self.of_jobs.of_status(*AGREED).lines.whole().totals.wasted_usd
 
     def _wasted(self, statuses: Collection[str]) -> Caused:
         of_jobs = self.of_jobs.of_status(*statuses).lines.whole()
@@ -169,12 +176,34 @@ def recoverable_by(
     """
     every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,))
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
+    return {key: caused.saving for key, caused in _by_key(lines, group_by).items()}
+
+
+def agreed_by(
+    groups: Sequence[str], interval: Interval, *, now: datetime, scope: Scope = EVERYTHING
+) -> dict[str, dict[str, Decimal]]:
+    """Of each kind of group, by key, the dollars of what its jobs wasted (certain and probable)
+    that people agreed is no waste.
+    """
+    every = selectors.findings(interval, now=now, scope=scope, by=groups)
+    agreed = as_they_stand(every, now).of_status(*AGREED)
+    if not len(agreed):
+        return {group_by: {} for group_by in groups}
+    return {
+        group_by: {
+            key: caused.totals.wasted_usd for key, caused in _by_key(agreed.lines, group_by).items()
+        }
+        for group_by in groups
+    }
+
+
+def _by_key(lines: Lines, group_by: str) -> dict[str, Caused]:
+    """What the lines took of each group, by its key."""
     groups = lines.spans.by[group_by]
     several = np.unique(groups.at).tolist()
     named = lines_of(group_by, groups, [int(groups.ids[at]) for at in several])
     return {
-        named[int(groups.ids[at])][0]: lines.of_spans(groups.at == at).whole().saving
-        for at in several
+        named[int(groups.ids[at])][0]: lines.of_spans(groups.at == at).whole() for at in several
     }
 
 

@@ -1,0 +1,87 @@
+"""What the overview says of waste: how much of it is agreed to be none, and how much is recorded."""
+
+import pytest
+
+from fleetwatch.jobs.models import Job
+from tests.dashboard import factories
+from tests.diagnosis import told
+from tests.markup import in_text, tight
+
+pytestmark = pytest.mark.django_db
+
+
+def text(client, address: str, **asked) -> str:
+    return in_text(tight(client.get(address, **asked).content.decode()))
+
+
+@pytest.fixture
+def small(admin):
+    """One GPU that was useful for four hours."""
+    gpu = factories.gpu(factories.node(), hours=4)
+    for ago in range(1, 5):
+        factories.entry(gpu, hours_ago=ago, state="useful").save()
+    return admin
+
+
+def test_a_period_that_is_recorded_in_part_says_so_with_its_waste_and_has_none_before(small):
+    """Four hours are: of a day that is said in hours, of a week in days."""
+    week = text(small, "/?range=7d")
+    day = text(small, "/?range=24h")
+    whole = text(small, "/?from=now-2h&to=now")
+    alone = text(small, "/?range=24h&cmp=none")
+
+    assert week.count("0 of 7 days recorded") == 2  # at the period, and in the tile
+    assert day.count("4 of 24 hours recorded") == 2
+    assert "recorded · no period before to compare ·" in day
+    assert "recorded" not in whole.split("Useful share")[0]
+    assert "no period before" not in whole + alone
+
+
+def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_lines(admin):
+    """Of two jobs that were idle for an hour at $2 somebody closed one's finding."""
+    told.rate("2.00")
+    for number, status in ((1, "open"), (2, "dismissed")):
+        job = told.job(f"slurm/della/{number}", name=f"job-{number}", user=f"user-{number}")
+        gpu = told.gpu(number)
+        factories.hold(gpu, job, hours_ago=2, hours=1)
+        factories.entry(gpu, hours_ago=2, state="idle", held_by=job).save()
+        told.cause(of=job, on=gpu)
+        told.finding(job, status=status)
+
+    tile = text(admin, "/?range=24h")
+    lines = text(admin, "/wasters?range=24h", headers={"HX-Request": "true"})
+
+    assert "probable · $2.00 of it agreed as “not waste”" in tile
+    assert lines.count("$2.00 of it “not waste”") == 3  # no team's, the user's, the job's
+    assert "job-2 user-2" in lines.split("Jobs by waste")[1].split("of it “not waste”")[0]
+
+
+def test_what_is_no_waste_stands_last_of_what_wastes_now(admin):
+    """The job whose finding was closed wasted an hour of two GPUs, the other one's of one."""
+    told.rate("2.00")
+    for number, gpus in ((1, (1, 2)), (2, (3,))):
+        job = told.job(f"slurm/della/{number}", name=f"job-{number}", state="RUNNING")
+        for index in gpus:
+            factories.hold(told.gpu(index), job, hours_ago=1, hours=1)
+            factories.entry(told.gpu(index), hours_ago=1, state="idle", held_by=job).save()
+    told.finding(Job.objects.get(name="job-1"), status="dismissed")
+
+    wasting = admin.get("/?range=24h").context["wasting"]
+
+    assert [line.job.name for line in wasting] == ["job-2", "job-1"]
+
+
+def test_a_legend_has_the_share_of_useful_dollars_that_the_overview_has(admin):
+    """Of $8 one hour is busy, unverified: 2 of 3 hours else were useful."""
+    told.rate("2.00")
+    on = told.gpu(1)
+    for ago, state in ((4, "useful"), (3, "useful"), (2, "idle")):
+        factories.entry(on, hours_ago=ago, state=state).save()
+    factories.entry(on, hours_ago=1, efficiency_source="none").save()
+
+    overview = text(admin, "/?range=24h")
+    fleet = text(admin, "/fleet?range=24h")
+
+    assert "67 % of what you paid for was useful work" in overview
+    assert "Useful 50 % $4.00 , 67 %" in fleet
+    assert "Busy, unverified 25 % $2.00 , not counted" in fleet
