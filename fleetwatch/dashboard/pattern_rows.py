@@ -1,7 +1,7 @@
 """Findings by pattern as lists show them, and the findings before and after one of a list."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -16,7 +16,7 @@ from fleetwatch.dashboard.finding_rows import Row
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.diagnosis.cause_totals import Saving
-from fleetwatch.diagnosis.findings import patterns
+from fleetwatch.diagnosis.findings import noted_facts, patterns
 from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, Inbox, seen_ids
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings
@@ -59,7 +59,7 @@ class PatternRow:
 
     @property
     def per_month(self) -> Saving | None:
-        if self.is_elsewhere or self.row.line.status in (Finding.Status.DISMISSED, EXEMPT):
+        if self.is_elsewhere or self.pattern.status in (Finding.Status.DISMISSED, EXEMPT):
             return None
         return self.pattern.per_month
 
@@ -103,11 +103,16 @@ def rows_of(
     `elsewhere` are findings whose month is told where they are open.
     """
     several = every[wanted]
-    context = finding_rows.context([each.line for each in several], reader, now)
+    latest = [each.latest for each in several]
+    context = finding_rows.context([each.line for each in several], reader, now, latest)
+    of_latest = [
+        replace(row, is_of_latest=each.runs > 1 and noted_facts.are_unlike(each.latest, each.ids))
+        for row, each in zip(context["lines"], several, strict=True)
+    ]
     drawn = patterns.sparks(every, wanted) if several else []
     goes_on = any(each.when == patterns.NOW for each in several)
     wasting = patterns.wasting_now(every, wanted) if goes_on else [False] * len(several)
-    rows = zip(context["lines"], several, drawn, wasting, strict=True)
+    rows = zip(of_latest, several, drawn, wasting, strict=True)
     return {
         "patterns": [
             PatternRow(*each, is_elsewhere=each[1].line.finding.pk in elsewhere) for each in rows

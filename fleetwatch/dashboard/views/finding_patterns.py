@@ -20,6 +20,7 @@ from fleetwatch.dashboard.pattern_rows import PATTERN
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.findings import deciding, inbox, patterns
 from fleetwatch.diagnosis.findings.deciding import Decision
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED
 from fleetwatch.diagnosis.findings.noted_facts import advice_of
 from fleetwatch.diagnosis.findings.patterns import Pattern, Patterns
 from fleetwatch.diagnosis.models import Finding
@@ -35,6 +36,12 @@ BULK = {
     "fixed": "marked as fixed",
     "assign": "assigned",
     "reopen": "open again",
+}
+# how those findings of a pattern stand that a decision is about: what was decided of others stays
+ABOUT = {
+    "accept": RECOVERABLE,
+    "snooze": ("open",),
+    "fixed": UNDECIDED,
 }
 TELL = "tell"
 NOTHING = "Nothing ticked is still in this list."
@@ -55,7 +62,7 @@ def act_on_several(request: HttpRequest) -> HttpResponse:
     if action == TELL:
         _tell(request, _ticked_patterns(request, ids), asked)
     elif asked.text("group_by") == PATTERN:
-        _decide_all(request, _their_findings(request, ids), action, asked)
+        _decide_all(request, _their_findings(request, ids, action), action, asked)
     else:
         _decide_all(request, inbox.seen_ids(ids), action, asked)
     return redirect(local_path(request, asked.text("back")) or "findings")
@@ -66,10 +73,14 @@ def _ticked_patterns(request: HttpRequest, ids: Iterable[int]) -> list[Pattern]:
     return [each for place in _places(every, ids) for each in every[place : place + 1]]
 
 
-def _their_findings(request: HttpRequest, ids: Iterable[int]) -> list[int]:
-    """The ids of all findings of the patterns that have these."""
+def _their_findings(request: HttpRequest, ids: Iterable[int], action: str) -> list[int]:
+    """The ids of the findings of the patterns that have these, as far as it is about them."""
     every = _patterns(request)
-    return [pk for place in _places(every, ids) for pk in every.finding_ids(place)]
+    return [
+        pk
+        for place in _places(every, ids)
+        for pk in every.finding_ids(place, standing=ABOUT.get(action, ()))
+    ]
 
 
 def _patterns(request: HttpRequest) -> Patterns:
@@ -141,7 +152,7 @@ def _tell(request: HttpRequest, several: Sequence[Pattern], asked: Asked) -> Non
 def _worth_telling(pattern: Pattern) -> WorthTelling:
     line = pattern.line
     job = line.job
-    [advice] = advice_of([line])
+    [advice] = advice_of([pattern.latest])
     saving = pattern.caused.saving
     return WorthTelling(
         line.finding.pk,

@@ -23,6 +23,7 @@ from fleetwatch.diagnosis.models import Finding
 
 log = structlog.get_logger()
 KEPT_S = 40 * 86_400  # longer than the longest period of a list, 30 days
+COMPARED = 50  # runs of a pattern, the newest
 NEWEST = 1000  # findings that are looked through each time
 # causes of which what to do depends on what was measured
 MEASURED = [cause.code for cause in CATALOGUE if cause.needs_numbers]
@@ -32,6 +33,21 @@ def advice_of(lines: Sequence[Line]) -> list[Advice]:
     """Of each of these lines of jobs what to do, by the numbers of its newest window."""
     noted = _noted([line.finding.pk for line in lines])
     return [advise(line.finding.cause, _facts(line, noted.get(line.finding.pk))) for line in lines]
+
+
+def are_unlike(line: Line, pks: Iterable[int]) -> bool:
+    """Whether the numbers that are noted of these findings, all of the line's cause, say different
+    things of what to do first.
+    """
+    cause = line.finding.cause
+    if cause not in MEASURED:
+        return False
+    place = place_of(line.job, may_work=line.may_work)
+    noted = _noted(list(pks)[:COMPARED]).values()
+    alike = (replace(facts, place=replace(place, node=facts.place.node)) for facts in noted)
+    return (
+        len({advise(cause, replace(facts, kind=line.job.kind)).first.text for facts in alike}) > 1
+    )
 
 
 def measured_advice_of(line: Line) -> Advice:

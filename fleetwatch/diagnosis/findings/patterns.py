@@ -4,8 +4,9 @@ What happens again and again is one line, whatever number of jobs it happened in
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -15,7 +16,7 @@ from fleetwatch.diagnosis import cause_columns, selectors
 from fleetwatch.diagnosis.cause_time import CauseTime
 from fleetwatch.diagnosis.cause_totals import Caused, Saving, total
 from fleetwatch.diagnosis.findings.alternatives import Key
-from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line, Place
+from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Findings, Line, Place
 from fleetwatch.diagnosis.findings.recurrence import Projection, projections, recurring
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.others_names import job_name_shown
@@ -35,6 +36,8 @@ NOW = "now"
 HABIT = "habit"
 ONCE = "once"
 WHEN = (NOW, HABIT, ONCE)
+# how findings stand, those first of which most is left to decide
+LEAST_DECIDED = ("open", "snoozed", "accepted", EXEMPT, "fixed", "dismissed")
 
 _SERIES = read_statement("diagnosis/sql/series_of_jobs.sql")
 _WASTED = read_statement("diagnosis/sql/wasted_by_step.sql")
@@ -44,14 +47,16 @@ _WASTED = read_statement("diagnosis/sql/wasted_by_step.sql")
 class Pattern:
     """What findings of one cause took together in a period, in jobs of one owner and name.
 
-    `line` is the one of them that could save most; `runs` how many jobs it happened in; `when` one
-    of WHEN: it goes on now, it comes back (several runs, here or in the last two weeks, or a
+    `line` is the one of them that could save most, `latest` the one that was seen last; `ids` are
+    theirs, those seen last first, `statuses` how many of them stand how now; `runs` how many jobs
+    it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the last two weeks, or a
     job that has not ended), or it was one job that is over. `per_month` is what it could save in
     the next 30 days, whatever the period, at the rate of `recent_runs` (findings/recurrence.py),
     accepted ones among them; None of what does not recur.
     """
 
     line: Line
+    latest: Line
     caused: Caused
     runs: int
     last_ms: int
@@ -60,6 +65,25 @@ class Pattern:
     per_month: Saving | None
     recent_runs: int = 0
     recent_accepted: int = 0
+    ids: tuple[int, ...] = ()
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def undecided(self) -> int:
+        """How many of its findings wait for a decision."""
+        return self.statuses["open"] + self.statuses["snoozed"]
+
+    @property
+    def status(self) -> str:
+        """How it stands as a whole: as those of its findings of which most is left to decide."""
+        return next((each for each in LEAST_DECIDED if self.statuses[each]), self.line.status)
+
+    @property
+    def decided_parts(self) -> list[tuple[str, int]]:
+        """Where its findings stand unlike: those that are not open, and how many of them."""
+        if len(self.statuses) < 2:
+            return []
+        return [(each, self.statuses[each]) for each in LEAST_DECIDED[1:] if self.statuses[each]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +105,24 @@ class Patterns:
         """Those patterns, in order."""
         places = np.arange(len(self))[wanted]
         best = np.array([np.argmax(self.at == place) for place in places], dtype=np.int64)
-        lines = selectors.with_jobs(self.findings.at(best)[:], before=self.interval.end)
+        latest = {place: self._newest_first(place)[0] for place in places.tolist()}
+        both = np.isin(self.findings.pk, [*self.findings.pk[best].tolist(), *latest.values()])
+        shown = self.findings.at(np.flatnonzero(both))[:]
+        lines = selectors.with_jobs(shown, before=self.interval.end)
         by_pk = {line.finding.pk: line for line in lines}
         of_places = zip(
             places.tolist(), self.findings.pk[best].tolist(), self._caused(places), strict=True
         )
-        ahead = projections([_key(line) for line in lines], now=self.now)
+        of_best = [by_pk[pk] for pk in self.findings.pk[best].tolist() if pk in by_pk]
+        ahead = projections([_key(line) for line in of_best], now=self.now)
         # one that was deleted since they were counted is on no page
         return [
-            self._pattern(place, by_pk[pk], caused, ahead.get(_key(by_pk[pk])))
+            self._pattern(
+                place,
+                (by_pk[pk], by_pk.get(latest[place], by_pk[pk])),
+                caused,
+                ahead.get(_key(by_pk[pk])),
+            )
             for place, pk, caused in of_places
             if pk in by_pk
         ]
@@ -118,9 +151,13 @@ class Patterns:
             key=lambda position: (-int(self.worth[position]), int(self.first_pk[position])),
         )
 
-    def finding_ids(self, place: int) -> list[int]:
-        """The ids of the pattern's findings, what could save most first."""
-        ids: list[int] = self.findings.pk[self.at == place].tolist()
+    def finding_ids(self, place: int, *, standing: Collection[str] = ()) -> list[int]:
+        """The ids of the pattern's findings, what could save most first: of those that stand so,
+        and of all where none does.
+        """
+        own = self.findings.at(np.flatnonzero(self.at == place))
+        meant = own.of_status(*standing)
+        ids: list[int] = (meant if len(meant) else own).pk.tolist()
         return ids
 
     def holding(self, pk: int) -> int | None:
@@ -139,9 +176,18 @@ class Patterns:
         )
         return together.only(places).caused()
 
-    def _pattern(self, place: int, line: Line, caused: Caused, ahead: Projection | None) -> Pattern:
-        own = self.at == place
-        runs = int(own.sum())
+    def _newest_first(self, place: int) -> list[int]:
+        """The ids of the pattern's findings, those first that were seen last."""
+        own = np.flatnonzero(self.at == place)
+        pk = self.findings.pk[own]
+        ids: list[int] = pk[np.lexsort((-pk, -self.findings.last_ms[own]))].tolist()
+        return ids
+
+    def _pattern(
+        self, place: int, lines: tuple[Line, Line], caused: Caused, ahead: Projection | None
+    ) -> Pattern:
+        line, latest = lines
+        own = self.findings.at(np.flatnonzero(self.at == place))
         when = WHEN[int(self.when[place])]
         job = line.job
         name = job.name
@@ -149,14 +195,17 @@ class Patterns:
             name = job_name_shown(*Job.objects.values_list("user", "name").get(pk=job.pk))
         return Pattern(
             line,
+            latest,
             caused,
-            runs=runs,
-            last_ms=int(self.findings.last_ms[own].max()),
+            runs=len(own),
+            last_ms=int(own.last_ms.max()),
             when=when,
             job_name=name,
             per_month=ahead.saving if ahead else None,
             recent_runs=ahead.runs if ahead else 0,
             recent_accepted=ahead.accepted if ahead else 0,
+            ids=tuple(self._newest_first(place)),
+            statuses=+own.counts(),
         )
 
 
