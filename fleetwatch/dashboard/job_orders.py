@@ -2,8 +2,9 @@
 did.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from fleetwatch.lib.sql import read_statement
 NOW = "now"  # those that run now, then the most waste
 NAMES = {"name": "name", "owner": "user", "state": "state"}  # from A on
 CAUSE = "cause"
+LOST = "lost"  # by the fault that ended them: of lists of a fault's jobs alone
 SORTS = {  # by what a list of jobs may be ordered, and what that is called
     NOW: "running first",
     "waste": "most wasted",
@@ -72,6 +74,14 @@ def order_by(sort: str, interval: Interval) -> Order:
         "memory": partial(_by_signal, "memory_bytes", 1, interval),
     }
     return Order(values=values[sort])
+
+
+def order_by_lost(lost_usd: Mapping[int, Decimal]) -> Order:
+    """The order by what jobs lost at most, by their ids, the most first; where none did, of NOW."""
+    if not lost_usd:
+        return Order(ahead=running_ids())
+    micros = {pk: int(usd * 1_000_000) for pk, usd in lost_usd.items()}
+    return Order(values=partial(_in_places, values=micros))
 
 
 def signals(job_ids: Iterable[int], interval: Interval) -> dict[int, Signals]:

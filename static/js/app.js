@@ -19,13 +19,18 @@ addEventListener("afterprint", () => {
   for (const el of unfolded.splice(0)) el.open = false;
 });
 
-// The palette: Ctrl-K or ⌘K anywhere; Enter opens the first that was found, arrows go through the others.
+// The palette: Ctrl-K, ⌘K or / anywhere, or a click on the empty search field; Enter opens the first that was found, arrows go through the others.
 const palette = document.querySelector("#palette");
 addEventListener("keydown", (event) => {
   if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
   event.preventDefault();
   if (palette.open) palette.close();
   else palette.showModal();
+});
+document.querySelector("#search")?.addEventListener("click", (event) => {
+  if (!palette || event.target.value) return;
+  event.target.blur();
+  palette.showModal();
 });
 palette?.addEventListener("keydown", (event) => {
   // a search field takes the first Esc to empty itself
@@ -96,7 +101,7 @@ addEventListener("keydown", (event) => {
   if (palette?.open || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(TYPING)) return;
   if (event.key === "/") {
     event.preventDefault();
-    document.querySelector("#search")?.focus();
+    palette?.showModal();
     return;
   }
   if (chord === "g") document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();

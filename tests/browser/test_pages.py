@@ -80,13 +80,13 @@ def test_on_a_narrow_page_a_menu_says_where_one_is_and_leads_on_without_javascri
     context.close()
 
 
-def test_a_slash_goes_to_the_search_and_g_j_to_the_jobs(opened: Page, small_site):
+def test_a_slash_opens_the_palette_and_g_j_goes_to_the_jobs(opened: Page, small_site):
     opened.keyboard.press("/")
-    assert opened.evaluate("document.activeElement.id") == "search"
+    assert opened.evaluate("document.activeElement.id") == "palette-text"
     opened.keyboard.type("g j")
-    assert opened.input_value("#search") == "g j"
+    assert opened.input_value("#palette-text") == "g j"
 
-    opened.evaluate("document.activeElement.blur()")
+    opened.keyboard.press("Escape")
     opened.keyboard.press("g")
     opened.keyboard.press("j")
 
@@ -126,6 +126,13 @@ def test_the_install_command_is_copied_whole(opened: Page, small_site):
     assert command == opened.inner_text("#secret").strip()
     assert command.startswith("curl -fsSL http")
     assert "FLEETWATCH_TOKEN=fw_" in command
+
+
+def test_a_click_on_the_search_field_opens_the_palette(opened: Page, small_site):
+    opened.click("#search")
+
+    assert opened.is_visible("#palette")
+    assert opened.evaluate("document.activeElement.id") == "palette-text"
 
 
 def test_one_escape_closes_the_palette_also_with_text_in_it(opened: Page, small_site):

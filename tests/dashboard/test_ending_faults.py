@@ -152,10 +152,30 @@ def test_jobs_that_a_fault_ended_are_those_of_its_cause_though_they_lost_no_time
 
     assert "1 job cost $8.00" in shown
     assert "was wasted; lost at most $8.00" in shown
-    assert "at most $8.00 lost ·" in shown
+    assert "Lost, at most" in shown
+    assert "most lost" in shown
+    assert "Nothing to change: less than" not in shown
     assert "No job here" in text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault&user=nobody")
     assert "it ended when a GPU failed" in shown
     assert "since its last checkpoint is lost, and not in wasted" in shown
+
+
+def test_jobs_that_a_fault_ended_are_listed_by_what_they_lost_at_most(admin):
+    """The one of four GPU-hours before the one of half an hour, though that is newer."""
+    a_failed_run(failed_ms=END_MS)
+    gpu = GPU.objects.get(index=3)
+    facts = {"start_ms": END_MS - HOUR_MS, "end_ms": END_MS, "state": "COMPLETED", "kind": "batch"}
+    small = factories.job("slurm/della/8", name="small", **facts)
+    factories.hold(gpu, small, hours_ago=2, hours=1)
+    factories.entry(gpu, hours_ago=2, held_by=small, gpu_ms=HOUR_MS // 2).save()
+
+    page = text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault")
+    by_name = text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault&sort=start")
+
+    assert page.index("/jobs/slurm/della/9") < page.index("/jobs/slurm/della/8")
+    assert by_name.index("/jobs/slurm/della/8") < by_name.index("/jobs/slurm/della/9")
+    assert 'aria-sort="descending"' in page.partition("Lost, at most")[0].rpartition("<th")[2]
+    assert "Lost, at most" not in text(admin, "/jobs?from=now-6h&to=now")
 
 
 def test_a_job_that_ended_at_a_drain_is_none_of_them_and_an_empty_list_has_no_head(admin):

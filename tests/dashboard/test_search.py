@@ -409,6 +409,7 @@ def test_an_incident_in_the_palette_has_its_jobs_name_its_owner_and_its_dollars(
     assert ": &lt;b&gt;train" in quick
     assert "ann · firing" in quick
     assert "$12.50" in quick
+    assert '<span class="sub">so far</span>' in quick
     assert "slurm/della/7" not in quick
 
 

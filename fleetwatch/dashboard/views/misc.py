@@ -96,6 +96,7 @@ def search_quickly(request: HttpRequest, period: Period) -> Context:
         ],
         "most": MAX_COUNTED,
         "savings": savings,
+        "saved_days": FINDING_DAYS,
     }
 
 
