@@ -35,7 +35,7 @@ PAGES = {
     "/nodes/node-001": 29,  # rates, silences, incidents, findings of it and of jobs, starts; its version
     "/gpus/GPU-node-001-0": 24,  # findings of its node and of jobs on it, incidents; its version
     "/jobs": 14,  # names and teams of the reader; what was decided; since when there are GPUs, and the period before
-    "/jobs/slurm/della/1000": 26,  # until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before
+    "/jobs/slurm/della/1000": 27,  # which GPU it held last, until when nodes are posted, its links, what fires, what is accepted, the policy, its holds; one more where it ran before
     "/capacity": 13,
     "/capacity/what-if?less=1&less_of=H100+SXM": 8,  # how long jobs really waited
     "/jobs.csv": 9,  # as the page, and its entry in the audit log
@@ -47,7 +47,7 @@ PAGES = {
     "/alerts": 9,
     "/alerts/rules": 3,
     "/alerts/silences": 5,  # findings that were closed
-    "/alerts/routes": 5,
+    "/alerts/routes": 7,  # which rules take which order
     "/alerts/actions": 4,
     "/causes": 7,  # what each wastes
     "/causes/hung": 7,  # what it wastes
@@ -61,7 +61,7 @@ PAGES = {
     # also the last notification, since when hours are overdue, and each worker's last word
     "/status": 24,
     "/agents": 6,  # with broken GPUs
-    "/agents/node-001": 19,  # what it reads, seven days of it; its version, broken GPUs
+    "/agents/node-001": 21,  # what it reads, seven days of it; its version, broken GPUs
     "/settings": 3,
     "/settings/general": 3,
     "/pricing": 19,
@@ -82,10 +82,10 @@ PAGES = {
     "/gpus/GPU-node-001-0/cell": 7,
     "/charts/capacity": 3,
     "/charts/capacity-week": 3,
-    "/charts/gpu-power?gpu=GPU-node-001-0": 4,
+    "/charts/gpu-power?gpu=GPU-node-001-0": 5,  # when it could not work
     "/charts/gpu?gpu=GPU-node-001-0": 8,  # when it was slowed
-    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 5,
-    "/charts/gpu-slowed?gpu=GPU-node-001-0": 5,  # when it was judged so
+    "/charts/gpu?gpu=GPU-node-001-0&as=svg": 6,
+    "/charts/gpu-slowed?gpu=GPU-node-001-0": 6,  # when it was judged so
     "/charts/node?node=node-001": 9,
 }
 # of a token whose use was noted in the last minutes

@@ -3,16 +3,18 @@ and what ends the job comes behind it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.urls import reverse
 
+from fleetwatch.accounts.models import User
 from fleetwatch.alerts.exempt_jobs import exempt
 from fleetwatch.alerts.incidents.acceptances import acceptance_of, acceptances
 from fleetwatch.alerts.incidents.dismissed_findings import findings_of
 from fleetwatch.alerts.models import Incident, IncidentEvent, Silence
 from fleetwatch.alerts.selectors import timeline
+from fleetwatch.alerts.silences import endable
 from fleetwatch.diagnosis.findings.inbox import Explained
 from fleetwatch.diagnosis.findings.ranked_findings import EXEMPT, Line, status
 from fleetwatch.diagnosis.models import Finding, Said
@@ -43,17 +45,24 @@ class Agreement:
     until: datetime | None
     address: str
     is_of_finding: bool = False
+    exemption_id: int | None = None
+    may_end: bool = False  # the reader may end the exemption
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether it is looked at again later: nobody agreed to anything."""
+        return self.what == DECIDED["snoozed"]
 
 
 def agreements(
-    job: Job, lines: Iterable[Line], remarks: Sequence[Said], now: datetime
+    job: Job, lines: Iterable[Line], remarks: Sequence[Said], *, reader: User, now: datetime
 ) -> list[Agreement]:
     """What holds now of the job's incidents and of these findings, of which these are the
-    `remarks`, the newest first.
+    `remarks`, the newest first; of exemptions whether the reader may end them.
     """
     shown = list(lines)
     decided = (_of_finding(line.finding, line.status, remarks) for line in shown)
-    return [*_of_incidents(job, now), *_of_exemptions(shown, now), *filter(None, decided)]
+    return [*_of_incidents(job, now), *_of_exemptions(shown, reader, now), *filter(None, decided)]
 
 
 def behind_what(agreed: Collection[Agreement], seen: Explained) -> str:
@@ -76,7 +85,7 @@ def _of_incidents(job: Job, now: datetime) -> list[Agreement]:
     ]
 
 
-def _of_exemptions(lines: Iterable[Line], now: datetime) -> list[Agreement]:
+def _of_exemptions(lines: Iterable[Line], reader: User, now: datetime) -> list[Agreement]:
     """Of findings that an exemption covers, each exemption once."""
     keys = [
         (line.finding.its_job.pk, line.finding.cause) for line in lines if line.status == EXEMPT
@@ -84,8 +93,18 @@ def _of_exemptions(lines: Iterable[Line], now: datetime) -> list[Agreement]:
     mutes = exempt(keys, now).values() if keys else ()
     exemptions = (mute for mute in mutes if mute.kind == Silence.Kind.EXEMPTION)
     ids = [mute.silence_id for mute in exemptions if mute.silence_id is not None]
+    if not ids:
+        return []
     silences = Silence.objects.filter(pk__in=ids).select_related("by", "approved_by").order_by("pk")
-    return [_of_silence(silence, "", EXEMPTED) for silence in silences] if ids else []
+    may_end = endable(reader, list(silences), now=now)
+    return [
+        replace(
+            _of_silence(silence, f"{reverse('silences')}#silence-{silence.pk}", EXEMPTED),
+            exemption_id=silence.pk,
+            may_end=silence.pk in may_end,
+        )
+        for silence in silences
+    ]
 
 
 def of_incident(incident: Incident, now: datetime) -> list[Agreement]:

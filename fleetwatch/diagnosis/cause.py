@@ -70,6 +70,11 @@ class Step:
     saved_gpu_ms: int = 0
     idle_gpu_ms: int = 0
 
+    @property
+    def what(self) -> str:
+        """Its text without the numbers that follow it."""
+        return self.text.partition(":")[0].removesuffix(".")
+
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
@@ -199,6 +204,7 @@ class Cause:
     beside: Beside | None = None
     pick: Callable[[Features, Ints, int], int] | None = None
     has_rhythm: bool = False  # it is seen by pauses some minutes apart: hours of them are a block
+    rests_long: bool = False  # it is seen by pauses of seconds, not by falls between two samples
     shows_demand: bool = False  # its page says how many GPUs the job needed
 
     @property

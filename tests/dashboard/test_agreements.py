@@ -172,3 +172,78 @@ def test_what_was_said_until_a_day_that_is_past_opens_no_incident_that_goes_on(a
 
     assert shown.count("agreed</span>") == 1
     assert "agreed Not waste, until somebody reopens it · the hot spare" in in_text(shown)
+
+
+def exempted() -> Silence:
+    return Silence.objects.create(
+        kind="exemption",
+        matchers=[{"label": "subject", "values": ["slurm/della/7"], "is_not": False}],
+        starts_at=NOW - timedelta(days=1),
+        ends_at=NOW + timedelta(days=7),
+        reason="a warm replica",
+        created_at=NOW - timedelta(days=1),
+    )
+
+
+@pytest.mark.parametrize(("may_end", "client_name"), [(True, "admin"), (False, "viewer")])
+def test_an_exemption_is_linked_and_ended_by_whom_may_from_both_pages(
+    request, idle, may_end, client_name
+):
+    silence = exempted()
+    reader = request.getfixturevalue(client_name)
+
+    for address in addresses(idle):
+        shown = page(reader, address)
+
+        assert f'href="/alerts/silences#silence-{silence.pk}"' in shown
+        assert ("End exemption" in shown) == may_end
+    if may_end:
+        reader.post(f"/alerts/silences/{silence.pk}/end")
+        assert "End exemption" not in page(reader, f"/findings/{idle.pk}")
+
+
+def test_what_was_agreed_is_in_no_sum_on_both_pages_and_its_owner_is_not_told(admin, idle):
+    decide(idle.pk, Decision("dismiss", "the hot spare"), by=admin_user(), now=NOW)
+
+    own, of_job = (in_text(page(admin, address)) for address in reversed(addresses(idle)))
+
+    assert "It is in no sum of the savings inbox until somebody reopens it." in own
+    assert "in no sum ;" in own or "in no sum;" in own
+    assert "Tell the owner" not in own
+    assert "in no sum: dismissed" in of_job
+
+
+def test_what_is_exempt_is_in_no_sum_on_its_jobs_page_either(admin, idle):
+    exempted()
+
+    assert "in no sum: exempt" in in_text(page(admin, JOB))
+
+
+def test_a_snooze_is_no_agreement(admin, idle):
+    decide(idle.pk, Decision("snooze", until=NOW + timedelta(days=7)), by=admin_user(), now=NOW)
+
+    for address in addresses(idle):
+        shown = page(admin, address)
+
+        assert "snoozed</span>" in shown
+        assert "agreed</span>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("open", ["Accept:", "Fixed:", "Snooze:"]),
+        ("accepted", ["Fixed:", "Snooze:"]),
+        ("snoozed", ["Accept:", "Fixed:"]),
+        ("dismissed", ["Fixed:", "Reopen:"]),
+        ("fixed", ["Reopen:"]),
+    ],
+)
+def test_a_jobs_page_explains_the_buttons_that_are_there(admin, idle, status, words):
+    until = NOW + timedelta(days=7) if status == "snoozed" else None
+    type(idle).objects.filter(pk=idle.pk).update(status=status, decided_at=NOW, snoozed_until=until)
+
+    shown = page(admin, JOB)
+
+    every = ("Accept:", "Fixed:", "Snooze:", "Reopen:")
+    assert [word for word in every if f"{word} it " in shown or f"{word} some" in shown] == words

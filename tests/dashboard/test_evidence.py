@@ -277,8 +277,20 @@ def test_what_goes_well_is_looked_for_in_a_few_queries(
 def test_of_minutes_that_were_read_the_one_with_the_most_pauses_is_shown(dips, zeros, first):
     lowest = [None if value is None else 0.0 for value in dips]
 
-    columns = {"util_min": lowest, "util_dips": dips, "util_zero_fraction": zeros}
-    assert most_pauses(columns, 2) == first
+    columns = {"util_min": lowest, "util_max": lowest, "util_dips": dips}
+    assert most_pauses(columns | {"util_zero_fraction": zeros}, 2) == first
+
+
+def test_of_minutes_without_a_pause_one_that_shows_work_and_rest_is_shown():
+    """In the first two windows it rests, in the last it works; the middle one has both."""
+    columns = {
+        "util_min": [0.0, 0.0, 0.0, 0.8],
+        "util_max": [0.0, 0.0, 0.9, 0.9],
+        "util_dips": [0, 0, 0, 0],
+        "util_zero_fraction": [1.0, 1.0, 0.5, 0.0],
+    }
+
+    assert most_pauses(columns, 2) == 1
 
 
 @pytest.mark.parametrize(("highest", "is_idle"), [(0.09, True), (0.1, False), (None, False)])
@@ -321,7 +333,8 @@ def test_a_finding_is_not_seen_before_its_job_began(started_ms, seen_ms):
 
 
 def test_of_what_is_shorter_than_a_minute_all_is_shown_and_of_nothing_nothing():
-    one = {"util_min": [0.1], "util_dips": [None], "util_zero_fraction": [None]}
+    one = {"util_min": [0.1], "util_max": [0.1], "util_dips": [None]}
+    one["util_zero_fraction"] = [None]
     none = {name: [None, None] for name in one}
 
     assert (most_pauses(one, 6), most_pauses(none, 6)) == (0, None)

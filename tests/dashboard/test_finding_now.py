@@ -40,6 +40,14 @@ def test_while_its_job_runs_it_says_what_the_last_hour_cost(admin, found):
     assert "Ending it saves $2.40 /h could have been saved so far:" in page
 
 
+def test_its_jobs_page_says_first_what_ending_it_saves(admin, found):
+    page = words_of(admin, f"/jobs/{found.job.key}")
+
+    assert "$2.40 /h if ended now" in page
+    assert "could have been saved so far" in page
+    assert "so far, by this alone" not in page
+
+
 def test_what_of_the_last_hour_a_service_waited_is_told_beside_what_it_wasted(admin):
     factories.rate("2.40")
     gpu = factories.gpu(factories.node())

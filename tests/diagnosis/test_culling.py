@@ -99,3 +99,9 @@ def test_an_editors_session_gets_no_setting_of_jupyter():
 )
 def test_what_runs_a_session_is_told_by_its_names(names, session):
     assert session_of(names) == session
+
+
+def test_what_a_step_does_is_said_without_its_numbers():
+    step = culling(Facts(pauses=pauses(180)))
+
+    assert step.what == "End sessions that are idle for 60 minutes, or give them a time limit"

@@ -281,7 +281,11 @@ def _finding_page(
     is_of_job = finding.job_id is not None
     period = read_period(request, whole=inbox.whole(finding))
     seen = inbox.explained(finding, period.interval, now=period.now)
-    context = (_of_job if is_of_job else _of_place)(finding, seen, period) | {
+    context = (
+        _of_job(finding, seen, period, cast("User", request.user))
+        if is_of_job
+        else _of_place(finding, seen, period)
+    ) | {
         **fresh.context(),
         "finding": finding,
         **_explained(finding, seen, period),
@@ -328,11 +332,11 @@ def _of_place(finding: Finding, seen: Explained, period: Period) -> Context:
     return context | {"problems": of_incidents(which, period.now)}
 
 
-def _of_job(finding: Finding, seen: Explained, period: Period) -> Context:
+def _of_job(finding: Finding, seen: Explained, period: Period, reader: User) -> Context:
     """What the page of a job's finding shows of it alone."""
     [job] = with_outcomes([finding.its_job])
     interval = period.interval
-    agreed = _agreed(job, seen, period.now)
+    agreed = _agreed(job, seen, reader, period.now)
     return {
         **agreed,
         **_now(job, seen.advice, period, is_agreed=bool(agreed["behind"])),
@@ -372,11 +376,11 @@ def _after_fix(finding: Finding, status: str) -> Context:
     }
 
 
-def _agreed(job: Job, seen: Explained, now: datetime) -> Context:
+def _agreed(job: Job, seen: Explained, reader: User, now: datetime) -> Context:
     """What fires of the job, what people decided and agreed on, and what comes behind that."""
     problems = of_incidents(machine_incidents.of_job(job.key, ()), now)
     history = selectors.history(seen.line.finding)
-    agreed = agreements(job, [seen.line], history, now)
+    agreed = agreements(job, [seen.line], history, reader=reader, now=now)
     return {
         "problems": problems,
         "history": history,

@@ -1,6 +1,6 @@
 """Jobs: the list by waste, and one job."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -35,7 +35,7 @@ from fleetwatch.dashboard.freshness import Freshness
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.job_lines import JobLine
 from fleetwatch.dashboard.job_memory import most_memory
-from fleetwatch.dashboard.job_orders import NOW, SORTS, Signals, order_by
+from fleetwatch.dashboard.job_orders import LOST, NOW, SORTS, Signals, order_by, order_by_lost
 from fleetwatch.dashboard.job_requests import (
     measured_cpus,
     measured_memory,
@@ -76,9 +76,10 @@ from fleetwatch.diagnosis.causes import (
 from fleetwatch.diagnosis.findings import inbox, machine_findings
 from fleetwatch.diagnosis.findings.alternatives import Alternative, alternatives, in_words
 from fleetwatch.diagnosis.findings.deciding import assignable, decidable, own
-from fleetwatch.diagnosis.findings.inbox import UNDECIDED, Explained
+from fleetwatch.diagnosis.findings.inbox import RECOVERABLE, UNDECIDED, Explained
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.pricing import sum_if_all_known
 from fleetwatch.figures.ranking import GPUS, Ranked
@@ -127,7 +128,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         "before": _before(request, period),
         "pager": pages.pager(ranked, is_first=place is None),
         "sort": _sort(request),
-        "sorts": SORTS.items(),
+        "sorts": _sorts(request).items(),
         "text": _text(request),
         "is_running": _is_running(request),
         "filters": filters,
@@ -138,7 +139,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
 
 def _listed(lines: Sequence[JobLine]) -> Context:
     """The lines, and of which jobs all is decided."""
-    return {"lines": lines, "decided": decided_jobs(line.group.key for line in lines)}
+    return {
+        "lines": lines,
+        "decided": decided_jobs(line.group.key for line in lines),
+        "has_well": any(line.is_well for line in lines),
+    }
 
 
 @require_GET
@@ -167,7 +172,8 @@ def _ranked(
     asked = _look(period.interval, scope, _text(request), is_running=is_running, sort=sort)
     asked, of_cause = _of_cause(request, period.interval, asked, scope)
     interval = period.so_far
-    ranked = asked.ranked("job", size, sort=order_by(sort, interval), start=start)
+    order = order_by_lost(of_cause["lost_usd"]) if sort == LOST else order_by(sort, interval)
+    ranked = asked.ranked("job", size, sort=order, start=start)
     return ranked, job_lines.lines_of(ranked.groups, interval, _gpus(asked)), of_cause
 
 
@@ -213,7 +219,13 @@ def _before(request: HttpRequest, period: Period) -> Totals | None:
 
 
 def _sort(request: HttpRequest) -> str:
-    return chosen(request, "sort", SORTS, default=NOW)
+    sorts = _sorts(request)
+    return chosen(request, "sort", sorts, default=LOST if LOST in sorts else NOW)
+
+
+def _sorts(request: HttpRequest) -> Mapping[str, str]:
+    """What the list may be sorted by: that of a fault also by what the jobs that it ended lost."""
+    return SORTS | {LOST: "most lost"} if _cause(request) in FAILURES else SORTS
 
 
 def _cause(request: HttpRequest) -> str:
@@ -274,7 +286,9 @@ def _job(request: HttpRequest, key: str, fresh: Freshness) -> HttpResponse:
         **_used_by(request, job, gpus, period),
     }
     context |= _asked_for(job, gpus, period, context)
-    return page(request, period, JOB_PAGE, "jobs", _with_agreements(job, period.now, context))
+    return page(
+        request, period, JOB_PAGE, "jobs", _with_agreements(request, job, period.now, context)
+    )
 
 
 def _went_well(job: Job, context: Context) -> Context:
@@ -284,14 +298,28 @@ def _went_well(job: Job, context: Context) -> Context:
     return {"went_well": of_job_with_findings(job, context["curves_of"])}
 
 
-def _with_agreements(job: Job, now: datetime, context: Context) -> Context:
+def _with_agreements(request: HttpRequest, job: Job, now: datetime, context: Context) -> Context:
     """The same with what people agreed on, and what comes behind that."""
     lines = [line for line, *_ in context["findings"]]
     history = [each for each, _ in context["history"]]
-    agreed = agreements(job, lines, history, now)
+    agreed = agreements(job, lines, history, reader=cast("User", request.user), now=now)
     advised = context["advised"]
     behind = behind_what(agreed, advised) if advised else ""
-    return context | {"agreements": agreed, "behind": behind}
+    return context | {"agreements": agreed, "behind": behind, **_stops(context, behind)}
+
+
+def _stops(context: Context, behind: str) -> Context:
+    """What an hour wastes that ends with the job, where ending it is the first thing to do, and the
+    step by which its saving so far is counted.
+    """
+    advised: Explained | None = context["advised"]
+    if advised is None or behind:
+        return {}
+    advice, lately = advised.advice, context["last_hour"]
+    if not (lately and advice.command and advice.cause.is_ended):
+        return {}
+    costed = advice.costed if advised.line.by_step else None
+    return {"stops_usd": lately.wasted_usd, "costed": costed}
 
 
 def _beside(job: Job, gpus: Sequence[GPULine], period: Period, totals: Totals) -> Context:
@@ -416,11 +444,27 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
         "stuck": stuck(lines, job.end_ms),
         "findings": _findings(job, lines),
         "decidable": may_decide,
+        "offered": _offered(line.status for line in lines if line.finding.pk in may_decide),
         "people": assignable(user, period.now)[:MAX_CHOICES],
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
     }
+
+
+def _offered(statuses: Iterable[str]) -> set[str]:
+    """What can be decided about findings that stand so, as their buttons say."""
+    offered: set[str] = set()
+    for status in statuses:
+        if status in RECOVERABLE:
+            offered.add("accept")
+        if status != Finding.Status.FIXED:
+            offered.add("fixed")
+        if status in (Finding.Status.FIXED, Finding.Status.DISMISSED):
+            offered.add("reopen")
+        elif status != Finding.Status.SNOOZED:
+            offered.add("snooze")
+    return offered
 
 
 def _may_tell(user: User, advised: Explained | None, may_decide: Collection[int]) -> bool:

@@ -102,6 +102,7 @@ OF_SERVICES = Cause(
     steps=smaller_gpu,
     needs_numbers=True,
     curves=WITH_MEMORY,
+    rests_long=True,
     shows_demand=True,
 )
 OF_BATCH = replace(

@@ -83,7 +83,7 @@ def excerpt(cause: str, seen: Evidence) -> Excerpt | None:
     read = windows_of(seen.gpu, seen.start_ms, seen.end_ms, list(COLUMNS))
     if not len(read):
         return None
-    are_long = BY_CODE[cause].has_rhythm
+    are_long = BY_CODE[cause].has_rhythm or BY_CODE[cause].rests_long
     columns = {name: _values(read, name) for name in COLUMNS}
     if are_long:
         columns["util_dips"] = _long_begun(read, seen)
@@ -115,8 +115,9 @@ def _values(read: Frame, name: str) -> list[float | None]:
 
 
 def most_pauses(columns: Mapping[str, Values], count: int) -> int | None:
-    """Where the `count` windows begin that have the most pauses, of as many those with most
-    readings at zero, and the first of equal ones; None where nothing was read.
+    """Where the `count` windows begin that have the most pauses, of as many those that show both
+    work and rest, then those with most readings at zero, and the first of equal ones; None where
+    nothing was read.
     """
     if all(value is None for value in columns["util_min"]):
         return None
@@ -124,9 +125,12 @@ def most_pauses(columns: Mapping[str, Values], count: int) -> int | None:
     return max(starts, key=lambda at: _pauses(columns, at, count))
 
 
-def _pauses(columns: Mapping[str, Values], at: int, count: int) -> tuple[int, float, float]:
-    """How many windows were read, how many pauses they had, and how much of them was zero."""
-    names = ("util_min", "util_dips", "util_zero_fraction")
+def _pauses(columns: Mapping[str, Values], at: int, count: int) -> tuple[int, float, bool, float]:
+    """How many windows were read, how many pauses they had, whether they show work and rest, and
+    how much of them was zero.
+    """
+    names = ("util_min", "util_max", "util_dips", "util_zero_fraction")
     parts = [columns[name][at : at + count] for name in names]
-    read, pauses, zeros = ([value for value in part if value is not None] for part in parts)
-    return len(read), sum(pauses), sum(zeros)
+    lows, highs, pauses, zeros = ([value for value in part if value is not None] for part in parts)
+    shows_both = min(lows, default=1) < LOW <= max(highs, default=0)
+    return len(lows), sum(pauses), shows_both, sum(zeros)

@@ -45,9 +45,8 @@ def are_unlike(line: Line, pks: Iterable[int]) -> bool:
     place = place_of(line.job, may_work=line.may_work)
     noted = _noted(list(pks)[:COMPARED]).values()
     alike = (replace(facts, place=replace(place, node=facts.place.node)) for facts in noted)
-    return (
-        len({advise(cause, replace(facts, kind=line.job.kind)).first.text for facts in alike}) > 1
-    )
+    steps = (advise(cause, replace(facts, kind=line.job.kind)).first for facts in alike)
+    return len({step.text for step in steps}) > 1
 
 
 def measured_advice_of(line: Line) -> Advice:

@@ -49,10 +49,10 @@ class Pattern:
 
     `line` is the one of them that could save most, `latest` the one that was seen last; `ids` are
     theirs, those seen last first, `statuses` how many of them stand how now; `runs` how many jobs
-    it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the last two weeks, or a
-    job that has not ended), or it was one job that is over. `per_month` is what it could save in
-    the next 30 days, whatever the period, at the rate of `recent_runs` (findings/recurrence.py),
-    accepted ones among them; None of what does not recur.
+    it happened in; `when` one of WHEN: it goes on now, it comes back (several runs, here or in the
+    last two weeks, or a job that has not ended), or it was one job that is over. `per_month` is
+    what it could save in the next 30 days, whatever the period, at the rate of `recent_runs`
+    (findings/recurrence.py), accepted ones among them; None of what does not recur.
     """
 
     line: Line
