@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Sum
 from django.urls import reverse
 
 from fleetwatch.accounts.visibility import sight
@@ -16,11 +15,13 @@ from fleetwatch.alerts.selectors import visible_incidents
 from fleetwatch.dashboard.fault_ends import SILENT_MS, most_lost_usd
 from fleetwatch.diagnosis.causes import FAILURES
 from fleetwatch.diagnosis.models import WASTED_MS, CauseEntry, Finding
+from fleetwatch.diagnosis.slowed_cells import begun_ms
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.judgement.observations import FOREVER_MS, Outage
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.posted_gpus import outages_of
+from fleetwatch.lib.intervals import to_ms
 
 GOES_ON = {
     "batch": "Restart it from its last checkpoint",
@@ -38,8 +39,9 @@ class EndingFault:
 
     `leads_to` is what its `address` shows ("": the reader may see neither incident nor finding).
     `most_lost_usd`: what all of the run cost, which is lost without a checkpoint; None where that
-    is not known, and of what writes none. `errors_ms`: GPU time of the
-    run in which it had new memory errors before, `errors_wasted_ms` what of that was wasted.
+    is not known, and of what writes none. `errors_ms`: GPU time of the run in which it had new
+    memory errors before, `errors_wasted_ms` what of that was wasted, `errors_from_ms` when it had
+    the first.
     """
 
     gpu: GPU
@@ -55,6 +57,7 @@ class EndingFault:
     most_lost_usd: Decimal | None
     errors_ms: int
     errors_wasted_ms: int
+    errors_from_ms: int | None
 
 
 def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
@@ -68,7 +71,7 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         return None
     gpu, outage = failed[0]
     leads_to, address = _leads_to(gpu, outage)
-    errors_ms, errors_wasted_ms = _with_errors(job, gpu)
+    errors_ms, errors_wasted_ms, errors_from_ms = _with_errors(job, gpu)
     return EndingFault(
         gpu=gpu,
         place=place_of(gpu),
@@ -83,16 +86,20 @@ def ending_fault(job: Job, gpus: Sequence[GPU]) -> EndingFault | None:
         most_lost_usd=most_lost_usd([job]).get(job.pk),
         errors_ms=errors_ms,
         errors_wasted_ms=errors_wasted_ms,
+        errors_from_ms=errors_from_ms,
     )
 
 
-def _with_errors(job: Job, gpu: GPU) -> tuple[int, int]:
-    """How long the job worked on the GPU while that had new memory errors, and what of it was
-    wasted.
+def _with_errors(job: Job, gpu: GPU) -> tuple[int, int, int | None]:
+    """How long the job worked on the GPU while that had new memory errors, what of it was wasted,
+    and when it began; None = never.
     """
-    cells = CauseEntry.objects.filter(job=job, gpu=gpu, cause__in=FAILURES)
-    sums = cells.aggregate(held=Sum("held_ms"), wasted=Sum(WASTED_MS))
-    return sums["held"] or 0, sums["wasted"] or 0
+    entries = CauseEntry.objects.filter(job=job, gpu=gpu, cause__in=FAILURES)
+    rows = list(entries.annotate(of_it=WASTED_MS).values_list("start", "cells", "held_ms", "of_it"))
+    begun = (begun_ms(to_ms(start), cells) for start, cells, _, _ in rows)
+    held_ms = sum(held_ms for _, _, held_ms, _ in rows)
+    wasted_ms = sum(wasted_ms for *_, wasted_ms in rows)
+    return held_ms, wasted_ms, min(begun, default=None)
 
 
 def _failed(job: Job, gpus: Sequence[GPU], end_ms: int) -> list[Failed]:

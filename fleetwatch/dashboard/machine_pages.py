@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from django.db.models import QuerySet
@@ -67,7 +68,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
         **_past(finding, affected, period),
         **_hurt(finding, period),
         "affected": affected,
-        "slight": len(every) - len(affected),
+        "slight": [line for line in every if line not in affected],
         "processes": machine_findings.processes(finding, interval)[:MAX_PROCESSES],
         "pools": machine_findings.pools(finding, interval) if finding.cluster else [],
         "events": _events(finding) if finding.cause in FAILURES else [],
@@ -106,7 +107,7 @@ def clearly_affected(cause: str, every: Sequence[Affected]) -> Sequence[Affected
 
 def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dict[str, Any]:
     """Since when it is over, None while it goes on; and what it is called then: "Was broken:
-    a100-06 GPU 3, 20–22 Nov".
+    a100-06 GPU 3 · 20–22 Nov".
     """
     over_ms = machine_findings.over_since_ms(finding)
     past = BY_CODE[finding.cause].machine.past
@@ -116,16 +117,25 @@ def _past(finding: Finding, affected: Sequence[Affected], period: Period) -> dic
     gpus = _numbers([line.gpu for line in affected])
     return {
         "over_ms": over_ms,
-        "past_title": f"{past}: {finding.subject}{gpus}, {days_in_words(first, last)}",
+        "past_title": f"{past}: {finding.subject}{gpus} · {days_in_words(first, last)}",
     }
 
 
 def _numbers(gpus: Sequence[GPU]) -> str:
-    """Of a few GPUs their numbers: " GPU 3", " GPUs 3, 4"; "" of many, or where one has none."""
+    """Of a few GPUs their numbers: " GPU 3", " GPUs 0–3"; "" of many, or where one has none."""
     indexes = sorted({gpu.index for gpu in gpus if gpu.index is not None})
     if not 0 < len(indexes) == len(gpus) <= MAX_NUMBERS:
         return ""
-    return f" GPU{'s'[: len(indexes) - 1]} {', '.join(map(str, indexes))}"
+    return f" GPU{'s'[: len(indexes) - 1]} {in_ranges(indexes)}"
+
+
+def in_ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order, of three and more in a row the first and the last: "0–3, 6, 7"."""
+    runs = groupby(enumerate(numbers), key=lambda placed: placed[1] - placed[0])
+    parts = [[number for _, number in run] for _, run in runs]
+    return ", ".join(
+        f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )
 
 
 def days_in_words(first: datetime, last: datetime) -> str:

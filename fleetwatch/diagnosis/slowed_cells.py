@@ -36,6 +36,11 @@ def slowed_parts(
     return {gpu_id: sorted(own) for gpu_id, own in parts.items()}
 
 
+def begun_ms(start_ms: int, cells: int) -> int:
+    """When the first five minutes of an hour began that these cells mark; its start where none."""
+    return spread(start_ms, cells, 0)[0][0] if cells else start_ms
+
+
 def spread(cut_ms: int, cells: int, wasted_ms: int) -> list[Part]:
     """An hour's waste over its five minutes with these bits, as evenly as whole milliseconds are;
     the last one has what is left.

@@ -81,8 +81,8 @@ def test_time_with_its_memory_errors_before_is_told_as_what_its_sums_say_of_it(a
 
     shown = page(admin)
 
-    assert "new memory errors in 0.50 GPU-hours of this run." in shown
-    assert "the sums below count them as work: check what it computed then." in shown
+    assert "new memory errors in 0.50 GPU-hours of this run, from Fri 20 Nov, 10:00 on." in shown
+    assert "the sums below count them as work: check what it computed from then on." in shown
 
 
 @pytest.mark.parametrize(

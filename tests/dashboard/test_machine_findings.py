@@ -7,6 +7,7 @@ import pytest
 import time_machine
 
 from fleetwatch.alerts.models import Rule
+from fleetwatch.dashboard.machine_pages import in_ranges
 from fleetwatch.diagnosis.findings import machine_findings
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
@@ -35,7 +36,7 @@ def test_a_machine_that_is_well_again_is_told_so_and_nothing_is_to_be_reset(admi
 
     page = tight(admin.get(f"/findings/{broken.pk}?range=24h").content.decode())
 
-    assert ("Was broken: n1 GPU 3, 18–20 Nov" in page) == is_over
+    assert ("Was broken: n1 GPU 3 · 18–20 Nov" in page) == is_over
     assert ("since 20 Nov 2026, nobody decided about it yet" in page) == is_over
     assert ("nvidia-smi --gpu-reset -i 3" in page) == (not is_over)
     assert "Wed 18 Nov, 10:00</td>" in page  # since it began, not since the period does
@@ -129,7 +130,8 @@ def test_of_a_machine_that_is_well_again_it_says_what_could_have_been_saved(admi
 
     assert "Could have been saved" in page
     assert "Could be saved" not in page
-    assert "without 1 GPU that lost less than 1 %" in page
+    words = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "as it lost less than 1 % of its time: GPU 2 ($0.01). The chart counts it too." in words
 
 
 def test_of_a_machine_an_operator_decides(client):
@@ -316,7 +318,7 @@ def test_a_job_that_the_outage_ended_held_its_gpus_until_then_whatever_errors_to
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
+    assert "before it 0.50 GPU-hours with memory errors, from Fri 20 Nov, 09:00" in jobs
     assert "outage of Fri 20 Nov, 10:00" in jobs
 
 
@@ -351,7 +353,7 @@ def test_memory_errors_from_before_the_finding_began_are_told_of_the_job_that_it
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "Fri 20 Nov, 10:00 0.50 GPU-hours with memory errors before" in jobs
+    assert "before it 0.50 GPU-hours with memory errors, from Fri 20 Nov, 09:00" in jobs
 
 
 def test_what_has_most_at_stake_stands_first_be_it_a_range_or_all_that_is_affected(admin):
@@ -408,3 +410,11 @@ def test_a_gpu_that_failed_so_before_is_to_be_replaced_says_its_finding_too(admi
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     assert "Have the GPU replaced: it is the second time in 9 days." in page
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [([3], "3"), ([3, 4], "3, 4"), ([0, 1, 2, 3], "0–3"), ([0, 1, 2, 5, 7], "0–2, 5, 7")],
+)
+def test_gpus_in_a_row_are_told_by_the_first_and_the_last(numbers, said):
+    assert in_ranges(numbers) == said

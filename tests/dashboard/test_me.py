@@ -303,7 +303,7 @@ def test_of_more_ended_jobs_than_are_shown_it_says_how_many_there_are(client, ve
     seen = " ".join(page(client).split())
 
     assert "most wasted first: 19 of 21" in seen
-    assert ", most to save first" in seen
+    assert "what wastes now first, then most to save" in seen
     assert "<h2>Running now</h2>" in seen
     assert "no running jobs" not in seen
 

@@ -19,6 +19,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import User
+from fleetwatch.accounts.names.holders import holders_of
+from fleetwatch.accounts.permissions import role_of
 from fleetwatch.alerts.incidents import machine_incidents
 from fleetwatch.dashboard import finding_rows, pages, pattern_rows, words
 from fleetwatch.dashboard import machine_pages as place_pages
@@ -107,11 +109,14 @@ _DONE = {
     *PARAMETERS,
     needs_gpus=True,
 )
-def findings(request: HttpRequest, period: Period) -> Context:
+def findings(request: HttpRequest, period: Period) -> Context | HttpResponse:
+    if own := _opens_on(request):
+        return redirect(own)
     status = chosen(request, "status", STATUSES, default="open")
     group_by = chosen(request, "group_by", GROUPINGS, default=PATTERN)
     every, filters = asked_findings(request, period)
     return {
+        "folds_places": _is_engineer(request),
         "status": status,
         "group_by": group_by,
         "view": chosen(request, "view", (COMPACT,)),
@@ -125,6 +130,24 @@ def findings(request: HttpRequest, period: Period) -> Context:
         **_savings(every, filters, period),
         **_fixed(period, filters),
     }
+
+
+def _opens_on(request: HttpRequest) -> str:
+    """For an engineer who asks for nothing but a period the address of the own jobs' findings, ""
+    for others, and where the own jobs run under no name, or under several.
+    """
+    if not _is_engineer(request) or not request.GET.keys() <= set(PERIOD):
+        return ""
+    names = {identity.name for identity in holders_of(cast("User", request.user))}
+    if len(names) != 1:
+        return ""
+    asked = request.GET.copy()
+    asked["user"] = names.pop()
+    return f"{request.path}?{asked.urlencode()}"
+
+
+def _is_engineer(request: HttpRequest) -> bool:
+    return role_of(cast("User", request.user)) == User.Role.ENGINEER
 
 
 def _lines(

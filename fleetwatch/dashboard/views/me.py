@@ -305,8 +305,14 @@ def _to_do(
         "snoozed_count": every.counts()["snoozed"],
         "pattern_count": len(still_open),
         "accepted": _accepted(reader, names, every, period),
-        **pattern_rows.rows_of(still_open, slice(MAX_PATTERNS), reader, period.now),
+        **_wasting_first(pattern_rows.rows_of(still_open, slice(MAX_PATTERNS), reader, period.now)),
     }
+
+
+def _wasting_first(shown: Context) -> Context:
+    """The same rows, those first that waste now."""
+    rows = sorted(shown["patterns"], key=lambda row: not row.is_wasting)
+    return shown | {"patterns": rows}
 
 
 def _accepted(

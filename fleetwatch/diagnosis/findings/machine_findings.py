@@ -31,7 +31,7 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line, status
 from fleetwatch.diagnosis.judgement import rules
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.diagnosis.shell import NOWHERE, Place
-from fleetwatch.diagnosis.slowed_cells import spread
+from fleetwatch.diagnosis.slowed_cells import begun_ms
 from fleetwatch.figures import boundaries, engine
 from fleetwatch.figures.packed_spans import numbered
 from fleetwatch.inventory.models import GPU
@@ -91,7 +91,7 @@ class Hurt:
     slowed or with memory errors, 0 where that is not known. `lost_usd` is what of it the machine
     wasted; None where that is a line of the ledger of its own. `at_ms`: of GPUs that failed the
     hours in which it was hit; `until_ms`: when it ended, where that was in the hour in which one
-    failed.
+    failed, and `errors_from_ms` when it first had new memory errors before that.
     """
 
     job: Job
@@ -99,6 +99,7 @@ class Hurt:
     lost_usd: Decimal | None
     at_ms: tuple[int, ...] = ()
     until_ms: int | None = None
+    errors_from_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +293,7 @@ def _firsts(finding: Finding, interval: Interval) -> dict[int, datetime]:
         return dict(entries.values_list("gpu_id").annotate(Min("start")))
     firsts: dict[int, datetime] = {}
     for gpu_id, start, cells in entries.values_list("gpu_id", "start", "cells"):
-        first = from_ms(spread(to_ms(start), cells, 0)[0][0]) if cells else start
+        first = from_ms(begun_ms(to_ms(start), cells))
         firsts[gpu_id] = min(first, firsts.get(gpu_id, first))
     return firsts
 
@@ -333,25 +334,34 @@ def hurt(finding: Finding, interval: Interval) -> list[Hurt]:
         return []
     lost = _lost(finding, interval)
     ended = _ended_by(finding, interval, MAX_JOBS - len(lost))
-    lost |= _with_errors(finding, ended.keys() - lost.keys())
+    errors = _with_errors(finding, ended.keys())
+    lost = {pk: (held_ms, None, ()) for pk, (held_ms, _) in errors.items()} | lost
     jobs = Job.objects.select_related("team").in_bulk([*lost, *ended])
-    hurt = [_hurt(job, lost.get(pk), ended.get(pk, ())) for pk, job in jobs.items()]
+    hurt = [
+        replace(
+            _hurt(job, lost.get(pk), ended.get(pk, ())),
+            errors_from_ms=errors[pk][1] if pk in errors else None,
+        )
+        for pk, job in jobs.items()
+    ]
     return sorted(hurt, key=lambda line: (-line.held_ms, line.job.pk))
 
 
-def _with_errors(
-    finding: Finding, job_ids: Collection[int]
-) -> dict[int, tuple[int, Decimal | None, tuple[int, ...]]]:
+def _with_errors(finding: Finding, job_ids: Collection[int]) -> dict[int, tuple[int, int]]:
     """Of jobs that a fault ended the time before it in which they had new memory errors there,
-    which the finding's own begins after; as _lost() has it.
+    which the finding's own begins after, and when the first of it began.
     """
     if not job_ids:
         return {}
     causes = CauseEntry.objects.filter(
         job__in=job_ids, node=finding.node_id, cause=finding.cause, held_ms__gt=0
     )
-    by_job = causes.values_list("job_id").annotate(Sum("held_ms"))
-    return {job_id: (held_ms, None, ()) for job_id, held_ms in by_job}
+    by_job: dict[int, tuple[int, int]] = {}
+    for job_id, start, cells, held_ms in causes.values_list("job_id", "start", "cells", "held_ms"):
+        begun = begun_ms(to_ms(start), cells)
+        sum_ms, first_ms = by_job.get(job_id, (0, begun))
+        by_job[job_id] = sum_ms + held_ms, min(first_ms, begun)
+    return by_job
 
 
 def _hurt(
