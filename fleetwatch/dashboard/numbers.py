@@ -117,6 +117,11 @@ def ten_thousandths(hours: Decimal) -> str:
     return f"{rounded(hours, 4):,}"
 
 
+def multiplied_hours(gpu_ms: int, shown: Decimal) -> str:
+    """The same of some that are anything: never 0.0000, but "<0.0001"."""
+    return "<0.0001" if gpu_ms > 0 and not shown else ten_thousandths(shown)
+
+
 def signed_hours(gpu_ms: int) -> str:
     """GPU-hours that were added or taken away: "+1.50", "−0.25"."""
     return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"

@@ -3,7 +3,7 @@
 Everybody reads them; who changes one, says its right.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
@@ -20,12 +20,12 @@ from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import install, policy_pages
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.closing_checks import closing_checks
-from fleetwatch.dashboard.commitment_rates import commitment_rows
+from fleetwatch.dashboard.commitment_rates import CommitmentRow, commitment_rows
 from fleetwatch.dashboard.forms import api_tokens
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.stored_data import kept_data, retention_days, whole
 from fleetwatch.figures import selectors
-from fleetwatch.finance.reconciliation import reconciliation
+from fleetwatch.finance.reconciliation import Reconciliation, reconciliation
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import Node
@@ -77,12 +77,11 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
     card = rate_card.rate_card(now, most=MAX_ROWS)
     committed = commitment_rows(card, now)
     invoice_month = months.last_begun(now, zone())
-    is_missing = any(row.missing for row in committed)
     return {
         "card": card,
         "old_before": now.astimezone(zone()).date() - PRICE_IS_OLD,
         "invoice_month": invoice_month,
-        "invoice": reconciliation(invoice_month, now=now) if is_missing else None,
+        "invoice": _invoice_beside(committed, invoice_month, now),
         "gpu_models": gpu_models,
         "priced_models": priced_models,
         "pools": book.places("pool")[:MAX_CHOICES],
@@ -93,6 +92,14 @@ def _pricing(_: HttpRequest, now: datetime) -> Context:
         "sites": Region.objects.order_by("name", "-valid_from")[:MAX_ROWS],
         "classes": [(each, each.replace("_", " ")) for each in PRICING_CLASSES],
     }
+
+
+def _invoice_beside(
+    committed: Sequence[CommitmentRow], month: str, now: datetime
+) -> Reconciliation | None:
+    """The month's invoice beside its ledger, where a commitment misses GPUs."""
+    is_missing = any(row.missing for row in committed)
+    return reconciliation(month, now=now) if is_missing else None
 
 
 def _agents(request: HttpRequest, now: datetime) -> Context:

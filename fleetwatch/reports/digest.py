@@ -321,14 +321,19 @@ def _budget(budget: Shape | None) -> Fields:
     spent = f"{wording.usd(budget['spent_usd'])} of {wording.usd(budget['budget_usd'])}"
     expected = budget["expected_usd"]
     ahead = "" if expected is None else f"{_ahead(budget)} expected at its end, "
-    also = ""
-    if budget.get("is_partial") and budget["risk"] != month_end.PARTIAL:
-        also = f"; {RISKS[month_end.PARTIAL]}"
-    if budget.get("is_set_later"):
-        also += "; the budget was set after the week"
     month = months.in_words(budget["month"])
     until = f"{date.fromisoformat(budget['until']):%-d %b}"
-    return ((f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}{also}"),)
+    return (
+        (f"Budget {month}", f"{spent} by {until}: {ahead}{RISKS[budget['risk']]}{_also(budget)}"),
+    )
+
+
+def _also(budget: Shape) -> str:
+    """What else its reader has to know of the budget."""
+    is_partial = budget.get("is_partial") and budget["risk"] != month_end.PARTIAL
+    partial = f"; {RISKS[month_end.PARTIAL]}" if is_partial else ""
+    later = "; the budget was set after the week" if budget.get("is_set_later") else ""
+    return partial + later
 
 
 def _ahead(budget: Shape) -> str:

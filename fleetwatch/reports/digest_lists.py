@@ -128,15 +128,9 @@ def _of_teams(teams: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
         )
     left = teams[MAX_TEAMS:]
     if left:
-        usd = pricing.exact_sum(Decimal(team["cost_usd"]) for team in left)
-        yield Item(f"and {len(left)} more", url, wording.usd(usd))
+        yield _together(f"and {len(left)} more", url, left)
     if len(teams) > 1:
-        spent_usd, wasted_usd = (
-            pricing.exact_sum(Decimal(team[name]) for team in teams)
-            for name in ("cost_usd", "wasted_usd")
-        )
-        about = f"{wording.usd(wasted_usd)} wasted"
-        yield Item("Total", "", wording.usd(spent_usd), about=about)
+        yield _together("Total", "", teams)
 
 
 def _of_people(people: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
@@ -153,9 +147,13 @@ def _of_people(people: Sequence[Shape], url: str, base: str) -> Iterator[Item]:
         )
     left = people[MAX_PEOPLE:]
     if left:
-        cost_usd, wasted_usd = (
-            pricing.exact_sum(Decimal(person[name]) for person in left)
-            for name in ("cost_usd", "wasted_usd")
-        )
-        about = f"{wording.usd(wasted_usd)} wasted"
-        yield Item(f"and {len(left)} more", url, wording.usd(cost_usd), about=about)
+        yield _together(f"and {len(left)} more", url, left)
+
+
+def _together(title: str, url: str, several: Sequence[Shape]) -> Item:
+    """What these spent, and wasted of it."""
+    cost_usd, wasted_usd = (
+        pricing.exact_sum(Decimal(each[name]) for each in several)
+        for name in ("cost_usd", "wasted_usd")
+    )
+    return Item(title, url, wording.usd(cost_usd), about=f"{wording.usd(wasted_usd)} wasted")

@@ -249,6 +249,18 @@ def test_the_table_of_a_stored_statement_has_no_columns_of_what_is_expected(view
     assert rows[2] == "2026-11-02 00:00,48.0"
 
 
+def test_where_there_is_no_forecast_the_chart_goes_on_at_the_run_rate(viewer, team):
+    """$48 a day are spent, $936 of the month so far: $1,440 at its end."""
+    Outlook.objects.all().delete()
+
+    traces = {each["name"]: each for each in viewer.get("/charts/budget?team=nlp").json()["data"]}
+    rows = viewer.get("/charts/budget?team=nlp&as=csv").content.decode().splitlines()
+
+    assert traces["At the run rate"]["y"] == [936.0, 1440.0]
+    assert rows[0] == "Until (UTC),Spent $,At the run rate $"
+    assert rows[-1] == "2026-12-01 00:00,,1440.0"
+
+
 def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, team):
     mover = {"kind": "user", "key": "<b>eve</b>", "label": "<b>eve</b>", "usd": "41.5"}
     Anomaly.objects.create(
@@ -417,7 +429,7 @@ def test_a_month_recorded_in_part_says_so_and_is_never_within(viewer, team):
     )
 
     assert "days missing unknown: 1–10 Nov not recorded" in one
-    assert "of the month before that nothing is recorded" in one
+    assert one.count("1–10 Nov not recorded") == 2  # beside what is spent, and the risk
     # $2 an hour, 30 days of 24
     assert "At the mean of what is recorded, $48.00 a day, a full month costs $1,440." in one
     assert "a full month costs" not in every

@@ -230,6 +230,13 @@ def test_a_hostile_name_in_a_field_is_text(two):
         assert "<script>alert" not in two.get(page).content.decode()
 
 
+@pytest.mark.parametrize(("of", "has_column"), [("", True), ("&state=idle", False)])
+def test_time_of_one_state_has_no_column_of_its_states(two, of, has_column):
+    page = main(two.get(f"/waste?{WEEK}{of}"))
+
+    assert ("GPU time by state" in page) is has_column
+
+
 def test_by_cause_no_state_narrows_and_that_is_said(two):
     shown = two.get(f"/waste?{WEEK}&group_by=cause&state=idle")
 

@@ -221,7 +221,7 @@ def test_empty_watts_are_the_measured_ones(admin):
     ("sent", "sentence"),
     [
         ({"gpu_w": ""}, "The energy of this model was not measured"),
-        ({"server_usd": ""}, "How much, please?"),
+        ({"server_usd": ""}, "Enter a number."),
         ({"server_usd": "1e99"}, "A number from 0 to 100,000,000, please."),
         ({"server_usd": "NaN"}, "A number from 0 to 100,000,000, please."),
         ({"years": "0"}, "A number from 0.1 to 30, please."),

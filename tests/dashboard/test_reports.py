@@ -216,10 +216,10 @@ def test_hours_that_no_commitment_is_compared_with_are_said_beside_those_above(v
 
 
 def test_beside_the_focus_files_stands_what_their_costs_are(viewer):
-    save(HOUR, ("job-a", "useful", 2 * HOUR_MS))
-    compute("2026-10")
+    a_fleet()
+    computed()
 
-    page = in_text(text_of(viewer.get(f"/reports/{newest().pk}")))
+    page = text(viewer.get(f"/reports/{newest().pk}"))
 
     assert "FOCUS: BilledCost of a team is its cost and corrections at the rates" in page
 

@@ -11,7 +11,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.diagnosis import told
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -130,3 +130,16 @@ def test_what_the_jobs_off_the_page_could_save_is_summed_in_their_line(wasted, m
     page = tight(wasted.get("/waste?range=24h&group_by=job").content.decode())
 
     assert "$1.00–2.00" in page[page.index("other job") :].partition("</tr>")[0]
+
+
+def test_what_could_be_saved_beyond_what_was_wasted_is_said_to_be_with_potential(wasted):
+    """Two hours of $2 were wasted; the finding has a third, of time that is potential."""
+    idle = Job.objects.get()
+    for hours_ago in (3, 4, 5):
+        start = factories.NOW - timedelta(hours=hours_ago)
+        told.cause(of=idle, on=GPU.objects.get(), start=start, low=1.0, high=1.0)
+    told.finding(idle, last_ms=to_ms(factories.NOW))
+
+    page = in_text(wasted.get("/waste?range=24h&group_by=job").content.decode())
+
+    assert "with potential" in page

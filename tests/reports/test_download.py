@@ -13,6 +13,7 @@ import pytest
 
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import download
+from fleetwatch.reports.exports import excel_cells
 from fleetwatch.reports.exports.cover_sheet import most_of
 from fleetwatch.reports.exports.tables import OF_STATES
 from tests.costs.factories import HOUR_MS, a_job
@@ -293,3 +294,8 @@ def test_a_stored_version_gives_the_same_file_for_ever():
 
     assert (download.csv(statement), download.focus(statement)) == before
     assert newest("nlp").version == 2
+
+
+def test_a_rate_in_a_workbook_has_the_digits_that_it_has():
+    assert excel_cells.SHOWN_AS[excel_cells.kind_of("contract_usd_per_gpu_hour")] == "#,##0.00#"
+    assert excel_cells.kind_of("cost_usd") == "money"

@@ -27,7 +27,7 @@ from fleetwatch.dashboard.drawing.chart import (
     Params,
     text_of,
 )
-from fleetwatch.dashboard.drawing.figures import Expected
+from fleetwatch.dashboard.drawing.figures import Dated, Expected
 from fleetwatch.dashboard.drawing.machine_charts import MARKED, METRICS, WITHIN
 from fleetwatch.dashboard.parameters import CAUSE, PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
@@ -52,31 +52,62 @@ def build(name: str, params: Params, period: Period) -> Chart:
     return CHARTS[name].draw(params, period)
 
 
-def _budget_heads(period: Period, steps: Sequence[Expected]) -> Sequence[str]:
+def _budget_heads(
+    period: Period, steps: Sequence[Expected], at_run_rate: Sequence[Dated]
+) -> Sequence[str]:
     """Without what is expected where nothing is."""
     expected = ("Expected $", "Lower end $", "Upper end $") if steps else ()
-    return (f"Until ({period.clock})", "Spent $", *expected)
+    return (
+        f"Until ({period.clock})",
+        "Spent $",
+        *expected,
+        *(("At the run rate $",) if at_run_rate else ()),
+    )
+
+
+def _at_run_rate(line: budgets.BudgetLine, month: budgets.Month, period: Period) -> list[Dated]:
+    """From what was spent to the month's end, where there is no forecast; nothing beside a stored
+    statement.
+    """
+    if line.at_run_rate_usd is None or not month.rest:
+        return []
+    return [
+        (period.local(month.rest.start), round(float(line.spent_usd), 2)),
+        (period.local(month.rest.end), round(float(line.at_run_rate_usd), 2)),
+    ]
 
 
 def _budget(params: Params, period: Period) -> Chart:
     """The running month of a team (without one: of the fleet), whatever period is asked for."""
     team = _team(params.get("team", ""))
     month = budgets.running_month(period.now)
-    line = budgets.line(team, period.now)
+    line = _line(team, period, params)
     spent = _spent(team, month, period, params) if line.spent_usd else []
     steps = _expected(line, period, params)
+    at_run_rate = _at_run_rate(line, month, period)
     return Chart(
         f"Dollars of the month, added up: {line.label}",
         figures.burn(
-            [(at, round(float(usd), 2)) for at, usd in spent],
+            _in_cents(spent),
             _from_spent(steps, line, month, period),
             month=(period.local(month.whole.start), period.local(month.whole.end)),
             budget=None if line.budget_usd is None else float(line.budget_usd),
+            at_run_rate=at_run_rate,
         ),
-        partial(_budget_heads, period, steps),
-        partial(_burn_rows, spent, steps),
+        partial(_budget_heads, period, steps, at_run_rate),
+        partial(_burn_rows, spent, steps, at_run_rate),
         own=month.whole,
     )
+
+
+def _line(team: Team | None, period: Period, params: Params) -> budgets.BudgetLine:
+    """Without a forecast with its run rate, but beside a stored statement (`until`)."""
+    read = budgets.line if "until" in params else budgets.line_or_run_rate
+    return read(team, period.now)
+
+
+def _in_cents(spent: Sequence[tuple[datetime, Decimal]]) -> list[Dated]:
+    return [(at, round(float(usd), 2)) for at, usd in spent]
 
 
 def _as_told(
@@ -120,13 +151,16 @@ def _from_spent(
 
 
 def _burn_rows(
-    spent: Sequence[tuple[datetime, Decimal]], steps: Sequence[Expected]
+    spent: Sequence[tuple[datetime, Decimal]],
+    steps: Sequence[Expected],
+    at_run_rate: Sequence[Dated],
 ) -> list[list[Cell]]:
-    """By the end of each day what was spent, then what is expected."""
-    expected = [None] * 3 if steps else []
+    """By the end of each day what was spent, then what is expected, or comes at the run rate."""
+    expected: list[Cell] = [None] * (3 if steps else 1 if at_run_rate else 0)
     return [
         *([text_of(at), float(pricing.usd(usd)), *expected] for at, usd in spent),
         *([text_of(at), None, *ends] for at, *ends in steps),
+        *([text_of(at), None, usd] for at, usd in at_run_rate[1:]),
     ]
 
 

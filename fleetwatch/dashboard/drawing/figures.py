@@ -16,6 +16,7 @@ from fleetwatch.lib.intervals import DAY_MS, MINUTE_MS, to_ms
 Figure = dict[str, Any]
 Corner = tuple[str | None, float | None]  # of a polygon: a moment and a value
 Value = float | None
+Dated = tuple[datetime, float]  # until when, dollars
 Expected = tuple[datetime, float, float, float]  # until when, dollars, their lower and upper end
 
 DAY = timedelta(days=1)
@@ -392,11 +393,13 @@ def burn(
     *,
     month: tuple[datetime, datetime],
     budget: float | None,
+    at_run_rate: Sequence[Dated] = (),
 ) -> Figure:
     """Dollars of a month, added up: what was spent by each moment as a line, what is expected from
-    there on as a dashed one in its band, the budget across.
+    there on as a dashed one in its band, or the run rate as one without, the budget across.
     """
     traces = _expected(expected) if expected else []
+    traces += _at_run_rate(at_run_rate)
     if spent:
         moments, usd = zip(*spent, strict=True)
         traces.append(_sum("Spent", moments, usd, {"width": 2}))
@@ -416,6 +419,13 @@ def _month_layout(month: tuple[datetime, datetime], traces: Sequence[Figure]) ->
     }
     layout["yaxis"] |= {"rangemode": "tozero"}
     return layout
+
+
+def _at_run_rate(points: Sequence[Dated]) -> list[Figure]:
+    if not points:
+        return []
+    moments, usd = zip(*points, strict=True)
+    return [_sum("At the run rate", moments, usd, {"width": 2, "dash": "dot"})]
 
 
 def _expected(steps: Sequence[Expected]) -> list[Figure]:

@@ -109,4 +109,4 @@ def _what_is_wrong(field: Field, text: str) -> str:
         return f"A number from {field.low:,} to {field.high:,}, please."
     if field.name == "gpu_w":
         return "The energy of this model was not measured: how many watts, please?"
-    return "How much, please?"
+    return "Enter a number."

@@ -157,8 +157,7 @@ def printed_hours(gpu_ms: int, shown: Decimal) -> SafeString:
 @register.simple_tag
 def multiplied_hours(gpu_ms: int, shown: Decimal) -> SafeString:
     """The same of GPU-hours that stand to be multiplied by a rate, to four places."""
-    text = "<0.0001" if gpu_ms > 0 and not shown else numbers.ten_thousandths(shown)
-    return number(text, numbers.gpu_hours_exact(gpu_ms))
+    return number(numbers.multiplied_hours(gpu_ms, shown), numbers.gpu_hours_exact(gpu_ms))
 
 
 @register.simple_tag

@@ -1,6 +1,6 @@
 """The waste report: who wasted how much in a period."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -112,11 +112,19 @@ def waste(request: HttpRequest, period: Period) -> Context:
         **_recoverable(asked, listed, period),
         "filters": filters,
         **_of_cause(asked.cause),
-        "has_share": not asked.cause and "state" not in filters,  # of a state's cost it is all
+        **_columns(asked, filters),
         **_links(group_by, filters, period),
         **_compared(request, seen, asked, period),
         **_totals(seen, asked, period, is_whole=not filters),
         **_free(request, group_by, lines, is_of_all=not (asked.cause or "state" in filters)),
+    }
+
+
+def _columns(asked: Asked, filters: Mapping[str, str]) -> Context:
+    """Which columns say something: of one state all cost is waste, and the bar one colour."""
+    return {
+        "has_share": not asked.cause and "state" not in filters,
+        "has_states": "," in filters.get("state", ","),
     }
 
 

@@ -16,6 +16,7 @@ Formats = Mapping[str, Format]
 # by what a column is: how its cells are shown
 SHOWN_AS = {
     "money": "#,##0.00",
+    "rate": "#,##0.00#",
     "hours": "#,##0.0",
     "share": "0.0%",
     "moment": "yyyy-mm-dd hh:mm",
@@ -59,6 +60,8 @@ def kind_of(column: str) -> str:
     """One of SHOWN_AS."""
     if column.endswith(headings.UTC):
         return "moment"
+    if column.endswith("usd_per_gpu_hour"):
+        return "rate"
     if column.endswith(headings.HOURS) and "usd" not in column:
         return "hours"
     return "share" if column.endswith(("_ratio", "share_of_cost")) else "money"
