@@ -1,6 +1,6 @@
 """Findings by pattern as lists show them, and the findings before and after one of a list."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -103,22 +103,28 @@ def rows_of(
     `elsewhere` are findings whose month is told where they are open.
     """
     several = every[wanted]
-    latest = [each.latest for each in several]
-    context = finding_rows.context([each.line for each in several], reader, now, latest)
-    of_latest = [
-        replace(row, is_of_latest=each.runs > 1 and noted_facts.are_unlike(each.latest, each.ids))
-        for row, each in zip(context["lines"], several, strict=True)
-    ]
+    context = _advised(several, reader, now)
     drawn = patterns.sparks(every, wanted) if several else []
     goes_on = any(each.when == patterns.NOW for each in several)
     wasting = patterns.wasting_now(every, wanted) if goes_on else [False] * len(several)
-    rows = zip(of_latest, several, drawn, wasting, strict=True)
+    rows = zip(context["lines"], several, drawn, wasting, strict=True)
     return {
         "patterns": [
             PatternRow(*each, is_elsewhere=each[1].line.finding.pk in elsewhere) for each in rows
         ],
         "decidable": context["decidable"],
     }
+
+
+def _advised(several: Sequence[Pattern], reader: User | AnonymousUser, now: datetime) -> Context:
+    """As finding_rows.context() has it, what to do by the latest run of each."""
+    latest = [each.latest for each in several]
+    context = finding_rows.context([each.line for each in several], reader, now, latest)
+    rows = [
+        replace(row, is_of_latest=each.runs > 1 and noted_facts.are_unlike(each.latest, each.ids))
+        for row, each in zip(context["lines"], several, strict=True)
+    ]
+    return context | {"lines": rows}
 
 
 def around(request: HttpRequest, finding: Finding) -> Context:

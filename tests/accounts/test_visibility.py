@@ -159,7 +159,7 @@ def test_who_is_given_a_finding_sees_its_job_and_decides_until_it_is_taken_back(
 
     for path in (f"/findings/{finding.pk}", f"/jobs/{OTHERS_KEY}"):
         assert by.ask("GET", path).status_code == 200
-    assert f'href="/findings/{finding.pk}' in body(by.ask("GET", "/findings?range=7d"))
+    assert f'href="/findings/{finding.pk}' in body(by.ask("GET", "/findings?range=7d&status=open"))
     assert by.ask("POST", f"/findings/{finding.pk}/accept", {}).status_code == 302
     assert walker(split.users["lead"]).ask("GET", f"/jobs/{OTHERS_KEY}").status_code == 404
 
@@ -465,6 +465,6 @@ def test_how_many_hours_of_nodes_there_are_is_not_told_where_machines_are_closed
 
     for choice, is_told in (("teams", False), ("pseudonyms", True)):
         shown(choice)
-        page = body(by.ask("GET", "/findings?range=7d"))
+        page = body(by.ask("GET", "/findings?range=7d&status=open"))
         assert "Causes are still being determined" in page
         assert ("node-hours of this period" in page) is is_told

@@ -127,8 +127,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         **compared_with(request),
         "before": _before(request, period),
         "pager": pages.pager(ranked, is_first=place is None),
-        "sort": _sort(request),
-        "sorts": _sorts(request).items(),
+        **_order(request),
         "text": _text(request),
         "is_running": _is_running(request),
         "filters": filters,
@@ -223,6 +222,10 @@ def _sort(request: HttpRequest) -> str:
     return chosen(request, "sort", sorts, default=LOST if LOST in sorts else NOW)
 
 
+def _order(request: HttpRequest) -> Context:
+    return {"sort": _sort(request), "sorts": _sorts(request).items()}
+
+
 def _sorts(request: HttpRequest) -> Mapping[str, str]:
     """What the list may be sorted by: that of a fault also by what the jobs that it ended lost."""
     return SORTS | {LOST: "most lost"} if _cause(request) in FAILURES else SORTS
@@ -315,7 +318,8 @@ def _stops(context: Context, behind: str) -> Context:
     advised: Explained | None = context["advised"]
     if advised is None or behind:
         return {}
-    advice, lately = advised.advice, context["last_hour"]
+    advice = advised.advice
+    lately = context["last_hour"]
     if not (lately and advice.command and advice.cause.is_ended):
         return {}
     costed = advice.costed if advised.line.by_step else None
@@ -443,13 +447,17 @@ def _of_findings(request: HttpRequest, job: Job, period: Period) -> Context:
         "may_tell": _may_tell(user, advised, may_decide),
         "stuck": stuck(lines, job.end_ms),
         "findings": _findings(job, lines),
-        "decidable": may_decide,
-        "offered": _offered(line.status for line in lines if line.finding.pk in may_decide),
+        **_decisions(lines, may_decide),
         "people": assignable(user, period.now)[:MAX_CHOICES],
         "history": [
             (each, title(each.finding.cause)) for each in diagnosis.history(*findings)[:MAX_SAID]
         ],
     }
+
+
+def _decisions(lines: Iterable[Line], may_decide: Collection[int]) -> Context:
+    own = (line.status for line in lines if line.finding.pk in may_decide)
+    return {"decidable": may_decide, "offered": _offered(own)}
 
 
 def _offered(statuses: Iterable[str]) -> set[str]:

@@ -5,7 +5,7 @@ What happens again and again is one line, whatever number of jobs it happened in
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -104,28 +104,23 @@ class Patterns:
     def __getitem__(self, wanted: slice) -> list[Pattern]:
         """Those patterns, in order."""
         places = np.arange(len(self))[wanted]
-        best = np.array([np.argmax(self.at == place) for place in places], dtype=np.int64)
-        latest = {place: self._newest_first(place)[0] for place in places.tolist()}
-        both = np.isin(self.findings.pk, [*self.findings.pk[best].tolist(), *latest.values()])
-        shown = self.findings.at(np.flatnonzero(both))[:]
-        lines = selectors.with_jobs(shown, before=self.interval.end)
-        by_pk = {line.finding.pk: line for line in lines}
-        of_places = zip(
-            places.tolist(), self.findings.pk[best].tolist(), self._caused(places), strict=True
-        )
-        of_best = [by_pk[pk] for pk in self.findings.pk[best].tolist() if pk in by_pk]
-        ahead = projections([_key(line) for line in of_best], now=self.now)
+        best = [self.finding_ids(place)[0] for place in places.tolist()]
+        latest = [self._newest_first(place)[0] for place in places.tolist()]
+        lines = self._lines({*best, *latest})
+        ahead = projections([_key(lines[pk]) for pk in best if pk in lines], now=self.now)
+        several = zip(places.tolist(), best, latest, self._caused(places), strict=True)
         # one that was deleted since they were counted is on no page
         return [
-            self._pattern(
-                place,
-                (by_pk[pk], by_pk.get(latest[place], by_pk[pk])),
-                caused,
-                ahead.get(_key(by_pk[pk])),
-            )
-            for place, pk, caused in of_places
-            if pk in by_pk
+            self._pattern(place, lines[pk], lines.get(last, lines[pk]), caused, ahead)
+            for place, pk, last, caused in several
+            if pk in lines
         ]
+
+    def _lines(self, pks: Collection[int]) -> dict[int, Line]:
+        """Those findings with their jobs, by id."""
+        shown = self.findings.at(np.flatnonzero(np.isin(self.findings.pk, list(pks))))[:]
+        lines = selectors.with_jobs(shown, before=self.interval.end)
+        return {line.finding.pk: line for line in lines}
 
     def of(self, when: str) -> "Patterns":
         """Those of that kind."""
@@ -184,9 +179,14 @@ class Patterns:
         return ids
 
     def _pattern(
-        self, place: int, lines: tuple[Line, Line], caused: Caused, ahead: Projection | None
+        self,
+        place: int,
+        line: Line,
+        latest: Line,
+        caused: Caused,
+        projected: Mapping[Key, Projection],
     ) -> Pattern:
-        line, latest = lines
+        ahead = projected.get(_key(line))
         own = self.findings.at(np.flatnonzero(self.at == place))
         when = WHEN[int(self.when[place])]
         job = line.job
