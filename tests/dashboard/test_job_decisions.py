@@ -39,7 +39,7 @@ def person(role: str, *, owns: str = "", leads: str = "") -> User:
 
 
 def page(client, address: str = JOB) -> str:
-    answer = client.get(address)
+    answer = client.get(address, follow=True)
     assert answer.status_code == 200
     return tight(answer.content.decode())
 
