@@ -128,15 +128,15 @@ class BackTest:
         return Counter(each.owner if is_owned else _name(each) for each in weights)
 
     @property
-    def thing(self) -> str:
-        """What `by_name` counts, as people call one; "" of what there is no word for."""
+    def things_in_words(self) -> str:
+        """Of how many `by_name` has them: "2 people", "1 team"; "" of what there is no word for,
+        and where nobody is known.
+        """
         watched = self.trials.watched
-        return "person" if watched.is_owned else THINGS.get(watched.kind, "")
-
-    @property
-    def things(self) -> int:
-        """How many of them."""
-        return len(self.by_name.keys() - {""})
+        one = "person" if watched.is_owned else THINGS.get(watched.kind, "")
+        count = len(self.by_name.keys() - {""})
+        several = "people" if watched.is_owned else f"{one}s"
+        return f"{count:,} {one if count == 1 else several}" if one and count else ""
 
     @property
     def has_cost(self) -> bool:
@@ -295,14 +295,16 @@ def back_test(
     ]
     on_step()
     weighed.sort(key=lambda row: -row.episode.since_ms)
-    unseen = len(_within(watched, watch, scope, missing)) if scope else len(missing)
-    peak = None if weighed else _peak(watched, watch, scope)
-    return BackTest(interval, Trials(watched, watch, tuple(weighed)), unseen, peak)
+    unseen = _count_within(watched, watch, scope, missing)
+    trials = Trials(watched, watch, tuple(weighed))
+    return BackTest(interval, trials, unseen, _peak(trials, scope))
 
 
-def _peak(watched: Condition, watch: Watch, scope: Sequence[Matcher]) -> Peak | None:
-    """What came next to the rule of all that the scope is about."""
-    rows = watched.highest(watch) if watched.highest else []
+def _peak(trials: Trials, scope: Sequence[Matcher]) -> Peak | None:
+    """What came next to the rule of all that the scope is about; None where something is over."""
+    watched = trials.watched
+    watch = trials.watch
+    rows = watched.highest(watch) if watched.highest and not trials.weighed else []
     several = rows if scope else rows[:1]
     breaches = watched.describe([row.episode for row in several], watch) if several else []
     return next(
@@ -335,7 +337,7 @@ def described(
     wanted = [episode for episode in fired if is_wanted(episode)]
     rest = [episode for episode in fired if not is_wanted(episode)]
     trials = _described(watched, watch, scope, wanted)
-    return trials, len(_within(watched, watch, scope, rest)) if scope else len(rest)
+    return trials, _count_within(watched, watch, scope, rest)
 
 
 def _described(
@@ -367,6 +369,13 @@ def _within(
         for episode, weight in zip(wanted, weights, strict=True)
         if weight is not None and matched(scope, weight.labels)
     ]
+
+
+def _count_within(
+    watched: Condition, watch: Watch, scope: Sequence[Matcher], several: Sequence[Episode]
+) -> int:
+    """How many the scope is about."""
+    return len(_within(watched, watch, scope, several)) if scope else len(several)
 
 
 def _weights(

@@ -2,6 +2,7 @@
 who holds it and the finding of the same cause.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,8 +28,10 @@ from fleetwatch.dashboard.selectors import Holder
 from fleetwatch.diagnosis.cause import Cause, Step
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED, of_kind
 from fleetwatch.diagnosis.findings import machine_findings
+from fleetwatch.diagnosis.findings.advice import aimed
 from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.shell import Place
 from fleetwatch.figures import pricing
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
@@ -37,6 +40,7 @@ from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms, to_ms
 
 FIX = "Fix: "  # what an action that is a step begins with, in messages
 TYPE = "Type this:"
+PIDS = re.compile(r"--pid (\d{1,10})\b")
 OF_BUDGETS = ("budget_spent", "budget_forecast")
 MAX_HOLDERS = 3
 MAX_DIGITS = 8  # of a time limit in minutes: labels come from hosts
@@ -186,7 +190,11 @@ def notes(texts: Iterable[str], kind: str) -> list[Note]:
 
 def _note(text: str, causes: Iterable[Cause]) -> Note:
     cause = next((each for each in causes if each.alike and text.startswith(each.alike)), None)
-    return Note(text) if cause is None else Note(cause.alike, cause.tell)
+    if cause is None:
+        return Note(text)
+    # the message names the process by its number, where one was seen
+    pids = tuple(int(pid) for pid in PIDS.findall(text)[:1])
+    return Note(cause.alike, tuple(aimed(step, Place(pids=pids)) for step in cause.tell))
 
 
 def steps(breach: Breach, likely: Likely | None = None) -> tuple[list[Step], list[str]]:

@@ -414,7 +414,7 @@ def test_a_back_test_that_opens_something_has_no_need_of_what_came_next_to_it():
     done = back_tested(rule, 0, 6)
 
     assert (len(done.trials), done.peak) == (1, None)
-    assert (done.by_name, done.thing, done.things, done.owners) == ({"NLP": 1}, "team", 1, 0)
+    assert (done.by_name, done.things_in_words, done.owners) == ({"NLP": 1}, "1 team", 0)
 
 
 def test_what_was_evaluated_each_half_hour_is_what_the_back_test_says_of_waste():

@@ -241,7 +241,9 @@ class TestRoutes:
 
         begins = dict(admin.get("/alerts/routes").context["begins"])
 
-        first = {rule.condition: begin.split()[1][0] for begin, rules in begins.items() for rule in rules}
+        first = {
+            rule.condition: begin.split()[1][0] for begin, rules in begins.items() for rule in rules
+        }
         assert "clock_off" not in first
         assert (first["gpu_idle"], first["orphaned"]) == ("1", "1")
         assert (first["job_idle"], first["budget_spent"], first["waste_of_team"]) == ("3",) * 3

@@ -3,8 +3,12 @@
 import html
 from datetime import timedelta
 
+import pytest
+
 from fleetwatch.alerts.models import Rule
 from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.findings.advice import NEWEST, aimed
+from fleetwatch.diagnosis.shell import NOWHERE, Place
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident, text
@@ -49,7 +53,8 @@ def test_a_share_of_the_time_says_of_what_it_is(admin):
 def test_steps_that_tell_causes_apart_come_one_by_one_with_what_to_type(admin):
     """As a message has them: one text, the commands within it."""
     cause = BY_CODE["data_starved"]
-    told = " ".join([cause.alike, *(f"{step.text} {step.code}".strip() for step in cause.tell)])
+    tell = [aimed(step, NOWHERE) for step in cause.tell]
+    told = " ".join([cause.alike, *(f"{step.text} {step.code}".strip() for step in tell)])
     typed = "DataLoader(..., num_workers=9)"
     actions = (f"Fix: Load in parallel. {typed}", told)
     rule = Rule.objects.get(condition="job_stalled")
@@ -58,6 +63,20 @@ def test_steps_that_tell_causes_apart_come_one_by_one_with_what_to_type(admin):
 
     page = text(admin, f"/incidents/{one.pk}")
 
-    for code in (typed, *(step.code for step in cause.tell if step.code)):
+    for code in (typed, *(step.code for step in tell if step.code)):
         assert f">{html.escape(code)}</code>" in page
     assert "<p>Load in parallel.</p>" in page
+
+
+@pytest.mark.parametrize(("pids", "typed"), [((4711,), "4711"), ((), NEWEST)])
+def test_a_process_is_named_on_the_page_as_its_message_names_it(admin, pids, typed):
+    cause = BY_CODE["hung"]
+    tell = [aimed(step, Place(pids=pids)) for step in cause.tell]
+    told = " ".join([cause.alike, *(f"{step.text} {step.code}".strip() for step in tell)])
+    facts = {"actions": ("Fix: Look.", told), "command": "", "labels": {"user": ("ann",)}}
+    one = incident(rule=Rule.objects.get(condition="job_hung"), facts=facts)
+
+    page = html.unescape(text(admin, f"/incidents/{one.pk}"))
+
+    assert f"py-spy dump --pid {typed}" in page
+    assert "--pid PID" not in page

@@ -142,17 +142,22 @@ def _over(month: BudgetMonth, at_ms: int, limit: str) -> str:
 
 def _lines(month: BudgetMonth, at_ms: int, end: MonthEnd | None) -> tuple[Line, ...]:
     spent_usd = usd_of(month.spending.by(at_ms))
-    left_usd = usd_of(month.usd) - spent_usd
-    budget = wording.usd(usd_of(month.usd))
     known_ms = month.spending.known_ms(at_ms)
     until = "" if known_ms is None else f" until {_clock(known_ms, at_ms)}"
     return (
         ("Spent", f"{wording.usd(spent_usd)}{until}, {_amounts(month, spent_usd)}"),
-        ("Left", f"{wording.usd(left_usd)} of {budget}")
-        if left_usd >= 0
-        else ("Over", f"{wording.usd(-left_usd)} beyond {budget}{_since(month, at_ms)}"),
+        _left(month, spent_usd, at_ms),
         *(_run_rate(month, spent_usd, at_ms) if end is None else [_forecast(month, end, at_ms)]),
     )
+
+
+def _left(month: BudgetMonth, spent_usd: Decimal, at_ms: int) -> Line:
+    """What is left of it; of one that is passed by how much, and since when."""
+    left_usd = usd_of(month.usd) - spent_usd
+    budget = wording.usd(usd_of(month.usd))
+    if left_usd >= 0:
+        return "Left", f"{wording.usd(left_usd)} of {budget}"
+    return "Over", f"{wording.usd(-left_usd)} beyond {budget}{_since(month, at_ms)}"
 
 
 def _clock(moment_ms: int, now_ms: int) -> str:

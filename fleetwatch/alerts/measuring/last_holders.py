@@ -26,9 +26,15 @@ def last_holders(episodes: Iterable[Episode], gpus: Mapping[str, GPU]) -> Holder
     nodes = sorted({gpu.node_id for gpu, _ in moments})
     held = holdings_of(nodes, min(starts) - JUST_BEFORE_MS, max(starts) + 1)
     last = {(gpu.pk, at_ms): _last(held[gpu.node_id], gpu.pk, at_ms) for gpu, at_ms in moments}
-    jobs = Job.objects.select_related("team").in_bulk([pk for pk in last.values() if pk])
-    into_teams(jobs.values(), before=from_ms(max(starts) + 1))
+    jobs = _jobs(filter(None, last.values()), before_ms=max(starts) + 1)
     return {moment: jobs[pk] for moment, pk in last.items() if pk in jobs}
+
+
+def _jobs(ids: Iterable[int], *, before_ms: int) -> Mapping[int, Job]:
+    """By id, each in the team that it was in then."""
+    jobs = Job.objects.select_related("team").in_bulk(list(ids))
+    into_teams(jobs.values(), before=from_ms(before_ms))
+    return jobs
 
 
 def _last(held: Sequence[Holding], gpu_id: int, at_ms: int) -> int | None:

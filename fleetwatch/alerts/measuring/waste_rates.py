@@ -158,19 +158,22 @@ def highest(watch: Watch, group_by: str) -> list[Highest]:
 
 def _highest(waste: HourlyWaste, key: str, posted: Sequence[int], asked: int) -> Highest:
     """Of the times on end of so many hours the one whose least hour wasted most."""
-    hours = waste.cells.get(key, {})
-    wasted = [
-        waste_of(hours.get((start_ms - waste.start_ms) // HOUR_MS, ())).wasted_usd_ms
-        for start_ms in posted
-    ]
-    best, since_ms = ZERO, waste.start_ms
-    for place in range(len(posted) - asked + 1):
-        is_on_end = posted[place + asked - 1] - posted[place] == (asked - 1) * HOUR_MS
-        least = min(wasted[place : place + asked])
-        if is_on_end and least > best:
-            best, since_ms = least, posted[place]
+    wasted = [_wasted_usd_ms(waste, key, start_ms) for start_ms in posted]
+    on_end = (
+        (min(wasted[place : place + asked]), -start_ms)
+        for place, start_ms in enumerate(posted[: len(posted) - asked + 1])
+        if posted[place + asked - 1] - start_ms == (asked - 1) * HOUR_MS
+    )
+    best = max(on_end, default=(ZERO, -waste.start_ms))
+    since_ms = -best[1]  # the earliest, of several that are as high
     episode = Episode(key, since_ms, since_ms + asked * HOUR_MS, None)
-    return Highest(episode, float(best / HOUR_MS))
+    return Highest(episode, float(best[0] / HOUR_MS))
+
+
+def _wasted_usd_ms(waste: HourlyWaste, key: str, start_ms: int) -> Decimal:
+    """Of the hour, in dollars × milliseconds."""
+    hours = waste.cells.get(key, {})
+    return waste_of(hours.get((start_ms - waste.start_ms) // HOUR_MS, ())).wasted_usd_ms
 
 
 def wasted_in(episodes: Sequence[Episode], group_by: str, watch: Watch) -> list[Totals | None]:

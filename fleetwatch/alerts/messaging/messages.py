@@ -113,8 +113,7 @@ def _opened(case: Case, setting: Setting) -> Message:
     length = _length(breach)
     texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
-        # of a budget that is passed the title says since when
-        title=breach.title if breach.passed_ms else f"{breach.title} · since {since} ({length})",
+        title=_title(breach, f"{since} ({length})"),
         summary=f"{breach.what} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
         fields=(
             *_about(breach),
@@ -128,6 +127,11 @@ def _opened(case: Case, setting: Setting) -> Message:
         buttons=_buttons([case], setting),
         text="\n".join(text for text in texts if text),
     )
+
+
+def _title(breach: Breach, since: str) -> str:
+    """Of a budget that is passed its own title says since when."""
+    return breach.title if breach.passed_ms else f"{breach.title} · since {since}"
 
 
 def _passed(breach: Breach) -> str:

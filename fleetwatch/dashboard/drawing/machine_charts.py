@@ -128,13 +128,25 @@ def metric_of_gpu(metric: Metric, params: Params, period: Period) -> Chart:
     starts = _local(read.start_ms, period)
     marked = _marked_spans([shown], params, period)
     fault_ms = _fault_ms(params, period)
-    fault = [] if fault_ms is None else [Line("fault", [None] * len(starts), "bad")]
-    lines = [*panel.lines, *_keys(marked, params, len(starts)), *fault]
+    keys = _keys(marked, params, len(starts)) + _fault_key(fault_ms, len(starts))
+    lines = [*panel.lines, *keys]
     figure = figures.series(starts, lines, y_format=panel.y_format, unit=panel.unit)
-    if fault_ms is not None:
-        figure = figures.marked(figure, period.local(from_ms(fault_ms)), "bad")
     chart = _chart(metric.title, figure, starts, [panel], period)
+    chart = _broken_from(chart, fault_ms, period)
     return _shaded(chart, marked, period, params[MARKED]) if marked else chart
+
+
+def _fault_key(fault_ms: int | None, count: int) -> list[Line]:
+    """The name of the line that marks the fault, if there is one."""
+    return [] if fault_ms is None else [Line("fault", [None] * count, "bad")]
+
+
+def _broken_from(chart: Chart, fault_ms: int | None, period: Period) -> Chart:
+    """With a line across it as the GPU broke; as it is where it did not."""
+    if fault_ms is None:
+        return chart
+    moment = period.local(from_ms(fault_ms))
+    return replace(chart, figure=figures.marked(chart.figure, moment, "bad"))
 
 
 def _fault_ms(params: Params, period: Period) -> int | None:
