@@ -133,10 +133,10 @@ class BackTest:
         and where nobody is known.
         """
         watched = self.trials.watched
-        one = "person" if watched.is_owned else THINGS.get(watched.kind, "")
+        thing = "person" if watched.is_owned else THINGS.get(watched.kind, "")
         count = len(self.by_name.keys() - {""})
-        several = "people" if watched.is_owned else f"{one}s"
-        return f"{count:,} {one if count == 1 else several}" if one and count else ""
+        things = "people" if watched.is_owned else f"{thing}s"
+        return f"{count:,} {thing if count == 1 else things}" if thing and count else ""
 
     @property
     def has_cost(self) -> bool:

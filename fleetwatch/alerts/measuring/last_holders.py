@@ -26,15 +26,14 @@ def last_holders(episodes: Iterable[Episode], gpus: Mapping[str, GPU]) -> Holder
     nodes = sorted({gpu.node_id for gpu, _ in moments})
     held = holdings_of(nodes, min(starts) - JUST_BEFORE_MS, max(starts) + 1)
     last = {(gpu.pk, at_ms): _last(held[gpu.node_id], gpu.pk, at_ms) for gpu, at_ms in moments}
-    jobs = _jobs(filter(None, last.values()), before_ms=max(starts) + 1)
-    return {moment: jobs[pk] for moment, pk in last.items() if pk in jobs}
+    return _with_jobs(last, before_ms=max(starts) + 1)
 
 
-def _jobs(ids: Iterable[int], *, before_ms: int) -> Mapping[int, Job]:
-    """By id, each in the team that it was in then."""
-    jobs = Job.objects.select_related("team").in_bulk(list(ids))
+def _with_jobs(last: Mapping[tuple[int, int], int | None], *, before_ms: int) -> Holders:
+    """The jobs in the place of their ids, each in the team that it was in then."""
+    jobs = Job.objects.select_related("team").in_bulk([pk for pk in last.values() if pk])
     into_teams(jobs.values(), before=from_ms(before_ms))
-    return jobs
+    return {moment: jobs[pk] for moment, pk in last.items() if pk is not None and pk in jobs}
 
 
 def _last(held: Sequence[Holding], gpu_id: int, at_ms: int) -> int | None:
