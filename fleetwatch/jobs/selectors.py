@@ -150,12 +150,12 @@ def holdings_of(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int
     held: dict[int, list[Holding]] = {node_id: [] for node_id in node_ids}
     spans: list[Span] = []
     before = None
-    for node_id, allocation_id, *hold, low, high in holding_rows:
+    for node_id, allocation_id, gpu_id, job_id, kind, source, share, *span in holding_rows:
         if allocation_id != before:
             spans = []
-            held[node_id].append(Holding(*hold, spans))
+            held[node_id].append(Holding(gpu_id, job_id, kind, source, share, spans))
             before = allocation_id
-        spans.append((low, high))
+        spans.append((span[0], span[1]))
     return held
 
 

@@ -369,7 +369,7 @@ class _Held:
             (hold, [span for span in hold.spans if span[0] < high and span[1] >= low])
             for hold in self.holdings[node_id]
         )
-        return [replace(hold, spans=spans) for hold, spans in overlapping if spans]
+        return [hold._replace(spans=spans) for hold, spans in overlapping if spans]
 
     def sources_of(self, node_id: int, low: int, high: int) -> list[SourceSpans]:
         """The node's answers in [low, high)."""

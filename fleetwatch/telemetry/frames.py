@@ -302,8 +302,7 @@ def together(parts: Sequence[Frame]) -> Frame:
     """The windows of several nodes, of the same columns, one node after the other."""
     if len(parts) == 1:
         return parts[0]
-    tables = [part.table for part in parts]
-    return Frame.of({name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
+    return Frame.of(end_to_end([part.table for part in parts]))
 
 
 def _frame(table: Table, columns: Sequence[str]) -> Frame:

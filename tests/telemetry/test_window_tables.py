@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.telemetry import window_tables
 from fleetwatch.telemetry.codec import repeated
-from fleetwatch.telemetry.window_tables import KEYS
+from fleetwatch.telemetry.window_tables import KEYS, end_to_end, float_column
 
 Row = tuple[int, int, int, int, int]  # GPU, start, boot, sequence, value
 
@@ -105,3 +105,13 @@ def test_rows_that_cover_a_moment_of_the_interval(low, high):
     assert found["start_ms"].tolist() == [
         start for start in range(0, 50, 10) if start < high and start + 10 > low
     ]
+
+
+def test_a_column_that_nobody_read_takes_no_memory():
+    starts = np.arange(3, dtype=np.int64)
+
+    unread = float_column({"gpu_id": starts, "start_ms": starts}, "sm_active")
+
+    assert np.isnan(unread).tolist() == [True] * 3
+    assert unread.strides == (0,)
+    assert np.isnan(end_to_end([{"start_ms": starts, "a": unread}] * 2)["a"]).tolist() == [True] * 6

@@ -313,8 +313,14 @@ class Columns(dict[str, Floats]):
     """The columns of windows by name; one that nobody read is all NaN, and not `in` them."""
 
     def __init__(self, windows: Windows) -> None:
-        super().__init__(windows.columns)
-        self.unread: Floats = np.full(len(windows.gpu_id), np.nan)
+        read = windows.columns.items()
+        super().__init__({name: values for name, values in read if not _is_unread(values)})
+        self.unread: Floats = np.broadcast_to(np.nan, len(windows.gpu_id))
 
     def __missing__(self, name: str) -> Floats:
         return self.unread
+
+
+def _is_unread(values: Floats) -> bool:
+    """Whether it is NaN all over, as one value that takes no memory."""
+    return values.strides == (0,) and bool(np.isnan(values[:1]).all())

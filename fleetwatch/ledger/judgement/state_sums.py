@@ -3,12 +3,13 @@ from whole milliseconds. Pure numpy.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fleetwatch.ledger.judgement import cell_states, labels
 from fleetwatch.ledger.judgement.cell_states import CELL_MS, NAMES, Table
-from fleetwatch.ledger.judgement.columns import Judged, changes, of_rows
+from fleetwatch.ledger.judgement.columns import Judged, Segments, changes
 from fleetwatch.ledger.judgement.labels import LABEL_SHIFT, SOURCE_MASK, Kinds, Label
 from fleetwatch.ledger.judgement.observations import (
     NOBODY,
@@ -130,9 +131,10 @@ def _of_cut(judged: Judged, place: Ints) -> dict[str, Ints]:
 def _holder(judged: Judged, place: Ints) -> dict[str, Ints]:
     """GPU and job of these places."""
     owners = judged.timelines.owners
-    holders = np.array([(owner.member.gpu_id, owner.job_id) for owner in owners])
-    gpu_id, job_id = holders[judged.timeline[place]].T
-    return {"gpu_id": gpu_id, "job_id": job_id}
+    gpu_id = np.array([owner.member.gpu_id for owner in owners])
+    job_id = np.array([owner.job_id for owner in owners])
+    timeline = judged.timeline[place]
+    return {"gpu_id": gpu_id[timeline], "job_id": job_id[timeline]}
 
 
 def _worded(kinds: Kinds, by_number: tuple[Label, ...]) -> tuple[Ints, list[Words]]:
@@ -196,22 +198,31 @@ def _figures(judged: Judged, first: Ints) -> Floats:
     speak for; sums, not means, so that parts of a run add up before anything is divided.
     """
     is_seen = judged.activity.unseen == 0
-    seen_ms = _spoken(judged, first, is_seen)
+    spoken = partial(_spoken, judged, first, _spoken_ms(judged.segments))
+    seen_ms = spoken(is_seen)
     figures: Floats = np.zeros((len(first), len(FIGURES)))
     for place, values in enumerate(_of_windows(judged)):
         is_read = is_seen & ~np.isnan(values)
         if is_read.any():
             is_all = np.array_equal(is_read, is_seen)
-            figures[:, 2 * place] = seen_ms if is_all else _spoken(judged, first, is_read)
-            figures[:, 2 * place + 1] = _spoken(judged, first, np.where(is_read, values, 0.0))
+            figures[:, 2 * place] = seen_ms if is_all else spoken(is_read)
+            figures[:, 2 * place + 1] = spoken(np.where(is_read, values, 0.0))
     return figures
 
 
-def _spoken(judged: Judged, first: Ints, values: Floats | Mask) -> Floats:
+def _spoken_ms(segments: Segments) -> Floats:
+    """The milliseconds of each segment that a window speaks for; 0 of the others."""
+    length_ms = (segments.end_ms - segments.start_ms).astype(np.float64)
+    length_ms[segments.row < 0] = 0.0
+    return length_ms
+
+
+def _spoken(judged: Judged, first: Ints, spoken_ms: Floats, values: Floats | Mask) -> Floats:
     """The values of windows times the milliseconds that they speak for, by part."""
-    segments = judged.segments
-    product = of_rows(values, segments.row) * (segments.end_ms - segments.start_ms)
-    return np.asarray(np.add.reduceat(product.take(judged.segment), first), dtype=np.float64)
+    if not len(values):
+        return np.zeros(len(first))
+    product = values.take(judged.segments.row, mode="wrap") * spoken_ms
+    return np.asarray(np.add.reduceat(product.take(judged.segment), first))
 
 
 def _of_windows(judged: Judged) -> tuple[Floats, ...]:

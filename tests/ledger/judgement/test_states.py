@@ -1,8 +1,11 @@
 """Each rule of docs/ledger.md: just under, at, just over; missing; twice; late."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from fleetwatch.ledger.judgement.observations import Outage
+from fleetwatch.ledger.judgement.observations import Columns, Outage
 from tests.ledger.factories import (
     BLIP,
     BUSY,
@@ -569,3 +572,15 @@ def test_time_longer_than_ten_seconds_counts_by_its_length():
     # the window across the hour is two cells, 59,993 and 7 ms: each gives its odd millisecond to
     # the first state
     assert totals(judged) == {"useful": HOUR // 2 + 1, "stalled": HOUR // 2 - 1}
+
+
+def test_a_column_that_is_nan_all_over_is_not_among_those_that_were_read():
+    read = np.array([0.5, np.nan])
+    windows = SimpleNamespace(
+        gpu_id=np.zeros(2), columns={"util_mean": read, "sm_active": np.broadcast_to(np.nan, 2)}
+    )
+
+    columns = Columns(windows)
+
+    assert list(columns) == ["util_mean"]
+    assert np.isnan(columns["sm_active"]).tolist() == [True, True]
