@@ -79,7 +79,7 @@ PAGES = {
     "/charts/spend": 3,  # since when there are GPUs
     "/charts/costs?group_by=user": 3,
     "/charts/fleet": 6,  # how much each node wastes: the order of its rows; which GPUs are broken
-    "/gpus/GPU-node-001-0/cell": 7,
+    "/gpus/GPU-node-001-0/cell": 10,  # what of its waste is agreed to be none
     "/charts/capacity": 3,
     "/charts/capacity-week": 3,
     "/charts/gpu-power?gpu=GPU-node-001-0": 5,  # when it could not work

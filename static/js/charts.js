@@ -205,6 +205,8 @@ async function draw(el) {
   const dressed = dress(el, el.figure);
   if (layout.height) el.style.height = `${dressed.height}px`;
   await Plotly.react(el, data.map(paint), dressed, CONFIG);
+  const most = data[0].meta?.most; // of a map of dollars, beside its scale
+  if (most) document.querySelectorAll("[data-most]").forEach((scale) => { scale.textContent = most; });
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;

@@ -12,6 +12,8 @@ from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.cells import cells_of
+from tests.diagnosis import told
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +59,31 @@ def test_dollars_are_a_metric_by_the_hour_and_unknown_where_the_ledger_says_noth
     assert rows[1].split(",")[1] == ""
     cells = cells_of(three.get(f"/charts/fleet?{DAY}&metric=waste").json()["data"][0])
     assert cells[0][-2:] == [250, 250]  # the dearest cell's shade
+
+
+@pytest.mark.parametrize(("period", "unit"), [(DAY, "a GPU-hour"), ("range=7d", "a GPU-day")])
+def test_the_scale_of_dollars_ends_with_the_dearest_cell_and_what_it_is_of(three, period, unit):
+    figure = three.get(f"/charts/fleet?{period}&metric=waste").json()
+    page = in_text(tight(three.get(f"/fleet?{period}&metric=waste").content.decode()))
+    of_state = three.get(f"/charts/fleet?{period}").json()
+
+    assert figure["data"][0]["meta"]["most"] == {"a GPU-hour": "$2.00"}.get(unit, "$4.00")
+    assert f"$0 the dearest one shown {unit}" in page
+    assert "most" not in of_state["data"][0]["meta"]
+
+
+def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
+    told.rate("2.00")
+    on = told.gpu(1)
+    job = told.job("slurm/della/1")
+    factories.hold(on, job, hours_ago=2, hours=1)
+    factories.entry(on, hours_ago=2, state="idle", held_by=job).save()
+    told.cause(of=job, on=on)
+    told.finding(job, status="dismissed")
+
+    cell = in_text(tight(admin.get(f"/gpus/{on.uuid}/cell?from=now-2h&to=now").content.decode()))
+
+    assert "$2.00 wasted , $2.00 of it agreed as “not waste”" in cell
 
 
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):

@@ -10,7 +10,7 @@ from math import isnan
 from typing import Any
 from urllib.parse import quote
 
-from fleetwatch.dashboard import words
+from fleetwatch.dashboard import numbers, words
 from fleetwatch.dashboard.broken_marks import broken_uuids
 from fleetwatch.dashboard.drawing import heat_map, maps
 from fleetwatch.dashboard.drawing.chart import (
@@ -23,7 +23,7 @@ from fleetwatch.dashboard.drawing.chart import (
 )
 from fleetwatch.dashboard.drawing.clock_steps import local
 from fleetwatch.dashboard.drawing.figures import Figure
-from fleetwatch.dashboard.drawing.grid import Floats, Ints, Numbers
+from fleetwatch.dashboard.drawing.grid import Floats, Ints
 from fleetwatch.dashboard.drawing.heat_map import Rows
 from fleetwatch.dashboard.node_lines import (
     DEFAULT_SORT,
@@ -113,7 +113,7 @@ def _chart(
     edges = local(cells.edges, period.clock)
     return Chart(
         f"{maps.METRICS[metric].label} of every GPU",
-        _figure(metric, shown, edges, cells.drawn),
+        _figure(metric, shown, edges, cells),
         lambda: ["GPU", *map(text_of, edges[:-1])],
         lambda: rows_of(metric, shown, cells.values()),
         after,
@@ -121,7 +121,7 @@ def _chart(
 
 
 def _figure(
-    metric: str, shown: Sequence[NodeGPUs], edges: Sequence[datetime], cells: Numbers
+    metric: str, shown: Sequence[NodeGPUs], edges: Sequence[datetime], cells: maps.GPUCells
 ) -> Figure:
     if not shown:
         return {"data": [], "layout": {}}
@@ -132,7 +132,11 @@ def _figure(
         _marked(shown),
     )
     drawn = heat_map.state_map if metric == "state" else heat_map.metric_map
-    return drawn(rows, edges, cells)
+    figure = drawn(rows, edges, cells.drawn)
+    if maps.METRICS[metric].is_money:
+        most = maps.most(metric, cells.values())
+        figure["data"][0]["meta"]["most"] = numbers.usd(most)  # beside the scale: charts.js
+    return figure
 
 
 def _page_of(gpu: Any) -> str:

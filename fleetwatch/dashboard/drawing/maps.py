@@ -85,6 +85,11 @@ def most(metric: str, values: Floats | Ints) -> float:
     return float(np.nanmax(values, initial=0.0))
 
 
+def unit(interval: Interval) -> str:
+    """What a cell of dollars is of."""
+    return f"a GPU-{_step(interval)}"
+
+
 def digits(metric: str) -> int:
     """To which a value is worth telling."""
     return 6 if METRICS[metric].is_money else 3

@@ -4,6 +4,7 @@ that open.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
@@ -30,6 +31,7 @@ from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
 from fleetwatch.dashboard.showing import Context, existing, shows
+from fleetwatch.diagnosis.findings.inbox import agreed_by
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.selectors import Scope
@@ -103,7 +105,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
         "summed_until": summed_until(period.interval, period.now),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
-        "undrawn_hours": _undrawn_hours(asked.metric, period),
+        **_scale(asked.metric, period),
         "drawn_at_most": _drawn_at_most(lines),
         **_shown(asked, lines, period, scope, broken),
     }
@@ -174,6 +176,14 @@ def _shown(
     return {}
 
 
+def _scale(metric: maps.MapMetric, period: Period) -> Context:
+    """What stands beside the map's shades."""
+    return {
+        "undrawn_hours": _undrawn_hours(metric, period),
+        "unit": maps.unit(period.interval),
+    }
+
+
 def _undrawn_hours(metric: maps.MapMetric, period: Period) -> int:
     """Hours of nodes that maps of readings show later; those of the ledger are there."""
     if metric.name == "state" or metric.is_money:
@@ -234,9 +244,17 @@ def cell(_: HttpRequest, period: Period, gpu: GPU) -> Context:
     jobs = attribution.jobs_by_key(
         [group.key for group in groups[:MAX_TOLD]], before=period.interval.end
     )
+    totals = seen.totals()
     return {
         "gpu": gpu,
-        "totals": seen.totals(),
+        "totals": totals,
         "jobs": [(jobs.get(group.key), group) for group in groups[:MAX_TOLD]],
         "more": len(groups) - MAX_TOLD,
+        "agreed_usd": _agreed_usd(gpu, period) if groups and totals.wasted_usd else None,
     }
+
+
+def _agreed_usd(gpu: GPU, period: Period) -> Decimal | None:
+    """What of its waste people agreed is none; None where nothing is."""
+    agreed = agreed_by(("gpu",), period.interval, now=period.now, scope=Scope(gpu=gpu.uuid))
+    return agreed["gpu"].get(gpu.uuid)
