@@ -100,7 +100,7 @@ ROUTES = {
     "/api/v1/gpus": 6,
     "/api/v1/jobs/slurm/della/1000": 12,
     "/api/v1/gpus/GPU-node-001-0": 10,
-    "/api/v1/gpus/GPU-node-001-0/series": 4,
+    "/api/v1/gpus/GPU-node-001-0/series": 5,  # when it could not work
     "/api/v1/findings": 3,
     "/api/v1/incidents": 3,
     "/api/v1/rules": 4,

@@ -264,7 +264,8 @@ def _step_of(place: PlaceRow, until_ms: int | None) -> Step | None:
 def _first_step(cause: Cause, *, is_over: bool) -> Step | None:
     """What its finding says first, without numbers and commands, which follow from its evidence."""
     if is_over and cause.when_over:
-        return Step(cause.when_over[0].text)
+        step = cause.when_over[0]
+        return Step(step.text, is_over=step.is_over)
     fixes = cause.fixes[1:] if is_over and cause.is_ended else cause.fixes
     return Step(fixes[0].text) if fixes else None
 

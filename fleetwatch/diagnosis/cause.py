@@ -58,7 +58,8 @@ class Step:
     the others, not done.
     `fitted` is the step with the job's own numbers; None there = it would not help this job.
     `detail` is left out where a list says the step in a line. `saved_gpu_ms` is what the step alone
-    would have saved, where that is known, of the job's `idle_gpu_ms`.
+    would have saved, where that is known, of the job's `idle_gpu_ms`. Of what `is_over` it says
+    that nothing is to do.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Step:
     sign: str = ""
     fitted: "Callable[[Facts], Step | None] | None" = None
     detail: str = ""
+    is_over: bool = False
     saved_gpu_ms: int = 0
     idle_gpu_ms: int = 0
 

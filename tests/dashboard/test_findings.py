@@ -538,7 +538,7 @@ def test_only_gpus_that_are_still_held_by_no_job_are_to_be_reset(admin, conditio
 
     page = admin.get(f"/findings/{orphan.pk}").content.decode()
 
-    assert ("gpu-reset" in page, "Nothing is left to free" in page) == (
+    assert ("gpu-reset" in page, "that is gone now" in page) == (
         typed is not None,
         typed is None,
     )

@@ -5,11 +5,15 @@ from datetime import timedelta
 
 import pytest
 
+from fleetwatch.accounts.models import Team
+from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard import node_lines, selectors
 from fleetwatch.dashboard.drawing import fleet_chart, maps
 from fleetwatch.dashboard.views import fleet as fleet_views
+from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests import stored_runs
+from tests.alerts.factories import an_incident
 from tests.dashboard import factories
 from tests.dashboard.cells import cells_of
 from tests.diagnosis import told
@@ -70,6 +74,30 @@ def test_the_scale_of_dollars_ends_with_the_dearest_cell_and_what_it_is_of(three
     assert figure["data"][0]["meta"]["most"] == {"a GPU-hour": "$2.00"}.get(unit, "$4.00")
     assert f"$0 the dearest one shown {unit}" in page
     assert "most" not in of_state["data"][0]["meta"]
+
+
+def test_a_team_that_there_is_not_is_said_and_one_without_time_is_not_denied(three):
+    Team.objects.create(slug="quiet", name="Quiet")
+
+    none = three.get(f"/fleet?{DAY}&team=<b>nosuch").content.decode()
+    quiet = three.get(f"/fleet?{DAY}&team=quiet").content.decode()
+
+    assert "There is no team &lt;b&gt;nosuch" in none
+    assert "There is no team" not in quiet
+    assert "what the filters name in this period" in quiet
+
+
+@pytest.mark.parametrize(("user", "is_shown"), [("ann", True), ("bo", False)])
+def test_a_broken_gpu_without_time_of_what_the_filters_name_is_not_said(three, user, is_shown):
+    """Ann held both GPUs of node b, bo the one that works."""
+    broken, works = GPU.objects.filter(node__name="b").order_by("index")
+    factories.entry(works, hours_ago=1, held_by=factories.job("slurm/della/2", user="bo")).save()
+    rule = Rule.objects.get(condition="gpu_memory_errors")
+    an_incident(rule, broken.uuid, opened_at=factories.NOW)
+
+    answer = three.get(f"/fleet?{DAY}&user={user}")
+
+    assert [mark.gpu.uuid for mark in answer.context["broken"]] == [broken.uuid] * is_shown
 
 
 def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
@@ -153,8 +181,8 @@ def test_a_large_fleets_day_is_read_by_the_hour_and_six_hours_of_it_to_the_minut
 
 
 def test_filters_that_no_gpu_fits_lead_out_of_themselves(three):
-    page = three.get(f"/fleet?{DAY}&team=nosuch").content.decode()
+    page = three.get(f"/fleet?{DAY}&user=nosuch").content.decode()
 
-    assert "No GPU worked for what the filters name" in page
+    assert "No GPU worked for" in page
     assert "Clear the filters" in page
     assert 'id="nodes"' not in page

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from fleetwatch.accounts.visibility import visible_teams
 from fleetwatch.costs.mapping import attribution
 from fleetwatch.dashboard import squares
 from fleetwatch.dashboard.broken_marks import BrokenMark, broken_marks, by_node
@@ -27,7 +28,7 @@ from fleetwatch.dashboard.node_lines import (
     page_of,
 )
 from fleetwatch.dashboard.pages import Pager
-from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered
+from fleetwatch.dashboard.parameters import NO_JOB, PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
 from fleetwatch.dashboard.showing import Context, existing, shows
@@ -35,6 +36,7 @@ from fleetwatch.diagnosis.findings.inbox import agreed_by
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.selectors import Scope
+from fleetwatch.figures.totals import EVERYTHING
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.telemetry import selectors as telemetry
@@ -95,12 +97,12 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     scope, filters = filtered(request)
     asked = _asked(request)
     figures = fleet_figures(period.interval, scope, asked.sort)
-    broken = _shown_marks(figures)
+    broken = _shown_marks(figures, period, scope)
     wanted = _wanted(figures, asked, broken)
     part, pager = _page(request, wanted, asked)
     lines = wanted[part]
     return {
-        **_narrowed(filters),
+        **_narrowed(filters, figures),
         **{"figures": figures, "pager": pager},
         "summed_until": summed_until(period.interval, period.now),
         **CHOICES,
@@ -111,15 +113,27 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _narrowed(filters: dict[str, str]) -> Context:
-    """By which filters, and whether they name some of the jobs there."""
-    return {"filters": filters, "is_of_some": bool(filters.keys() - OF_MACHINES)}
+def _narrowed(filters: dict[str, str], figures: FleetFigures) -> Context:
+    """By which filters, whether they name some of the jobs there, and the team that they name and
+    there is none of ("": there is).
+    """
+    team = "" if figures.lines else filters.get("team", "")
+    is_known = team in ("", NO_JOB) or visible_teams().filter(slug=team).exists()
+    return {
+        "filters": filters,
+        "is_of_some": bool(filters.keys() - OF_MACHINES),
+        "no_team": "" if is_known else team,
+    }
 
 
-def _shown_marks(figures: FleetFigures) -> list[BrokenMark]:
-    """The broken GPUs of the nodes that are shown."""
+def _shown_marks(figures: FleetFigures, period: Period, scope: Scope) -> list[BrokenMark]:
+    """The broken GPUs of the nodes that are shown; narrowed, those with time in the scope."""
     names = {node.name for node in figures.nodes}
-    return [mark for mark in broken_marks() if mark.gpu.node.name in names]
+    marks = [mark for mark in broken_marks() if mark.gpu.node.name in names]
+    if not marks or scope == EVERYTHING:
+        return marks
+    uuids = {group.key for group in costs.totals_by(period.interval, "gpu", scope=scope)}
+    return [mark for mark in marks if mark.gpu.uuid in uuids]
 
 
 def _drawn_at_most(lines: Sequence[NodeFigures]) -> int:

@@ -10,9 +10,7 @@ WHERE state = 'orphaned'
 GROUP BY node_id, gpu_id, start
 """
 ENDS_WITH_JOB = Step("Let what a job started end with it.", "ProctrackType=proctrack/cgroup")
-FREE_AGAIN = Step(
-    "Nothing is left to free: none of its GPUs was held by no job when it was last seen."
-)
+FREE_AGAIN = Step("A process or memory outside any job held it; that is gone now.", is_over=True)
 
 
 def orphans(facts: Facts) -> tuple[Step, ...]:
