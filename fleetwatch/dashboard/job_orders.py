@@ -76,11 +76,13 @@ def order_by(sort: str, interval: Interval) -> Order:
     return Order(values=values[sort])
 
 
-def order_by_lost(lost_usd: Mapping[int, Decimal]) -> Order:
-    """The order by what jobs lost at most, by their ids, the most first; where none did, of NOW."""
-    if not lost_usd:
+def order_by_lost(lost_usd: Mapping[int, Decimal | None]) -> Order:
+    """The order by what jobs lost at most, by their ids, the most first, what is not known last;
+    where nothing is known, of NOW.
+    """
+    micros = {pk: int(usd * 1_000_000) for pk, usd in lost_usd.items() if usd is not None}
+    if not micros:
         return Order(ahead=running_ids())
-    micros = {pk: int(usd * 1_000_000) for pk, usd in lost_usd.items()}
     return Order(values=partial(_in_places, values=micros))
 
 

@@ -206,7 +206,7 @@ def test_a_gpu_that_fell_silent_some_minutes_before_it_was_lost_ended_its_job(ad
     Allocation.objects.filter(job=job).update(asserted=[heard])
 
     assert "ending-fault" in text(admin, JOB)
-    assert "at most $8.00 lost" in in_text(
+    assert "GPU can&#x27;t work: it ended the job $8.00" in in_text(
         tight(text(admin, "/jobs?from=now-6h&to=now&cause=gpu_fault"))
     )
 
@@ -231,7 +231,7 @@ def test_the_list_says_of_a_restarted_job_what_its_last_run_lost_as_its_page_doe
 
     assert "Lost, at most $8.00" in page(admin)
     assert "lost at most $24.00" in listed
-    assert "at most $8.00 lost ·" in listed
+    assert "GPU can&#x27;t work: it ended the job $8.00 6.00 $12.00" in listed
 
 
 @pytest.mark.parametrize("without", ["h100-01", ""])
