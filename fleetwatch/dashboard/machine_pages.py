@@ -164,11 +164,13 @@ def _has_alike(finding: Finding) -> bool:
 
 
 def _events(finding: Finding) -> list[HealthEvent | HostEvent]:
-    """What the driver said of the node's GPUs, from an hour before it was first seen."""
+    """What the driver said of the node's GPUs, the newest, since half a day before it was seen
+    first: errors come hours before a GPU fails.
+    """
     return driver_log(_noted(finding).select_related("gpu").order_by("-at_ms")[:EVENTS])
 
 
 def _noted(finding: Finding) -> QuerySet[HealthEvent]:
     return HealthEvent.objects.filter(
-        node=finding.node, at_ms__gte=finding.first_ms - HOUR_MS, at_ms__lt=finding.last_ms
+        node=finding.node, at_ms__gte=finding.first_ms - 12 * HOUR_MS, at_ms__lt=finding.last_ms
     )

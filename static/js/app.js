@@ -25,12 +25,17 @@ addEventListener("keydown", (event) => {
   if (!palette || event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
   event.preventDefault();
   if (palette.open) palette.close();
-  else palette.showModal();
+  else openPalette();
 });
+// what was asked before is replaced by what is typed
+function openPalette() {
+  palette.showModal();
+  palette.querySelector("input").select();
+}
 document.querySelector("#search")?.addEventListener("click", (event) => {
   if (!palette || event.target.value) return;
   event.target.blur();
-  palette.showModal();
+  openPalette();
 });
 palette?.addEventListener("keydown", (event) => {
   // a search field takes the first Esc to empty itself
@@ -39,10 +44,16 @@ palette?.addEventListener("keydown", (event) => {
     palette.close();
     return;
   }
+  const input = palette.querySelector("input");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step) return;
+  if (!step) {
+    // who stands on a line and types asks for something else
+    const isText = event.key === "Backspace" || (event.key.length === 1 && event.key !== " ");
+    if (isText && document.activeElement !== input) input.focus();
+    return;
+  }
   event.preventDefault();
-  const stops = [palette.querySelector("input"), ...palette.querySelectorAll("[data-hit]")];
+  const stops = [input, ...palette.querySelectorAll("[data-hit]")];
   const at = stops.indexOf(document.activeElement);
   stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
 });
@@ -101,7 +112,7 @@ addEventListener("keydown", (event) => {
   if (palette?.open || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(TYPING)) return;
   if (event.key === "/") {
     event.preventDefault();
-    palette?.showModal();
+    if (palette) openPalette();
     return;
   }
   if (chord === "g") document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();

@@ -101,13 +101,16 @@ def test_the_palette_and_the_search_are_opened_walked_and_left_by_keys(engineer:
     page.keyboard.type("gpu-0")
     page.wait_for_selector("[data-of='gpu-0'] [data-hit]")
     keys.go("gpu-02", by="ArrowDown", most=5)
-    keys.press("g", "j", "/")
-    assert "gpu-02" in keys.focus
+    keys.press("2")
+    assert keys.focus == "Search everything"
+    assert page.input_value("#palette-text") == "gpu-02"
     keys.press("Escape")
     assert not page.is_visible("#palette")
 
     keys.press("Control+k")
+    page.keyboard.type("gpu-0")
     assert page.input_value("#palette-text") == "gpu-0"
+    page.wait_for_selector("[data-of='gpu-0'] [data-hit]")
     keys.go("gpu-02", by="ArrowDown", most=5)
     keys.open("Enter")
     assert page.url.endswith("/nodes/gpu-02")

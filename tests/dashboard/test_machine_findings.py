@@ -328,7 +328,7 @@ def test_the_column_of_affected_jobs_is_named_for_until_when_they_held_it(admin)
     page = tight(admin.get(f"/findings/{broken.pk}").content.decode())
 
     jobs = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("Affected jobs") :]).split())
-    assert "Job Owner Held until Lost, at most" in jobs
+    assert "Job Held until Lost, at most" in jobs
     assert "GPU-hours there" not in jobs.partition("Lost, at most")[0]
 
 
