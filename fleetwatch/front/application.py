@@ -339,7 +339,7 @@ class Front:
         """Nobody waits for threads that may wait for ever."""
         for lane in self._asking_database():
             lane.fail(refused.DatabaseAwayError())
-        self.known_batches.fail(refused.DatabaseAwayError())
+        self.known_batches.fail()
 
     def _on_cache_lost(self) -> None:
         for lane in (self._passwords, self._guesses):

@@ -2,13 +2,11 @@
 no task is made for them. What is not stored so becomes a request like any other.
 """
 
-import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 from fleetwatch.front.watch import Watch
 from fleetwatch.ingest import door as ingest
-from fleetwatch.ingest.continued import Offered
 from fleetwatch.ingest.door import Door, Head
 from fleetwatch.ingest.groups import Groups
 from fleetwatch.ingest.taken_forms import FORMS
@@ -19,12 +17,10 @@ MAX_GROUP = 64
 # Batches that wait for their group; who comes then is told to come again. Two groups and a half:
 # under a hundred milliseconds.
 MAX_WAITING_BATCHES = 160
-ACCEPTED = [
+ACCEPTED = (
     (b"content-type", b"application/json"),
     *((name.lower().encode(), text.encode()) for name, text in FORMS.items()),
-]
-
-Headers = Sequence[tuple[bytes, bytes]]
+)
 
 
 class KnownBatch(NamedTuple):
@@ -53,21 +49,15 @@ class KnownBatches:
         """Whether so many wait for their group that nobody more can."""
         return self._groups.waiting >= MAX_WAITING_BATCHES
 
-    def begin(self, headers: Headers) -> KnownBatch | None:
-        """The batch whose head this is, until `store` or `end`.
+    def begin(self, headers: Mapping[bytes, bytes]) -> KnownBatch | None:
+        """The batch whose head has these headers, until `store` or `end`.
 
         None for one that has to be a request like any other, which may be refused: of an unknown
-        sender, too large, without a length, with a header twice; while there is no room.
+        sender, or while there is no room.
         """
-        by_name = dict(headers)
-        head = Head.of_headers(by_name)
+        head = Head.of_headers(headers)
         node_id = self._door.known_node(head)
-        if (
-            node_id is None
-            or len(by_name) < len(headers)
-            or not _is_short(by_name.get(b"content-length", b""))
-            or not self._has_room
-        ):
+        if node_id is None or not self._has_room:
             return None
         token = head.token
         if token in self.busy or node_id in self.busy:
@@ -90,19 +80,20 @@ class KnownBatches:
             return
         self.busy.add(batch.node_id)
 
-        def on_done(done: asyncio.Future[int | None]) -> None:
-            self.busy -= {batch.token, batch.node_id}
+        def on_done(windows: int | None) -> None:
+            self.busy.discard(batch.token)
+            self.busy.discard(batch.node_id)
             answer = None
             try:
-                answer = self._accepted(offered, done)
+                answer = self._door.accepted(offered, windows) if windows else None
             finally:  # nobody else would answer: the long way finds that it is stored
                 on_stored(answer)
 
-        self._groups.put(offered).add_done_callback(on_done)
+        self._groups.put(offered, on_done)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self) -> None:
         """Nobody waits for a group any more."""
-        self._groups.fail(error)
+        self._groups.fail()
 
     def close(self) -> None:
         """The groups' thread is not waited for."""
@@ -111,12 +102,3 @@ class KnownBatches:
     @property
     def _has_room(self) -> bool:
         return not (self._database.is_away or self.is_full or disk.is_short())
-
-    def _accepted(self, offered: Offered, done: asyncio.Future[int | None]) -> bytes | None:
-        windows = None if done.exception() else done.result()
-        return self._door.accepted(offered, windows) if windows else None
-
-
-def _is_short(length: bytes) -> bool:
-    """Whether the declared length is one of a batch that keeps no group waiting."""
-    return length.isdigit() and 0 < int(length) <= ingest.MAX_PACKED

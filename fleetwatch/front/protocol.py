@@ -7,21 +7,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from fleetwatch.front import bodies
+from fleetwatch.front import batch_heads, bodies
+from fleetwatch.front.batch_heads import BatchHead
 from fleetwatch.front.connections import Connection, Connections, Waits
 from fleetwatch.front.known_batches import ACCEPTED, KnownBatch, KnownBatches
-from fleetwatch.ingest import door as ingest
 from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
@@ -35,7 +33,6 @@ TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
 # Pieces of a body in one read (256 KiB at most): an honest chunk has kilobytes, and each costs that
 # loop too.
 MAX_PIECES = 1000
-BATCHES = ingest.PATH.encode()
 NO_REQUEST = "This is no request of HTTP/1.1."
 NO_UPGRADE = "No other protocol is spoken here: send a body without an Upgrade header."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
@@ -67,6 +64,26 @@ class Reading(FlowControl):
             super().resume_reading()
 
 
+class Arriving(NamedTuple):
+    """A request that brings a batch of a known sender, past the parser, as far as it came."""
+
+    head: BatchHead
+    known: KnownBatch
+    given: bytearray
+
+    @property
+    def size(self) -> int:
+        return self.head.size + self.head.body_size
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.given) >= self.size
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.given[self.head.size : self.size])
+
+
 class PatientProtocol(HttpToolsProtocol):
     """One connection, one request at a time.
 
@@ -85,11 +102,12 @@ class PatientProtocol(HttpToolsProtocol):
         self._set_option(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_KERNEL_UNSENT)
         self._peer = holder_of(self.client[0]) if self.client else ""
         self._head_bytes = 0  # since the last byte of a body, or the last request's end
+        self._is_in_message = False  # of those that the parser reads
         self._header_count = 0  # of the request, trailers among them
         self._piece_count = 0  # of bodies, in what was read last
         self._is_head_whole = False
         self._is_last = False
-        self._batch: KnownBatch | None = None  # the request that is read, or stored
+        self._batch: Arriving | None = None  # the request that is read, or stored
         self._held = Connection(
             self._disconnect,
             transport.get_write_buffer_size,
@@ -101,14 +119,20 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.register.remove(self._held)
-        if self._batch is not None and not self._is_answering:
-            self.known_batches.end(self._batch)
+        if self._batch is not None and not self._batch.is_whole:
+            self.known_batches.end(self._batch.known)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
             self._throw_away(data)
             return
+        if self._batch is not None:
+            self._go_on(self._batch, data)
+        elif not (self._is_between and self._begin_batch(data)):
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         if self._held.waits_for is Waits.NEXT:
             self._wait_for(Waits.HEAD)
         self._head_bytes += len(data)
@@ -124,6 +148,7 @@ class PatientProtocol(HttpToolsProtocol):
             raise RefusedRequestError("it came right behind one that has no answer yet")
         self._header_count = 0
         self._is_head_whole = False
+        self._is_in_message = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -144,18 +169,14 @@ class PatientProtocol(HttpToolsProtocol):
         if self._piece_count > MAX_PIECES:
             raise RefusedRequestError("its body comes in chunks of some bytes")
         super().on_body(body)
-        if self._batch is not None:
-            self.flow.resume_reading()  # uvicorn pauses until the body's first part is asked for
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
+        self._is_in_message = False
         super().on_message_complete()
         if self._is_answering:
             self.flow.pause_reading()
             self.flow.is_whole = True
-        if self._batch is not None:
-            self._wait_for(None)
-            self.known_batches.store(self._batch, bytes(self.cycle.body), self._end_batch)
 
     def send_400_response(self, msg: str) -> None:
         """Also called for what came right behind a request: that one is answered, as the last, and
@@ -183,48 +204,73 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
-        address = self._peer
-        if self.proxies:
-            forwarded = client_address(self._peer, self._forwarded(), proxies=self.proxies)
-            address = holder_of(forwarded)
-            if not self.register.move_to(self._held, address):
-                self._disconnect()
-                return
+        address = self._address(self._forwarded())
+        if not self.register.move_to(self._held, address):
+            self._disconnect()
+            return
         self.scope["state"]["address"] = address
         self.scope["state"]["connection"] = self._held
-        self._batch = self._known_batch()
         super().on_headers_complete()
-        if self._batch is not None:
-            self._wait_for(Waits.BATCH)
 
-    def _known_batch(self) -> KnownBatch | None:
-        """The request, where it is one."""
-        if self.url != BATCHES or self.parser.get_method() != b"POST" or self.expect_100_continue:
-            return None
-        return self.known_batches.begin(self.headers)
+    def _address(self, forwarded: Sequence[str]) -> str:
+        """Whose address the request comes from."""
+        if not self.proxies:
+            return self._peer
+        return holder_of(client_address(self._peer, forwarded, proxies=self.proxies))
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if self._batch is None:
-            super()._start_asgi_task(cycle, app)
+    def _begin_batch(self, data: bytes) -> bool:
+        """Whether what begins with these bytes is a batch that goes past the parser, for its sender
+        is known.
+        """
+        head = batch_heads.read(data)
+        known = None if head is None else self.known_batches.begin(head.headers)
+        if head is None or known is None:
+            return False
+        self._unset_keepalive_if_required()
+        forwarded = head.headers.get(b"x-forwarded-for", b"").decode("latin-1")
+        if not self.register.move_to(self._held, self._address([forwarded])):
+            self.known_batches.end(known)
+            self._disconnect()
+            return True
+        self._batch = Arriving(head, known, bytearray())
+        self._wait_for(Waits.BATCH)
+        self._go_on(self._batch, data)
+        return True
+
+    def _go_on(self, batch: Arriving, data: bytes) -> None:
+        """Takes more of the request, which is stored once it is whole. What comes behind it makes
+        it the last one.
+        """
+        was_whole = batch.is_whole
+        batch.given.extend(data)
+        self._is_last = len(batch.given) > batch.size or batch.head.is_last
+        if batch.is_whole and not was_whole:
+            self._wait_for(None)
+            self.known_batches.store(batch.known, batch.body, self._end_batch)
 
     def _end_batch(self, stored: bytes | None) -> None:
         """Answers the batch that is stored; one that is not is a request like any other."""
+        batch = self._batch
         self._batch = None
-        cycle = self.cycle
-        if cycle.disconnected:
+        if batch is None or self.transport.is_closing():
             return
         if stored is None:
-            self._start_asgi_task(cycle, self.app)
+            self._parse(bytes(batch.given[: batch.size]))
+            if self._is_last and self.cycle is not None:
+                self.cycle.keep_alive = False
             return
-        headers = [*cycle.default_headers, *ACCEPTED, (b"content-length", b"%d" % len(stored))]
-        if not cycle.keep_alive:
-            headers.append((b"connection", b"close"))
-        head = b"".join([b"%b: %b\r\n" % header for header in headers])
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[HTTPStatus.OK], head, stored))
-        cycle.response_started = cycle.response_complete = True
-        if not cycle.keep_alive:
+        self.transport.write(_accepted(self.server_state.default_headers, stored, self._is_last))
+        self.server_state.total_requests += 1
+        if self._is_last:
             self.transport.close()
-        cycle.on_response()
+        self._wait_for(Waits.ANSWER if self._is_last else Waits.NEXT)
+
+    def shutdown(self) -> None:
+        """A batch that is whole is answered before the connection ends."""
+        if self._batch is not None and self._batch.is_whole:
+            self._is_last = True
+        else:
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         self.flow.is_whole = False
@@ -270,6 +316,11 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.close()
 
     @property
+    def _is_between(self) -> bool:
+        """Whether what comes next is the first byte of a request."""
+        return not (self._is_in_message or self._head_bytes or self._is_answering)
+
+    @property
     def _is_answering(self) -> bool:
         """Whether a whole request has no whole answer yet."""
         return (
@@ -300,6 +351,23 @@ class PatientProtocol(HttpToolsProtocol):
         return [
             value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"
         ]
+
+
+def _accepted(headers: Sequence[tuple[bytes, bytes]], stored: bytes, is_last: bool) -> bytes:
+    """The answer with this body to a batch that is stored."""
+    return b"%b%bcontent-length: %d\r\n%b\r\n%b" % (
+        STATUS_LINE[HTTPStatus.OK],
+        _lines((*headers, *ACCEPTED)),
+        len(stored),
+        b"connection: close\r\n" if is_last else b"",
+        stored,
+    )
+
+
+@lru_cache(maxsize=2)
+def _lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """The same for a second: the date is among them."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def protocol_of(

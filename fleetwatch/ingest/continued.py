@@ -1,22 +1,22 @@
-"""Batches that continue what is known of their nodes, stored together: one transaction, a handful
-of statements.
+"""Batches that continue what is known of their nodes, stored together: in one statement, or where
+some say something new of jobs or processes in one transaction of a handful.
 
 The same rows as services.store_batch writes one by one, but what batches repeat of jobs: that is
-told by their nodes' rows (jobs/repeats.py). Whatever is not plain continuation (UnsteadyError)
-leaves the group, and the others are stored without it.
+told by their nodes' rows (jobs/repeats.py). Of whatever is not plain continuation nothing is
+written, and the others are stored without it.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
 from django.db import Error, transaction
 
-from agent.wire import Batch, WireError
-from fleetwatch.ingest import tokens
+from agent.wire import WireError
+from fleetwatch.ingest import continued_rows, tokens
+from fleetwatch.ingest.continued_rows import Continued, Lived
 from fleetwatch.ingest.fast_decode import BatchFacts, KnownWords, Read, Words
 from fleetwatch.ingest.services import (
     STATEMENT_MS,
@@ -24,10 +24,8 @@ from fleetwatch.ingest.services import (
     store_reports,
     touch_others,
 )
-from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.inventory.stays import GAP_MS, spans_of
-from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs import repeats
 from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
 from fleetwatch.jobs.repeats import NotRepeatableError
@@ -117,8 +115,7 @@ class Arrived(NamedTuple):
     """One batch at the door, read and valid."""
 
     offered: Offered
-    batch: Batch
-    words: Words | None  # what it newly says of jobs
+    read: Read
     continued: Continued
     received: Moment
 
@@ -131,8 +128,20 @@ class Arrived(NamedTuple):
         return self.sender.node_id
 
     @property
+    def windows(self) -> int:
+        """How many it holds."""
+        return self.read.told.windows
+
+    @property
     def order(self) -> tuple[int, int]:
-        return self.batch.boot_start_ms, self.batch.sequence
+        return self.read.boot_start_ms, self.read.sequence
+
+    @property
+    def is_mere_time(self) -> bool:
+        """Whether nothing is to be written but that time went on."""
+        is_known_silent = self.sender.memory.silent_since or not self.read.told.has_process_count
+        is_new = self.read.words is not None or self.offered.is_use_due
+        return bool(is_known_silent and not (self.read.has_processes or is_new))
 
 
 def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
@@ -142,41 +151,47 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
     of ten minutes, a GPU without a last window.
     """
     sender = offered.sender
-    batch = read.batch
-    starts = batch.windows["start_ms"]
-    span = min(starts), max(starts)
-    oldest_ms, newest_ms = _with_host(batch, span[0], span[1] + batch.window_s * 1000)
+    told = read.told
+    length_ms = sender.facts.window_s * 1000
+    starts = told.starts
+    windows = starts[0], starts[-1] + length_ms
+    host = told.host_starts or starts
+    oldest_ms = min(starts[0], host[0])
+    newest_ms = max(windows[1], host[-1] + length_ms)
     if (
-        batch.events
+        read.has_events
         or is_out_of_time(newest_ms, oldest_ms, received.ms)
         or oldest_ms < received.final_ms
-        or span[0] < sender.since_ms
-        or _has_holes(sender, batch, span)
+        or starts[0] < sender.since_ms
+        or not sender.living <= told.layout.last
+        or _has_holes(starts, length_ms)
     ):
         return None
-    continued = _continued(offered, read, span, (oldest_ms, newest_ms), received)
-    return Arrived(offered, batch, read.words, continued, received)
+    hours_ms = _hours_ms(starts, host)
+    continued = _continued(offered, read, windows, newest_ms, hours_ms)
+    return Arrived(offered, read, continued, received)
 
 
 def _continued(
-    offered: Offered, read: Read, starts: Span, extent: Span, received: Moment
+    offered: Offered, read: Read, windows: Span, newest_ms: int, hours_ms: list[int]
 ) -> Continued:
-    """`starts` of the first window and of the last, `extent` with host samples."""
-    batch = read.batch
+    """`windows`: from the first one's start to the last one's end."""
+    sender = offered.sender
+    silent_since = sender.memory.silent_since if read.told.has_process_count else None
     return Continued(
-        node_id=offered.sender.node_id,
-        digest=offered.sender.digest,
-        words=_repeats_by(offered.sender, read),
-        boot_id=batch.boot_id,
-        boot_start_ms=batch.boot_start_ms,
-        sequence=batch.sequence,
-        start_ms=starts[0],
-        end_ms=starts[1] + batch.window_s * 1000,
-        newest_ms=extent[1],
-        hours_ms=_hours_ms(batch, *extent),
-        received_at=received.at,
-        agent=msgspec.json.encode(batch.agent).decode(),
-        payload=offered.packed,
+        sender.node_id,
+        sender.digest,
+        _repeats_by(sender, read),
+        sender.facts.boot_id,
+        read.boot_start_ms,
+        read.sequence,
+        *windows,
+        newest_ms,
+        hours_ms,
+        offered.received_at,
+        read.agent,
+        offered.packed,
+        *(silent_since or (None, None)),
     )
 
 
@@ -186,23 +201,17 @@ def _repeats_by(sender: Sender, read: Read) -> bytes:
     return repeated.digest if read.words is None and repeated is not None else b""
 
 
-def _has_holes(sender: Sender, batch: Batch, starts: Span) -> bool:
-    """Whether ten minutes have no window, or a GPU has none that starts with the last."""
-    first_ms, last_ms = starts
-    if last_ms - first_ms >= GAP_MS:
-        length_ms = batch.window_s * 1000
-        if len(spans_of(batch.windows["start_ms"], length_ms)) > 1:
-            return True
-    windows = zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True)
-    return not sender.living.issubset([place for place, start_ms in windows if start_ms == last_ms])
+def _has_holes(starts: list[int], length_ms: int) -> bool:
+    """Whether ten minutes have no window."""
+    return starts[-1] - starts[0] >= GAP_MS and len(spans_of(starts, length_ms)) > 1
 
 
-def _with_host(batch: Batch, start_ms: int, end_ms: int) -> Span:
-    """The time of the windows, and of host samples that begin before them or end after."""
-    host = batch.host.get("start_ms")
-    if not host:
-        return start_ms, end_ms
-    return min(start_ms, *host), max(end_ms, max(host) + batch.window_s * 1000)
+def _hours_ms(starts: list[int], host: list[int]) -> list[int]:
+    """The hours in which windows and host samples start."""
+    first = min(starts[0], host[0]) // HOUR_MS
+    if max(starts[-1], host[-1]) // HOUR_MS == first:
+        return [first * HOUR_MS]
+    return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in (*starts, *host)})]
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -219,44 +228,63 @@ def _stored(group: list[Arrived]) -> set[int]:
     """The node ids of the batches that are stored."""
     try:
         memories = _store(group)
-    except UnsteadyError as error:
-        return _stored_without(group, error.node_ids)
-    except TooMuchNewError as error:
-        return _stored_without(group, {error.node_id})  # the long way says so
+    except TooMuchNewError as error:  # the long way says so
+        rest = [arrival for arrival in group if arrival.node_id != error.node_id]
+        return _stored(rest) if rest else set()
     except (Error, WireError):
         return set()  # the long way says what is wrong
     for arrival in group:
-        arrival.sender.memory.keep(*memories[arrival.node_id])
-    return {arrival.node_id for arrival in group}
-
-
-def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
-    rest = [arrival for arrival in group if arrival.node_id not in node_ids]
-    return _stored(rest) if rest else set()
+        if arrival.node_id in memories:
+            arrival.sender.memory.keep(*memories[arrival.node_id])
+    return set(memories)
 
 
 Remembered = tuple[Repeated | None, tuple[int, int] | None]  # as of a Memory
 
 
-@transaction.atomic
 def _store(group: Sequence[Arrived]) -> dict[int, Remembered]:
-    """By node id what is to be remembered of it."""
-    continued = [arrival.continued for arrival in group]
-    lived = inventory.extend(continued, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    new_words = _store_words([each for each in group if each.words is not None], lived)
+    """By node id, of the batches that are stored, what is to be remembered."""
+    if not all(arrival.is_mere_time for arrival in group):
+        return _store_all(group)
+    lived = _store_rows(group, [arrival.continued for arrival in group])
+    memories = {
+        each.node_id: (
+            each.sender.memory.repeated,
+            each.order if _stays_silent(each, lived[each.node_id]) else None,
+        )
+        for each in group
+        if each.node_id in lived
+    }
+    # another process of the hub may have stored processes of these since
+    left = [each for each in group if each.node_id not in lived and each.continued.quiet_boot_ms]
+    return memories | _store_all(left) if left else memories
+
+
+@transaction.atomic
+def _store_all(group: Sequence[Arrived]) -> dict[int, Remembered]:
+    """As `_store`, with what they say of jobs and processes."""
+    rows = [each.continued._replace(quiet_boot_ms=None, quiet_sequence=None) for each in group]
+    lived = _store_rows(group, rows)
+    group = [arrival for arrival in group if arrival.node_id in lived]
+    new_words = _store_words([each for each in group if each.read.words is not None], lived)
     silent = _store_processes(group, lived, new_words.jobs)
-    touched = {each.node_id: _touched(each, lived[each.node_id], new_words.held) for each in group}
-    new = telemetry.append_new(continued, touched)
-    if unsteady := lived.keys() - new:
-        raise UnsteadyError(unsteady)
+    for each in group:
+        if holders := _held(each, lived[each.node_id], new_words.held):
+            telemetry.touch_hours(each.node_id, holders)
     if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
         tokens.note_use(due, group[0].received.at)
-    return {each.node_id: _remembered(each, new_words, silent) for each in group}
+    return {
+        each.node_id: (
+            new_words.repeated.get(each.node_id, each.sender.memory.repeated),
+            each.order if each.node_id in silent else None,
+        )
+        for each in group
+    }
 
 
-def _remembered(arrival: Arrived, new_words: "NewWords", silent: Collection[int]) -> Remembered:
-    repeated = new_words.repeated.get(arrival.node_id, arrival.sender.memory.repeated)
-    return repeated, arrival.order if arrival.node_id in silent else None
+def _store_rows(group: Sequence[Arrived], rows: Sequence[Continued]) -> Mapping[int, Lived]:
+    final_ms = group[0].received.final_ms
+    return continued_rows.store(rows, final_ms=final_ms, lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
 
 
 class NewWords(NamedTuple):
@@ -280,7 +308,7 @@ def _store_words(group: Sequence[Arrived], lived: Mapping[int, Lived]) -> NewWor
         spans[gpu_id].add(span)
     pairs = zip(group, reports, strict=True)
     repeated = {
-        arrival.node_id: begin_repeating(report, arrival.words) for arrival, report in pairs
+        arrival.node_id: begin_repeating(report, arrival.read.words) for arrival, report in pairs
     }
     return NewWords(stored, spans, repeated)
 
@@ -301,7 +329,12 @@ def begin_repeating(report: Report, words: Words | None) -> Repeated | None:
 def _report(arrival: Arrived, former: tuple[int, int] = (0, 0)) -> Report:
     sender = arrival.sender
     return Report(
-        sender.node_id, arrival.batch, sender.gpu_ids, 0, sender.speaks_for, former_order=former
+        sender.node_id,
+        arrival.read.batch,
+        sender.gpu_ids,
+        0,
+        sender.speaks_for,
+        former_order=former,
     )
 
 
@@ -310,7 +343,7 @@ def _store_processes(
 ) -> set[int]:
     """The ids of the nodes where no process is, nor was."""
     silent = {each.node_id for each in group if _stays_silent(each, lived[each.node_id])}
-    repeated = [each.sender.memory.repeated for each in group if each.words is None]
+    repeated = [each.sender.memory.repeated for each in group if each.read.words is None]
     jobs = dict(new_words)
     for each in repeated:
         jobs |= each.jobs if each else {}
@@ -322,25 +355,11 @@ def _stays_silent(arrival: Arrived, lived: Lived) -> bool:
     """Whether the batch says that there is no process, as was known since the node's batch
     before.
     """
-    return lived.former == arrival.sender.memory.silent_since and not arrival.batch.processes
+    return lived.former == arrival.sender.memory.silent_since and not arrival.read.has_processes
 
 
-def _touched(arrival: Arrived, lived: Lived, held: Mapping[int, set[Span]]) -> list[Span]:
-    """The batch's windows, the time by which the node's life became longer: all its GPUs were
-    capacity in it; and the time of other holders on its GPUs.
-    """
+def _held(arrival: Arrived, lived: Lived, held: Mapping[int, set[Span]]) -> list[Span]:
+    """The time of other holders on its GPUs."""
     sender = arrival.sender
-    final_ms = arrival.received.final_ms
-    spans = [(arrival.continued.start_ms, arrival.continued.end_ms)]
-    spans += clip([(lived.was_ms, lived.is_ms)], final_ms, lived.is_ms)
     holders = set().union(*(held.get(gpu_id, ()) for gpu_id in sender.gpu_ids))
-    return spans + clip(holders, max(sender.first_ms, final_ms), lived.is_ms)
-
-
-def _hours_ms(batch: Batch, oldest_ms: int, newest_ms: int) -> list[int]:
-    """The hours in which windows and host samples start."""
-    first = oldest_ms - oldest_ms % HOUR_MS
-    if newest_ms <= first + HOUR_MS:
-        return [first]
-    starts = {*batch.windows["start_ms"], *batch.host.get("start_ms", ())}
-    return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in starts})]
+    return clip(holders, max(sender.first_ms, arrival.received.final_ms), lived.is_ms)

@@ -200,10 +200,7 @@ def store_group(group: Sequence[Offered]) -> list[int]:
     received = Moment.of(group[-1].received_at)
     batches = _arrived(group, received)
     done = iter(_stored([batch for batch in batches if batch is not None]))
-    return [
-        len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0
-        for batch in batches
-    ]
+    return [batch.windows if batch is not None and next(done) else 0 for batch in batches]
 
 
 def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]:

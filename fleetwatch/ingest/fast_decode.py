@@ -10,20 +10,19 @@ so was what is said of jobs while it is repeated; the rest is given to `wire`.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-import numpy as np
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from agent import packed, wire
 from agent.wire import Batch, Work
-from fleetwatch.lib.array_types import Floats, Mask
+from fleetwatch.ingest import group_columns
+from fleetwatch.ingest.group_columns import Tables, Told
 from fleetwatch.telemetry import packed_columns
-from fleetwatch.telemetry.packed_columns import PackedTable, Run
+from fleetwatch.telemetry.packed_columns import PackedTable
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -68,13 +67,6 @@ class KnownWords(NamedTuple):
     keys: tuple[str, ...]
 
 
-class Read(NamedTuple):
-    """A valid batch; `words`: what it newly says of jobs, None = it repeats what was said."""
-
-    batch: Batch
-    words: Words | None
-
-
 class Repeat(NamedTuple):
     """One batch to read: what it inflates to, and what its sender said before."""
 
@@ -83,12 +75,43 @@ class Repeat(NamedTuple):
     known: KnownWords | None  # of jobs; None: whatever it says of them is new
 
 
-class Opened(NamedTuple):
-    """A batch that repeats the known facts; its tables are not looked at yet."""
+@dataclass(slots=True)
+class Read:
+    """A valid batch, as far as it needs reading."""
 
-    given: Any
-    windows: PackedTable
-    host: PackedTable
+    given: Any  # its JSON
+    repeat: Repeat
+    tables: Tables
+    told: Told
+    agent: str  # what it says of its agent, as JSON
+    words: Words | None  # what it newly says of jobs, None = it repeats what was said
+    _batch: Batch | None
+
+    @property
+    def boot_start_ms(self) -> int:
+        return int(self.given.boot_start_ms)
+
+    @property
+    def sequence(self) -> int:
+        return int(self.given.sequence)
+
+    @property
+    def has_processes(self) -> bool:
+        return bytes(self.given.processes) not in _NO_LIST
+
+    @property
+    def has_events(self) -> bool:
+        return bytes(self.given.events) not in _NO_LIST
+
+    @property
+    def batch(self) -> Batch:
+        """The whole batch. Of `gpus` it has the UUIDs, of `windows` the whole numbers and whether
+        process_count is there; there are no labels in it. Of `jobs` that are repeated it has the
+        keys, and no allocations.
+        """
+        if self._batch is None:
+            self._batch = _batch(self.given, self.repeat, self.repeat.known, self.tables)
+        return self._batch
 
 
 def facts(content: bytes) -> BatchFacts | None:
@@ -114,63 +137,115 @@ def facts(content: bytes) -> BatchFacts | None:
 def decode_repeats(repeats: Sequence[Repeat]) -> list[Read | None]:
     """Each batch, where it repeats the known facts and is valid; None where it has to go the long
     way.
-
-    Of `gpus` a batch holds the UUIDs, of `windows` the whole numbers and whether process_count is
-    there; there are no labels in it. Of `jobs` that are repeated it has the keys, and no
-    allocations.
     """
     opened = [_opened(repeat) for repeat in repeats]
-    batches: list[Read | None] = [None] * len(repeats)
     places = [place for place, each in enumerate(opened) if each is not None]
-    repeated = [each for each in opened if each is not None]
-    hosts = _hosts([each.host for each in repeated])
-    windows = _windows([each.windows for each in repeated])
-    for place, each, columns, host in zip(places, repeated, windows, hosts, strict=True):
-        repeat = repeats[place]
-        if columns is not None and host is not None and _fit(columns, host, repeat.facts):
-            batches[place] = _batch(each.given, repeat, columns, host)
-    return batches
+    told = group_columns.judged([each.tables for each in opened if each is not None])
+    read: list[Read | None] = [None] * len(repeats)
+    for place, of_tables in zip(places, told, strict=True):
+        each = opened[place]
+        if each is not None and of_tables is not None:
+            read[place] = _read(each.given, repeats[place], each.tables, of_tables)
+    return read
 
 
-def _opened(repeat: Repeat) -> Opened | None:
-    read = _decoded(repeat.content)
-    if read is None or not _repeats(read[0], repeat.facts):
+class _Opened(NamedTuple):
+    """A batch that repeats the known facts; its tables are not looked at yet."""
+
+    given: Any
+    tables: Tables
+
+
+def _opened(repeat: Repeat) -> _Opened | None:
+    opened = _decoded(repeat.content)
+    if opened is None or not _repeats(opened[0], repeat.facts):
         return None
-    given, place = read
+    given, place = opened
     try:
         windows, host = packed_columns.tables(repeat.content, place)
     except wire.WireError:
         return None
-    ends = place + windows.size + host.size
-    return Opened(given, windows, host) if ends == len(repeat.content) else None
-
-
-def _batch(
-    given: Any, repeat: Repeat, windows: dict[str, list[Any]], host: dict[str, list[Any]]
-) -> Read | None:
-    words = _words(given)
-    repeated = repeat.known if repeat.known and repeat.known.words == words else None
-    try:
-        batch = wire.parse_rest(
-            msgspec.structs.asdict(given),
-            gpus=[{"uuid": uuid} for uuid in repeat.facts.uuids],
-            windows=windows,
-            host=host,
-            node_labels={},
-            work=_as_known(repeated) if repeated else _new(words, len(repeat.facts.uuids)),
-        )
-    except (wire.WireError, *_UNREADABLE):
+    if place + windows.size + host.size != len(repeat.content):
         return None
-    return Read(batch, None if repeated else words)
+    facts = repeat.facts
+    return _Opened(given, Tables(windows, host, len(facts.uuids), facts.window_s * 1000))
+
+
+def _read(given: Any, repeat: Repeat, tables: Tables, told: Told) -> Read | None:
+    words = _words(given)
+    is_repeated = repeat.known is not None and repeat.known.words == words
+    agent = _plain_agent(given.agent)
+    batch = None
+    if not (is_repeated and agent and _is_plain(given)):
+        try:
+            batch = _batch(given, repeat, repeat.known if is_repeated else None, tables)
+        except (wire.WireError, *_UNREADABLE):
+            return None
+        agent = agent or msgspec.json.encode(batch.agent).decode()
+    return Read(given, repeat, tables, told, agent, None if is_repeated else words, batch)
+
+
+def _batch(given: Any, repeat: Repeat, repeated: KnownWords | None, tables: Tables) -> Batch:
+    """The whole batch, its tables being valid. Raises WireError, MsgspecError."""
+    gpus = [{"uuid": uuid} for uuid in repeat.facts.uuids]
+    top = {name: getattr(given, name) for name in _AS_GIVEN}
+    top |= {name: msgspec.json.decode(getattr(given, name)) for name in _IN_PARTS}
+    return wire.parse_rest(
+        top,
+        gpus=gpus,
+        windows=_columns(tables.windows, _OF_WINDOWS, ("process_count",)),
+        host=_columns(tables.host, _OF_HOST),
+        node_labels={},
+        work=_as_known(repeated) if repeated else _new(given, len(gpus)),
+    )
+
+
+def _columns(
+    table: PackedTable, names: Sequence[str], others: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Those of whole numbers, and of the others whether they are there."""
+    read = packed_columns.runs([table])
+    there = set().union(*(run.names for run in read))
+    return {
+        name: packed_columns.whole_numbers(read, name).tolist() for name in names if name in there
+    } | {name: [] for name in others if name in there}
+
+
+def _plain_agent(given: Raw) -> str:
+    """What it says of its agent, where that is kept as it is; "" where the wire has to tell."""
+    if bytes(given) in _NO_OBJECT:
+        return "{}"
+    try:
+        _AGENT.decode(given)
+    except _UNREADABLE:
+        return ""
+    text = bytes(given).decode()
+    return "" if "\\" in text else text  # what can't be stored is written with one
+
+
+def _is_plain(given: Any) -> bool:
+    """Whether it names neither a process nor an event, and its job sources are as they must be."""
+    if bytes(given.processes) not in _NO_LIST or bytes(given.events) not in _NO_LIST:
+        return False
+    return bytes(given.sources) in _NO_LIST or _are_sources(given.sources)
+
+
+def _are_sources(given: Raw) -> bool:
+    """False where it takes the wire to tell whether they are valid."""
+    try:
+        _SOURCES.decode(given)
+    except _UNREADABLE:
+        return False
+    return b"\\" not in bytes(given)
 
 
 def _as_known(repeated: KnownWords) -> Work:
     return Work([{"key": key} for key in repeated.keys], [])
 
 
-def _new(words: Words, gpu_count: int) -> Work:
+def _new(given: Any, gpu_count: int) -> Work:
     """Raises WireError, MsgspecError."""
-    top = {name: msgspec.json.decode(getattr(words, name)) for name in ("jobs", "allocations")}
+    top = {name: msgspec.json.decode(getattr(given, name)) for name in ("jobs", "allocations")}
     return wire.parse_work(top, gpu_count=gpu_count)
 
 
@@ -198,124 +273,64 @@ def _words(given: Any) -> Words:
     return Words(_answers(given.sources), bytes(given.jobs), bytes(given.allocations))
 
 
-def _answers(sources: Any) -> bytes:
+def _answers(given: Raw) -> bytes:
     """Which ones answered and which did not, and why; of what is no list of sources nothing."""
+    if bytes(given) in _NO_LIST:
+        return b"[]"
     try:
-        answers = [(each["kind"], each["ok"], each.get("why")) for each in sources or ()]
+        sources = msgspec.json.decode(given)
+        answers = [(each["kind"], each["ok"], each.get("why")) for each in sources]
     except (AttributeError, KeyError, TypeError):
         return b""
     return msgspec.json.encode(answers)
 
 
-def _fit(windows: dict[str, list[Any]], host: dict[str, list[Any]], facts: BatchFacts) -> bool:
-    """Whether columns that are within the wire's limits are within those of this batch."""
-    length_ms = facts.window_s * 1000
-    return (
-        max(windows["gpu"]) < len(facts.uuids)
-        and max(windows["observed_ms"]) <= length_ms
-        and _is_short(windows["start_ms"], length_ms)
-        and (not host or _is_short(host["start_ms"], 1000))
-    )
-
-
-def _is_short(starts: list[int], length_ms: int) -> bool:
-    return max(starts) + length_ms - min(starts) <= wire.MAX_SPAN_MS
-
-
-class _Limits(NamedTuple):
-    """Of a table's columns, by position."""
-
-    low: Floats
-    high: Floats
-    is_whole: Mask
-
-
-_MOST = {
-    "gpu": wire.MAX_LIST,
-    "start_ms": wire.MAX_TIME_MS,
-    "observed_ms": wire.MAX_WINDOW_S * 1000,
-}
 _OF_WINDOWS = ("gpu", "start_ms", "observed_ms")
 _OF_HOST = ("start_ms",)
-
-
-@lru_cache(maxsize=256)
-def _limits(
-    names: tuple[str, ...], required: tuple[str, ...], others: tuple[str, ...]
-) -> _Limits | None:
-    """None for columns that are not those of such a table."""
-    if not set(required) <= set(names) <= {*required, *others} or len(set(names)) < len(names):
-        return None
-    limits = [(0, _MOST[name]) if name in required else wire.LIMITS[name] for name in names]
-    low, high = np.array(limits, dtype=np.float64).T
-    return _Limits(low, high, np.isin(names, required))
-
-
-def _windows(parts: Sequence[PackedTable]) -> list[dict[str, list[Any]] | None]:
-    """Of each batch the whole numbers of its windows; None where they are not valid, or none."""
-    read: list[dict[str, list[Any]] | None] = [None] * len(parts)
-    for places, run in _alike(parts):
-        limits = _limits(run.names, _OF_WINDOWS, wire.WINDOW_COLUMNS)
-        columns = _whole_numbers(run, limits, _OF_WINDOWS)
-        rest: dict[str, list[Any]] = {"process_count": []} if "process_count" in run.names else {}
-        for place, of_batch in zip(places, columns, strict=True):
-            read[place] = None if of_batch is None else of_batch | rest
-    return read
-
-
-def _hosts(parts: Sequence[PackedTable]) -> list[dict[str, list[Any]] | None]:
-    """Of each batch when its host samples start, nothing where it has no column; None where they
-    are not valid.
-    """
-    read: list[dict[str, list[Any]] | None] = [None if part.columns else {} for part in parts]
-    for places, run in _alike(parts):
-        limits = _limits(run.names, _OF_HOST, wire.HOST_COLUMNS)
-        for place, of_batch in zip(places, _whole_numbers(run, limits, _OF_HOST), strict=True):
-            read[place] = of_batch
-    return read
-
-
-def _alike(parts: Sequence[PackedTable]) -> Iterator[tuple[list[int], Run]]:
-    """The tables that have rows, those alike together, each with its place."""
-    order = sorted(
-        (place for place, part in enumerate(parts) if part.rows),
-        key=lambda place: packed_columns.shape(parts[place]),
-    )
-    start = 0
-    for run in packed_columns.runs([parts[place] for place in order]):
-        end = start + len(run.numbers)
-        yield order[start:end], run
-        start = end
-
-
-def _whole_numbers(
-    run: Run, limits: _Limits | None, names: Sequence[str]
-) -> list[dict[str, list[Any]] | None]:
-    """Of each table the columns of whole numbers, each of which was read; None where they, or any
-    other column, are not within their limits.
-    """
-    if limits is None:
-        return [None] * len(run.numbers)
-    is_read = (run.numbers[:, limits.is_whole] != 0).all(axis=(1, 2))
-    is_whole = (run.heads["decimals"][:, limits.is_whole] == 0).all(axis=1)
-    is_valid = is_read & is_whole & packed_columns.are_within(run, limits.low, limits.high)
-    columns = [run.whole_numbers(name).tolist() for name in names]
-    return [
-        dict(zip(names, of_table, strict=True)) if is_valid[at] else None
-        for at, of_table in enumerate(zip(*columns, strict=True))
-    ]
-
+# an item of the JSON that says nothing
+_NO_LIST = frozenset({b"null", b"[]"})
+_NO_OBJECT = frozenset({b"null", b"{}"})
+_AS_GIVEN = ("version", "node", "boot_id", "boot_start_ms", "sequence", "window_s")
+_IN_PARTS = ("agent", "sources", "processes", "events")
 
 # what this decoder does not know goes the long way: nothing in a batch is stepped over unread
 _DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
     msgspec.defstruct(
         "Given",
         [
-            ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int),
-            ("sequence", int), ("window_s", int), ("gpus", Raw), ("node_labels", Raw, Raw(b"")),
-            *((name, Any, None) for name in ("agent", "sources", "processes", "events")),
-            *((name, Raw, Raw(b"null")) for name in ("jobs", "allocations")),
+            ("version", int), ("node", str), ("boot_id", str),
+            ("boot_start_ms", Annotated[int, Meta(ge=0, le=wire.MAX_TIME_MS)]),
+            ("sequence", Annotated[int, Meta(ge=0, le=wire.MAX_SEQUENCE)]),
+            ("window_s", int), ("gpus", Raw), ("node_labels", Raw, Raw(b"")),
+            *((name, Raw, Raw(b"null")) for name in ("jobs", "allocations", *_IN_PARTS)),
         ],
         forbid_unknown_fields=True,
+        gc=False,
     )
 )  # fmt: skip
+# What of these is valid as it is; whatever else may be goes through wire.parse_rest.
+_Text = Annotated[str, Meta(max_length=64)]
+_Amount = Annotated[float, Meta(ge=0, le=wire.MAX_AGENT_AMOUNT)]
+_AGENT: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "Agent",
+        [
+            *((name, _Text, "") for name in ("version", "driver", "source")),
+            ("last_refusal", Annotated[str, Meta(max_length=400)], ""),
+            ("stopping", bool, False),
+            *((name, _Amount, 0.0) for name in wire.AGENT_AMOUNTS),
+        ],
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+)
+
+
+class _Source(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    kind: Annotated[str, Meta(pattern=r"\S", max_length=32)]
+    ok: bool
+    seen_ms: Annotated[int, Meta(ge=0, le=wire.MAX_TIME_MS)] | None = None
+    why: Annotated[str, Meta(max_length=wire.MAX_WHY)] | None = None
+
+
+_SOURCES = msgspec.json.Decoder(Annotated[list[_Source], Meta(max_length=wire.MAX_LIST)])

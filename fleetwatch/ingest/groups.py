@@ -33,58 +33,72 @@ class Groups(Generic[Item, Result]):
         self._work = work
         self._limit = limit
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
-        self._queue: list[tuple[Item, asyncio.Future[Result | None]]] = []
-        self._stored: list[asyncio.Future[Result | None]] = []  # the group that is at work
-        self._leading: asyncio.Task[None] | None = None
+        self._queue: list[tuple[Item, Callable[[Result | None], None]]] = []
+        # who waits for the group that is at work
+        self._waiting: list[Callable[[Result | None], None]] = []
+        self._is_leading = False
 
     @property
     def waiting(self) -> int:
         """How many wait for their group."""
         return len(self._queue)
 
-    def put(self, item: Item) -> asyncio.Future[Result | None]:
-        """The item's result, when `work` has returned."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result | None] = loop.create_future()
-        self._queue.append((item, future))
-        if self._leading is None:
-            self._leading = loop.create_task(self._lead())
-        return future
+    def put(self, item: Item, on_done: Callable[[Result | None], None]) -> None:
+        """Calls with the item's result when `work` has returned, in the loop."""
+        self._queue.append((item, on_done))
+        if not self._is_leading:
+            self._is_leading = True
+            asyncio.get_running_loop().call_soon(self._start)
 
-    def fail(self, error: Exception) -> None:
-        """Everybody who waits gets the error; a group at work is finished, and nobody waits
+    def fail(self) -> None:
+        """Everybody who waits has no result; a group at work is finished, and nobody waits
         for it.
         """
-        waiting = [future for _, future in self._queue]
+        waiting = [*self._waiting, *(on_done for _, on_done in self._queue)]
+        self._waiting = []
         self._queue = []
-        for future in (*waiting, *self._stored):
-            if not future.done():
-                future.set_exception(error)
+        self._tell(waiting, [None] * len(waiting))
 
     def close(self) -> None:
         """The thread is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _lead(self) -> None:
-        """Stores group after group until nobody waits."""
-        is_busy = False
-        while self._queue:
-            if is_busy:
-                await asyncio.sleep(GATHERING_S)
-            group = self._queue[: self._limit]
-            self._queue = self._queue[self._limit :]
-            is_busy = len(group) > 1
-            self._stored = [future for _, future in group]
-            results = await self._results([item for item, _ in group])
-            for future, result in zip(self._stored, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
-        self._stored = []
-        self._leading = None
+    def _start(self) -> None:
+        """Stores the next group, if anybody waits."""
+        group = self._queue[: self._limit]
+        self._queue = self._queue[self._limit :]
+        self._is_leading = bool(group)
+        if group:
+            self._waiting = [on_done for _, on_done in group]
+            items = [item for item, _ in group]
+            self._thread.submit(self._run, asyncio.get_running_loop(), items)
 
-    async def _results(self, items: Sequence[Item]) -> Sequence[Result | None]:
+    def _run(self, loop: asyncio.AbstractEventLoop, items: Sequence[Item]) -> None:
+        results: Sequence[Result | None]
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, items)
+            results = self._work(items)
         except Exception:
             log.exception("group failed", batches=len(items))
-            return [None] * len(items)
+            results = [None] * len(items)
+        loop.call_soon_threadsafe(self._end, loop, results)
+
+    def _end(self, loop: asyncio.AbstractEventLoop, results: Sequence[Result | None]) -> None:
+        waiting = self._waiting
+        self._waiting = []
+        if waiting:
+            self._tell(waiting, results)
+        if len(results) > 1:
+            loop.call_later(GATHERING_S, self._start)
+        else:
+            self._start()
+
+    def _tell(
+        self,
+        waiting: Sequence[Callable[[Result | None], None]],
+        results: Sequence[Result | None],
+    ) -> None:
+        for on_done, result in zip(waiting, results, strict=True):
+            try:
+                on_done(result)
+            except Exception:
+                log.exception("answer failed")

@@ -10,26 +10,15 @@ of jobs has another: while that is the same, too, it speaks for its holds (jobs/
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
-from fleetwatch.inventory.models import GPU, REPLAYED_AFTER_MS, Node, Stay
+from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.stays import GAP_MS
-from fleetwatch.lib.batched import columns, run
 from fleetwatch.lib.sql import execute, read_statement
 
-EXTEND_STEADY = read_statement("inventory/sql/extend_steady.sql")
 SETTLE = read_statement("inventory/sql/settle.sql")
-
-
-class UnsteadyError(Exception):
-    """Some batches do not only continue what is known of their nodes; `node_ids` says whose."""
-
-    def __init__(self, node_ids: set[int]) -> None:
-        super().__init__(f"nodes {sorted(node_ids)[:10]}")
-        self.node_ids = node_ids
 
 
 class Remembered(NamedTuple):
@@ -38,35 +27,6 @@ class Remembered(NamedTuple):
     gpus: list[GPU]  # by position in the batches
     begins: list[int]  # the first window of each one's stay
     digest: bytes
-
-
-class Continued(NamedTuple):
-    """One batch of a node, newer than all before it, its facts those with `digest`, its times right
-    as they are; at least one window, nothing in quarantine.
-    """
-
-    node_id: int
-    digest: bytes
-    words: bytes  # digest of what it says of jobs; b"" = something new
-    boot_id: str
-    boot_start_ms: int
-    sequence: int
-    start_ms: int  # of its first window
-    # of its last window: each of its GPUs has one that ends there, or is the parent of one that has
-    end_ms: int
-    newest_ms: int  # of windows and host samples
-    hours_ms: list[int]  # in which these start
-    received_at: datetime
-    agent: str  # JSON
-    payload: bytes  # as packed
-
-
-class Lived(NamedTuple):
-    """How a node lives on by a batch."""
-
-    was_ms: int  # last_ms before
-    is_ms: int  # and after
-    former: tuple[int, int]  # (boot start, sequence) of the newest batch before
 
 
 def remember(
@@ -147,27 +107,3 @@ def settle(node_ids: Iterable[int]) -> list[int]:
 def settled(rows: QuerySet[GPU]) -> QuerySet[GPU]:
     """Those of the GPUs for which no node speaks: what their own rows say is all."""
     return rows.exclude(node__windows_ms__isnull=False, facts_order=F("node__continued_order"))
-
-
-def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> dict[int, Lived]:
-    """By node id: the nodes, locked until the transaction ends, and their GPUs live on.
-
-    `lock_ms`, `statement_ms`: so long this transaction waits for a row, and for each further
-    statement (lib.sql.limit_waits, without a round trip of its own).
-
-    At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
-    """
-    parameters = columns(batches)
-    parameters |= {
-        "gap": GAP_MS,
-        "replayed": REPLAYED_AFTER_MS,
-        "lock_timeout": f"{lock_ms}ms",
-        "statement_timeout": f"{statement_ms}ms",
-    }
-    lived = {
-        node_id: Lived(was_ms, is_ms, tuple(former))
-        for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, parameters)
-    }
-    if unsteady := {batch.node_id for batch in batches} - lived.keys():
-        raise UnsteadyError(unsteady)
-    return lived

@@ -14,7 +14,7 @@ from agent import packed
 from fleetwatch.lib.array_types import Array, Floats, Ints, Mask
 from fleetwatch.telemetry.window_tables import Table
 
-_HEAD = np.dtype([("place", "u1"), ("decimals", "u1"), ("base", "<i8"), ("step", "<u8")])
+HEAD = np.dtype([("place", "u1"), ("decimals", "u1"), ("base", "<i8"), ("step", "<u8")])
 _POWERS = 10.0 ** np.arange(256)
 _POWERS[packed.MAX_DECIMALS + 1 :] = np.nan  # no number of so many decimals is one
 _SIGN = np.int64(-(2**63))
@@ -29,6 +29,11 @@ class PackedTable(NamedTuple):
     planes: int
     heads: bytes
     numbers: bytes  # plane after plane
+
+    @property
+    def places(self) -> bytes:
+        """Of its columns in packed.NAMES."""
+        return self.heads[:: HEAD.itemsize]
 
     @property
     def size(self) -> int:
@@ -94,7 +99,7 @@ def runs(parts: Iterable[PackedTable]) -> list[Run]:
 
 def shape(part: PackedTable) -> tuple[int, int, bytes]:
     """Equal for tables of which one run can be made."""
-    return part.rows, part.planes, part.heads[:: _HEAD.itemsize]
+    return part.rows, part.planes, part.places
 
 
 def _run(parts: Sequence[PackedTable]) -> Run:
@@ -103,8 +108,8 @@ def _run(parts: Sequence[PackedTable]) -> Run:
     words = np.zeros((len(parts), columns * rows, 8), np.uint8)
     words[:, :, :planes] = shuffled.reshape(len(parts), planes, columns * rows).swapaxes(1, 2)
     return Run(
-        _names(heads[:: _HEAD.itemsize]),
-        np.frombuffer(b"".join([part.heads for part in parts]), _HEAD).reshape(-1, columns),
+        _names(heads[:: HEAD.itemsize]),
+        np.frombuffer(b"".join([part.heads for part in parts]), HEAD).reshape(-1, columns),
         words.view("<i8").reshape(len(parts), columns, rows),
     )
 
@@ -134,18 +139,35 @@ def floats(read: Sequence[Run], names: Iterable[str]) -> Table:
     return columns
 
 
-def are_within(run: Run, low: Floats, high: Floats) -> Mask:
-    """Of each table whether its columns' values lie within their limits; False for one that holds
-    bits of doubles: it takes `agent.packed` to judge them.
+def numbers_of(parts: Sequence[PackedTable]) -> Array:
+    """The numbers of all columns of the tables, one column after the other, in as many bytes as the
+    widest of them has.
     """
-    numbers = run.numbers.view(np.uint64)
-    last = numbers.max(axis=2).astype(np.float64)
-    first = (numbers - np.uint64(1)).min(axis=2)  # one that was not read is the largest of all
-    base, step = (run.heads[name].astype(np.float64) for name in ("base", "step"))
-    power = _POWERS[run.heads["decimals"]]
-    most = base + step * (last - 1)
+    sizes = [part.columns * part.rows for part in parts]
+    width = max(part.planes for part in parts)
+    words = np.empty((sum(sizes), width), np.uint8)
+    for plane in range(width):
+        # a table with fewer planes has zeros in it
+        shuffled = [
+            part.numbers[plane * size : (plane + 1) * size] if plane < part.planes else bytes(size)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        words[:, plane] = np.frombuffer(b"".join(shuffled), np.uint8)
+    return words.view(f"<u{width}").ravel()
+
+
+def are_within(heads: Array, first: Array, last: Array, low: Floats, high: Floats) -> Mask:
+    """Of each column whether its values lie within its limits; False for one that holds bits of
+    doubles: it takes `agent.packed` to judge them.
+
+    `first`: the smallest of its numbers less 1, one that was not read being the largest of all;
+    `last`: the largest of its numbers.
+    """
+    base, step = (heads[name].astype(np.float64) for name in ("base", "step"))
+    power = _POWERS[heads["decimals"]]
+    most = base + step * (last.astype(np.float64) - 1)
     # as doubles: what is one beyond them is rounded to them
     is_exact = (base > -packed.EXACT) & (most < packed.EXACT)
-    is_within = ((base + step * first) / power >= low) & (most / power <= high) & is_exact
-    are_valid: Mask = (is_within | (last == 0) & ~np.isnan(power)).all(axis=1)
-    return are_valid
+    is_within: Mask = ((base + step * first) / power >= low) & (most / power <= high) & is_exact
+    # a column in which nothing was read
+    return is_within | (last == 0) & ~np.isnan(power) & ~np.isnan(low)

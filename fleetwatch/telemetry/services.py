@@ -1,6 +1,6 @@
 """Writes of telemetry: batches as received, the marks of what is still to do, health events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -9,8 +9,7 @@ import structlog
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.steady import Continued
-from fleetwatch.lib.batched import columns, integers, run
+from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import execute, read_statement
@@ -31,7 +30,6 @@ RETURNING id
 """
 NOTE_LATE = read_statement("telemetry/sql/note_late.sql")
 APPEND = read_statement("telemetry/sql/append_batch.sql")
-APPEND_STEADY = read_statement("telemetry/sql/append_steady.sql")
 WAITING = read_statement("telemetry/sql/nodes_to_post.sql")
 CLAIM = read_statement("telemetry/sql/claim_touched.sql")
 NOTE_POSTED = """
@@ -244,36 +242,9 @@ def release_touched(claims: Claims, *, posted_at: datetime) -> None:
     execute(NOTE_POSTED, [integers(sorted(claims)), posted_at])
 
 
-def append_new(batches: Sequence[Continued], touched: Mapping[int, Sequence[Span]]) -> set[int]:
-    """The node ids of the batches that were received for the first time; unless that is all of them
-    the caller undoes the transaction.
-
-    At most one batch of a node, its node locked; `touched` is by node id the time to post again.
-    """
-    for received_at in {batch.received_at for batch in batches}:
-        _ensure_partition(received_at)
-    marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
-    posted = [
-        (node_id, since_ms)
-        for node_id, spans in touched.items()
-        for since_ms in _touched_since(spans).values()
-    ]
-    new = run(
-        APPEND_STEADY,
-        {
-            **columns(batches),
-            "mark_nodes": integers(node_id for node_id, _ in marks),
-            "mark_hours": integers(hour_ms for _, hour_ms in marks),
-            "touched_nodes": integers(node_id for node_id, _ in posted),
-            "touched_since": integers(since_ms for _, since_ms in posted),
-        },
-    )
-    return {node_id for (node_id,) in new}
-
-
-def _ensure_partition(received_at: datetime) -> None:
-    """Asks once per process and partition: one that takes batches now is not dropped before it is
-    long over.
+def ensure_partition(received_at: datetime) -> None:
+    """That there is a partition for what is received then: asked once per process and partition,
+    for one that takes batches now is not dropped before it is long over.
     """
     name = partitions.partition_for(received_at).name
     if name not in _ensured:

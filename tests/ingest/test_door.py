@@ -326,10 +326,11 @@ def test_the_part_of_a_gpu_is_capacity_to_its_last_window_by_the_short_way_too(c
     assert found == {True: BEGIN + 120_000, False: BEGIN + 120_000}
 
 
+@pytest.mark.django_db(transaction=True)  # the group's statement is one of its own
 def test_what_can_not_be_stored_together_is_stored_alone(client, monkeypatch):
     bearer = token()
     post(client, step(0), bearer=bearer)
-    monkeypatch.setattr("fleetwatch.telemetry.services.APPEND_STEADY", "SELECT 1 / 0")
+    monkeypatch.setattr("fleetwatch.ingest.continued_rows.CONTINUE", "SELECT 1 / 0")
 
     answer = post(client, step(1), bearer=bearer)
 

@@ -29,6 +29,13 @@ class Work:
         return [item * 10 for item in group]
 
 
+def put(together, item):
+    """The item's result, once it is there."""
+    result = asyncio.get_running_loop().create_future()
+    together.put(item, result.set_result)
+    return result
+
+
 async def until(condition):
     async with asyncio.timeout(10):
         while not condition():
@@ -41,7 +48,7 @@ def test_alone_an_item_is_its_own_group():
 
     async def story():
         together = Groups(work, limit=4)
-        return [await together.put(1), await together.put(2)]
+        return [await put(together, 1), await put(together, 2)]
 
     assert asyncio.run(story()) == [10, 20]
     assert work.groups == [[1], [2]]
@@ -52,9 +59,9 @@ def test_what_comes_meanwhile_is_stored_together_in_groups_of_the_limit():
 
     async def story():
         together = Groups(work, limit=3)
-        calls = [together.put(0)]
+        calls = [put(together, 0)]
         await until(lambda: work.groups)
-        calls += [together.put(item) for item in range(1, 6)]
+        calls += [put(together, item) for item in range(1, 6)]
         await until(lambda: together.waiting == 5)
         work.go_on.set()
         return await asyncio.gather(*calls)
@@ -71,7 +78,7 @@ def test_a_group_that_fails_has_no_results_and_the_next_goes_on():
 
     async def story():
         together = Groups(work, limit=4)
-        return [await together.put(1), await together.put(2)]
+        return [await put(together, 1), await put(together, 2)]
 
     assert asyncio.run(story()) == [None, True]
 
@@ -79,7 +86,7 @@ def test_a_group_that_fails_has_no_results_and_the_next_goes_on():
 def test_everyone_is_answered_with_what_is_theirs():
     async def story():
         together = Groups(lambda group: [item + 1 for item in group], limit=4)
-        return await asyncio.gather(*(together.put(item) for item in range(400)))
+        return await asyncio.gather(*(put(together, item) for item in range(400)))
 
     assert asyncio.run(story()) == list(range(1, 401))
 
@@ -89,15 +96,24 @@ def test_when_the_database_is_lost_nobody_waits_for_a_group_that_does():
 
     async def story():
         together = Groups(work, limit=1)
-        calls = [together.put(item) for item in (1, 2)]
+        calls = [put(together, item) for item in (1, 2)]
         await until(lambda: work.groups and together.waiting == 1)
-        together.fail(ConnectionError("lost"))
-        answers = await asyncio.gather(*calls, return_exceptions=True)
+        together.fail()
+        answers = await asyncio.gather(*calls)
         work.go_on.set()
-        return answers, await together.put(3)
+        return answers, await put(together, 3)
 
     answers, later = asyncio.run(story())
 
-    assert [type(answer) for answer in answers] == [ConnectionError, ConnectionError]
+    assert answers == [None, None]
     assert later == 30
     assert work.groups == [[1], [3]]
+
+
+def test_an_answer_that_fails_keeps_nobody_elses():
+    async def story():
+        together = Groups(lambda group: group, limit=4)
+        together.put(1, None)  # not callable
+        return await put(together, 2)
+
+    assert asyncio.run(story()) == 2

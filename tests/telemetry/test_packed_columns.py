@@ -78,30 +78,3 @@ def test_whatever_batches_say_is_read_alike(seed):
         assert np.array_equal(values, joined(batches, name), equal_nan=True)
     for name, values in hosts.items():
         assert np.array_equal(values, joined(batches, name, "host"), equal_nan=True)
-
-
-def of_one_window(**columns):
-    return wire.Batch(
-        node="n1", boot_id="b", boot_start_ms=T0, sequence=1, window_s=10, gpus=[],
-        windows={"gpu": [0], **columns},
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("value", "is_within"),
-    [(0, True), (-1e-6, False), (1e7, True), (1e7 + 1, False), (70.5, True), (None, True)],
-)
-def test_a_column_lies_within_its_limits_or_not(value, is_within):
-    batch = of_one_window(power_w=[value])
-    (run,) = packed_columns.runs(tables([batch], 0))
-
-    limits = np.array([[0, 0], [256, wire.LIMITS["power_w"][1]]], dtype=float)
-
-    assert packed_columns.are_within(run, *limits).tolist() == [is_within]
-
-
-def test_of_tables_alike_each_is_judged_by_itself():
-    bodies = [of_one_window(util_mean=[value]) for value in (0.5, 0.6, 1.5)]
-    (run,) = packed_columns.runs(tables(bodies, 0))
-
-    assert packed_columns.are_within(run, np.zeros(2), np.ones(2)).tolist() == [True, True, False]

@@ -1,0 +1,83 @@
+"""Rows of batches that say of their nodes what is known already: written together, in one
+statement.
+
+What a node's newest batch said of labels and GPUs has a digest (inventory/steady.py), what it said
+of jobs another (jobs/repeats.py). While the next ones have the same, nothing is written but the
+batch itself, that time went on, and the marks of what is to be done with it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from fleetwatch.inventory.models import REPLAYED_AFTER_MS
+from fleetwatch.inventory.stays import GAP_MS
+from fleetwatch.lib.batched import columns, integers, run
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry.services import ensure_partition
+
+CONTINUE = read_statement("ingest/sql/continue_nodes.sql")
+
+
+class Continued(NamedTuple):
+    """One batch of a node, newer than all before it, its facts those with `digest`, its times right
+    as they are; at least one window, nothing in quarantine.
+    """
+
+    node_id: int
+    digest: bytes
+    words: bytes  # digest of what it says of jobs; b"" = something new
+    boot_id: str
+    boot_start_ms: int
+    sequence: int
+    start_ms: int  # of its first window
+    # of its last window: each of its GPUs has one that ends there, or is the parent of one that has
+    end_ms: int
+    newest_ms: int  # of windows and host samples
+    hours_ms: list[int]  # in which these start
+    received_at: datetime
+    agent: str  # JSON
+    payload: bytes  # as packed
+    # order of the batch that has to be the newest before it; None: whichever is
+    quiet_boot_ms: int | None = None
+    quiet_sequence: int | None = None
+
+
+class Lived(NamedTuple):
+    """How a node lives on by a batch."""
+
+    was_ms: int  # last_ms before
+    is_ms: int  # and after
+    former: tuple[int, int]  # (boot start, sequence) of the newest batch before
+
+
+def store(
+    batches: Sequence[Continued], *, final_ms: int, lock_ms: int, statement_ms: int
+) -> dict[int, Lived]:
+    """By node id, of the batches that are stored: their nodes, locked until the transaction ends,
+    and their GPUs live on. Of one that does not only continue nothing is written.
+
+    `lock_ms`, `statement_ms`: so long this transaction waits for a row, and for each further
+    statement (lib.sql.limit_waits, without a round trip of its own). `final_ms`: hours before it
+    are not posted again.
+
+    At most one batch of a node.
+    """
+    received = [batch.received_at for batch in batches]
+    for received_at in {min(received), max(received)}:  # within a second
+        ensure_partition(received_at)
+    marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
+    parameters = columns(batches)
+    parameters |= {
+        "mark_nodes": integers(node_id for node_id, _ in marks),
+        "mark_hours": integers(hour_ms for _, hour_ms in marks),
+        "gap": GAP_MS,
+        "replayed": REPLAYED_AFTER_MS,
+        "final_ms": final_ms,
+        "lock_timeout": f"{lock_ms}ms",
+        "statement_timeout": f"{statement_ms}ms",
+    }
+    return {
+        node_id: Lived(was_ms, is_ms, tuple(former))
+        for node_id, was_ms, is_ms, *former in run(CONTINUE, parameters)
+    }

@@ -1,0 +1,84 @@
+"""The tables of a group's batches, judged together: when their rows start, and which are not valid."""
+
+import random
+import zlib
+
+import pytest
+
+from agent import packed, wire
+from fleetwatch.ingest.group_columns import Tables, judged
+from fleetwatch.telemetry import packed_columns
+from tests.ingest.factories import T0
+
+GPUS = 4
+
+
+def drawn(draw):
+    """A batch of any layout, most of which are valid."""
+    rows = draw.choice((1, 6, 6, 24, 24))
+    late = draw.choice((0, 0, 3_600_000))
+    starts = [T0 + late * draw.randrange(2) + draw.randrange(6) * 10_000 for _ in range(rows)]
+    names = draw.sample(wire.WINDOW_COLUMNS, draw.choice((0, 2, 5)))
+    hosts = draw.choice((0, 1, 6))
+    return wire.Batch(
+        node="n1", boot_id="b", boot_start_ms=T0, sequence=1, window_s=10,
+        gpus=[{"uuid": f"GPU-{place}"} for place in range(GPUS)],
+        windows={
+            "gpu": [draw.randrange(GPUS + (draw.random() < 0.01)) for _ in range(rows)],
+            "start_ms": starts,
+            "observed_ms": [draw.randrange(10_001) for _ in range(rows)],
+            **{name: [draw.choice((None, 0, 0.5, 1, 2**40)) for _ in range(rows)] for name in names},
+        },
+        host={
+            "start_ms": [T0 + draw.randrange(6) * 10_000 for _ in range(hosts)],
+            "cpu_ratio": [draw.choice((0.5, 1, 1.5)) for _ in range(hosts)],
+        }
+        if hosts
+        else {},
+    )  # fmt: skip
+
+
+def tables(batch):
+    content = zlib.decompress(packed.pack(batch))
+    _, place = packed.rest_of(content)
+    return Tables(*packed_columns.tables(content, place), GPUS, 10_000)
+
+
+def is_valid(batch):
+    try:
+        return bool(wire.parse(packed.unpack(zlib.decompress(packed.pack(batch)))))
+    except wire.WireError:
+        return False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_batch_of_a_group_is_judged_as_the_wire_judges_it(seed):
+    draw = random.Random(seed)
+    batches = [drawn(draw) for _ in range(draw.randrange(1, 30))]
+
+    group = judged([tables(batch) for batch in batches])
+
+    assert [told is not None for told in group] == [is_valid(batch) for batch in batches]
+    for batch, told in zip(batches, group, strict=True):
+        if told is None:
+            continue
+        starts = batch.windows["start_ms"]
+        at_last = {
+            gpu
+            for gpu, start in zip(batch.windows["gpu"], starts, strict=True)
+            if start == max(starts)
+        }
+        assert (told.windows, told.starts) == (len(starts), sorted(set(starts)))
+        assert told.layout.last == at_last
+        assert told.host_starts == sorted(set(batch.host.get("start_ms", [])))
+        assert told.has_process_count == ("process_count" in batch.windows)
+
+
+def test_a_batch_of_nothing_is_none():
+    nothing = wire.Batch(
+        node="n1", boot_id="b", boot_start_ms=T0, sequence=1, window_s=10, gpus=[],
+        windows={"gpu": [], "start_ms": [], "observed_ms": []},
+    )  # fmt: skip
+
+    assert judged([]) == []
+    assert judged([tables(nothing)]) == [None]
