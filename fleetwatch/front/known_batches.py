@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fleetwatch.front.watch import Watch
 from fleetwatch.ingest import door as ingest
+from fleetwatch.ingest.continued import Sender
 from fleetwatch.ingest.door import Door, Head
 from fleetwatch.ingest.groups import Groups
 from fleetwatch.ingest.taken_forms import FORMS
@@ -28,7 +29,7 @@ class KnownBatch(NamedTuple):
 
     head: Head
     token: str
-    node_id: int
+    sender: Sender
 
 
 class KnownBatches:
@@ -56,14 +57,14 @@ class KnownBatches:
         sender, or while there is no room.
         """
         head = Head.of_headers(headers)
-        node_id = self._door.known_node(head)
-        if node_id is None or not self._has_room:
+        sender = self._door.heard(head)
+        if sender is None or not self._has_room:
             return None
         token = head.token
-        if token in self.busy or node_id in self.busy:
+        if token in self.busy or sender.node_id in self.busy:
             return None
         self.busy.add(token)
-        return KnownBatch(head, token, node_id)
+        return KnownBatch(head, token, sender)
 
     def end(self, batch: KnownBatch) -> None:
         """Its sender is gone."""
@@ -73,16 +74,19 @@ class KnownBatches:
         self, batch: KnownBatch, body: bytes, on_stored: Callable[[bytes | None], None]
     ) -> None:
         """Gives `on_stored` the body of the answer; None for a batch that is not stored."""
-        offered = None if batch.node_id in self.busy else self._door.offered(batch.head, body)
+        node_id = batch.sender.node_id
+        offered = None
+        if node_id not in self.busy:
+            offered = self._door.offered(batch.sender, batch.head, body)
         if offered is None:
             self.busy.discard(batch.token)
             on_stored(None)
             return
-        self.busy.add(batch.node_id)
+        self.busy.add(node_id)
 
         def on_done(windows: int | None) -> None:
             self.busy.discard(batch.token)
-            self.busy.discard(batch.node_id)
+            self.busy.discard(node_id)
             answer = None
             try:
                 answer = self._door.accepted(offered, windows) if windows else None

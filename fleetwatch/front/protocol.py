@@ -8,7 +8,6 @@ import asyncio
 import socket
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -259,7 +258,9 @@ class PatientProtocol(HttpToolsProtocol):
             if self._is_last and self.cycle is not None:
                 self.cycle.keep_alive = False
             return
-        self.transport.write(_accepted(self.server_state.default_headers, stored, self._is_last))
+        self.transport.write(
+            _accepted.answer(self.server_state.default_headers, stored, is_last=self._is_last)
+        )
         self.server_state.total_requests += 1
         if self._is_last:
             self.transport.close()
@@ -353,21 +354,27 @@ class PatientProtocol(HttpToolsProtocol):
         ]
 
 
-def _accepted(headers: Sequence[tuple[bytes, bytes]], stored: bytes, is_last: bool) -> bytes:
-    """The answer with this body to a batch that is stored."""
-    return b"%b%bcontent-length: %d\r\n%b\r\n%b" % (
-        STATUS_LINE[HTTPStatus.OK],
-        _lines((*headers, *ACCEPTED)),
-        len(stored),
-        b"connection: close\r\n" if is_last else b"",
-        stored,
-    )
+class _Accepted:
+    """The heads of answers to batches that are stored."""
+
+    def __init__(self) -> None:
+        self._headers: Sequence[tuple[bytes, bytes]] = ()
+        self._lines = b""
+
+    def answer(
+        self, headers: Sequence[tuple[bytes, bytes]], stored: bytes, *, is_last: bool
+    ) -> bytes:
+        """With these headers, which are the same for a second, as the date is, and this body."""
+        if headers is not self._headers:
+            lines = [b"%b: %b\r\n" % header for header in (*headers, *ACCEPTED)]
+            self._lines = STATUS_LINE[HTTPStatus.OK] + b"".join(lines)
+            self._headers = headers
+        close = b"connection: close\r\n" if is_last else b""
+        length = b"content-length: %d\r\n\r\n" % len(stored)
+        return b"%b%b%b%b" % (self._lines, close, length, stored)
 
 
-@lru_cache(maxsize=2)
-def _lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """The same for a second: the date is among them."""
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
+_accepted = _Accepted()
 
 
 def protocol_of(

@@ -114,18 +114,12 @@ class Moment(NamedTuple):
 class Arrived(NamedTuple):
     """One batch at the door, read and valid."""
 
-    offered: Offered
+    node_id: int
+    sender: Sender
     read: Read
     continued: Continued
     received: Moment
-
-    @property
-    def sender(self) -> Sender:
-        return self.offered.sender
-
-    @property
-    def node_id(self) -> int:
-        return self.sender.node_id
+    is_use_due: bool  # of the token: to be noted
 
     @property
     def windows(self) -> int:
@@ -140,7 +134,7 @@ class Arrived(NamedTuple):
     def is_mere_time(self) -> bool:
         """Whether nothing is to be written but that time went on."""
         is_known_silent = self.sender.memory.silent_since or not self.read.told.has_process_count
-        is_new = self.read.words is not None or self.offered.is_use_due
+        is_new = self.read.words is not None or self.is_use_due
         return bool(is_known_silent and not (self.read.has_processes or is_new))
 
 
@@ -148,16 +142,15 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
     That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole
-    of ten minutes, a GPU without a last window.
+    of ten minutes, a GPU without a last window, host samples of an hour without windows.
     """
     sender = offered.sender
     told = read.told
     length_ms = sender.facts.window_s * 1000
     starts = told.starts
-    windows = starts[0], starts[-1] + length_ms
     host = told.host_starts or starts
     oldest_ms = min(starts[0], host[0])
-    newest_ms = max(windows[1], host[-1] + length_ms)
+    newest_ms = max(starts[-1], host[-1]) + length_ms
     if (
         read.has_events
         or is_out_of_time(newest_ms, oldest_ms, received.ms)
@@ -165,17 +158,15 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
         or starts[0] < sender.since_ms
         or not sender.living <= told.layout.last
         or _has_holes(starts, length_ms)
+        or host[0] // HOUR_MS < starts[0] // HOUR_MS
+        or host[-1] // HOUR_MS > starts[-1] // HOUR_MS
     ):
         return None
-    hours_ms = _hours_ms(starts, host)
-    continued = _continued(offered, read, windows, newest_ms, hours_ms)
-    return Arrived(offered, read, continued, received)
+    continued = _continued(offered, read, starts, newest_ms)
+    return Arrived(sender.node_id, sender, read, continued, received, offered.is_use_due)
 
 
-def _continued(
-    offered: Offered, read: Read, windows: Span, newest_ms: int, hours_ms: list[int]
-) -> Continued:
-    """`windows`: from the first one's start to the last one's end."""
+def _continued(offered: Offered, read: Read, starts: list[int], newest_ms: int) -> Continued:
     sender = offered.sender
     silent_since = sender.memory.silent_since if read.told.has_process_count else None
     return Continued(
@@ -185,13 +176,14 @@ def _continued(
         sender.facts.boot_id,
         read.boot_start_ms,
         read.sequence,
-        *windows,
+        starts[0],
+        starts[-1],
+        starts[-1] + sender.facts.window_s * 1000,
         newest_ms,
-        hours_ms,
         offered.received_at,
         read.agent,
         offered.packed,
-        *(silent_since or (None, None)),
+        silent_since,
     )
 
 
@@ -204,14 +196,6 @@ def _repeats_by(sender: Sender, read: Read) -> bytes:
 def _has_holes(starts: list[int], length_ms: int) -> bool:
     """Whether ten minutes have no window."""
     return starts[-1] - starts[0] >= GAP_MS and len(spans_of(starts, length_ms)) > 1
-
-
-def _hours_ms(starts: list[int], host: list[int]) -> list[int]:
-    """The hours in which windows and host samples start."""
-    first = min(starts[0], host[0]) // HOUR_MS
-    if max(starts[-1], host[-1]) // HOUR_MS == first:
-        return [first * HOUR_MS]
-    return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in (*starts, *host)})]
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -256,14 +240,14 @@ def _store(group: Sequence[Arrived]) -> dict[int, Remembered]:
         if each.node_id in lived
     }
     # another process of the hub may have stored processes of these since
-    left = [each for each in group if each.node_id not in lived and each.continued.quiet_boot_ms]
+    left = [each for each in group if each.node_id not in lived and each.continued.quiet_since]
     return memories | _store_all(left) if left else memories
 
 
 @transaction.atomic
 def _store_all(group: Sequence[Arrived]) -> dict[int, Remembered]:
     """As `_store`, with what they say of jobs and processes."""
-    rows = [each.continued._replace(quiet_boot_ms=None, quiet_sequence=None) for each in group]
+    rows = [each.continued._replace(quiet_since=None) for each in group]
     lived = _store_rows(group, rows)
     group = [arrival for arrival in group if arrival.node_id in lived]
     new_words = _store_words([each for each in group if each.read.words is not None], lived)
@@ -271,7 +255,7 @@ def _store_all(group: Sequence[Arrived]) -> dict[int, Remembered]:
     for each in group:
         if holders := _held(each, lived[each.node_id], new_words.held):
             telemetry.touch_hours(each.node_id, holders)
-    if due := [arrival.sender.token_id for arrival in group if arrival.offered.is_use_due]:
+    if due := [arrival.sender.token_id for arrival in group if arrival.is_use_due]:
         tokens.note_use(due, group[0].received.at)
     return {
         each.node_id: (

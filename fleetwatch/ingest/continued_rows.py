@@ -6,17 +6,27 @@ of jobs another (jobs/repeats.py). While the next ones have the same, nothing is
 batch itself, that time went on, and the marks of what is to be done with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from fleetwatch.inventory.models import REPLAYED_AFTER_MS
 from fleetwatch.inventory.stays import GAP_MS
-from fleetwatch.lib.batched import columns, integers, run
+from fleetwatch.lib.batched import digests, integers, moments, run, texts
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry.services import ensure_partition
 
 CONTINUE = read_statement("ingest/sql/continue_nodes.sql")
+_WHOLE = (
+    "node_id",
+    "boot_start_ms",
+    "sequence",
+    "start_ms",
+    "last_ms",
+    "end_ms",
+    "newest_ms",
+)
 
 
 class Continued(NamedTuple):
@@ -31,16 +41,15 @@ class Continued(NamedTuple):
     boot_start_ms: int
     sequence: int
     start_ms: int  # of its first window
+    last_ms: int  # of its last; none of the hours between has no window, and no other a host sample
     # of its last window: each of its GPUs has one that ends there, or is the parent of one that has
     end_ms: int
     newest_ms: int  # of windows and host samples
-    hours_ms: list[int]  # in which these start
     received_at: datetime
     agent: str  # JSON
     payload: bytes  # as packed
-    # order of the batch that has to be the newest before it; None: whichever is
-    quiet_boot_ms: int | None = None
-    quiet_sequence: int | None = None
+    # (boot start, sequence) of the batch that has to be the newest before it; None: whichever is
+    quiet_since: tuple[int, int] | None
 
 
 class Lived(NamedTuple):
@@ -66,18 +75,40 @@ def store(
     received = [batch.received_at for batch in batches]
     for received_at in {min(received), max(received)}:  # within a second
         ensure_partition(received_at)
-    marks = [(batch.node_id, hour_ms) for batch in batches for hour_ms in batch.hours_ms]
-    parameters = columns(batches)
-    parameters |= {
-        "mark_nodes": integers(node_id for node_id, _ in marks),
-        "mark_hours": integers(hour_ms for _, hour_ms in marks),
+    parameters = {
+        **_columns(batches),
         "gap": GAP_MS,
         "replayed": REPLAYED_AFTER_MS,
         "final_ms": final_ms,
-        "lock_timeout": f"{lock_ms}ms",
-        "statement_timeout": f"{statement_ms}ms",
+        "lock": f"{lock_ms}ms",
+        "statement": f"{statement_ms}ms",
     }
     return {
         node_id: Lived(was_ms, is_ms, tuple(former))
         for node_id, was_ms, is_ms, *former in run(CONTINUE, parameters)
     }
+
+
+def _columns(batches: Sequence[Continued]) -> dict[str, str | bytes]:
+    """One array of each attribute; the payloads are one after the other, and how long each is."""
+    given: Any = Continued(*map(list, zip(*batches, strict=True)))
+    sizes = list(map(len, given.payload))
+    return {
+        **{name: integers(getattr(given, name)) for name in _WHOLE},
+        "digest": digests(given.digest),
+        "words": digests(given.words),
+        "boot_id": texts(given.boot_id),
+        "agent": texts(given.agent),
+        "facts_order": _orders(zip(given.boot_start_ms, given.sequence, strict=True)),
+        "quiet_since": _orders(given.quiet_since),
+        "received_at": moments(given.received_at),
+        "payloads": b"".join(given.payload),
+        "payload_start": integers(accumulate(sizes[:-1], initial=1)),
+        "payload_size": integers(sizes),
+    }
+
+
+def _orders(orders: Iterable[tuple[int, int] | None]) -> str:
+    """An array of JSON, as Node.facts_order is."""
+    written = ["NULL" if order is None else f'"[{order[0]},{order[1]}]"' for order in orders]
+    return "{" + ",".join(written) + "}"

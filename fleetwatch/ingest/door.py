@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agent import packed
 from agent.wire import WireError
-from fleetwatch.ingest import answers, fast_decode, learning
+from fleetwatch.ingest import answers, fast_decode, learning, received_log
 from fleetwatch.ingest.body import TooLargeError, expand
 from fleetwatch.ingest.continued import (
     Arrived,
@@ -31,7 +31,6 @@ from fleetwatch.ingest.continued import (
 from fleetwatch.ingest.fast_decode import Repeat
 from fleetwatch.ingest.node_orders import open_orders
 from fleetwatch.ingest.pressure import pressure
-from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.requests import bearer_of
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -134,11 +133,19 @@ class Door:
         """The token speaks for its node no more."""
         self._senders.pop(head.key, None)
 
-    def offered(self, head: Head, body: bytes) -> Offered | None:
+    def heard(self, head: Head) -> Sender | None:
+        """Who sent it, if that is known; it comes last of those that may be forgotten."""
+        key = head.key
+        sender = self._senders.get(key)
+        # a thread of the long way may forget it meanwhile
+        with suppress(KeyError):
+            self._senders.move_to_end(key)
+        return sender
+
+    def offered(self, sender: Sender, head: Head, body: bytes) -> Offered | None:
         """What a known sender brings in the usual form; None: it has to go the long way."""
         now = timezone.now()
-        sender = self._heard(head.key)
-        if sender is None or len(body) > MAX_PACKED or not head.is_usual(now):
+        if len(body) > MAX_PACKED or not head.is_usual(now):
             return None
         if not self._is_within_hour(sender.node_id, len(body), now):
             return None
@@ -146,13 +153,6 @@ class Door:
         return Offered(
             sender, body, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY
         )
-
-    def _heard(self, key: bytes) -> Sender | None:
-        sender = self._senders.get(key)
-        # a thread of the long way may forget it meanwhile
-        with suppress(KeyError):
-            self._senders.move_to_end(key)
-        return sender
 
     def _is_within_hour(self, node_id: int, length: int, now: datetime) -> bool:
         """Whether the node may send so much more by the short way in this hour; it is counted."""
@@ -167,7 +167,6 @@ class Door:
         """The body of the answer to a batch that is stored."""
         if offered.is_use_due:
             self._noted[offered.sender.token_id] = offered.received_at
-        received.count(batches=1, windows=windows)
         orders = open_orders.of(offered.sender.token_id)
         return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0, orders=orders))
 
@@ -200,7 +199,9 @@ def store_group(group: Sequence[Offered]) -> list[int]:
     received = Moment.of(group[-1].received_at)
     batches = _arrived(group, received)
     done = iter(_stored([batch for batch in batches if batch is not None]))
-    return [batch.windows if batch is not None and next(done) else 0 for batch in batches]
+    stored = [batch.windows if batch is not None and next(done) else 0 for batch in batches]
+    received_log.received.count(batches=len(stored) - stored.count(0), windows=sum(stored))
+    return stored
 
 
 def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]:

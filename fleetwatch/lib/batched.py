@@ -3,6 +3,7 @@ binary protocol, whole columns at a time.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -23,10 +24,17 @@ def run(statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     raw.prepare_threshold = 0 if is_prepared else None
     try:
         with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            cursor.execute(statement.encode(), parameters, prepare=is_prepared, binary=True)
+            cursor.execute(_compact(statement), parameters, prepare=is_prepared, binary=True)
             return cursor.fetchall()
     finally:
         raw.prepare_threshold = None  # the connection is Django's again
+
+
+@cache
+def _compact(statement: str) -> bytes:
+    """Without remarks and indentation: psycopg parses what is longer than 4 KiB each time anew."""
+    lines = [line.strip() for line in statement.splitlines()]
+    return "\n".join([line for line in lines if line and not line.startswith("--")]).encode()
 
 
 def integers(values: Iterable[int | None]) -> str:
@@ -39,6 +47,22 @@ def integers(values: Iterable[int | None]) -> str:
 def numbers(values: Iterable[float | None]) -> str:
     """As `integers`, of finite numbers: every one comes back with the bits it had."""
     return "{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}"
+
+
+def texts(values: Iterable[str]) -> str:
+    """As `integers`, of texts: psycopg's own way takes ten times as long for each."""
+    written = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
+    return '{"' + '","'.join(written) + '"}' if written else "{}"
+
+
+def digests(values: Iterable[bytes]) -> str:
+    """As `texts`, of a few bytes each."""
+    return texts(["\\x" + value.hex() for value in values])
+
+
+def moments(values: Iterable[datetime]) -> str:
+    """As `texts`, of aware times."""
+    return texts([value.isoformat() for value in values])
 
 
 def columns(rows: Iterable[object]) -> dict[str, Any]:

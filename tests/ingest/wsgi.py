@@ -85,7 +85,9 @@ class DoorClient:
         """As the front does it, each batch in a group of its own."""
         if (environ["REQUEST_METHOD"], environ["PATH_INFO"]) != ("POST", PATH):
             return self.door.django(environ, start_response)
-        offered = self.door.offered(Head.of_environ(environ), environ["wsgi.input"].getvalue())
+        head = Head.of_environ(environ)
+        sender = self.door.heard(head)
+        offered = sender and self.door.offered(sender, head, environ["wsgi.input"].getvalue())
         windows = store_group([offered])[0] if offered else 0
         if not windows:
             return self.door.long_way(environ, start_response)
