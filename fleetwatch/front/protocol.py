@@ -67,7 +67,7 @@ class Arriving(NamedTuple):
     """A request that brings a batch of a known sender, past the parser, as far as it came."""
 
     head: BatchHead
-    known: KnownBatch
+    begun: KnownBatch
     given: bytearray
 
     @property
@@ -119,7 +119,7 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.register.remove(self._held)
         if self._batch is not None and not self._batch.is_whole:
-            self.known_batches.end(self._batch.known)
+            self.known_batches.end(self._batch.begun)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -222,16 +222,16 @@ class PatientProtocol(HttpToolsProtocol):
         is known.
         """
         head = batch_heads.read(data)
-        known = None if head is None else self.known_batches.begin(head.headers)
-        if head is None or known is None:
+        begun = None if head is None else self.known_batches.begin(head.headers)
+        if head is None or begun is None:
             return False
         self._unset_keepalive_if_required()
         forwarded = head.headers.get(b"x-forwarded-for", b"").decode("latin-1")
         if not self.register.move_to(self._held, self._address([forwarded])):
-            self.known_batches.end(known)
+            self.known_batches.end(begun)
             self._disconnect()
             return True
-        self._batch = Arriving(head, known, bytearray())
+        self._batch = Arriving(head, begun, bytearray())
         self._wait_for(Waits.BATCH)
         self._go_on(self._batch, data)
         return True
@@ -245,7 +245,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._is_last = len(batch.given) > batch.size or batch.head.is_last
         if batch.is_whole and not was_whole:
             self._wait_for(None)
-            self.known_batches.store(batch.known, batch.body, self._end_batch)
+            self.known_batches.store(batch.begun, batch.body, self._end_batch)
 
     def _end_batch(self, stored: bytes | None) -> None:
         """Answers the batch that is stored; one that is not is a request like any other."""

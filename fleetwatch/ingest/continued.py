@@ -2,7 +2,7 @@
 some say something new of jobs or processes in one transaction of a handful.
 
 The same rows as services.store_batch writes one by one, but what batches repeat of jobs: that is
-told by their nodes' rows (jobs/repeats.py). Of whatever is not plain continuation nothing is
+rows by their nodes' rows (jobs/repeats.py). Of whatever is not plain continuation nothing is
 written, and the others are stored without it.
 """
 
@@ -124,7 +124,7 @@ class Arrived(NamedTuple):
     @property
     def windows(self) -> int:
         """How many it holds."""
-        return self.read.told.windows
+        return self.read.rows.windows
 
     @property
     def order(self) -> tuple[int, int]:
@@ -133,7 +133,7 @@ class Arrived(NamedTuple):
     @property
     def is_mere_time(self) -> bool:
         """Whether nothing is to be written but that time went on."""
-        is_known_silent = self.sender.memory.silent_since or not self.read.told.has_process_count
+        is_known_silent = self.sender.memory.silent_since or not self.read.rows.has_process_count
         is_new = self.read.words is not None or self.is_use_due
         return bool(is_known_silent and not (self.read.has_processes or is_new))
 
@@ -145,10 +145,10 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
     of ten minutes, a GPU without a last window, host samples of an hour without windows.
     """
     sender = offered.sender
-    told = read.told
+    rows = read.rows
     length_ms = sender.facts.window_s * 1000
-    starts = told.starts
-    host = told.host_starts or starts
+    starts = rows.starts
+    host = rows.host_starts or starts
     oldest_ms = min(starts[0], host[0])
     newest_ms = max(starts[-1], host[-1]) + length_ms
     if (
@@ -156,7 +156,7 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
         or is_out_of_time(newest_ms, oldest_ms, received.ms)
         or oldest_ms < received.final_ms
         or starts[0] < sender.since_ms
-        or not sender.living <= told.layout.last
+        or not sender.living <= rows.layout.last
         or _has_holes(starts, length_ms)
         or host[0] // HOUR_MS < starts[0] // HOUR_MS
         or host[-1] // HOUR_MS > starts[-1] // HOUR_MS
@@ -168,7 +168,7 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
 
 def _continued(offered: Offered, read: Read, starts: list[int], newest_ms: int) -> Continued:
     sender = offered.sender
-    silent_since = sender.memory.silent_since if read.told.has_process_count else None
+    silent_since = sender.memory.silent_since if read.rows.has_process_count else None
     return Continued(
         sender.node_id,
         sender.digest,

@@ -20,7 +20,7 @@ from msgspec import Meta, Raw
 from agent import packed, wire
 from agent.wire import Batch, Work
 from fleetwatch.ingest import group_columns
-from fleetwatch.ingest.group_columns import Tables, Told
+from fleetwatch.ingest.group_columns import Rows, Tables
 from fleetwatch.telemetry import packed_columns
 from fleetwatch.telemetry.packed_columns import PackedTable
 
@@ -82,7 +82,7 @@ class Read:
     given: Any  # its JSON
     repeat: Repeat
     tables: Tables
-    told: Told
+    rows: Rows
     agent: str  # what it says of its agent, as JSON
     words: Words | None  # what it newly says of jobs, None = it repeats what was said
     _batch: Batch | None
@@ -140,9 +140,9 @@ def decode_repeats(repeats: Sequence[Repeat]) -> list[Read | None]:
     """
     opened = [_opened(repeat) for repeat in repeats]
     places = [place for place, each in enumerate(opened) if each is not None]
-    told = group_columns.judged([each.tables for each in opened if each is not None])
+    rows = group_columns.read_rows([each.tables for each in opened if each is not None])
     read: list[Read | None] = [None] * len(repeats)
-    for place, of_tables in zip(places, told, strict=True):
+    for place, of_tables in zip(places, rows, strict=True):
         each = opened[place]
         if each is not None and of_tables is not None:
             read[place] = _read(each.given, repeats[place], each.tables, of_tables)
@@ -171,7 +171,7 @@ def _opened(repeat: Repeat) -> _Opened | None:
     return _Opened(given, Tables(windows, host, len(facts.uuids), facts.window_s * 1000))
 
 
-def _read(given: Any, repeat: Repeat, tables: Tables, told: Told) -> Read | None:
+def _read(given: Any, repeat: Repeat, tables: Tables, rows: Rows) -> Read | None:
     words = _words(given)
     is_repeated = repeat.known is not None and repeat.known.words == words
     agent = _plain_agent(given.agent)
@@ -182,7 +182,7 @@ def _read(given: Any, repeat: Repeat, tables: Tables, told: Told) -> Read | None
         except (wire.WireError, *_UNREADABLE):
             return None
         agent = agent or msgspec.json.encode(batch.agent).decode()
-    return Read(given, repeat, tables, told, agent, None if is_repeated else words, batch)
+    return Read(given, repeat, tables, rows, agent, None if is_repeated else words, batch)
 
 
 def _batch(given: Any, repeat: Repeat, repeated: KnownWords | None, tables: Tables) -> Batch:

@@ -51,7 +51,7 @@ class Clock(NamedTuple):
         return [self.base + self.step * (number - 1) for number in numbers]
 
 
-class Told(NamedTuple):
+class Rows(NamedTuple):
     """What the valid tables of one batch say of when; `host` has no start where there is none."""
 
     windows: int  # how many
@@ -118,8 +118,8 @@ class _Shape(NamedTuple):
 def _shape(places: bytes, room: int) -> _Shape | None:
     """None for columns that are not those of such a table."""
     required = _REQUIRED[room]
-    known = {*required, *(packed.PLACES[name] for name in _OTHERS[room])}
-    if not required <= set(places) <= known or len(set(places)) < len(places):
+    possible = {*required, *(packed.PLACES[name] for name in _OTHERS[room])}
+    if not required <= set(places) <= possible or len(set(places)) < len(places):
         return None
     gpu = places.index(_GPU) if room == _WINDOWS else 0
     return _Shape(places.index(_START), gpu, _PROCESS_COUNT in places)
@@ -140,14 +140,14 @@ class _Table(NamedTuple):
     shape: _Shape
 
 
-def judged(batches: Sequence[Tables]) -> list[Told | None]:
+def read_rows(batches: Sequence[Tables]) -> list[Rows | None]:
     """What each says of when, where all its columns are valid; None where they are not, or not to
-    be told here.
+    be rows here.
     """
-    told: list[Told | None] = [None] * len(batches)
+    rows: list[Rows | None] = [None] * len(batches)
     listed = [(at, tables) for at, each in enumerate(batches) if (tables := _tables(each))]
     if not listed:
-        return told
+        return rows
     batch_of = [at for at, tables in listed for _ in tables]
     group = _Group([table for _, tables in listed for table in tables])
     is_valid = group.are_valid(
@@ -156,9 +156,9 @@ def judged(batches: Sequence[Tables]) -> list[Told | None]:
     )
     for at in {at for at, valid in zip(batch_of, is_valid, strict=True) if not valid}:
         batch_of = [-1 if each == at else each for each in batch_of]
-    for at, of_batch in group.told(batch_of).items():
-        told[at] = of_batch
-    return told
+    for at, of_batch in group.rows(batch_of).items():
+        rows[at] = of_batch
+    return rows
 
 
 def _tables(batch: Tables) -> list[_Table] | None:
@@ -225,29 +225,29 @@ class _Group:
         are_short: Mask = spans + shortest_ms <= wire.MAX_SPAN_MS
         return are_short
 
-    def told(self, batch_of: Sequence[int]) -> dict[int, Told]:
+    def rows(self, batch_of: Sequence[int]) -> dict[int, Rows]:
         """What each batch says, by its number; those of number -1 are left out."""
-        told: dict[int, Told] = {}
+        rows: dict[int, Rows] = {}
         starts = self._columns(self._times)
         gpus = self._columns(self._gpus)
         width = self._numbers.itemsize
-        for at, table, times, positions in zip(batch_of, self._tables, starts, gpus, strict=True):
+        for at, table, of_starts, of_gpus in zip(batch_of, self._tables, starts, gpus, strict=True):
             if at < 0:
                 continue
             if table.room == _HOST:
-                layout = _layout(width, times.numbers)
-                told[at] = told[at]._replace(host_clock=times.clock, host=layout)
+                layout = _layout(width, of_starts.numbers)
+                rows[at] = rows[at]._replace(host_clock=of_starts.clock, host=layout)
                 continue
-            layout = _layout(width, times.numbers, positions.numbers, positions.clock)
-            told[at] = Told(
+            layout = _layout(width, of_starts.numbers, of_gpus.numbers, of_gpus.clock)
+            rows[at] = Rows(
                 table.packed.rows,
-                times.clock,
+                of_starts.clock,
                 layout,
                 _NO_CLOCK,
                 _NO_ROWS,
                 table.shape.has_process_count,
             )
-        return told
+        return rows
 
     def _columns(self, columns: Ints) -> list[_Column]:
         """One of each table."""

@@ -169,5 +169,6 @@ def are_within(heads: Array, first: Array, last: Array, low: Floats, high: Float
     # as doubles: what is one beyond them is rounded to them
     is_exact = (base > -packed.EXACT) & (most < packed.EXACT)
     is_within: Mask = ((base + step * first) / power >= low) & (most / power <= high) & is_exact
-    # a column in which nothing was read
-    return is_within | (last == 0) & ~np.isnan(power) & ~np.isnan(low)
+    # nothing was read of a column of that name
+    is_empty: Mask = (last == 0) & ~np.isnan(power) & ~np.isnan(low)
+    return is_within | is_empty

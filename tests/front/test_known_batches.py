@@ -89,6 +89,42 @@ def test_a_body_may_come_in_parts(server, bearer, requests):
     assert not requests
 
 
+def test_a_batch_of_a_known_sender_may_come_in_chunks(server, bearer, requests):
+    of_head, body = second(bearer)
+    length = b"content-length: %d" % len(body)
+    with server.connect() as peer:
+        peer.sendall(of_head.replace(length, b"transfer-encoding: chunked"))
+        peer.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+        assert Answer.of(peer).json()["stored"] == 1
+    assert requests == ["/api/v1/batches"]
+
+
+def test_other_requests_follow_a_batch_on_its_connection_and_a_batch_them(server, bearer):
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        peer.sendall(of_head + body)
+        assert Answer.of(peer).json()["stored"] == 1
+        peer.sendall(head("GET", "/healthz"))
+        assert Answer.of(peer).status == 200
+        third = pack(minute_ago(NODE, sequence=3))
+        peer.sendall(batch_head(bearer=bearer, length=len(third)) + third)
+        assert Answer.of(peer).json()["stored"] == 1
+
+
+def test_a_batch_counts_at_the_address_that_a_trusted_proxy_names():
+    with Server(proxies=1) as behind:
+        token = create_agent_token(NODE, timezone.now())
+        assert behind.post_batch(minute_ago(NODE), bearer=token).status == 200
+        of_head, body = second(token)
+        forwarded = b"\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n"
+        with behind.connect() as peer:
+            peer.sendall(of_head.replace(b"\r\n\r\n", forwarded) + body)
+            assert Answer.of(peer).json()["stored"] == 1
+
+            assert "192.0.2.7" in {held.address for held in behind.register._all}
+
+
 def test_who_wants_the_connection_closed_has_it_closed(server, bearer, requests):
     of_head, body = second(bearer)
     with server.connect() as peer:

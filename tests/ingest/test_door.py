@@ -581,3 +581,13 @@ def test_a_batch_with_a_hole_of_ten_minutes_begins_a_new_stay_the_long_way(clien
 
     assert (client.long, client.short) == (2, 0)
     assert [stay.first_ms for stay in Stay.objects.order_by("first_ms")] == [BEGIN, BEGIN + 690_000]
+
+
+def test_host_samples_of_an_hour_without_windows_go_the_long_way(client):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    before = {"start_ms": [BEGIN - 10_000], "cpu_ratio": [0.5]}
+
+    post(client, step(1, host=before), bearer=bearer)
+
+    assert (client.long, client.short) == (2, 0)

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from agent import packed, wire
-from fleetwatch.ingest.group_columns import Tables, judged
+from fleetwatch.ingest.group_columns import Tables, read_rows
 from fleetwatch.telemetry import packed_columns
 from tests.ingest.factories import T0
 
@@ -56,11 +56,11 @@ def test_each_batch_of_a_group_is_judged_as_the_wire_judges_it(seed):
     draw = random.Random(seed)
     batches = [drawn(draw) for _ in range(draw.randrange(1, 30))]
 
-    group = judged([tables(batch) for batch in batches])
+    group = read_rows([tables(batch) for batch in batches])
 
-    assert [told is not None for told in group] == [is_valid(batch) for batch in batches]
-    for batch, told in zip(batches, group, strict=True):
-        if told is None:
+    assert [each is not None for each in group] == [is_valid(batch) for batch in batches]
+    for batch, each in zip(batches, group, strict=True):
+        if each is None:
             continue
         starts = batch.windows["start_ms"]
         at_last = {
@@ -68,10 +68,10 @@ def test_each_batch_of_a_group_is_judged_as_the_wire_judges_it(seed):
             for gpu, start in zip(batch.windows["gpu"], starts, strict=True)
             if start == max(starts)
         }
-        assert (told.windows, told.starts) == (len(starts), sorted(set(starts)))
-        assert told.layout.last == at_last
-        assert told.host_starts == sorted(set(batch.host.get("start_ms", [])))
-        assert told.has_process_count == ("process_count" in batch.windows)
+        assert (each.windows, each.starts) == (len(starts), sorted(set(starts)))
+        assert each.layout.last == at_last
+        assert each.host_starts == sorted(set(batch.host.get("start_ms", [])))
+        assert each.has_process_count == ("process_count" in batch.windows)
 
 
 def test_a_batch_of_nothing_is_none():
@@ -80,5 +80,5 @@ def test_a_batch_of_nothing_is_none():
         windows={"gpu": [], "start_ms": [], "observed_ms": []},
     )  # fmt: skip
 
-    assert judged([]) == []
-    assert judged([tables(nothing)]) == [None]
+    assert read_rows([]) == []
+    assert read_rows([tables(nothing)]) == [None]
