@@ -2,12 +2,13 @@
 some say something new of jobs or processes in one transaction of a handful.
 
 The same rows as services.store_batch writes one by one, but what batches repeat of jobs: that is
-rows by their nodes' rows (jobs/repeats.py). Of whatever is not plain continuation nothing is
+told by their nodes' rows (jobs/repeats.py). Of whatever is not plain continuation nothing is
 written, and the others are stored without it.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -241,7 +242,10 @@ def _store(group: Sequence[Arrived]) -> dict[int, Remembered]:
     }
     # another process of the hub may have stored processes of these since
     left = [each for each in group if each.node_id not in lived and each.continued.quiet_since]
-    return memories | _store_all(left) if left else memories
+    if left:
+        with suppress(Error):  # the others are stored
+            memories |= _store_all(left)
+    return memories
 
 
 @transaction.atomic

@@ -91,18 +91,18 @@ def store(
 
 def _columns(batches: Sequence[Continued]) -> dict[str, str | bytes]:
     """One array of each attribute; the payloads are one after the other, and how long each is."""
-    given: Any = Continued(*map(list, zip(*batches, strict=True)))
-    sizes = list(map(len, given.payload))
+    given: dict[str, Any] = dict(zip(Continued._fields, zip(*batches, strict=True), strict=True))
+    sizes = list(map(len, given["payload"]))
     return {
-        **{name: integers(getattr(given, name)) for name in _WHOLE},
-        "digest": digests(given.digest),
-        "words": digests(given.words),
-        "boot_id": texts(given.boot_id),
-        "agent": texts(given.agent),
-        "facts_order": _orders(zip(given.boot_start_ms, given.sequence, strict=True)),
-        "quiet_since": _orders(given.quiet_since),
-        "received_at": moments(given.received_at),
-        "payloads": b"".join(given.payload),
+        **{name: integers(given[name]) for name in _WHOLE},
+        "digest": digests(given["digest"]),
+        "words": digests(given["words"]),
+        "boot_id": texts(given["boot_id"]),
+        "agent": texts(given["agent"]),
+        "facts_order": _orders(zip(given["boot_start_ms"], given["sequence"], strict=True)),
+        "quiet_since": _orders(given["quiet_since"]),
+        "received_at": moments(given["received_at"]),
+        "payloads": b"".join(given["payload"]),
         "payload_start": integers(accumulate(sizes[:-1], initial=1)),
         "payload_size": integers(sizes),
     }
