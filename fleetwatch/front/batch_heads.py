@@ -3,7 +3,7 @@ is written in any other way is left to the parser of all requests. Pure.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fleetwatch.ingest import door as ingest
@@ -41,19 +41,28 @@ def read(data: bytes) -> BatchHead | None:
     end = data.find(_END, 0, MAX_BYTES) + len(b"\r\n")
     if _LINES.fullmatch(data, len(_LINE), end) is None:
         return None
-    lines = data[len(_LINE) : end].split(b"\r\n")[:-1]
+    headers = _headers(data[len(_LINE) : end].split(b"\r\n")[:-1])
+    if headers is None:
+        return None
+    return BatchHead(headers, end + len(b"\r\n"), int(headers[b"content-length"]))
+
+
+def _headers(lines: Sequence[bytes]) -> Mapping[bytes, bytes] | None:
+    """By their names in lower case; None where one is there twice, or says what agents do not."""
     headers = {}
     for line in lines:
         name, _, value = line.partition(b":")
         headers[name.lower()] = value.strip(b" ")
+    is_plain = len(headers) == len(lines) and _UNUSUAL.isdisjoint(headers)
+    return headers if is_plain and _is_usual(headers) else None
+
+
+def _is_usual(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether they name a host, a length of a batch, and nothing of the connection but its end."""
     length = headers.get(b"content-length", b"")
-    if (
-        len(headers) < len(lines)
-        or not _UNUSUAL.isdisjoint(headers)
-        or not headers.get(b"host")
-        or headers.get(b"connection", b"close").lower() not in (b"close", b"keep-alive")
-        or not length.isdigit()
-        or not 0 < int(length) <= ingest.MAX_PACKED
-    ):
-        return None
-    return BatchHead(headers, end + len(b"\r\n"), int(length))
+    return bool(
+        headers.get(b"host")
+        and headers.get(b"connection", b"close").lower() in (b"close", b"keep-alive")
+        and length.isdigit()
+        and 0 < int(length) <= ingest.MAX_PACKED
+    )

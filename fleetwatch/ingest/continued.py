@@ -7,7 +7,7 @@ written, and the others are stored without it.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -159,8 +159,7 @@ def arrived(offered: Offered, read: Read, received: Moment) -> Arrived | None:
         or starts[0] < sender.since_ms
         or not sender.living <= rows.layout.last
         or _has_holes(starts, length_ms)
-        or host[0] // HOUR_MS < starts[0] // HOUR_MS
-        or host[-1] // HOUR_MS > starts[-1] // HOUR_MS
+        or _is_beyond(host, starts)
     ):
         return None
     continued = _continued(offered, read, starts, newest_ms)
@@ -192,6 +191,11 @@ def _repeats_by(sender: Sender, read: Read) -> bytes:
     """The digest of what it repeats; b"" where it says something new."""
     repeated = sender.memory.repeated
     return repeated.digest if read.words is None and repeated is not None else b""
+
+
+def _is_beyond(host: list[int], starts: list[int]) -> bool:
+    """Whether host samples start in an hour before the windows, or in one after them."""
+    return host[0] // HOUR_MS < starts[0] // HOUR_MS or host[-1] // HOUR_MS > starts[-1] // HOUR_MS
 
 
 def _has_holes(starts: list[int], length_ms: int) -> bool:
@@ -261,13 +265,12 @@ def _store_all(group: Sequence[Arrived]) -> dict[int, Remembered]:
             telemetry.touch_hours(each.node_id, holders)
     if due := [arrival.sender.token_id for arrival in group if arrival.is_use_due]:
         tokens.note_use(due, group[0].received.at)
-    return {
-        each.node_id: (
-            new_words.repeated.get(each.node_id, each.sender.memory.repeated),
-            each.order if each.node_id in silent else None,
-        )
-        for each in group
-    }
+    return {each.node_id: _remembered(each, new_words, silent) for each in group}
+
+
+def _remembered(arrival: Arrived, new_words: "NewWords", silent: Collection[int]) -> Remembered:
+    repeated = new_words.repeated.get(arrival.node_id, arrival.sender.memory.repeated)
+    return repeated, arrival.order if arrival.node_id in silent else None
 
 
 def _store_rows(group: Sequence[Arrived], rows: Sequence[Continued]) -> Mapping[int, Lived]:

@@ -77,6 +77,7 @@ def store(
         ensure_partition(received_at)
     parameters = {
         **_columns(batches),
+        **_payloads(batches),
         "gap": GAP_MS,
         "replayed": REPLAYED_AFTER_MS,
         "final_ms": final_ms,
@@ -90,19 +91,23 @@ def store(
 
 
 def _columns(batches: Sequence[Continued]) -> dict[str, str | bytes]:
-    """One array of each attribute; the payloads are one after the other, and how long each is."""
+    """One array of each attribute but the payloads."""
     given: dict[str, Any] = dict(zip(Continued._fields, zip(*batches, strict=True), strict=True))
-    sizes = list(map(len, given["payload"]))
     return {
         **{name: integers(given[name]) for name in _WHOLE},
-        "digest": digests(given["digest"]),
-        "words": digests(given["words"]),
-        "boot_id": texts(given["boot_id"]),
-        "agent": texts(given["agent"]),
+        **{name: digests(given[name]) for name in ("digest", "words")},
+        **{name: texts(given[name]) for name in ("boot_id", "agent")},
         "facts_order": _orders(zip(given["boot_start_ms"], given["sequence"], strict=True)),
         "quiet_since": _orders(given["quiet_since"]),
         "received_at": moments(given["received_at"]),
-        "payloads": b"".join(given["payload"]),
+    }
+
+
+def _payloads(batches: Sequence[Continued]) -> dict[str, str | bytes]:
+    """One after the other, where each begins (the first at 1), and how long it is."""
+    sizes = [len(batch.payload) for batch in batches]
+    return {
+        "payloads": b"".join([batch.payload for batch in batches]),
         "payload_start": integers(accumulate(sizes[:-1], initial=1)),
         "payload_size": integers(sizes),
     }

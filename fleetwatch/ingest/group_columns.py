@@ -95,7 +95,8 @@ def _limits() -> _Limits:
     }
     for room, names in enumerate(_OTHERS):
         for place in _REQUIRED[room]:
-            limits.low[room, place], limits.high[room, place] = 0, most[packed.NAMES[place]]
+            limits.low[room, place] = 0
+            limits.high[room, place] = most[packed.NAMES[place]]
             limits.is_required[room, place] = True
         for name in names:
             at = room, packed.PLACES[name]
@@ -142,7 +143,7 @@ class _Table(NamedTuple):
 
 def read_rows(batches: Sequence[Tables]) -> list[Rows | None]:
     """What each says of when, where all its columns are valid; None where they are not, or not to
-    be rows here.
+    be said here.
     """
     rows: list[Rows | None] = [None] * len(batches)
     listed = [(at, tables) for at, each in enumerate(batches) if (tables := _tables(each))]
@@ -150,15 +151,16 @@ def read_rows(batches: Sequence[Tables]) -> list[Rows | None]:
         return rows
     batch_of = [at for at, tables in listed for _ in tables]
     group = _Group([table for _, tables in listed for table in tables])
-    is_valid = group.are_valid(
-        np.array([batches[at].gpu_count for at in batch_of]),
-        np.array([batches[at].length_ms for at in batch_of]),
-    )
-    for at in {at for at, valid in zip(batch_of, is_valid, strict=True) if not valid}:
-        batch_of = [-1 if each == at else each for each in batch_of]
-    for at, of_batch in group.rows(batch_of).items():
+    of_tables = [batches[at] for at in batch_of]
+    for at, of_batch in group.rows(_valid(batch_of, group.are_valid(of_tables))).items():
         rows[at] = of_batch
     return rows
+
+
+def _valid(batch_of: Sequence[int], are_valid: Sequence[bool]) -> list[int]:
+    """The batch of each table; -1 of tables of which one is not valid."""
+    wrong = {at for at, is_valid in zip(batch_of, are_valid, strict=True) if not is_valid}
+    return [-1 if at in wrong else at for at in batch_of]
 
 
 def _tables(batch: Tables) -> list[_Table] | None:
@@ -185,31 +187,48 @@ class _Group:
         self._firsts = np.cumsum(columns) - columns  # each table's first column
         self._table_of = np.repeat(np.arange(len(packs)), columns)
         lengths = np.array([each.rows for each in packs])[self._table_of]
-        self._rooms = np.array([table.room for table in tables])
+        self._starts = np.cumsum(lengths) - lengths
         self._heads: Array = np.frombuffer(b"".join([each.heads for each in packs]), HEAD)
         self._numbers = packed_columns.numbers_of(packs)
-        self._starts = np.cumsum(lengths) - lengths
         self._least = np.minimum.reduceat(self._numbers, self._starts)
         self._last = np.maximum.reduceat(self._numbers, self._starts)
-        self._times = self._firsts + np.array([table.shape.start for table in tables])
-        self._gpus = self._firsts + np.array([table.shape.gpu for table in tables])
 
-    def are_valid(self, gpu_counts: Ints, lengths_ms: Ints) -> list[bool]:
-        """Of each table whether its columns are within the limits; `gpu_counts`, `lengths_ms`: of
-        its batch.
-        """
+    def are_valid(self, batches: Sequence[Tables]) -> list[bool]:
+        """Of each table of these batches whether its columns are within the limits."""
         room = self._rooms[self._table_of]
         place = self._heads["place"]
-        high = _LIMITS.high[room, place]
-        high = np.where(place == _GPU, gpu_counts[self._table_of] - 1, high)
-        high = np.where(place == _OBSERVED, lengths_ms[self._table_of], high)
+        lengths_ms = np.array([each.length_ms for each in batches])
+        high = self._high(batches, lengths_ms)
         is_whole = (self._least > 0) & (self._heads["decimals"] == 0)
         is_valid = packed_columns.are_within(
             self._heads, self._first(), self._last, _LIMITS.low[room, place], high
         ) & (is_whole | ~_LIMITS.is_required[room, place])
         valid: Mask = np.logical_and.reduceat(is_valid, self._firsts)
-        are_valid: list[bool] = (valid & self._are_short(lengths_ms)).tolist()
-        return are_valid
+        return list((valid & self._are_short(lengths_ms)).tolist())
+
+    def _high(self, batches: Sequence[Tables], lengths_ms: Ints) -> Floats:
+        """The most that each column may hold."""
+        place = self._heads["place"]
+        high = _LIMITS.high[self._rooms[self._table_of], place]
+        last_gpus = np.array([each.gpu_count - 1 for each in batches])
+        high = np.where(place == _GPU, last_gpus[self._table_of], high)
+        return np.where(place == _OBSERVED, lengths_ms[self._table_of], high)
+
+    @property
+    def _rooms(self) -> Ints:
+        return np.array([table.room for table in self._tables])
+
+    @property
+    def _times(self) -> Ints:
+        """Each table's column of starts."""
+        times: Ints = self._firsts + np.array([table.shape.start for table in self._tables])
+        return times
+
+    @property
+    def _gpus(self) -> Ints:
+        """Each table's column of GPUs."""
+        gpus: Ints = self._firsts + np.array([table.shape.gpu for table in self._tables])
+        return gpus
 
     def _first(self) -> Array:
         """Of each column the smallest number less 1, one that was not read being the largest."""
@@ -219,8 +238,9 @@ class _Group:
 
     def _are_short(self, lengths_ms: Ints) -> Mask:
         """Of each table whether it spans no more time than one may."""
-        spans = (self._last - self._least)[self._times].astype(np.float64)
-        spans *= self._heads["step"][self._times]
+        times = self._times
+        spans = (self._last - self._least)[times].astype(np.float64)
+        spans *= self._heads["step"][times]
         shortest_ms = np.where(self._rooms == _WINDOWS, lengths_ms, _SAMPLE_MS)
         are_short: Mask = spans + shortest_ms <= wire.MAX_SPAN_MS
         return are_short
