@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
-from fleetwatch.lib.batched import digests, moments, run, texts
+from fleetwatch.ingest.continued_rows import CONTINUE
+from fleetwatch.lib.batched import _compact, digests, moments, run, texts
 
 pytestmark = pytest.mark.django_db
 
@@ -39,3 +41,7 @@ def test_of_nothing_there_is_an_empty_array(written):
     [(given,)] = run("SELECT %(nothing)s::text[]", {"nothing": written([])})
 
     assert given == []
+
+
+def test_the_statement_of_groups_is_parsed_by_the_driver_once():
+    assert len(_compact(CONTINUE)) <= MAX_CACHED_STATEMENT_LENGTH
