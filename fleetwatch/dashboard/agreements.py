@@ -49,6 +49,11 @@ class Agreement:
     may_end: bool = False  # the reader may end the exemption
 
     @property
+    def is_no_waste(self) -> bool:
+        """Whether somebody said that the time is no waste: the ledger counts it on."""
+        return self.what in (NOT_WASTE, EXEMPTED, DECIDED["dismissed"])
+
+    @property
     def is_put_off(self) -> bool:
         """Whether it is looked at again later: nobody agreed to anything."""
         return self.what == DECIDED["snoozed"]

@@ -2,7 +2,7 @@
 that computes a month on the day after it ends.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Min
 
@@ -13,11 +13,9 @@ from fleetwatch.demo.demo_money import enter_money
 from fleetwatch.ledger.models import Entry
 from fleetwatch.operations.services import record_run, run_alone
 from fleetwatch.reports import monthly, months
-from fleetwatch.reports.digest import is_due
+from fleetwatch.reports.digest import last_due
 from fleetwatch.reports.models import MonthRun
 from fleetwatch.reports.services import compute_weekly_digests
-
-DAY = timedelta(days=1)
 
 
 def ask_for_months(now: datetime, *, days: int) -> int:
@@ -36,11 +34,11 @@ def ask_for_months(now: datetime, *, days: int) -> int:
 
 
 def write_digests(now: datetime) -> dict[str, int]:
-    """How many digests of the last full week were written and queued, of which the clock would
-    write them within a quarter of an hour; of the week before on a Monday on which none is due yet.
+    """How many digests were written and queued: those that the clock would have written last, as of
+    then.
     """
     with record_run("reports.weekly_digest") as did:
-        did.update(compute_weekly_digests(now if is_due(now, zone()) else now - DAY))
+        did.update(compute_weekly_digests(last_due(now, zone())))
     return did
 
 

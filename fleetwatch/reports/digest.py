@@ -122,8 +122,14 @@ def is_due(now: datetime, zone: ZoneInfo) -> bool:
     """Whether this week's Monday 09:00 has come: a hub that was down then sends later in
     the week.
     """
+    return last_due(now, zone) >= last_week(now, zone).end
+
+
+def last_due(now: datetime, zone: ZoneInfo) -> datetime:
+    """The last Monday 09:00 that has come."""
     monday = last_week(now, zone).end.astimezone(zone)
-    return now >= datetime.combine(monday, SEND_AT, tzinfo=zone)
+    due = datetime.combine(monday, SEND_AT, tzinfo=zone)
+    return due if due <= now else due - timedelta(days=7)
 
 
 def week_name(week: Interval, zone: ZoneInfo) -> str:
