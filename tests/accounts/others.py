@@ -222,6 +222,9 @@ class Reading:
     def open(self, path: str, name: str = "") -> None:
         """The address; its name is empty for one beside the table."""
         answer = self.by.ask("GET", path)
+        narrowed = answer.get("Location", "")
+        if narrowed.startswith(f"{path}?"):  # to the reader's own part of it
+            answer = self.by.ask("GET", narrowed)
         self.answered[path] = answer.status_code
         if answer.status_code >= 500 and name != "readyz":
             self.wrong.append((path, answer.status_code))
