@@ -123,6 +123,30 @@ def test_a_forecast_that_reaches_the_budget(budget, fires):
     assert states(25.2) == ([("teams/nlp", "firing")] if fires else [])
 
 
+# $240 are spent
+@pytest.mark.parametrize(("budget", "fires"), [("240.01", True), ("240", False), ("230", False)])
+def test_a_budget_that_is_spent_already_has_no_incident_of_its_forecast(budget, fires):
+    a_money_rule("budget_forecast", 100)
+    a_budget(budget)
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+
+    assert states(25.2) == ([("teams/nlp", "firing")] if fires else [])
+
+
+def test_an_incident_of_a_forecast_is_over_once_all_of_the_budget_is_spent():
+    a_money_rule("budget_forecast", 100)
+    a_budget("300")
+    spent(10, 0)
+    an_outlook(1, made=24.1)
+    states(25.2)
+    an_outlook(1, made=48.1)
+    spent(10, 1)
+
+    assert states(49) == [("teams/nlp", "resolved")]
+    assert Incident.objects.get().resolution.startswith("all of the budget is spent")
+
+
 # the forecast is of 24:06, the rule asks for an hour
 @pytest.mark.parametrize(
     ("seen", "expected"), [(30.9, []), (31, [("teams/nlp", "firing")])], ids=["before", "after"]

@@ -1,4 +1,6 @@
-"""The condition budget_forecast: what is expected of the month is above its budget."""
+"""The condition budget_forecast: what is expected of the month is above its budget. One that is
+spent already is the condition budget_spent's: nothing about it is to be expected any more.
+"""
 
 from collections.abc import Sequence
 
@@ -20,6 +22,7 @@ from fleetwatch.notify import wording
 
 WITHIN = "the forecast is within the budget again"
 NO_BUDGET = "there is no budget any more"
+SPENT = "all of the budget is spent: see the incident of what is spent"
 # a forecast is made each day: an older one is none
 FRESH_MS = 2 * DAY_MS
 ACTION = (
@@ -30,17 +33,29 @@ ACTION = (
 
 def measure(watch: Watch) -> Measured:
     """Since its newest forecast, or since it was set where that was later, how each budget of the
-    running month stands to it.
+    running month that is not spent yet stands to it.
     """
-    months = _running(watch)
+    running = _running(watch)
+    spent = {subject: _spent_ms(month, watch) for subject, month in running.items()}
+    months = {subject: month for subject, month in running.items() if spent[subject] is None}
     newest = forecasts()
     every = {
         subject: _spans(month, newest.get(slug_of(subject)), watch)
         for subject, month in months.items()
     }
     spans = {subject: own for subject, own in every.items() if own}
-    ends = {name: End(watch.end_ms, NO_BUDGET) for name in watch.firing if name not in months}
+    ends = {name: _end(spent.get(name), watch) for name in watch.firing if name not in months}
     return Measured(spans, ends, cleared=WITHIN)
+
+
+def _spent_ms(month: BudgetMonth, watch: Watch) -> int | None:
+    """When all of it was spent; None: it is not, as far as dollars are known by then."""
+    reached_ms = month.spending.reached_ms(month.usd)
+    return reached_ms if reached_ms is not None and reached_ms <= watch.end_ms else None
+
+
+def _end(spent_ms: int | None, watch: Watch) -> End:
+    return End(watch.end_ms, NO_BUDGET) if spent_ms is None else End(spent_ms, SPENT)
 
 
 def _spans(month: BudgetMonth, outlook: Outlook | None, watch: Watch) -> list[Span]:
@@ -130,7 +145,7 @@ CONDITION = Condition(
     label="Budget forecast",
     sentence=(
         "Fires when the forecast for the month's end has been at {threshold} % of the budget or"
-        " more for {minutes} minutes."
+        " more for {minutes} minutes, of a budget that is not spent already."
     ),
     kind="budget",
     unit="% of the budget",
