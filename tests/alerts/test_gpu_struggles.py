@@ -18,7 +18,7 @@ from fleetwatch.diagnosis.cause import WELL
 from fleetwatch.diagnosis.causes import BLIND, CATALOGUE, FAILURES, SLOWED, UNDETERMINED
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.jobs.models import SourceReport
+from fleetwatch.jobs.models import Allocation, SourceReport
 from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry.models import HealthEvent
@@ -152,6 +152,20 @@ class TestSlowed:
         assert breach.actions[0].startswith("Fix: Check airflow")
         assert (breach.label("node"), breach.label("cause")) == ("gpu-01", SLOWED)
         assert (breach.cost_usd, breach.usd_per_hour) == (Decimal("0.20"), Decimal("0.40"))
+        assert dict(breach.lines)["Lost"].startswith("10 % of the time")
+
+    @pytest.mark.parametrize(("gpus", "drains"), [(1, False), (2, True)])
+    def test_a_node_is_drained_for_a_job_of_several_gpus_alone(self, gpus, drains):
+        slowed()
+        job = a_job()
+        several = [a_gpu(index=number) for number in range(gpus)]
+        for gpu in several:
+            Allocation.objects.create(job=job, gpu=gpu, source="slurm", asserted=[(0, ms(60))])
+        a_cause(several[0], job, range(6), cause=SLOWED)
+
+        states(35)
+
+        assert any("out of service" in each for each in newest().actions) == drains
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ from fleetwatch.alerts.episodes import Episode, Measured
 from fleetwatch.alerts.measuring.gpu_causes import measured
 from fleetwatch.alerts.measuring.gpu_costs import Part, cost_of_parts
 from fleetwatch.alerts.measuring.gpu_words import gpu_labels, place_of, with_model
-from fleetwatch.alerts.measuring.slowed_holders import owners
+from fleetwatch.alerts.measuring.slowed_holders import SlowedHolder, slowed_holders
 from fleetwatch.costs.rates.rates_in_force import RatesInForce
 from fleetwatch.diagnosis.causes import BY_CODE, SLOWED
+from fleetwatch.diagnosis.causes.throttled import OF_SEVERAL
 from fleetwatch.diagnosis.slowed_cells import slowed_parts
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.selectors import clusters_of
+from fleetwatch.notify import wording
 
 CAUSE = BY_CODE[SLOWED]
 LOOKS_BACK_MS = 7 * 24 * 60 * 60_000  # before it fired: what goes on for longer began then at most
@@ -50,7 +52,25 @@ class _Slowed:
     episode: Episode
     since_ms: int
     parts: Sequence[Part]
-    owner: str  # who holds the GPU, and can't mend it; "" = nobody known
+    holder: SlowedHolder | None  # who can't mend it; None: nobody known
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What to do: a node is taken out of service for ranks that wait for the slowest."""
+        is_alone = self.holder is not None and self.holder.gpus == 1
+        steps = [step for step in CAUSE.fixes if not (is_alone and step.text == OF_SEVERAL)]
+        return tuple(f"Fix: {step.text} {step.code}".strip() for step in steps)
+
+    @property
+    def lost(self) -> str:
+        """How much of the time that it was slowed is lost: a slower GPU works on."""
+        slowed_ms = sum(end_ms - start_ms for start_ms, end_ms, _ in self.parts)
+        wasted_ms = sum(part[2] for part in self.parts)
+        share = wording.share(wasted_ms / slowed_ms)
+        return (
+            f"{share} of the time, which the ledger has as underused or stalled; in the rest it did"
+            " useful work, at a lower clock"
+        )
 
 
 def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episode, _Slowed]:
@@ -60,18 +80,20 @@ def _slowed(episodes: Sequence[tuple[Episode, int]], watch: Watch) -> dict[Episo
     gpu_ids = {gpu_id for _, gpu_id in episodes}
     start_ms = min(each.since_ms for each, _ in episodes) - LOOKS_BACK_MS
     parts = slowed_parts(gpu_ids, start_ms, max(each.until_ms for each, _ in episodes))
-    holders = owners(episodes)
+    holders = slowed_holders(episodes)
     clear_ms = max(watch.settings.timing.clear_ms, 1)
     return {
-        each: _one(each, parts.get(gpu_id, ()), holders.get(each, ""), clear_ms=clear_ms)
+        each: _one(each, parts.get(gpu_id, ()), holders.get(each), clear_ms=clear_ms)
         for each, gpu_id in episodes
     }
 
 
-def _one(episode: Episode, parts: Sequence[Part], owner: str, *, clear_ms: int) -> _Slowed:
+def _one(
+    episode: Episode, parts: Sequence[Part], holder: SlowedHolder | None, *, clear_ms: int
+) -> _Slowed:
     until = [part for part in parts if part[0] < episode.until_ms]
     since_ms = slowed_since(until, episode.since_ms, clear_ms=clear_ms)
-    return _Slowed(episode, since_ms, [part for part in until if part[1] > since_ms], owner)
+    return _Slowed(episode, since_ms, [part for part in until if part[1] > since_ms], holder)
 
 
 def slowed_since(parts: Sequence[Part], since_ms: int, *, clear_ms: int) -> int:
@@ -103,12 +125,15 @@ def _breach(
         had="It had been slowed",
         limit=f"slowed ≥ {watch.settings.minutes:g} min",
         name=where,
-        owner=slowed.owner,
+        owner=slowed.holder.owner if slowed.holder else "",
         usd_per_hour=cost.usd_per_hour,
         cost_usd=cost.usd,
         has_example_rates=cost.has_example_rates,
-        lines=(("What is wrong", CAUSE.sentence),),
-        actions=tuple(f"Fix: {step.text} {step.code}".strip() for step in CAUSE.fixes),
+        lines=(
+            ("What is wrong", CAUSE.sentence),
+            *((("Lost", slowed.lost),) if slowed.parts else ()),
+        ),
+        actions=slowed.actions,
         labels=gpu_labels([gpu], clusters) | {"cause": (SLOWED,)},
     )
 
@@ -129,5 +154,5 @@ CONDITION = Condition(
     describe=describe,
     is_on=True,
     every_minutes=5,  # as diagnosis looks at the hour that goes on
-    covers="work lost to this GPU's lower clock, as far as the ledger has it underused or stalled",
+    covers="only what the ledger counts as underused or stalled while the clock was lower",
 )

@@ -1,6 +1,7 @@
 """Whose jobs were slowed by heat or power on GPUs: who holds them, and can't mend it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from fleetwatch.alerts.episodes import Episode
 from fleetwatch.alerts.measuring.job_labels import owner_of
@@ -8,11 +9,20 @@ from fleetwatch.costs.mapping.attribution import into_teams
 from fleetwatch.diagnosis.causes import SLOWED
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import gpus_held
 from fleetwatch.lib.intervals import floor_hour, from_ms, to_ms
 
 
-def owners(episodes: Sequence[tuple[Episode, int]]) -> Mapping[Episode, str]:
-    """Of each (of the GPU with that id) whose job was slowed last in it, as messages say it."""
+@dataclass(frozen=True, slots=True)
+class SlowedHolder:
+    """Whose job it is, as messages say it ("" = nobody known), and how many GPUs it held."""
+
+    owner: str
+    gpus: int
+
+
+def slowed_holders(episodes: Sequence[tuple[Episode, int]]) -> Mapping[Episode, SlowedHolder]:
+    """Of each (of the GPU with that id) whose job was slowed last in it."""
     if not episodes:
         return {}
     until_ms = max(each.until_ms for each, _ in episodes)
@@ -21,7 +31,12 @@ def owners(episodes: Sequence[tuple[Episode, int]]) -> Mapping[Episode, str]:
     last = {each: _last(slowed.get(gpu_id, ()), each.until_ms) for each, gpu_id in episodes}
     jobs = Job.objects.select_related("team").in_bulk([pk for pk in last.values() if pk])
     into_teams(jobs.values(), before=from_ms(until_ms))
-    return {each: owner_of(jobs[pk]) for each, pk in last.items() if pk in jobs}
+    gpus = gpus_held(jobs)
+    return {
+        each: SlowedHolder(owner_of(jobs[pk]), gpus.get(pk, 0))
+        for each, pk in last.items()
+        if pk in jobs
+    }
 
 
 def _jobs_slowed(

@@ -11,6 +11,10 @@ from fleetwatch.diagnosis.shell import drain
 THROTTLED = 0.10
 CLOCK = 0.85  # SM clock by its maximum
 UTIL = 0.50  # below it a clock says nothing
+OF_SEVERAL = (
+    "Until it is mended, take its node out of service (a scheduler drains nodes, not GPUs): of a"
+    " synchronous job the slowest rank sets the pace."
+)
 AIRFLOW = Step("Check airflow, fans, power supplies and the neighbours in the rack.")
 
 
@@ -39,10 +43,7 @@ CAUSE = Cause(
     fixes=(
         AIRFLOW,
         Step("See which limit holds it back.", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
-        Step(
-            "Until it is mended, take its node out of service (a scheduler drains nodes, not GPUs):"
-            " of a synchronous job the slowest rank sets the pace."
-        ),
+        Step(OF_SEVERAL),
     ),
     effort=HOURS,
     range_words="what the clock loses",
