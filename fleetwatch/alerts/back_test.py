@@ -11,9 +11,12 @@ from decimal import Decimal
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+from django.db.models import Q
+
 from fleetwatch.alerts.breach import OF_TEAMS, Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
 from fleetwatch.alerts.matchers import Matcher, matched
+from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.alerts.models import Incident
 from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 from fleetwatch.lib.memo import remembering
@@ -423,11 +426,13 @@ def _beside(loose: Sequence[Episode], fired: Sequence[Episode]) -> list[Episode]
 
 
 def _verdicts(watched: Condition, interval: Interval) -> dict[str, list[Incident]]:
-    """By subject the incidents of which people said something."""
+    """By subject the incidents of which people said something, also by an agreement that holds."""
     rows: dict[str, list[Incident]] = {}
     answered = Incident.objects.filter(
-        rule__condition=watched.name, until_ms__gt=interval.start_ms
-    ).exclude(verdict="")
+        ~Q(verdict="") | Q(muted__startswith=ACCEPTED),
+        rule__condition=watched.name,
+        until_ms__gt=interval.start_ms,
+    )
     for incident in answered:
         rows.setdefault(incident.subject, []).append(incident)
     return rows
@@ -436,5 +441,5 @@ def _verdicts(watched: Condition, interval: Interval) -> dict[str, list[Incident
 def _verdict(episode: Episode, verdicts: Mapping[str, Sequence[Incident]]) -> str:
     for incident in verdicts.get(episode.subject, ()):
         if incident.since_ms < episode.until_ms and incident.until_ms > episode.since_ms:
-            return incident.verdict
+            return Incident.Verdict.REJECTED if incident.is_accepted else incident.verdict
     return ""

@@ -113,16 +113,25 @@ def test_what_telemetry_was_missing_for_is_counted_apart():
     assert (len(done.trials), done.missing) == (0, 1)
 
 
-def test_what_people_said_of_the_incident_that_was_is_shown():
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"verdict": "rejected"}, "rejected"),
+        ({"verdict": "confirmed"}, "confirmed"),
+        ({"muted": "accepted until 2026-12-06 03:38 UTC: a workshop"}, "rejected"),
+        ({"muted": "silence until 2026-12-06 03:38 UTC: a workshop"}, ""),
+    ],
+)
+def test_what_people_said_of_the_incident_that_was_is_shown(fields, verdict):
     rule = a_rule()
     gpu = a_gpu()
     ran(gpu, "quiet", 0, 40, job=a_job())
     announcing.run(at(40))
-    Incident.objects.update(verdict="rejected")
+    Incident.objects.update(**fields)
 
     [trial] = tried(rule, -60, 60).trials
 
-    assert trial.verdict == "rejected"
+    assert trial.verdict == verdict
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -164,6 +164,23 @@ class TestPage:
         assert "scancel slurm/della/7</code>" in going_on
         assert "scancel" not in over
 
+    def test_a_reminder_that_came_with_the_escalation_says_so(self, admin):
+        rule = Rule.objects.get(condition="job_idle")
+        group = IncidentGroup.objects.create(rule=rule, key="k", opened_at=NOW)
+        one = incident(group=group)
+        channel = Channel.objects.create(kind="email", name="mail", config=b"", created_at=NOW)
+        sent = {"channel": channel, "address": "bo@there.example", "created_at": NOW}
+        Notification.objects.create(kind="reminder", group=group, step=1, due_at=NOW, **sent)
+        of_group = f"group/{group.pk}"
+        for key in ("step/1", "reminder/2"):
+            Delivery.objects.create(
+                thread=of_group, key=f"{of_group}/{key}", message={}, next_attempt_at=NOW, **sent
+            )
+
+        sends = admin.get(f"/incidents/{one.pk}").context["sends"]
+
+        assert {send.what for send in sends} == {"reminder", "reminder with the escalation"}
+
     def test_shows_who_was_told_and_why_and_what_came_back(self, admin):
         group = IncidentGroup.objects.create(
             rule=Rule.objects.get(condition="job_idle"), key="k", opened_at=NOW

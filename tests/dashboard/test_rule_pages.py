@@ -79,12 +79,14 @@ class TestList:
     def test_each_rule_says_what_it_does_and_how_often_it_did(self, admin, job_rule):
         incident()
         incident("slurm/della/8", resolved_at=NOW)
+        incident("slurm/della/9", muted="accepted until 2026-12-06 03:38 UTC: a workshop")
+        incident("slurm/della/10", state="pending", fired_ms=None)
 
-        shown = text(admin.get("/alerts/rules"))
+        shown = in_text(text(admin.get("/alerts/rules")))
 
         assert "Fires when every GPU of a job has been idle for 30 minutes." in shown
-        assert ">1 open</a>" in shown
-        assert "2 incidents in 30 days" in shown
+        assert "1 open 1 not waste 1 pending" in shown
+        assert "3 incidents in 30 days" in shown
 
     def test_tells_apart_what_was_under_way_when_it_began_to_watch(self, admin, job_rule):
         """It watches since an hour ago; one of two fired an hour before that."""
@@ -209,7 +211,7 @@ class TestBackTest:
 
         shown = text(admin.get(f"{watch(job_rule)}?days=30"))
 
-        assert "· 1 rejected by people" in shown
+        assert "· 1 “not waste”, as people said" in shown
 
     def test_a_wrong_value_is_said_beside_its_field(self, admin, job_rule):
         for asked in ("minutes=soon", "minutes=0", "coverage=101", "label-0=colour&values-0=red"):
@@ -545,6 +547,18 @@ def test_a_rules_page_has_its_open_and_past_incidents_those_first_that_go_on(adm
     newest, _, pending = listed.partition('id="pending"')
     assert "slurm/della/2" not in newest
     assert "slurm/della/2" in pending.lower()
+
+
+def test_a_rules_page_counts_each_incident_once(admin, job_rule):
+    accepted = "accepted until 2026-12-06 03:38 UTC: a workshop"
+    incident("slurm/della/1")
+    incident("slurm/della/2", muted=accepted)
+    incident("slurm/della/3", resolved_at=NOW, muted=accepted)
+    incident("slurm/della/4", resolved_at=NOW)
+
+    page = in_text(text(admin.get(watch(job_rule))))
+
+    assert "1 firing 1 not waste 2 resolved (1 of them not waste)" in page
 
 
 def test_what_is_beyond_its_limit_for_too_short_says_when_it_opens(admin, job_rule):

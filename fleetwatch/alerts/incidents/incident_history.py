@@ -20,6 +20,7 @@ from fleetwatch.notify.selectors import is_kept
 MAX_SENDS = 100
 MAX_BEFORE = 10
 LOOKS_BACK = timedelta(days=30)
+WITH_ESCALATION = "reminder with the escalation"
 AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 
 
@@ -145,9 +146,12 @@ def _of_deliveries(deliveries: Iterable[Delivery], notified: Iterable[Notificati
 
 
 def _what(delivery: Delivery, note: Notification | None) -> str:
-    """By its own note, as the timeline has it; without one by its key."""
+    """By its own note, as the timeline has it; without one by its key. A step of the escalation is
+    a reminder to whom was told before.
+    """
     key = delivery.key.removeprefix(f"{delivery.thread}/").partition("/")[0]
-    return _kind(note.kind if note else key)
+    kind = note.kind if note else key
+    return WITH_ESCALATION if (kind, key) == ("reminder", "step") else _kind(kind)
 
 
 def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:

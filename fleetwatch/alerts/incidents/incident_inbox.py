@@ -141,9 +141,14 @@ def counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
 
 
 def state_counts(rows: QuerySet[Incident], now: datetime) -> dict[str, int]:
-    """How many are in each of STATES, of those that are over too."""
+    """How many are in each of STATES, each counted once: those that are over as resolved, and of
+    these beside it how many `were_accepted`.
+    """
     states = {state: Count("pk", filter=in_state(state, now)) for state in STATES}
-    counted: dict[str, int] = rows.aggregate(**states)
+    once = {"accepted": Count("pk", filter=IS_ACCEPTED)}
+    counted: dict[str, int] = rows.aggregate(
+        **(states | once), were_accepted=Count("pk", filter=WAS_ACCEPTED)
+    )
     return counted
 
 

@@ -70,8 +70,7 @@ def _sums(rows: QuerySet[Incident], now: datetime) -> Context:
     """How many are in each state, of what goes on, and of what was resolved lately."""
     counts = inbox.counts(rows, now)
     over = inbox.over_sums(rows, now - LOOKS_BACK)
-    accepted = counts["accepted"] + over.accepted
-    by_state = {**counts, "accepted": accepted, "resolved": over.count}
+    by_state = {**counts, "resolved": over.count}
     return {
         "tabs": [(state, label, by_state[state]) for state, label in INCIDENT_STATES.items()],
         "open_count": sum(counts.values()),

@@ -24,6 +24,7 @@ from fleetwatch.alerts.back_test import BackTest, back_test, later, longer
 from fleetwatch.alerts.breach import Condition, Settings
 from fleetwatch.alerts.conditions import condition
 from fleetwatch.alerts.incidents import incident_inbox as inbox
+from fleetwatch.alerts.incidents.muting import ACCEPTED
 from fleetwatch.alerts.models import BackTestRun, Incident, Rule, Severity
 from fleetwatch.alerts.rule_copies import copy_rule, remove_rule, rename_rule
 from fleetwatch.alerts.selectors import views_of, visible_incidents
@@ -84,6 +85,8 @@ class RuleLine:
     watched: Condition
     terms: RuleTerms
     open_count: int
+    accepted_count: int  # more of them, that somebody said to be no waste
+    pending_count: int
     recent_count: int
     earlier_count: int  # of them those that fired by data from before it began to watch
     counted_from_ms: int
@@ -119,11 +122,15 @@ def rules(request: HttpRequest, period: Period) -> Context:
 
 def _lines(now: datetime) -> list[RuleLine]:
     """Every rule, those that are switched on first."""
-    is_open = Q(incidents__state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED))
+    goes_on = Q(incidents__state__in=(Incident.State.FIRING, Incident.State.ACKNOWLEDGED))
+    is_accepted = Q(incidents__muted__startswith=ACCEPTED)
+    is_pending = Q(incidents__state=Incident.State.PENDING)
     is_recent = Q(incidents__opened_at__gte=now - LOOKS_BACK, incidents__fired_ms__isnull=False)
     is_earlier = is_recent & Q(incidents__fired_ms__lt=F("begun_ms"))
     counted = Rule.objects.prefetch_related("channels").annotate(
-        open_count=Count("incidents", filter=is_open),
+        open_count=Count("incidents", filter=goes_on & ~is_accepted),
+        accepted_count=Count("incidents", filter=goes_on & is_accepted),
+        pending_count=Count("incidents", filter=is_pending),
         recent_count=Count("incidents", filter=is_recent),
         earlier_count=Count("incidents", filter=is_earlier),
     )
@@ -133,6 +140,8 @@ def _lines(now: datetime) -> list[RuleLine]:
             condition(rule.condition),
             terms_of(rule),
             rule.open_count,
+            rule.accepted_count,
+            rule.pending_count,
             rule.recent_count,
             rule.earlier_count,
             to_ms(now - LOOKS_BACK),
@@ -188,11 +197,15 @@ def _otherwise(
     """What longer waits, and later ends, would come to."""
     waits = _base(own, terms, tried, saved, "minutes")
     ends = _base(own, terms, tried, saved, "clear_minutes")
+    waits_longer = longer(waits.outcome, waits.settings.minutes)
+    ends_later = later(ends.outcome, ends.settings.clear_minutes)
     return {
-        "longer": longer(waits.outcome, waits.settings.minutes),
+        "longer": waits_longer,
+        "longer_is_suggested": any(row.is_better for row in waits_longer),
         "longer_than_saved": waits.is_saved,
         "waits": terms.settings.minutes,
-        "later": later(ends.outcome, ends.settings.clear_minutes),
+        "later": ends_later,
+        "later_is_suggested": any(row.is_better for row in ends_later),
         "later_than_saved": ends.is_saved,
         "ends": terms.settings.clear_minutes,
     }
@@ -418,6 +431,7 @@ def _incidents(rule: Rule, now: datetime) -> Context:
     return {
         "incident_count": own.count(),
         "states": [each for each in states if counts[each[0]]],
+        "were_accepted": counts["were_accepted"],
         "newest": [view.at(now) for view in views_of(_newest(own))],
         "pending": [view.at(now) for view in views_of(_pending(own))],
     }
