@@ -46,13 +46,23 @@ class IncidentView:
 
     @property
     def lasted_ms(self) -> int:
-        """For how long it was seen to be so; to now of what goes on, of what is pending as far as
-        that counts.
+        """For how long it was seen to be so; to now of what goes on all the time, as far as it is
+        counted of what does so in spells, and of what is pending.
         """
         if self.incident.fired_ms is None:
             return self.incident.counted_ms
-        until_ms = self.breach.until_ms if self.now_ms is None else self.now_ms
-        return until_ms - self.breach.since_ms
+        return self._seen_until_ms - self.breach.since_ms
+
+    @property
+    def passed_for_ms(self) -> int | None:
+        """For how long all of a budget is spent; None where it is not, or of no budget."""
+        passed_ms = self.breach.passed_ms
+        return None if passed_ms is None else self._seen_until_ms - passed_ms
+
+    @property
+    def _seen_until_ms(self) -> int:
+        is_counted = self.now_ms is None or bool(self.breach.spells)
+        return self.breach.until_ms if is_counted else self.now_ms or 0
 
     @property
     def counted_until_ms(self) -> int:

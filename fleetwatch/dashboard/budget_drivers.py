@@ -1,7 +1,7 @@
 """Where the dollars of a budget's month went: the largest teams or people, jobs and causes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ from fleetwatch.jobs.outcomes import running_ids
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 
 MAX_OF_A_KIND = 3
+LOOKED_AT = 20  # running jobs that waste most; of those that are decided nothing is to be done
 CAUSE = "cause of waste"
 CENT = Decimal("0.01")
 NO_TEAM = "Free and no team"
@@ -68,21 +69,26 @@ class DriverKind:
 @dataclass(frozen=True, slots=True)
 class Drivers:
     """The largest of each kind in the part of the month that is looked at, and all its dollars;
-    `recorded_since` where the month's begin is in none of them. `running` are the dearest jobs of
-    the last hour that run now, with its dollars, where it goes on, and `decided` by the key of some
-    of these what people decided about them.
+    `recorded_since` where the month's begin is in none of them. Where it goes on, `wasting` are the
+    jobs that run now and wasted most in the last hour, with its dollars, without those that people
+    decided about; `open_findings` is the page of what can be saved.
     """
 
     interval: Interval
     usd: Decimal
     kinds: list[DriverKind]
     recorded_since: datetime | None = None
-    running: Sequence[Group] = ()
-    decided: Mapping[str, str] = field(default_factory=dict)
+    wasting: Sequence[Group] = ()
+    open_findings: str = ""
 
     @property
     def lines(self) -> list[Driver]:
         return [line for kind in self.kinds for line in kind.lines]
+
+    @property
+    def largest(self) -> Driver | None:
+        """The person, or team, that took most."""
+        return next((line for line in self.lines if line.kind in ("person", "team")), None)
 
     @property
     def cause(self) -> Driver | None:
@@ -99,14 +105,19 @@ def drivers_of(breach: Breach, now: datetime, *, is_over: bool) -> Drivers | Non
     drivers = None if interval is None else drivers_in(interval, slug)
     if drivers is None or is_over:
         return drivers
-    running = _dearest_running(slug, now)
-    return replace(drivers, running=running, decided=decided_jobs(each.key for each in running))
+    page = _Telling(drivers.interval, slug, drivers.usd).page
+    return replace(
+        drivers, wasting=_wasting(slug, now), open_findings=page("findings", status="open")
+    )
 
 
-def _dearest_running(slug: str, now: datetime) -> Sequence[Group]:
+def _wasting(slug: str, now: datetime) -> Sequence[Group]:
     hour = Interval(now - LATELY, now)
     held = costs.look(hour, "job", scope=_scope(slug)).held()
-    return held.of("job", running_ids()).ranked("job", MAX_OF_A_KIND, sort=ranking.COST).groups
+    most = held.of("job", running_ids()).ranked("job", LOOKED_AT, sort=ranking.WASTE).groups
+    wasting = [each for each in most if each.totals.wasted_usd > 0]
+    decided = decided_jobs(each.key for each in wasting)
+    return [each for each in wasting if each.key not in decided][:MAX_OF_A_KIND]
 
 
 def _scope(slug: str) -> Scope:

@@ -237,12 +237,15 @@ def is_left(incident: Incident) -> bool:
     return incident.ended_ms is not None or incident.is_accepted or bool(incident.note)
 
 
-def ask_owner(breach: Breach) -> Step:
-    """What comes first where a job is not to be ended now: who knows whether it is needed."""
+def ask_owner(breach: Breach, *, is_accepted: bool) -> Step:
+    """What comes first where a job is not to be ended now: who knows whether it is needed; of one
+    that is accepted it stands why.
+    """
     whom = breach.owner or "its owner"
+    record = "" if is_accepted else "If it is, record why under Not waste; if"
     return Step(
-        f"Ask {whom} whether job {named(breach.subject, breach.name)} is still needed. If it is,"
-        " record why under Not waste; if it is not, have it ended."
+        f"Ask {whom} whether job {named(breach.subject, breach.name)} is still needed."
+        f" {record or 'If'} it is not, have it ended."
     )
 
 

@@ -101,17 +101,18 @@ def test_the_kinds_of_the_fleet_say_what_of_the_month_is_of_none_of_them(admin, 
     assert not any(kind.has_rest for kind in drivers(admin, budget_incident("teams/nlp")).kinds)
 
 
-def test_the_dearest_jobs_that_run_are_named_with_their_last_hour(admin, spending):
-    """Of ann's, which stalled, and bob's, which is over, $2 each."""
+def test_the_jobs_that_run_and_waste_are_named_with_their_last_hour(admin, spending):
+    """Ann's stalled; bob's wastes nothing."""
     Job.objects.filter(key="slurm/della/1").update(state="RUNNING", end_ms=None)
-    Job.objects.filter(key="slurm/della/2").update(state="COMPLETED", end_ms=to_ms(NOW))
+    Job.objects.filter(key="slurm/della/2").update(state="RUNNING", end_ms=None)
 
     page = in_text(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
 
-    assert "The dearest jobs that run now, last hour: train $2.00 ( $2.00 wasted)." in page
+    assert "these wasted most in the last hour: train $2.00 of $2.00 ." in page
+    assert "Most was spent by ann : $20.00 , 67 % of the month." in page
 
 
-def test_one_of_them_that_people_decided_about_says_how(admin, spending):
+def test_a_job_that_people_decided_about_is_none_of_them(admin, spending):
     training = Job.objects.get(key="slurm/della/1")
     Job.objects.filter(pk=training.pk).update(state="RUNNING", end_ms=None)
     of_job = finding(training, first_ms=to_ms(NOW) - HOUR_MS, last_ms=to_ms(NOW))
@@ -120,7 +121,7 @@ def test_one_of_them_that_people_decided_about_says_how(admin, spending):
 
     page = in_text(admin.get(f"/incidents/{budget_incident('teams/nlp').pk}").content.decode())
 
-    assert "train $2.00 (not waste)" in page
+    assert "these wasted most" not in page
 
 
 def test_a_rules_incidents_say_what_is_left_of_each_budget(admin, spending):
@@ -130,6 +131,16 @@ def test_a_rules_incidents_say_what_is_left_of_each_budget(admin, spending):
 
     assert "Over or left" in page
     assert "$160 left" in page
+
+
+def test_a_budget_that_is_passed_says_for_how_long_it_is(admin, spending):
+    passed = budget_incident("teams/nlp")
+    passed.facts["facts"] |= {"spent_usd": "1200.00", "passed_ms": to_ms(NOW) - 26 * HOUR_MS}
+    passed.save()
+
+    page = in_text(admin.get(f"/incidents/{passed.pk}").content.decode())
+
+    assert "Over 100 % for 1 d 2 h since Thu 19 Nov, 10:00" in page
 
 
 def test_they_are_of_the_moment_to_which_what_is_spent_was_counted(admin, spending):
@@ -157,6 +168,9 @@ def test_what_to_do_first_names_the_largest_cause_with_its_findings(admin, spend
     first = page.partition('id="first-steps"')[2].partition("</section>")[0]
     assert 'Begin with<a class="link" href="/findings?cause=' in first
     assert "the largest cause of waste:" in first
+    assert 'href="/findings?status=open&amp;from=' in first
+    assert 'href="/budgets/fleet?from=' in first
+    assert ">The budget's page</a>" in first
     assert "$4.00" in first
 
 

@@ -258,6 +258,21 @@ class TestPage:
         assert "a month if left" not in shown
         assert "until its time limit at the latest" in shown
 
+    def test_what_goes_on_in_spells_lasts_as_long_as_it_is_counted(self, admin):
+        """Seen an hour long to a minute ago: to now it would be an hour and a minute."""
+        until_ms = to_ms(NOW) - 60_000
+        facts = {"since_ms": until_ms - HOUR_MS, "until_ms": until_ms}
+        spells = {"lines": (("Idle", "56 min of 1 h 00 m"),)}
+        lasted = [
+            admin.get(f"/incidents/{one.pk}").context["lasted_ms"]
+            for one in (
+                incident("slurm/della/1", facts=facts, until_ms=until_ms),
+                incident("slurm/della/2", facts=facts | spells, until_ms=until_ms),
+            )
+        ]
+
+        assert lasted == [HOUR_MS + 60_000, HOUR_MS]
+
     def test_beside_how_long_it_goes_on_it_says_when_it_worked_between(self, admin):
         spells = "1 h 00 m of 1 h 05 m; worked briefly at 11:25 UTC"
 
@@ -284,6 +299,8 @@ class TestPage:
 
         assert "Not waste (until 2026-12-06 03:38 UTC): a workshop" in shown
         assert "scancel slurm/della/7</code>" not in shown
+        assert "If it is no longer wanted" in shown
+        assert "is still needed. If it is not, have it ended." in shown
 
     def test_of_a_teams_budget_without_a_route_the_page_leads_to_where_one_is_added(self, admin):
         rule = Rule.objects.get(condition="budget_spent")

@@ -32,7 +32,7 @@ OUTCOMES = {
     PARTIAL: "within it, but days of the month were not recorded",
 }
 ACTION = (
-    "Fix: see on its page where the dollars went; give back GPUs that are held for nothing, or"
+    "Fix: see the budget's page for where the dollars went; give back GPUs that are held for nothing, or"
     " agree on another budget."
 )
 

@@ -284,6 +284,7 @@ def _extent(view: IncidentView) -> Context:
         "covers": condition(view.incident.rule.condition).covers,
         "ended_ms": view.ended_ms,
         "lasted_ms": view.lasted_ms,
+        "passed_for_ms": view.passed_for_ms,
         "counted_until_ms": view.counted_until_ms,
     }
 
@@ -295,8 +296,11 @@ def _advice(view: IncidentView, now: datetime) -> Context:
     steps, texts = incident_pages.steps(breach, why)
     if incident_pages.is_left(view.incident) and breach.command:
         others = [step for step in steps if step.code != breach.command]
-        is_asked = not view.incident.is_accepted and incident_pages.job_end_ms(breach) is None
-        steps = [incident_pages.ask_owner(breach), *others] if is_asked else others
+        is_accepted = view.incident.is_accepted
+        is_over = is_accepted and view.incident.ended_ms is not None
+        ask = incident_pages.ask_owner(breach, is_accepted=is_accepted)
+        is_left = is_over or incident_pages.job_end_ms(breach) is not None
+        steps = others if is_left else [ask, *others]
     notes = incident_pages.notes(texts, breach.label("kind"))
     return {"likely": why, "steps": steps, "step_notes": notes}
 
