@@ -15,8 +15,8 @@ from django.db.models import Q
 
 from fleetwatch.alerts.breach import OF_TEAMS, Breach, Condition, Settings, Watch, Weight
 from fleetwatch.alerts.episodes import Episode, Measured, episodes
-from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.incidents.muting import ACCEPTED
+from fleetwatch.alerts.matchers import Matcher, matched
 from fleetwatch.alerts.models import Incident
 from fleetwatch.lib.intervals import MINUTE_MS, Interval, from_ms
 from fleetwatch.lib.memo import remembering

@@ -18,10 +18,11 @@ from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Region
 from fleetwatch.costs.rates import book, rate_card
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.dashboard import install, policy_pages
-from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.choices import chosen, first_page
 from fleetwatch.dashboard.closing_checks import closing_checks
 from fleetwatch.dashboard.commitment_rates import CommitmentRow, commitment_rows
 from fleetwatch.dashboard.forms import api_tokens
+from fleetwatch.dashboard.pages import Pager
 from fleetwatch.dashboard.showing import Context
 from fleetwatch.dashboard.stored_data import kept_data, retention_days, whole
 from fleetwatch.figures import selectors
@@ -41,7 +42,15 @@ MAX_ROWS = 200  # shown of a list; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 MAX_DELIVERIES = 10
+MAX_DIGITS = 18  # of an id
+# what messages are about, in words, and how their keys begin
+ABOUT = {
+    "incidents": ("Incidents", ("group/", "kept/")),
+    "digests": ("Digests", ("digest/",)),
+    "statements": ("Statements", ("statement/",)),
+}
 PRICE_IS_OLD = timedelta(days=365)  # list prices move by more than a few per cent in a year
+CHANNEL_PARAMETERS = ("edit", "about", "after")
 FREE_WAYS = {
     OWN_LINE: "a separate line",
     PROPORTIONAL: "spread by cost",
@@ -135,8 +144,28 @@ def _channels(request: HttpRequest, _: datetime) -> Context:
         "transports": notify.transports(),
         "channels": channels,
         "sends_nothing": not any(each.sends for each in channels),
-        "deliveries": notify.deliveries(MAX_DELIVERIES) if may(request.user, Right.FLEET) else (),
         "edited": edits[0] if edits else None,
+        **(_messages(request) if may(request.user, Right.FLEET) else {}),
+    }
+
+
+def _messages(request: HttpRequest) -> Context:
+    """A page of what was sent, the newest first, of all or of one kind; `after` is an id."""
+    about = chosen(request, "about", ABOUT)
+    asked = request.GET.get("after", "")
+    before = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < MAX_DIGITS else None
+    if before is None:
+        first_page(request)
+    keys = ABOUT[about][1] if about else ()
+    rows = notify.deliveries(MAX_DELIVERIES + 1, before=before, keys=keys)
+    shown = rows[:MAX_DELIVERIES]
+    more = str(shown[-1].pk) if len(rows) > len(shown) else ""
+    return {
+        "deliveries": shown,
+        "about": about,
+        "abouts": [("", "All"), *((key, label) for key, (label, _) in ABOUT.items())],
+        "lists_messages": bool(shown or about or before),
+        "pager": Pager(more, len(shown), before is None),
     }
 
 
@@ -200,7 +229,9 @@ PAGES = {
             rail="pricing",
         ),
         SettingsPage("agents", Right.FLEET, ("agent", "enrollment", "elastic"), _agents),
-        SettingsPage("channels", Right.FLEET, ("channel",), _channels, parameters=("edit",)),
+        SettingsPage(
+            "channels", Right.FLEET, ("channel",), _channels, parameters=CHANNEL_PARAMETERS
+        ),
         SettingsPage("tokens", Right.PEOPLE, ("api",), _tokens),
         SettingsPage("months", Right.MONEY, ("month", "free"), _months),
         SettingsPage(

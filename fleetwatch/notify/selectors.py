@@ -1,10 +1,10 @@
 """Reads of notify."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, Subquery
 
 from fleetwatch.notify.channel_settings import config_of, readable_config
 from fleetwatch.notify.delivering import WAITING
@@ -152,9 +152,20 @@ def digest_channels() -> list[Channel]:
     return list(Channel.objects.filter(gets_digest=True).order_by("pk"))
 
 
-def deliveries(limit: int) -> QuerySet[Delivery]:
-    """The newest deliveries with their channels."""
-    return Delivery.objects.select_related("channel").order_by("-created_at", "-pk")[:limit]
+def deliveries(
+    limit: int, *, before: int | None = None, keys: Sequence[str] = ()
+) -> list[Delivery]:
+    """The newest deliveries with their channels: older than the one with the id `before`, of which
+    the keys begin with one of `keys` (none: any).
+    """
+    rows = Delivery.objects.select_related("channel").order_by("-created_at", "-pk")
+    if before is not None:
+        at = Subquery(Delivery.objects.filter(pk=before).values("created_at"))
+        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=before))
+    begins = Q()
+    for key in keys:
+        begins |= Q(key__startswith=key)
+    return list(rows.filter(begins)[:limit])
 
 
 def newest_tried() -> Delivery | None:

@@ -26,8 +26,8 @@ SPENT = "all of the budget is spent: see the incident of what is spent"
 # a forecast is made each day: an older one is none
 FRESH_MS = 2 * DAY_MS
 ACTION = (
-    "Fix: see the budget's page for what grows; give back GPUs that are held for nothing, move what can wait,"
-    " or agree on another budget."
+    "Fix: see the budget's page for what grows; give back GPUs that are held for nothing, move what"
+    " can wait, or agree on another budget."
 )
 
 

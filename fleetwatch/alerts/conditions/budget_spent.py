@@ -32,8 +32,8 @@ OUTCOMES = {
     PARTIAL: "within it, but days of the month were not recorded",
 }
 ACTION = (
-    "Fix: see the budget's page for where the dollars went; give back GPUs that are held for nothing, or"
-    " agree on another budget."
+    "Fix: see the budget's page for where the dollars went; give back GPUs that are held for"
+    " nothing, or agree on another budget."
 )
 
 

@@ -114,7 +114,7 @@ def _opened(case: Case, setting: Setting) -> Message:
     texts = (case.status, case.note, _example_note(breach), *breach.actions)
     return Message(
         title=_title(breach, f"{since} ({length})"),
-        summary=f"{breach.what} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
+        summary=f"{_being(breach)} {breach.during} {length}{_passed(breach)}.{_owned(breach)}",
         fields=(
             *_about(breach),
             (f"{breach.word.capitalize()} since", f"{since} ({length})"),
@@ -132,6 +132,13 @@ def _opened(case: Case, setting: Setting) -> Message:
 def _title(breach: Breach, since: str) -> str:
     """Of a budget that is passed its own title says since when."""
     return breach.title if breach.passed_ms else f"{breach.title} · since {since}"
+
+
+def _being(breach: Breach) -> str:
+    """What goes on; what a budget does names its sum already, so its share is said as it stands."""
+    if breach.kind != "budget":
+        return breach.what
+    return f"The {breach.where} is {breach.word}" if not breach.is_expected else breach.does
 
 
 def _passed(breach: Breach) -> str:
@@ -186,9 +193,14 @@ def _buttons(cases: Sequence[Case], setting: Setting) -> tuple[Button, ...]:
         *ack,
         _snooze_button(cases[0], setting),
         *of_jobs,
-        Button("Fixed", "fixed", url),
+        *_over_button(cases[0], url),
         Button("Open in FleetWatch", "open", url),
     )
+
+
+def _over_button(case: Case, url: str) -> tuple[Button, ...]:
+    """What says that it is mended: of a budget nobody can say so, its page resolves it by hand."""
+    return () if case.breach.kind == "budget" else (Button("Fixed", "fixed", url),)
 
 
 def _snooze_button(case: Case, setting: Setting) -> Button:
