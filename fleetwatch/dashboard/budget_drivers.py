@@ -116,7 +116,7 @@ def _wasting(slug: str, now: datetime) -> Sequence[Group]:
     held = costs.look(hour, "job", scope=_scope(slug)).held()
     most = held.of("job", running_ids()).ranked("job", LOOKED_AT, sort=ranking.WASTE).groups
     wasting = [each for each in most if each.totals.wasted_usd > 0]
-    decided = decided_jobs(each.key for each in wasting)
+    decided = decided_jobs((each.key for each in wasting), now)
     return [each for each in wasting if each.key not in decided][:MAX_OF_A_KIND]
 
 

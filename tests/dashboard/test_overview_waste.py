@@ -2,8 +2,11 @@
 
 import pytest
 
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
+from tests import stored_runs
 from tests.dashboard import factories
+from tests.dashboard.shown_incidents import incident
 from tests.diagnosis import told
 from tests.markup import in_text, tight
 
@@ -69,6 +72,40 @@ def test_what_is_no_waste_stands_last_of_what_wastes_now(admin):
     wasting = admin.get("/?range=24h").context["wasting"]
 
     assert [line.job.name for line in wasting] == ["job-2", "job-1"]
+
+
+def test_what_an_incident_was_accepted_for_stands_last_too_and_says_so(admin):
+    """Of the dearer job somebody said by its incident why it idles; its finding is open."""
+    told.rate("2.00")
+    for number, gpus in ((1, (1, 2)), (2, (3,))):
+        job = told.job(f"slurm/della/{number}", name=f"job-{number}", state="RUNNING")
+        for index in gpus:
+            factories.hold(told.gpu(index), job, hours_ago=1, hours=1)
+            factories.entry(told.gpu(index), hours_ago=1, state="idle", held_by=job).save()
+        told.finding(job)
+    accepted = incident("slurm/della/1")
+    admin.post(f"/incidents/{accepted.pk}/not_waste", {"reason": "a workshop", "days": "7"})
+
+    context = admin.get("/?range=24h").context
+
+    assert [line.job.name for line in context["wasting"]] == ["job-2", "job-1"]
+    assert context["decided"] == {"slurm/della/1": "not waste"}
+
+
+def test_a_budget_among_what_fires_says_by_how_much_it_is_passed(small):
+    over = {"spent_usd": "1100.00", "budget_usd": "1000.00"}
+    of_budget = {"kind": "budget", "has_cost": False, "usd_per_hour": None, "cost_usd": None}
+    incident("nlp", facts=of_budget | {"facts": over})
+
+    assert "$100 over" in text(small, "/?range=24h").split("1 firing incident ")[1]
+
+
+def test_the_bar_says_until_when_its_dollars_are_counted(small):
+    states = {"useful": 3_420_000}
+    on = GPU.objects.get()
+    stored_runs.store(factories.run(on, hours_ago=1, hours=0.95, states=states, condition="free"))
+
+    assert "GPU-hours (Thu 19 Nov, 12:00 until Fri 20 Nov, 11:57) ," in text(small, "/?range=24h")
 
 
 def test_a_legend_has_the_share_of_useful_dollars_that_the_overview_has(admin):

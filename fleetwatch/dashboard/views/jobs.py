@@ -121,7 +121,7 @@ def jobs(request: HttpRequest, period: Period) -> Context:
         filters[CAUSE] = cause
     ranked, lines, of_cause = _ranked(request, period, PAGE_SIZE, start=place or 0)
     return {
-        **_listed(lines),
+        **_listed(lines, period.now),
         **of_cause,
         "totals": ranked.totals,
         **compared_with(request),
@@ -136,11 +136,11 @@ def jobs(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _listed(lines: Sequence[JobLine]) -> Context:
+def _listed(lines: Sequence[JobLine], now: datetime) -> Context:
     """The lines, and of which jobs all is decided."""
     return {
         "lines": lines,
-        "decided": decided_jobs(line.group.key for line in lines),
+        "decided": decided_jobs((line.group.key for line in lines), now),
         "has_well": any(line.is_well for line in lines),
     }
 

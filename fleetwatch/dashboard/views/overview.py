@@ -40,6 +40,7 @@ from fleetwatch.diagnosis.findings.patterns import HABIT, Pattern, patterns
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.comparison import LEAST_RATIO
 from fleetwatch.figures.fleet_now import spending_now
+from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.selectors import Group, Scope, Totals, Wasters
 from fleetwatch.figures.totals import SpendingNow, less
 from fleetwatch.inventory import selectors as inventory
@@ -107,6 +108,7 @@ def _overview(request: HttpRequest, period: Period) -> Context:
         "totals": totals,
         **_compared(request, period, totals, scope),
         "recorded_part": recorded_part(period),
+        "summed_until": summed_until(period.interval, period.now),
         **compared_with(request),
         "funnel": funnel(totals),
         "unposted": _unposted(period.interval, period.now),
@@ -267,7 +269,7 @@ def _wasting(period: Period, scope: Scope) -> Context:
     last.
     """
     wasting = wasting_now(period.minute, size=2 * TOP_SAVINGS, scope=scope)
-    decided = decided_jobs(line.group.key for line in wasting) if wasting else {}
+    decided = decided_jobs((line.group.key for line in wasting), period.now) if wasting else {}
     in_order = sorted(wasting, key=lambda line: decided.get(line.group.key) == NOT_WASTE)
     return {"wasting": in_order[:TOP_SAVINGS], "decided": decided}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from urllib.parse import urlencode
 
@@ -197,13 +198,13 @@ def _recoverable(asked: Asked, lines: Sequence[Group], period: Period) -> Contex
         "recoverable_of_places": of_places,
         "recoverable_with_places": together_saved([of_jobs, of_places]),
         "is_recoverable_known": True,
-        "decided": _decided(lines, by_key) if group_by == "job" else {},
+        "decided": _decided(lines, by_key, period.now) if group_by == "job" else {},
     }
 
 
-def _decided(lines: Sequence[Group], by_key: Collection[str]) -> dict[str, str]:
+def _decided(lines: Sequence[Group], by_key: Collection[str], now: datetime) -> dict[str, str]:
     """Of jobs of which nothing is left to be saved what was decided."""
-    return decided_jobs(line.key for line in lines if line.key not in by_key)
+    return decided_jobs((line.key for line in lines if line.key not in by_key), now)
 
 
 def _owners(lines: Sequence[Group], interval: Interval) -> dict[str, Job]:

@@ -159,12 +159,18 @@ def recoverable_of_places(
     )
 
 
-def decisions_by_job(keys: Sequence[str]) -> dict[str, set[str]]:
-    """By the job's key how its findings stand, as far as the reader sees them."""
+def decisions_by_job(keys: Sequence[str], now: datetime) -> dict[str, set[str]]:
+    """By the job's key how its findings stand, as far as the reader sees them: what is open, and
+    exempt now, as such.
+    """
     decided: dict[str, set[str]] = defaultdict(set)
-    rows = Finding.objects.filter(job__in=visible(Job.objects.filter(key__in=keys)))
-    for key, status in rows.values_list("job__key", "status"):
-        decided[key].add(status)
+    findings = Finding.objects.filter(job__in=visible(Job.objects.filter(key__in=keys)))
+    rows = list(findings.values_list("job__key", "status", "job", "cause"))
+    waiting = [(pk, cause) for _, status, pk, cause in rows if status == Finding.Status.OPEN]
+    exempted = exemptions(waiting, now) if waiting else {}
+    for key, status, pk, cause in rows:
+        is_exempt = status == Finding.Status.OPEN and (pk, cause) in exempted
+        decided[key].add(EXEMPT if is_exempt else status)
     return decided
 
 
@@ -177,6 +183,14 @@ def recoverable_by(
     every = selectors.findings(interval, now=now, scope=scope, cause=cause, by=(group_by,))
     lines = as_they_stand(every, now).of_status(*RECOVERABLE).lines
     return {key: caused.saving for key, caused in _by_key(lines, group_by).items()}
+
+
+def agreed_usd(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING) -> Decimal:
+    """Dollars of what jobs of the scope wasted (certain and probable) that people agreed is no
+    waste.
+    """
+    every = selectors.findings(interval, now=now, scope=scope)
+    return Inbox(as_they_stand(every, now), ()).agreed_usd
 
 
 def agreed_by(
