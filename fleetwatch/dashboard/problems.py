@@ -2,7 +2,7 @@
 wasted there, a line each.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -15,9 +15,11 @@ from django.utils.text import capfirst
 
 from fleetwatch.alerts.conditions import gpu_cannot_work
 from fleetwatch.alerts.incidents import machine_incidents
+from fleetwatch.alerts.incidents.dismissed_findings import causes_of
 from fleetwatch.alerts.incidents.incident_history import again_after
 from fleetwatch.alerts.incidents.incident_rows import IncidentRow, incident_rows
 from fleetwatch.alerts.incidents.muting import muted_in_words
+from fleetwatch.alerts.selectors import IncidentView
 from fleetwatch.dashboard import incident_pages
 from fleetwatch.dashboard.machine_pages import PlaceRow, row
 from fleetwatch.dashboard.period import Period
@@ -40,6 +42,7 @@ from fleetwatch.lib.intervals import to_ms
 MAX_OF_JOBS = 3  # findings of jobs; the savings inbox has them all
 
 Link = tuple[str, str]  # what it is called, and its address
+Thing = tuple[str, str]  # a job's key or a GPU's UUID, and what is the cause there
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Problem:
     step: Step | None = None  # to do first
     again_after_ms: int | None = None  # it began again then or later: one before it was over
     episodes: Episodes | None = None  # where it began more than once
+    of_what: Set[Thing] = frozenset()  # a finding of nothing else than an incident's is the same
+    finding: str = ""  # the address of the finding of the same thing as the incident's
 
 
 def of_node(node: Node, period: Period) -> Context:
@@ -107,7 +112,8 @@ class _Place:
 def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context:
     """With the open findings of jobs that could have saved most there, and how many more are."""
     every = selectors.findings(period.interval, now=period.now, scope=place.scope)
-    waiting = inbox.as_they_stand(every, period.now).of_status(Finding.Status.OPEN)
+    standing = inbox.as_they_stand(every, period.now)
+    waiting = standing.of_status(Finding.Status.OPEN)
     lines = selectors.with_jobs(waiting[:MAX_OF_JOBS], before=period.interval.end)
     seen = seen_on([(line.job.pk, line.finding.cause) for line in lines], place.which)
     of_jobs = [
@@ -116,9 +122,28 @@ def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context
         if (line.job.pk, line.finding.cause) in seen
     ]
     return {
-        "problems": [*own, *of_jobs],
+        "problems": _without_twins([*own, *of_jobs]),
+        "agreed_usd": inbox.Inbox(standing, ()).agreed_usd,
         "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
     }
+
+
+def _without_twins(problems: Sequence[Problem]) -> list[Problem]:
+    """A finding of the same thing as an incident that fires stands in the incident's row."""
+    incidents = [each for each in problems if each.stands]
+    twins = {
+        each.address: twin.address
+        for each in problems
+        if not each.stands and each.of_what
+        for twin in incidents
+        if each.of_what <= twin.of_what
+    }
+    finding_of = {incident: finding for finding, incident in twins.items()}
+    return [
+        replace(each, finding=finding_of.get(each.address, ""))
+        for each in problems
+        if each.address not in twins
+    ]
 
 
 def _of_machine(which: Q, now: datetime) -> list[Problem]:
@@ -185,11 +210,19 @@ def _of_incident(several: IncidentRow, now: datetime) -> Problem:
         usd=several.cost_usd,
         usd_per_hour=None if incident.note else several.usd_per_hour,
         is_fault=incident.rule.condition == gpu_cannot_work.CONDITION.name,
+        of_what={thing for line in several.lines for thing in _things_of(line)},
     )
+
+
+def _things_of(view: IncidentView) -> Iterable[Thing]:
+    breach = view.breach
+    causes = causes_of(view.incident) if breach.kind == "job" else breach.labels.get("cause", ())
+    return ((breach.subject, cause) for cause in causes)
 
 
 def _of_finding(place: PlaceRow, period: Period) -> Problem:
     finding = place.finding
+    began = _several(episodes(finding))
     gpus = place.line.gpus
     until_ms = machine_findings.over_since_ms(finding)
     return Problem(
@@ -204,8 +237,14 @@ def _of_finding(place: PlaceRow, period: Period) -> Problem:
         total_usd=_total_usd(place, period),
         is_capacity=finding.cause in FAILURES,
         step=_step_of(place, until_ms),
-        episodes=_several(episodes(finding)),
+        episodes=began,
+        of_what=_gpus_of(place, period) if until_ms is None and began is None else frozenset(),
     )
+
+
+def _gpus_of(place: PlaceRow, period: Period) -> Set[Thing]:
+    affected = machine_findings.affected(place.finding, period.interval)
+    return {(each.gpu.uuid, place.finding.cause) for each in affected}
 
 
 def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
@@ -214,6 +253,8 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
     for each in machine_findings.affected(line.finding, period.interval):
         if each.gpu.pk in (gpu.pk, gpu.parent_id):
             until_ms = machine_findings.over_on_gpu_ms(line.finding, each.gpu)
+            began = _several(episodes(line.finding, each.gpu))
+            is_one = until_ms is None and began is None
             yield Problem(
                 kind=_kind(place),
                 title=_title(place, until_ms),
@@ -226,7 +267,8 @@ def _of_one_gpu(line: Line, gpu: GPU, period: Period) -> Iterable[Problem]:
                 total_usd=_total_usd_of(place, each.gpu, period),
                 is_capacity=line.finding.cause in FAILURES,
                 step=_step_of(place, until_ms),
-                episodes=_several(episodes(line.finding, each.gpu)),
+                episodes=began,
+                of_what={(each.gpu.uuid, line.finding.cause)} if is_one else frozenset(),
             )
 
 
@@ -250,6 +292,7 @@ def _of_job(line: Line, advice: Advice, seen: Seen, node: Node) -> Problem:
         usd=None,
         saving=line.caused.saving,
         worth=_saved_of_job(line),
+        of_what={(job.key, line.finding.cause)},
         step=advice.first if advice.first.text else None,
         is_of_period=True,
     )

@@ -114,6 +114,21 @@ def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
     assert "$2.00 wasted , $2.00 of it agreed as “not waste”" in cell
 
 
+@pytest.mark.parametrize("address", ["/fleet?range=24h", "/nodes/n1", "/gpus/GPU-n1-1"])
+def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address):
+    told.rate("2.00")
+    on = told.gpu(1)
+    job = told.job("slurm/della/1")
+    factories.hold(on, job, hours_ago=2, hours=1)
+    factories.entry(on, hours_ago=2, state="idle", held_by=job).save()
+    told.cause(of=job, on=on)
+    told.finding(job, status="dismissed")
+
+    page = in_text(tight(admin.get(address).content.decode()))
+
+    assert "$2.00 of it agreed as “not waste”" in page
+
+
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):
     monkeypatch.setattr(fleet_views, "MAX_GPUS", 3)
     monkeypatch.setattr(fleet_chart, "MAX_GPUS", 3)

@@ -11,7 +11,8 @@ from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.alerts.factories import an_incident
 from tests.costs.factories import an_entry
 from tests.dashboard.factories import hold
-from tests.diagnosis.told import NOW, cause, finding, gpu, job, rate
+from tests.dashboard.shown_incidents import incident
+from tests.diagnosis.told import NOW, cause, finding, gpu, job, place, rate
 from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
@@ -291,3 +292,37 @@ def test_the_command_that_drains_a_node_is_there_once_with_the_jobs_that_run(adm
     assert page.lower().count("state=drain") == 1
     assert "Running there now: sweep. Once the node drains it goes on to its end." in in_text(page)
     assert "as above" in in_text(page)
+
+
+@pytest.mark.parametrize("address", ["/gpus/GPU-n1-1", "/nodes/n1"])
+def test_the_finding_of_an_incidents_job_stands_in_the_incidents_row(admin, address):
+    """Of two jobs that were idle one has an incident that fires."""
+    rate("2.00")
+    same, other = wasted("slurm/della/7", name="sweep"), wasted("slurm/della/8", name="other", on=1)
+    facts = {"labels": {"node": ["n1"]}, "facts": {"gpus": [{"uuid": UUID}]}}
+    fires = incident("slurm/della/7", facts=facts | {"name": "sweep"})
+
+    section = problems_of(admin, address)
+    [row] = [each for each in section.split("<tr>") if f'href="/incidents/{fires.pk}"' in each]
+
+    assert f'href="/findings/{same}">finding</a>' in row
+    assert section.count(f"/findings/{same}") == 1
+    assert f'href="/findings/{other}"' in section
+
+
+def test_a_machines_finding_stands_in_the_row_of_its_incident(admin):
+    rate("2.00")
+    fires = incident(
+        UUID,
+        rule=Rule.objects.get(condition="gpu_slowed"),
+        facts={"kind": "gpu", "labels": {"node": ["n1"], "cause": ["throttled"]}},
+    )
+    of = job("slurm/della/7")
+    cause("throttled", of=of, on=gpu(1), start=NOW - HOUR, low=0.25, high=0.25)
+    hold(gpu(1), of, hours_ago=1, hours=1)
+    pk = place("throttled", node=gpu(1).node, last_ms=to_ms(NOW)).pk
+
+    section = problems_of(admin, f"/gpus/{UUID}")
+
+    assert section.count("<tr>") == 2, (fires.pk, pk)  # the head, and the incident's
+    assert f'href="/findings/{pk}">finding</a>' in section

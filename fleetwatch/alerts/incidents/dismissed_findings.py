@@ -20,13 +20,16 @@ REOPENED = "somebody reopens its finding"
 
 
 def findings_of(incident: Incident) -> QuerySet[Finding]:
-    """Of the job that it is about those for which its rule fires: of jobs that work the one of its
-    cause.
-    """
+    """Of the job that it is about those for which its rule fires."""
+    return Finding.objects.filter(job__key=incident.subject, cause__in=causes_of(incident))
+
+
+def causes_of(incident: Incident) -> tuple[str, ...]:
+    """Those for which its rule fires of a job: of jobs that work the one of its cause."""
     causes = COVERED.get(incident.rule.condition, ())
     if causes == OF_WORK:
-        causes = tuple(incident.facts.get("labels", {}).get("cause", ()))
-    return Finding.objects.filter(job__key=incident.subject, cause__in=causes)
+        return tuple(incident.facts.get("labels", {}).get("cause", ()))
+    return causes
 
 
 def dismissals(subjects: Iterable[str] | QuerySet[Incident, str]) -> list[Mute]:

@@ -32,7 +32,7 @@ from fleetwatch.dashboard.parameters import NO_JOB, PERIOD, SUBJECTS, filtered
 from fleetwatch.dashboard.period import Period
 from fleetwatch.dashboard.selectors import GPULine, gpu_lines, physical_gpus
 from fleetwatch.dashboard.showing import Context, existing, shows
-from fleetwatch.diagnosis.findings.inbox import agreed_by
+from fleetwatch.diagnosis.findings.inbox import agreed_by, agreed_usd
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.posted import summed_until
 from fleetwatch.figures.selectors import Scope
@@ -105,12 +105,19 @@ def fleet(request: HttpRequest, period: Period) -> Context:
         **_narrowed(filters, figures),
         **{"figures": figures, "pager": pager},
         "summed_until": summed_until(period.interval, period.now),
+        "agreed_usd": _agreed_in(figures, period, scope),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         **_scale(asked.metric, period),
         "drawn_at_most": _drawn_at_most(lines),
         **_shown(asked, lines, period, scope, broken),
     }
+
+
+def _agreed_in(figures: FleetFigures, period: Period, scope: Scope) -> Decimal | None:
+    """What of the waste people agreed is none; None where nothing is wasted."""
+    is_any = figures.totals.wasted_usd
+    return agreed_usd(period.interval, now=period.now, scope=scope) if is_any else None
 
 
 def _narrowed(filters: dict[str, str], figures: FleetFigures) -> Context:
