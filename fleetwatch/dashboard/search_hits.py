@@ -22,9 +22,10 @@ from fleetwatch.accounts.permissions import Right, may
 from fleetwatch.accounts.saved_views import views_of
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.visibility import may_open, sight, visible_teams
+from fleetwatch.alerts.breach import stored_breach
 from fleetwatch.alerts.incidents.incident_inbox import OPEN_STATES, of_owner
 from fleetwatch.alerts.models import Incident
-from fleetwatch.alerts.selectors import visible_incidents
+from fleetwatch.alerts.selectors import IncidentView, visible_incidents
 from fleetwatch.dashboard.glossary import TERMS
 from fleetwatch.dashboard.machine_pages import days_in_words
 from fleetwatch.dashboard.words import incident_state
@@ -495,8 +496,9 @@ def _is_of(word: str) -> Q:
 def _incident(incident: Incident, now: datetime) -> Hit:
     """By what its subject is called, whose it is and what it cost, as far as its breach says so."""
     breach = incident.facts
+    # as its page counts it: to now, where it goes on
+    cost_usd = IncidentView(incident, stored_breach(breach)).at(now).breach.cost_usd
     team = incident.team.label if incident.team else ""
-    usd = breach.get("cost_usd") if breach.get("has_cost", True) else None
     return Hit(
         "incident",
         f"{incident.rule.name}: {breach.get('name') or breach.get('where') or incident.subject}",
@@ -505,7 +507,7 @@ def _incident(incident: Incident, now: datetime) -> Hit:
         owner=breach.get("owner") or team,
         state=incident_state(incident.stands(now)),
         when=_snoozed(incident, now),
-        usd=None if usd is None else Decimal(usd),
+        usd=cost_usd if breach.get("has_cost", True) else None,
     )
 
 

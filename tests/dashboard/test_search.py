@@ -18,13 +18,13 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import called_jobs
 from fleetwatch.jobs.models import Allocation, Job
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, MINUTE_MS, to_ms
 from tests import stored_runs
 from tests.dashboard import factories
 from tests.dashboard.factories import NOW
 from tests.dashboard.shown_incidents import incident
 from tests.diagnosis import told
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -411,6 +411,22 @@ def test_an_incident_in_the_palette_has_its_jobs_name_its_owner_and_its_dollars(
     assert "$12.50" in quick
     assert '<span class="sub">so far</span>' in quick
     assert "slurm/della/7" not in quick
+
+
+def test_an_incidents_dollars_are_those_of_its_page_at_that_moment(admin):
+    """Counted until a quarter of an hour ago, $2.00; at $2.00 an hour it goes on."""
+    counted_ms = to_ms(NOW) - 15 * MINUTE_MS
+    facts = {"name": "train", "counted_until_ms": counted_ms}
+    fires = incident("slurm/della/7", facts=facts, until_ms=to_ms(NOW) - MINUTE_MS)
+
+    page = tight(admin.get(f"/incidents/{fires.pk}").content.decode())
+    listed = in_text(tight(admin.get("/search?q=train&kind=incident").content.decode()))
+    quick = tight(admin.get("/search/quick?q=della").content.decode())
+
+    assert "$2.50" in page
+    assert "dollars of each since it began, to now or to its end" in listed
+    assert "$2.50" in listed
+    assert "$2.50" in quick
 
 
 def test_ones_own_jobs_come_first_in_the_palette(fleet):
