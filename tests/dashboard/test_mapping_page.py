@@ -11,7 +11,7 @@ from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.ledger.models import ClosedMonth
 from tests.dashboard import factories
-from tests.markup import tight
+from tests.markup import in_text, tight
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +105,9 @@ def test_what_is_not_mapped_is_there_in_dollars_with_a_link_that_fills_in_the_fo
     [link] = set(re.findall(r'href="(/settings/mappings[?][^"]+)"', page))
     context = admin.get(PAGE).context
     # without either it is one line, above and below
-    assert [row[:2] for row in context["unmapped"]] == [("project, cost centre", 2)]
+    assert [(row[0], row[1], row[3]) for row in context["unmapped"]] == [
+        ("project, cost centre", 2, 1)
+    ]
     assert [owners for _, owners in context["unmapped_lines"]] == [["project", "cost centre"]]
     assert link.startswith("/settings/mappings?")
     assert re.search(r'name="account"[^>]*value="a&lt;b&gt;"', linked)
@@ -158,7 +160,7 @@ def test_what_can_be_no_rule_is_told_and_what_was_sent_stays(admin, changed, sen
 
 
 def test_on_a_narrow_page_a_rules_cells_stand_under_each_other_with_their_names(admin):
-    admin.post(PAGE, RULE | {"confirmed": "yes"})
+    admin.post(PAGE, RULE | {"confirmed": "yes", "priority": "5", "valid_from": ""})
 
     rules = text_of(admin.get(PAGE)).partition('id="rules"')[2].partition("</table>")[0]
 
@@ -170,6 +172,17 @@ def test_on_a_narrow_page_a_rules_cells_stand_under_each_other_with_their_names(
         "Charged to",
         "Valid",
     ]
+
+
+def test_where_all_rules_have_the_usual_priority_and_no_end_no_column_says_so(admin):
+    admin.post(PAGE, RULE | {"confirmed": "yes"})
+
+    page = text_of(admin.get(PAGE))
+    rules = page.partition('id="rules"')[2].partition("</table>")[0]
+
+    assert re.findall(r'data-label="([^"]+)"', rules) == ["Jobs with", "Team", "Charged to"]
+    assert "All hold from the beginning on. All have the usual priority." in in_text(tight(page))
+    assert "“Withdraw” takes it back as if it had never been" in in_text(tight(page))
 
 
 def test_a_rule_that_is_gone_is_not_found(admin):

@@ -3,7 +3,7 @@ dollars what that moves.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from fleetwatch.costs.mapping import attribution, mapping_effects, mappings, rul
 from fleetwatch.costs.mapping.rule_terms import Conditions, Gives, Terms
 from fleetwatch.costs.mapping.unmapped_time import Unmapped, unmapped_time
 from fleetwatch.costs.models import MappingRule
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.dashboard.forms.asked import Asked
 from fleetwatch.dashboard.forms.prices import read_since
 from fleetwatch.dashboard.parameters import takes
@@ -102,12 +103,23 @@ def _page(
         "days": mapping_effects.LOOKS_BACK_DAYS,
         "rules": [_in_words(rule) for rule in rules[:MAX_RULES]],
         "rules_left_off": max(0, len(rules) - MAX_RULES),
+        **_columns(rules[:MAX_RULES]),
         **(preview or {}),
         "kept": [(name, sent[name]) for name in ("do", "id", *FIELDS) if sent.get(name)],
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
         "owner_names": {name: label.capitalize() for name, label in rule_terms.GIVES.items()},
     }
     return page(request, period, "dashboard/mappings.html", "settings", context)
+
+
+def _columns(rules: Sequence[MappingRule]) -> Context:
+    """Which columns say something: not one where each rule has what a form leaves empty."""
+    return {
+        "has_priorities": any(rule.priority != rule_terms.USUAL for rule in rules),
+        "has_validity": any(
+            rule.valid_from != BEGINNING or rule.valid_to is not None for rule in rules
+        ),
+    }
 
 
 def _linked(request: HttpRequest) -> dict[str, str]:
@@ -133,9 +145,9 @@ def _unmapped(period: Period) -> Context:
     }
 
 
-def _sums(time: Mapping[str, list[Unmapped]]) -> list[tuple[str, Decimal, int]]:
-    """What is without which owner, its dollars and GPU time; the same time without several is one
-    line.
+def _sums(time: Mapping[str, list[Unmapped]]) -> list[tuple[str, Decimal, int, int]]:
+    """What is without which owner, its dollars, GPU time and jobs; the same time without several is
+    one line.
     """
     owners: dict[frozenset[Unmapped], list[str]] = defaultdict(list)
     for owner, lines in time.items():
@@ -146,6 +158,7 @@ def _sums(time: Mapping[str, list[Unmapped]]) -> list[tuple[str, Decimal, int]]:
             ", ".join(several),
             sum((line.usd for line in lines), ZERO),
             sum(line.gpu_ms for line in lines),
+            sum(line.jobs for line in lines),
         )
         for lines, several in owners.items()
     ]
