@@ -442,6 +442,7 @@ def test_what_is_not_listed_of_what_was_idle_is_counted_with_its_dollars(fleet, 
     page = in_text(tight(fleet.get("/fleet/idle").content.decode()))
 
     assert "2 more , $4.00 ; $6.00 in all" in page
+    assert "Idle hours, all spells" in page  # beside the last one's times
 
 
 def idles_half_an_hour() -> Job:
