@@ -83,3 +83,12 @@ def test_the_icon_is_where_programs_ask_for_it_that_read_no_page(client, plain_s
     answer = client.get("/favicon.ico")
 
     assert (answer.status_code, answer["Location"]) == (302, "/static/img/favicon.svg")
+
+
+def test_on_a_narrow_page_of_an_incident_one_responds_right_after_its_first_steps():
+    """Both come before the rest, in the order in which the page has them."""
+    narrow = (ROOT / "static/css/narrow_and_paper.css").read_text()
+    page = (ROOT / "templates/dashboard/incident.html").read_text()
+
+    assert ".steps-first :is(#first-steps, #act) { order: -1; }" in narrow
+    assert page.index('id="first-steps"') < page.index("_incident_acts.html")
