@@ -14,10 +14,10 @@ from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.totals import EVERYTHING, Scope, Totals, nothing
 from fleetwatch.lib.intervals import Interval
 
-SORTS = {"waste": "Most waste first", "name": "By name"}
+SORTS = {"waste": "Most waste", "name": "By name"}
 DEFAULT_SORT = "waste"
 BROKEN = "broken"  # of nodes: those with a broken GPU
-ONLY = {"": "All nodes", BROKEN: "With a broken GPU"}
+ONLY = {"": "All nodes", BROKEN: "Broken GPU"}
 
 
 @dataclass(frozen=True, slots=True)

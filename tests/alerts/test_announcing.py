@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.alerts.incidents.incident_actions import Action, act
-from fleetwatch.alerts.incidents.incident_history import sends
+from fleetwatch.alerts.incidents.incident_history import NOTIFIED_BEFORE, sends
 from fleetwatch.alerts.messaging import announcing
 from fleetwatch.alerts.messaging.unsubscribing import read_token
 from fleetwatch.alerts.models import Incident, IncidentGroup, Notification
@@ -177,6 +177,10 @@ def test_everybody_who_was_told_hears_that_it_is_over_once():
     ran(run_.gpu, "active", 160, 165, job=run_.job)
 
     assert run(165) == [("app", "U0ANA", "resolved"), ("ops", "", "resolved")]
+    over, *before = sends(Incident.objects.get())
+    # an end reaches who was notified before, whoever owns it now
+    assert (over.what, over.why) == ("resolved", NOTIFIED_BEFORE)
+    assert NOTIFIED_BEFORE not in {each.why for each in before if each.what != "resolved"}
     assert (run(165), run(166)) == ([], [])
 
 

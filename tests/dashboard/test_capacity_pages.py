@@ -229,6 +229,7 @@ def test_what_jobs_really_waited_stands_beside_the_replay(machines):
     page = in_text(machines.get("/capacity/what-if?less=1&less_of=H100+SXM").content.decode())
 
     assert "the 2 that began in these days had waited 30 min on average." in page
+    assert "Runs are counted otherwise: a job’s GPUs of one model" in page
 
 
 def test_replayed_days_are_the_length_of_their_span_rounded():

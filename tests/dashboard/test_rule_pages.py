@@ -429,6 +429,8 @@ class TestBackTestOfBudgets:
         assert "Most affected: NLP <b>1</b>" in tested
         assert "$140</span> <div" in tested
         assert "over the budget" in tested
+        assert "Over or left" in tested
+        assert ">Cost<" not in tested
         assert "nobody known" not in tested
         assert "while open" not in tested
         assert "without a rate" not in tested

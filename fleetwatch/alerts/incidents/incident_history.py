@@ -21,6 +21,7 @@ MAX_SENDS = 100
 MAX_BEFORE = 10
 LOOKS_BACK = timedelta(days=30)
 WITH_ESCALATION = "reminder with the escalation"
+NOTIFIED_BEFORE = "notified when it opened, or since"
 AGAIN_MS = 24 * HOUR_MS  # after the one before: the same trouble, begun again
 
 
@@ -165,8 +166,13 @@ def _sent(delivery: Delivery, what: str, note: Notification | None) -> Send:
         note.person if note else None,
         _state(delivery),
         "" if is_hidden else delivery.last_answer,
-        note.why if note else "",
+        _why(note) if note else "",
     )
+
+
+def _why(note: Notification) -> str:
+    """Of an end it is that they had the beginning, not that they own it still."""
+    return NOTIFIED_BEFORE if note.kind == "resolved" else note.why
 
 
 def _kind(kind: str) -> str:
@@ -192,5 +198,5 @@ def _moment(delivery: Delivery) -> str:
 def _unsent(note: Notification) -> Send:
     label = Notification.State(note.state).label
     return Send(
-        note.due_at, "due", _kind(note.kind), note.channel, note.person, label, "", note.why
+        note.due_at, "due", _kind(note.kind), note.channel, note.person, label, "", _why(note)
     )
