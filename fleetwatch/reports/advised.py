@@ -36,14 +36,15 @@ def advised(keys: Sequence[str], interval: Interval) -> dict[str, Advised]:
     }
 
 
-def undismissed(savings: Sequence[Shape]) -> list[Shape]:
-    """The lines of a savings list without those of which people said that it is no waste."""
+def apart_from_dismissed(savings: Sequence[Shape]) -> tuple[list[Shape], list[Shape]]:
+    """The lines of a savings list, and apart those of which people said that it is no waste."""
     codes = {line["job"]: line["cause"]["code"] for line in savings if line.get("cause")}
     dismissed = Finding.objects.filter(job__key__in=codes, status=Finding.Status.DISMISSED)
     left_out = {
         key for key, code in dismissed.values_list("job__key", "cause") if codes[key] == code
     }
-    return [line for line in savings if line["job"] not in left_out]
+    kept = [line for line in savings if line["job"] not in left_out]
+    return kept, [line for line in savings if line["job"] in left_out]
 
 
 def _findings(causes: Mapping[Job, str]) -> dict[tuple[int, str], Finding]:

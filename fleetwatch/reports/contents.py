@@ -17,7 +17,7 @@ from fleetwatch.figures.totals import EVERYTHING, WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import budgeted, corrections, drawn, statement
-from fleetwatch.reports.advised import advised, undismissed
+from fleetwatch.reports.advised import advised, apart_from_dismissed
 from fleetwatch.reports.beside import beside
 from fleetwatch.reports.daily import days_by_key, with_days
 from fleetwatch.reports.models import ReportPart
@@ -67,7 +67,7 @@ def fleet(part: ReportPart) -> Shape:
         "teams": _teams(groups, by_team),
         "own_lines": _own_lines(seen, by_state),
         "gpu_models": statement.by_model(seen.by("gpu_model"), part.cost_usd),
-        "savings": _savings(seen, month),
+        **_savings(seen, month),
         **_free(part),
         **corrected,
         **beside().lines(month, part.run.month, corrected["adjusted_usd"]),
@@ -174,9 +174,9 @@ def _teams(groups: list[Group], by_team: dict[str, Decimal]) -> list[Shape]:
     return statement.with_figures(heads, held, [by_team[group.key] for group in held])
 
 
-def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
-    """The jobs that wasted most, certain and probable, with who can change it, without those whose
-    finding was dismissed; what no job held comes with its own lines.
+def _savings(seen: costs.Look, month: Interval) -> Shape:
+    """The jobs that wasted most, certain and probable, with who can change it; those whose finding
+    was dismissed are told as one. What no job held comes with its own lines.
     """
     largest = seen.held().ranked("job", SAVINGS).groups
     wasters = [group for group in largest if group.totals.wasted_usd > 0]
@@ -193,7 +193,18 @@ def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
         for group in wasters
     ]
     usd = [pricing.usd(group.totals.cost_usd) for group in wasters]
-    return undismissed(statement.with_figures(heads, wasters, usd))
+    savings, agreed = apart_from_dismissed(statement.with_figures(heads, wasters, usd))
+    return {"savings": savings, **_agreed(agreed)}
+
+
+def _agreed(lines: Sequence[Shape]) -> Shape:
+    """How many jobs the savings list leaves out as no waste, and their dollars; nothing without
+    any.
+    """
+    if not lines:
+        return {}
+    wasted_usd = statement.summed(line["wasted_usd"] for line in lines)
+    return {"savings_agreed": {"jobs": len(lines), "wasted_usd": wasted_usd}}
 
 
 def _owner(job: Job | None) -> Shape:

@@ -137,6 +137,18 @@ def test_the_savings_list_says_how_the_finding_stands_that_somebody_decided_abou
     assert f"{BY_CODE['idle_held'].title}{f' {tag}' if tag else ''} {first_step}" in page
 
 
+def test_the_savings_list_says_what_it_leaves_out_as_agreed(viewer):
+    report = newest()
+    left_out = "Left out: 1 job agreed as not waste, $248"
+    assert "Left out:" not in text(viewer.get(f"/reports/{report.pk}"))
+
+    report.content["savings_agreed"] = {"jobs": 1, "wasted_usd": "248.000000"}
+    report.save(update_fields=["content"])
+
+    for address in (f"/reports/{report.pk}", f"/reports/{report.pk}/print"):
+        assert left_out in text(viewer.get(address))
+
+
 def test_each_report_has_one_menu_of_its_files_and_names_to_whom_it_goes(viewer):
     team = Team.objects.get(slug="nlp")
     mail = email_channel(25, name="Finance mail")

@@ -124,7 +124,9 @@ def test_a_new_version_leaves_out_of_the_savings_list_what_was_dismissed(big):
     Rate.objects.filter(gpu_model=big.model).update(price_per_gpu_hour=5)
     computed(now=NOW + 2 * HOUR)
 
-    assert newest().content["savings"] == []
+    content = newest().content
+    assert content["savings"] == []
+    assert content["savings_agreed"] == {"jobs": 1, "wasted_usd": "5.000000"}
 
 
 def test_computing_again_from_the_same_inputs_makes_no_new_version():
