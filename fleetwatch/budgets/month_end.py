@@ -24,6 +24,7 @@ UNKNOWN = "not known"
 NO_BUDGET = "no budget"
 # of a range: what is expected stands at its end where forecasts were off to one side
 EDGE = 0.15
+SKEW = 2.0  # times as far on one side of what is expected: no mean error tells such a range
 RISKS = (OVER, WILL_EXCEED, MAY_EXCEED, PARTIAL, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
 
 
@@ -47,6 +48,14 @@ class Step:
         if self.expected_usd - self.low_usd < edge:
             return "more"
         return "less" if self.high_usd - self.expected_usd < edge else ""
+
+    @property
+    def skew(self) -> str:
+        """Where the range reaches much further: "up" or "down"; "" where it is about even."""
+        up, down = self.high_usd - self.expected_usd, self.expected_usd - self.low_usd
+        if up > SKEW * down:
+            return "up"
+        return "down" if down > SKEW * up else ""
 
 
 @dataclass(frozen=True, slots=True)

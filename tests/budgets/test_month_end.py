@@ -153,6 +153,14 @@ def test_a_month_begins_and_ends_at_the_zones_midnight():
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "skew"),
+    [(16, 28, ""), (16, 29, "up"), (10, 25, ""), (10, 24, "down")],
+)
+def test_a_range_is_skewed_where_it_reaches_more_than_twice_as_far_on_one_side(low, high, skew):
+    assert Step(REST.end, 20, low, high).skew == skew
+
+
+@pytest.mark.parametrize(
     ("spent", "budget", "end", "expected"),
     [
         ("10", None, Step(REST.end, 20, 15, 30), NO_BUDGET),

@@ -535,6 +535,28 @@ def test_the_accuracy_of_a_forecast_says_of_how_much_it_is_and_how_few_tries_mad
     assert "tried on only 6 earlier days, too few to rely on" in page
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "says"),
+    [
+        (-0.1, 0.1, "(the range covers 8 of 10)"),
+        (-0.1, 0.3, "8 of 10 and reaches further up: where they were far off, mostly more came)"),
+        (-0.3, 0.1, "8 of 10 and reaches further down: where they were far off, mostly less came)"),
+    ],
+)
+def test_the_accuracy_of_a_forecast_says_why_its_range_is_no_plus_or_minus(
+    viewer, team, low, high, says
+):
+    Outlook.objects.update(low=[low] * 31, high=[high] * 31)
+
+    assert says in shown(viewer.get(f"/budgets/teams/{team.slug}"))
+
+
+def test_what_was_spent_leads_to_how_it_came_about(viewer, team):
+    page = viewer.get(f"/budgets/teams/{team.slug}").content.decode()
+
+    assert f'href="/explain?from=now/M&amp;to=now&amp;team={team.slug}"' in page
+
+
 def test_the_table_of_budgets_says_what_it_is_ordered_by(admin):
     set_budget(None, NOW.date().replace(day=1), Decimal(8), repeats=True, now=NOW, by="ann")
 
