@@ -50,6 +50,12 @@ def page_of(client, address):
     return tight(client.get(address).content.decode())
 
 
+def test_a_cost_leads_to_how_it_came_about(explorer):
+    page = page_of(explorer, f"/costs?{TWO_HOURS}&team=nlp")
+
+    assert f'href="/explain?{TWO_HOURS.replace("&", "&amp;")}&amp;team=nlp"' in page
+
+
 def test_a_period_stands_beside_the_one_before(explorer):
     answer = explorer.get(f"/costs?{TWO_HOURS}")
 

@@ -66,6 +66,19 @@ def test_a_stored_month_is_not_live_and_the_one_that_runs_is(october):
     assert "data-as-of" in running
 
 
+def test_cost_and_waste_of_a_month_lead_to_how_they_came_about(october):
+    client = client_of("finance")
+    link = re.compile(r'href="(/explain[^"]+)"')
+
+    of_team = link.findall(client.get(PAGE).content.decode())
+
+    assert (
+        of_team
+        == ["/explain?from=2026-10-01T00:00:00Z&amp;to=2026-11-01T00:00:00Z&amp;team=nlp"] * 2
+    )
+    assert "$9" in client.get(unescape(of_team[0])).content.decode()
+
+
 def test_a_month_that_is_computed_again_is_live_until_it_is_done(october):
     monthly.ask("2026-10", now=factories.NOW, by="lee")
 
