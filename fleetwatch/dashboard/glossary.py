@@ -207,7 +207,11 @@ _OF_PAGES = (
         "focus",
         "FOCUS",
         "FinOps Open Cost and Usage Specification: a vendor-neutral table of cost and usage"
-        " data that FinOps tools can import.",
+        " data that FinOps tools can import. BilledCost of a team is its cost and corrections"
+        " at the rates, and EffectiveCost the same. The fleet's file also bills what commitments"
+        " did not deliver and what was booked of invoices, and its EffectiveCost has committed"
+        " hours at the contract price. The organisation stands as provider, publisher and"
+        " invoice issuer in every row: a commitment's seller is not recorded.",
         "reports",
     ),
     Term(

@@ -52,6 +52,15 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """GPU time that was committed in an hour and not there; `usd` by the contract, exactly."""
+
+    hour: datetime
+    gpu_ms: int
+    usd: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Covered:
     """One commitment over a period. Times and dollars of the three parts sum to what was committed.
 
@@ -67,6 +76,7 @@ class Covered:
     unheld_usd: Decimal
     missing_usd: Decimal
     rate_book_usd: Decimal
+    missing: tuple[Missing, ...] = ()  # by hour, what missing_ms and missing_usd sum
 
     @property
     def committed_ms(self) -> int:
@@ -147,16 +157,20 @@ def cover(promised: Promised, there: Present) -> tuple[list[Covered], list[Above
     then the older.
     """
     sums: dict[int, _Sum] = defaultdict(lambda: defaultdict(Counter))
+    missing: dict[int, list[Missing]] = defaultdict(list)
     above: _Sum = defaultdict(Counter)
     fitting = _fitting(promised, there)
     for hour, promises in promised.items():
         left = {kind: _left(each) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
-            _cover(promise, sums[promise.commitment], fitting[promise.wanted], left)
+            pk = promise.commitment
+            missing_ms = _cover(promise, sums[pk], fitting[promise.wanted], left)
+            if missing_ms:
+                missing[pk].append(Missing(hour, missing_ms, promise.usd_per_ms * missing_ms))
         for kind, each in left.items():
             if each.is_wanted:
                 above[kind.gpu_model][each.price] += sum(each.ms.values())
-    return _covered(sums), _above(above)
+    return _covered(sums, missing), _above(above)
 
 
 def _fitting(promised: Promised, there: Present) -> dict[Kind, list[Kind]]:
@@ -185,8 +199,10 @@ def narrowness(kind: Kind) -> int:
 
 def _cover(
     promise: Promise, sums: _Sum, fitting: Iterable[Kind], left: Mapping[Kind, _Left]
-) -> None:
-    """Takes what the promise can have of what is left: held time first."""
+) -> int:
+    """Takes what the promise can have of what is left, held time first; gives back what was not
+    there.
+    """
     open_ms = promise.gpu_ms
     kinds = [left[kind] for kind in fitting if kind in left]
     for kind in kinds:
@@ -200,13 +216,14 @@ def _cover(
             sums[part][price] += covered_ms
             sums[_RATE_BOOK][kind.price] += covered_ms
     sums[MISSING][price] += open_ms
+    return open_ms
 
 
 def _fits(kind: Kind, wanted: Kind) -> bool:
     return all(text in ("", of_kind) for text, of_kind in zip(wanted, kind, strict=True))
 
 
-def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
+def _covered(sums: Mapping[int, _Sum], missing: Mapping[int, Sequence[Missing]]) -> list[Covered]:
     amounts = iter(lines([_usd(each[part]) for each in sums.values() for part in PARTS]))
     covered = []
     for pk, each in sums.items():
@@ -214,7 +231,8 @@ def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
         for part in PARTS:
             parts[f"{part}_ms"] = each[part].total()
             parts[f"{part}_usd"] = next(amounts)
-        covered.append(Covered(pk, **parts, rate_book_usd=_usd(each[_RATE_BOOK])))
+        parts["rate_book_usd"] = _usd(each[_RATE_BOOK])
+        covered.append(Covered(pk, **parts, missing=tuple(missing.get(pk, ()))))
     return covered
 
 

@@ -5,24 +5,27 @@ Lines of the fleet's report alone, never in a team's statement: fleet cost + adj
 lines = paid_usd, in which GPUs that were there count at the rates.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from decimal import Decimal
+from fractions import Fraction
 
 from django.db.models import QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
+from fleetwatch.figures import boundaries, pricing
 from fleetwatch.finance.commitments import coverage
-from fleetwatch.finance.coverage import Covered, missing_usd
+from fleetwatch.finance.coverage import Covered, Missing, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.finance.reconciling import matched_key
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.sql import execute, read_statement
 from fleetwatch.reports.beside import Beside
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.statement import NO_USD, Shape, rounded, summed
+from fleetwatch.reports.statement import NO_USD, TWELVE_PLACES, Shape, rounded, summed
 
 _DIGEST = read_statement("finance/sql/lines_beside.sql")
 
@@ -32,6 +35,7 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     is the month's.
     """
     covered = coverage(month)
+    days = boundaries.days(month, zone())
     not_delivered = missing_usd(line for _, line in covered.lines) + NO_USD
     bookings = list(_bookings(name).order_by("month", "pk"))
     booked = [_booked(each) for each in bookings]
@@ -40,6 +44,7 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     return {
         "commitments": [
             _commitment(commitment, line)
+            | {"missing_days": _missing_days(line, days)}
             | {"before_ms": covered.before_ms.get(commitment.pk, 0)}
             | {"is_invoiced": not billed.isdisjoint(_keys(commitment))}
             for commitment, line in covered.lines
@@ -105,6 +110,34 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
         **{each: getattr(line, each) for each in times},
         **{each: rounded(getattr(line, each)) for each in dollars},
     }
+
+
+def _missing_days(line: Covered, days: Sequence[Interval]) -> list[Shape]:
+    """What was not there by the number of the day, the month's first is 0; they sum to the month's,
+    to the micro-dollar.
+    """
+    of_days: dict[int, list[Missing]] = defaultdict(list)
+    starts = [day.start for day in days]
+    for each in line.missing:
+        of_days[bisect_right(starts, each.hour) - 1].append(each)
+    times_ms = [sum(each.gpu_ms for each in of) for of in of_days.values()]
+    exact = [_decimal(sum((each.usd for each in of), Fraction(0))) for of in of_days.values()]
+    dollars = pricing.lines(exact, total=line.missing_usd)
+    return [
+        {
+            "day": day,
+            "missing_ms": missing_ms,
+            "missing_usd": missing_usd,
+            "usd_per_gpu_hour": rounded(
+                pricing.EXACT.divide(usd * HOUR_MS, Decimal(missing_ms)), TWELVE_PLACES
+            ),
+        }
+        for day, missing_ms, usd, missing_usd in zip(of_days, times_ms, exact, dollars, strict=True)
+    ]
+
+
+def _decimal(usd: Fraction) -> Decimal:
+    return pricing.EXACT.divide(Decimal(usd.numerator), Decimal(usd.denominator))
 
 
 def _booked(each: InvoiceAdjustment) -> Shape:

@@ -219,9 +219,13 @@ def test_beside_the_focus_files_stands_what_their_costs_are(viewer):
     a_fleet()
     computed()
 
-    page = text(viewer.get(f"/reports/{newest().pk}"))
+    answer = viewer.get(f"/reports/{newest().pk}")
+    glossary = text(viewer.get("/docs/glossary"))
 
-    assert "FOCUS: BilledCost of a team is its cost and corrections at the rates" in page
+    assert "FOCUS: provider and invoice issuer are your organisation" in text(answer)
+    assert 'href="/docs/glossary#focus"' in answer.content.decode()
+    assert "BilledCost of a team is its cost and corrections at the rates" in glossary
+    assert "a commitment's seller is not recorded" in glossary
 
 
 def test_the_fleets_report_leads_to_last_weeks_digest(viewer):

@@ -283,6 +283,67 @@ def test_by_day_each_days_usage_has_its_own_rate_and_sums_to_the_months_row():
     assert [row["BilledCost"] for row in whole] == ["2.047619", "0.166666"]
 
 
+def test_by_day_what_was_not_delivered_has_a_row_per_day_and_sums_to_the_months():
+    gpu = a_gpu()
+    a_rate("2", gpu=gpu)
+    counted(gpu, "free", start=OCTOBER + HOUR)
+    terms = {"name": "c", "valid_from": OCTOBER + HOUR, "valid_to": OCTOBER + 26 * HOUR, "gpus": 1}
+    commit(Commitment(gpu_model=gpu.model, amount_per_month=Decimal(1000), **terms), now=NOW)
+    computed()
+
+    whole, days = (
+        [
+            row
+            for row in exported(newest(), by_day=by_day)
+            if row["ChargeDescription"].startswith("Committed, not delivered")
+        ]
+        for by_day in (False, True)
+    )
+
+    # $1,000 over 744 h; the GPU was there in the first of the 25
+    shown = (
+        "ChargePeriodStart",
+        "ChargePeriodEnd",
+        "PricingQuantity",
+        "ListUnitPrice",
+        "BilledCost",
+    )
+    assert [tuple(row[name] for name in shown) for row in days] == [
+        (
+            "2026-10-01T00:00:00Z",
+            "2026-10-02T00:00:00Z",
+            "22.000000000",
+            "1.344086021505",
+            "29.569893",
+        ),
+        (
+            "2026-10-02T00:00:00Z",
+            "2026-10-03T00:00:00Z",
+            "2.000000000",
+            "1.344086021505",
+            "2.688172",
+        ),
+    ]
+    assert [(row["PricingQuantity"], row["BilledCost"]) for row in whole] == [
+        ("24.000000000", "32.258065")
+    ]
+
+
+def test_a_version_from_before_what_was_missing_by_day_was_kept_has_it_as_one_row():
+    a_fleets_rows()
+    report = newest()
+    for line in report.content["commitments"]:
+        del line["missing_days"]
+
+    undelivered = [
+        row["ChargePeriodEnd"]
+        for row in exported(report, by_day=True)
+        if row["ChargeDescription"].startswith("Committed, not delivered")
+    ]
+
+    assert undelivered == ["2026-11-01T00:00:00Z"]
+
+
 def test_a_version_from_before_days_were_kept_has_its_lines_whole():
     a_fleet()
     computed()

@@ -73,12 +73,12 @@ def rows(contents: Iterable[Shape], *, by_day: bool = False) -> list[list[Cell]]
     charges = (
         _account(content) | charge
         for content, lines in zip(shown, usage, strict=True)
-        for charge in _charges(content, [part for _ in lines for part in next(parts)])
+        for charge in _charges(content, [part for _ in lines for part in next(parts)], by_day)
     )
     return [[charge.get(name) for name in COLUMNS] for charge in charges]
 
 
-def _charges(content: Shape, usage: Iterable[Shape]) -> list[Charge]:
+def _charges(content: Shape, usage: Iterable[Shape], by_day: bool) -> list[Charge]:
     """Of a statement its lines and its corrections: they sum to what it comes to with these. Of the
     fleet's report what is in no statement; with all statements it sums to what was paid.
     """
@@ -91,9 +91,10 @@ def _charges(content: Shape, usage: Iterable[Shape]) -> list[Charge]:
             if not (is_fleet and line["team"])
         ),
         *(
-            _undelivered(content, line)
+            _undelivered(content, each)
             for line in content.get("commitments", [])
             if Decimal(line["missing_usd"])
+            for each in _missing(content, line, by_day)
         ),
         *(_booked(content, line) for line in content.get("invoice_lines", [])),
     ]
@@ -121,14 +122,25 @@ def _by_day(line: Shape, days: Sequence[Interval]) -> Iterator[Shape]:
         yield line
         return
     for each in line["days"]:
-        day = days[each["day"]]
-        period: Charge = {
-            "ChargePeriodStart": f"{day.start:{MOMENT}}",
-            "ChargePeriodEnd": f"{day.end:{MOMENT}}",
-            "x_RecordedSince": None,
-        }
+        period = _period(days[each["day"]]) | {"x_RecordedSince": None}
         # days of older versions say no waste
         yield line | {"wasted_usd": None} | each | {"period": period}
+
+
+def _period(day: Interval) -> Charge:
+    return {"ChargePeriodStart": f"{day.start:{MOMENT}}", "ChargePeriodEnd": f"{day.end:{MOMENT}}"}
+
+
+def _missing(content: Shape, commitment: Shape, by_day: bool) -> Iterator[Shape]:
+    """The commitment, `by_day` once for each day on which something of it was not there. A version
+    from before these were kept has it as one.
+    """
+    if not by_day or "missing_days" not in commitment:
+        yield commitment
+        return
+    days = _days_of(content)
+    for each in commitment["missing_days"]:
+        yield commitment | each | {"period": _period(days[each["day"]])}
 
 
 def _used(content: Shape, line: Shape) -> Charge:
@@ -182,7 +194,10 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
     """What was paid for GPUs that were not there: what of the commitment is unused, and in no
     line of the ledger.
     """
-    price = Decimal(line["missing_usd"]) * HOUR_MS / line["missing_ms"]
+    # of a day its own, exactly; of the month what its dollars come to
+    price = Decimal(
+        line.get("usd_per_gpu_hour") or Decimal(line["missing_usd"]) * HOUR_MS / line["missing_ms"]
+    )
     charge = _charge(
         content,
         "Usage",
@@ -196,7 +211,8 @@ def _undelivered(content: Shape, line: Shape) -> Charge:
     contract = _committed(line, prices["PricingQuantity"], UNUSED)
     # at one price: what rounding to its months leaves is no other one
     own = {name: prices[name] for name in (*CONTRACTED, *EFFECTIVE)}
-    return charge | prices | contract | own
+    period: Charge = line.get("period", {})
+    return charge | prices | contract | own | period
 
 
 def _booked(content: Shape, line: Shape) -> Charge:
