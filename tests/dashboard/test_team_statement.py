@@ -304,7 +304,7 @@ def test_a_month_after_nothing_has_no_change():
 
     page = text(client_of("finance").get("/reports"))
 
-    assert "of the month before nothing is known to compare with" in page
+    assert "; no month before to compare with" in page
     assert "Against the month before" not in page
 
 
