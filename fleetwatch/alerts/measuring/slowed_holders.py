@@ -35,7 +35,7 @@ def slowed_holders(episodes: Sequence[tuple[Episode, int]]) -> Mapping[Episode, 
     return {
         each: SlowedHolder(owner_of(jobs[pk]), gpus.get(pk, 0))
         for each, pk in last.items()
-        if pk in jobs
+        if pk is not None and pk in jobs
     }
 
 
