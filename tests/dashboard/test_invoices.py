@@ -344,13 +344,21 @@ def test_what_the_report_counts_is_said_of_which_version_and_days(admin, fleet):
         end=datetime(2026, 11, 18, tzinfo=UTC),
         version=3,
         computed_at=factories.NOW,
-        content={"not_delivered_usd": "741.81"},
+        content={
+            "not_delivered_usd": "741.81",
+            "commitments": [{"rate_book_differs_usd": "-10.00", "is_invoiced": False}],
+            "paid_usd": "900.00",
+            "invoiced_usd": "0.00",
+        },
     )
     sent(admin, b"description,amount\nSupport,7\n")
 
-    page = tight(text_of(admin.get(PAGE)))
+    answer = admin.get(PAGE)
+    page = tight(text_of(answer))
 
     assert "Version 3 of it</a>(1–17 Nov 2026) counts $741.81." in page
+    # $900 at the rates, and $10 less by contract for what was there
+    assert "the fleet’s report has $890.00 due by contract, all else at the rates" in words(answer)
 
 
 def test_a_line_leads_from_what_is_still_to_book_to_what_the_button_books(admin, fleet):

@@ -34,6 +34,7 @@ from fleetwatch.inventory.models import GPUModel
 from fleetwatch.inventory.selectors import present_models
 from fleetwatch.lib.csv_files.csv_rows import RefusedError
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import by_contract
 from fleetwatch.reports.exports.files import to_csv
 from fleetwatch.reports.models import Invoice, InvoiceAdjustment, Report
 from fleetwatch.reports.months import in_words
@@ -55,7 +56,7 @@ REASONS = {
         "committed",
         "due by contract for GPUs that were not delivered; in the fleet’s report already",
     ),
-    "other_usd": ("unmatched", "on one side only"),
+    "other_usd": ("unmatched", "lines only one side has"),
 }
 
 # why a line is not ticked by itself, by its kind: beside the line, and what to do about it
@@ -289,9 +290,16 @@ def _reconciled(month: str, period: Period, ticked: Collection[str] | None) -> C
 
 
 def _counted_in_report(fleet: Report | None) -> Context:
-    """The fleet's report, and what it counts of commitments that were not delivered."""
-    counted_usd = figures(fleet.content).get("not_delivered_usd") if fleet else None
-    return {"fleet": fleet, "counted_usd": counted_usd}
+    """The fleet's report, what it counts of commitments that were not delivered, and what it says
+    is due by contract; None of one without commitments, or from before they were in it.
+    """
+    content = fleet.content if fleet else {}
+    has_commitments = bool(content.get("commitments"))
+    return {
+        "fleet": fleet,
+        "counted_usd": figures(content).get("not_delivered_usd"),
+        "due_usd": by_contract.sums(content).contract_usd if has_commitments else None,
+    }
 
 
 def _is_whole(reconciled: reconciliation.Reconciliation) -> bool:
