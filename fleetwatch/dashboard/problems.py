@@ -32,7 +32,7 @@ from fleetwatch.diagnosis.findings import inbox, machine_findings, noted_facts
 from fleetwatch.diagnosis.findings.advice import Advice
 from fleetwatch.diagnosis.findings.machine_episodes import Episodes, episodes
 from fleetwatch.diagnosis.findings.patterns import FRESH_MS
-from fleetwatch.diagnosis.findings.ranked_findings import Line
+from fleetwatch.diagnosis.findings.ranked_findings import Findings, Line
 from fleetwatch.diagnosis.findings.seen_on import Seen, seen_on
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.figures.totals import Scope
@@ -114,18 +114,22 @@ def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context
     every = selectors.findings(period.interval, now=period.now, scope=place.scope)
     standing = inbox.as_they_stand(every, period.now)
     waiting = standing.of_status(Finding.Status.OPEN)
+    return {
+        "problems": _without_twins([*own, *_of_jobs(waiting, place, period)]),
+        "agreed_usd": inbox.Inbox(standing, ()).agreed_usd,
+        "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
+    }
+
+
+def _of_jobs(waiting: Findings, place: _Place, period: Period) -> list[Problem]:
+    """The first of them, as far as they were seen there."""
     lines = selectors.with_jobs(waiting[:MAX_OF_JOBS], before=period.interval.end)
     seen = seen_on([(line.job.pk, line.finding.cause) for line in lines], place.which)
-    of_jobs = [
+    return [
         _of_job(line, advice, seen[line.job.pk, line.finding.cause], place.node)
         for line, advice in zip(lines, noted_facts.advice_of(lines), strict=True)
         if (line.job.pk, line.finding.cause) in seen
     ]
-    return {
-        "problems": _without_twins([*own, *of_jobs]),
-        "agreed_usd": inbox.Inbox(standing, ()).agreed_usd,
-        "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
-    }
 
 
 def _without_twins(problems: Sequence[Problem]) -> list[Problem]:

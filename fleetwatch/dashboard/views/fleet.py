@@ -104,8 +104,7 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     return {
         **_narrowed(filters, figures),
         **{"figures": figures, "pager": pager},
-        "summed_until": summed_until(period.interval, period.now),
-        "agreed_usd": _agreed_in(figures, period, scope),
+        **_headline(figures, period, scope),
         **CHOICES,
         **{"asked": asked, "broken": broken, "place": _place(wanted, lines)},
         **_scale(asked.metric, period),
@@ -114,10 +113,13 @@ def fleet(request: HttpRequest, period: Period) -> Context:
     }
 
 
-def _agreed_in(figures: FleetFigures, period: Period, scope: Scope) -> Decimal | None:
-    """What of the waste people agreed is none; None where nothing is wasted."""
+def _headline(figures: FleetFigures, period: Period, scope: Scope) -> Context:
+    """Until when the sums are of all nodes, and what of the waste people agreed is none."""
     is_any = figures.totals.wasted_usd
-    return agreed_usd(period.interval, now=period.now, scope=scope) if is_any else None
+    return {
+        "summed_until": summed_until(period.interval, period.now),
+        "agreed_usd": agreed_usd(period.interval, now=period.now, scope=scope) if is_any else None,
+    }
 
 
 def _narrowed(filters: dict[str, str], figures: FleetFigures) -> Context:

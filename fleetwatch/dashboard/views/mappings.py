@@ -94,16 +94,13 @@ def _page(
     errors: Mapping[str, str] | None = None,
     preview: Context | None = None,
 ) -> HttpResponse:
-    rules = attribution.rules()
     sent = request.POST or _linked(request)
     context = {
         "sent": sent,
         **(_unmapped(period) if may(request.user, Right.MONEY) else {}),
         "errors": errors,
         "days": mapping_effects.LOOKS_BACK_DAYS,
-        "rules": [_in_words(rule) for rule in rules[:MAX_RULES]],
-        "rules_left_off": max(0, len(rules) - MAX_RULES),
-        **_columns(rules[:MAX_RULES]),
+        **_shown(attribution.rules()),
         **(preview or {}),
         "kept": [(name, sent[name]) for name in ("do", "id", *FIELDS) if sent.get(name)],
         "teams": Team.objects.order_by("slug")[:MAX_RULES],
@@ -112,9 +109,12 @@ def _page(
     return page(request, period, "dashboard/mappings.html", "settings", context)
 
 
-def _columns(rules: Sequence[MappingRule]) -> Context:
-    """Which columns say something: not one where each rule has what a form leaves empty."""
+def _shown(every: Sequence[MappingRule]) -> Context:
+    """The rules, and which columns say something: not one where each rule has what is usual."""
+    rules = every[:MAX_RULES]
     return {
+        "rules": [_in_words(rule) for rule in rules],
+        "rules_left_off": len(every) - len(rules),
         "has_priorities": any(rule.priority != rule_terms.USUAL for rule in rules),
         "has_validity": any(
             rule.valid_from != BEGINNING or rule.valid_to is not None for rule in rules
