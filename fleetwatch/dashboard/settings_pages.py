@@ -152,8 +152,7 @@ def _channels(request: HttpRequest, _: datetime) -> Context:
 def _messages(request: HttpRequest) -> Context:
     """A page of what was sent, the newest first, of all or of one kind; `after` is an id."""
     about = chosen(request, "about", ABOUT)
-    asked = request.GET.get("after", "")
-    before = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < MAX_DIGITS else None
+    before = _cursor(request)
     if before is None:
         first_page(request)
     keys = ABOUT[about][1] if about else ()
@@ -167,6 +166,13 @@ def _messages(request: HttpRequest) -> Context:
         "lists_messages": bool(shown or about or before),
         "pager": Pager(more, len(shown), before is None),
     }
+
+
+def _cursor(request: HttpRequest) -> int | None:
+    """The id after which a page begins; None for the first page, and for what is no id."""
+    asked = request.GET.get("after", "")
+    is_id = asked.isascii() and asked.isdigit() and len(asked) < MAX_DIGITS
+    return int(asked) if is_id else None
 
 
 def _tokens(request: HttpRequest, _: datetime) -> Context:

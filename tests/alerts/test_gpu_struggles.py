@@ -94,7 +94,7 @@ class TestSlowed:
         slowed()
         gpu = a_gpu()
         a_cause(gpu, a_job(key="slurm/della/1"), range(2), cause=SLOWED)
-        a_cause(gpu, a_job(key="slurm/della/2"), range(2, 4), cause=SLOWED)
+        a_cause(gpu, a_job(key="slurm/della/other"), range(2, 4), cause=SLOWED)
 
         assert states(35) == ["firing"]
 
@@ -107,7 +107,7 @@ class TestSlowed:
 
         a_cause(gpu, job, range(4, 6), cause=OTHER)
         assert states(33) == ["firing"]
-        a_cause(gpu, a_job(key="slurm/della/2"), range(6, 7), cause=OTHER)
+        a_cause(gpu, a_job(key="slurm/della/other"), range(6, 7), cause=OTHER)
 
         assert states(38) == ["resolved"]
         assert Incident.objects.get().resolution == "it runs at its clock again"

@@ -31,12 +31,13 @@ def slowed_holders(episodes: Sequence[tuple[Episode, int]]) -> Mapping[Episode, 
     last = {each: _last(slowed.get(gpu_id, ()), each.until_ms) for each, gpu_id in episodes}
     jobs = Job.objects.select_related("team").in_bulk([pk for pk in last.values() if pk])
     into_teams(jobs.values(), before=from_ms(until_ms))
+    holders = _holders(jobs)
+    return {each: holders[pk] for each, pk in last.items() if pk is not None and pk in holders}
+
+
+def _holders(jobs: Mapping[int, Job]) -> Mapping[int, SlowedHolder]:
     gpus = gpus_held(jobs)
-    return {
-        each: SlowedHolder(owner_of(jobs[pk]), gpus.get(pk, 0))
-        for each, pk in last.items()
-        if pk is not None and pk in jobs
-    }
+    return {pk: SlowedHolder(owner_of(job), gpus.get(pk, 0)) for pk, job in jobs.items()}
 
 
 def _jobs_slowed(
