@@ -52,7 +52,8 @@ class Step:
     @property
     def skew(self) -> str:
         """Where the range reaches much further: "up" or "down"; "" where it is about even."""
-        up, down = self.high_usd - self.expected_usd, self.expected_usd - self.low_usd
+        up = self.high_usd - self.expected_usd
+        down = self.expected_usd - self.low_usd
         if up > SKEW * down:
             return "up"
         return "down" if down > SKEW * up else ""

@@ -163,14 +163,21 @@ def cover(promised: Promised, there: Present) -> tuple[list[Covered], list[Above
     for hour, promises in promised.items():
         left = {kind: _left(each) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
-            pk = promise.commitment
-            missing_ms = _cover(promise, sums[pk], fitting[promise.wanted], left)
-            if missing_ms:
-                missing[pk].append(Missing(hour, missing_ms, promise.usd_per_ms * missing_ms))
-        for kind, each in left.items():
-            if each.is_wanted:
-                above[kind.gpu_model][each.price] += sum(each.ms.values())
+            missing_ms = _cover(promise, sums[promise.commitment], fitting[promise.wanted], left)
+            missing[promise.commitment] += _missing(promise, hour, missing_ms)
+        _add_above(above, left)
     return _covered(sums, missing), _above(above)
+
+
+def _missing(promise: Promise, hour: datetime, gpu_ms: int) -> list[Missing]:
+    return [Missing(hour, gpu_ms, promise.usd_per_ms * gpu_ms)] if gpu_ms else []
+
+
+def _add_above(above: _Sum, left: Mapping[Kind, _Left]) -> None:
+    """What is left of an hour and could have been covered."""
+    for kind, each in left.items():
+        if each.is_wanted:
+            above[kind.gpu_model][each.price] += sum(each.ms.values())
 
 
 def _fitting(promised: Promised, there: Present) -> dict[Kind, list[Kind]]:

@@ -7,7 +7,7 @@ lines = paid_usd, in which GPUs that were there count at the rates.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.models import Commitment
 from fleetwatch.figures import boundaries, pricing
-from fleetwatch.finance.commitments import coverage
+from fleetwatch.finance.commitments import Coverage, coverage
 from fleetwatch.finance.coverage import Covered, Missing, missing_usd
 from fleetwatch.finance.gaps import BOOKED_PARTS
 from fleetwatch.finance.reconciling import matched_key
@@ -35,7 +35,6 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     is the month's.
     """
     covered = coverage(month)
-    days = boundaries.days(month, zone())
     not_delivered = missing_usd(line for _, line in covered.lines) + NO_USD
     bookings = list(_bookings(name).order_by("month", "pk"))
     booked = [_booked(each) for each in bookings]
@@ -44,9 +43,8 @@ def lines(month: Interval, name: str, adjusted_usd: Decimal) -> Shape:
     return {
         "commitments": [
             _commitment(commitment, line)
-            | {"missing_days": _missing_days(line, days)}
-            | {"before_ms": covered.before_ms.get(commitment.pk, 0)}
-            | {"is_invoiced": not billed.isdisjoint(_keys(commitment))}
+            | _beside_time(commitment, covered, billed)
+            | {"missing_days": _missing_days(line, month)}
             for commitment, line in covered.lines
         ],
         "above_commitments": [
@@ -112,31 +110,38 @@ def _commitment(commitment: Commitment, line: Covered) -> Shape:
     }
 
 
-def _missing_days(line: Covered, days: Sequence[Interval]) -> list[Shape]:
+def _beside_time(commitment: Commitment, covered: Coverage, billed: set[str]) -> Shape:
+    return {
+        "before_ms": covered.before_ms.get(commitment.pk, 0),
+        "is_invoiced": not billed.isdisjoint(_keys(commitment)),
+    }
+
+
+def _missing_days(line: Covered, month: Interval) -> list[Shape]:
     """What was not there by the number of the day, the month's first is 0; they sum to the month's,
     to the micro-dollar.
     """
+    starts = [day.start for day in boundaries.days(month, zone())]
     of_days: dict[int, list[Missing]] = defaultdict(list)
-    starts = [day.start for day in days]
     for each in line.missing:
         of_days[bisect_right(starts, each.hour) - 1].append(each)
-    times_ms = [sum(each.gpu_ms for each in of) for of in of_days.values()]
-    exact = [_decimal(sum((each.usd for each in of), Fraction(0))) for of in of_days.values()]
+    exact = [_usd(of_day) for of_day in of_days.values()]
     dollars = pricing.lines(exact, total=line.missing_usd)
     return [
-        {
-            "day": day,
-            "missing_ms": missing_ms,
-            "missing_usd": missing_usd,
-            "usd_per_gpu_hour": rounded(
-                pricing.EXACT.divide(usd * HOUR_MS, Decimal(missing_ms)), TWELVE_PLACES
-            ),
-        }
-        for day, missing_ms, usd, missing_usd in zip(of_days, times_ms, exact, dollars, strict=True)
+        {"day": day, "missing_usd": missing_usd} | _hours_and_price(of_days[day], usd)
+        for day, usd, missing_usd in zip(of_days, exact, dollars, strict=True)
     ]
 
 
-def _decimal(usd: Fraction) -> Decimal:
+def _hours_and_price(missing: Iterable[Missing], usd: Decimal) -> Shape:
+    gpu_ms = sum(each.gpu_ms for each in missing)
+    price = pricing.EXACT.divide(usd * HOUR_MS, Decimal(gpu_ms))
+    return {"missing_ms": gpu_ms, "usd_per_gpu_hour": rounded(price, TWELVE_PLACES)}
+
+
+def _usd(missing: Iterable[Missing]) -> Decimal:
+    """By the contract, exactly."""
+    usd = sum((each.usd for each in missing), Fraction(0))
     return pricing.EXACT.divide(Decimal(usd.numerator), Decimal(usd.denominator))
 
 
