@@ -48,6 +48,16 @@ def test_a_message_is_seen_as_a_mail_shows_it_without_its_readers_own_links(admi
     assert admin.get(address).status_code == 403
 
 
+def test_a_message_says_to_whom_and_when_it_went_and_leads_back(admin):
+    queue(slack_channel("https://hooks.slack.com/services/T0/B0/x", name="<b>ops"))
+    Delivery.objects.update(state="sent", sent_at=NOON)
+
+    mail = admin.get(f"/settings/channels/messages/{Delivery.objects.get().pk}").content.decode()
+
+    back = 'href="/settings/channels">All messages</a>'
+    assert f"{back} · to &lt;b&gt;ops: Sent, {NOON:%a %-d %b %Y, %H:%M} UTC" in mail
+
+
 def test_a_message_of_an_incident_leads_to_its_page_and_loses_what_is_signed_for_its_reader(admin):
     page = "http://fleet.example/incidents/7"
     buttons = (

@@ -242,10 +242,13 @@ def compose(envelope: Envelope, *, sender: str, recipients: list[str]) -> EmailM
     return mail
 
 
-def html(message: Message, chart: Chart | None = None) -> str:
-    """The message as a mail's HTML; the chart is a picture that the mail carries."""
+def html(message: Message, chart: Chart | None = None, *, about: str = "") -> str:
+    """The message as a mail's HTML; the chart is a picture that the mail carries, `about` stands
+    above it where it is shown and not sent.
+    """
     shown = {
         "message": message,
+        "about": about,
         "colour": COLOURS[message.severity],
         "chart": chart,
         "links": message.links,
