@@ -21,6 +21,8 @@ from fleetwatch.diagnosis.findings.ranked_findings import Line
 from fleetwatch.diagnosis.judgement.rules import CONFIDENCES
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.judgement.observations import FOREVER_MS
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry.models import HealthEvent
 
@@ -80,7 +82,7 @@ def context(finding: Finding, seen: Explained, period: Period) -> dict[str, Any]
 
 def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
     """The jobs that it hurt, each with those outages of failed GPUs that hit it; of slowed ones
-    what was measured of the first.
+    what was measured of the one that was there last.
     """
     hurt = machine_findings.hurt(finding, period.interval)
     outages = machine_episodes.outages(finding, period.interval, now=period.now)
@@ -93,8 +95,13 @@ def _hurt(finding: Finding, period: Period) -> dict[str, Any]:
             for each in hurt
         ],
         "outages": outages,
-        "evidence": evidence.evidence(hurt[0].job, finding.cause) if is_measured else None,
+        "evidence": evidence.evidence(_last(hurt), finding.cause) if is_measured else None,
     }
+
+
+def _last(hurt: Sequence[machine_findings.Hurt]) -> Job:
+    """The job that runs, or ended last: of several that lost most."""
+    return max((each.job for each in hurt), key=lambda job: job.end_ms or FOREVER_MS)
 
 
 def clearly_affected(cause: str, every: Sequence[Affected]) -> Sequence[Affected]:

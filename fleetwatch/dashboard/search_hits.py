@@ -103,6 +103,11 @@ class Hit:
         return " · ".join(part for part in (self.about, self.owner, self.state, self.when) if part)
 
     @property
+    def usd_words(self) -> str:
+        """What its dollars are of."""
+        return "in all" if self.state.startswith("resolved") else "so far"
+
+    @property
     def tone(self) -> str:
         """The colour of how it stands: "good", "bad" or neither."""
         return TONES.get(self.state, "")

@@ -48,7 +48,7 @@ palette?.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) {
     // who stands on a line and types asks for something else
-    const isText = event.key === "Backspace" || (event.key.length === 1 && event.key !== " ");
+    const isText = event.key === "Backspace" || event.key.length === 1;
     if (isText && document.activeElement !== input) input.focus();
     return;
   }

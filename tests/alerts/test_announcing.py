@@ -129,7 +129,7 @@ def test_nobody_acknowledges_it_the_owner_again_the_team_the_operators():
     ]
     assert Delivery.objects.filter(key__endswith="step/1").get().message["is_reply"] is True
     whats = [each.what for each in sends(Incident.objects.get())]
-    assert whats == ["escalation", "escalation", "reminder", "opened"]
+    assert whats == ["escalation", "escalation", "reminder with the escalation", "opened"]
     kinds = [event.kind for event in timeline(Incident.objects.get())]
     assert kinds == ["fired", "told_opened", "told_reminder", "told_step", "told_step"]
 

@@ -127,6 +127,7 @@ def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address
     page = in_text(tight(admin.get(address).content.decode()))
 
     assert "$2.00 of it agreed as “not waste”" in page
+    assert "of it “not waste”" not in page  # each row's own, which none of these pages has
 
 
 def test_pages_are_of_whole_nodes_and_lead_on(three, monkeypatch):

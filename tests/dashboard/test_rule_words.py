@@ -1,6 +1,7 @@
 """Whom a rule names: who its recipients are, whose what it opens is, and what came next to it."""
 
 import re
+from html import unescape
 
 import pytest
 
@@ -42,6 +43,16 @@ class TestNothingWouldHaveOpened:
 
         assert "1 incident, 1 team," in shown
         assert "Most affected: nlp <b>1</b>" in shown
+
+    def test_each_of_its_rows_leads_to_the_waste_of_its_team_and_time(self, admin):
+        rule = Rule.objects.get(condition="waste_of_team")
+
+        shown = text(admin.get(f"{watch(rule)}?days=30&threshold=2"))
+
+        [row] = re.findall(r'href="(/waste\?team=nlp[^"]*from=[^"]*)"', shown)
+        answer = admin.get(unescape(row))
+        assert answer.status_code == 200
+        assert "$8.00" in text(answer)
 
 
 def test_the_form_offers_the_owner_of_those_rules_alone_whose_list_names_one(admin):
