@@ -38,13 +38,15 @@ document.querySelector("#search")?.addEventListener("click", (event) => {
   openPalette();
 });
 palette?.addEventListener("keydown", (event) => {
+  const input = palette.querySelector("input");
   // a search field takes the first Esc to empty itself
   if (event.key === "Escape") {
     event.preventDefault();
     palette.close();
+    // a field that is gone goes on taking the page's keys until the next frame
+    input.blur();
     return;
   }
-  const input = palette.querySelector("input");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) {
     // who stands on a line and types asks for something else
