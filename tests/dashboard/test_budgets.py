@@ -356,7 +356,9 @@ def test_a_share_that_is_reached_for_too_short_says_when_its_incident_opens(view
 
     page = shown(viewer.get("/budgets/teams/nlp"))
 
-    assert "rule Budget forecast · beyond since Fri 20 Nov, 11:40, opens Fri 20 Nov, 12:40 if" in page
+    assert (
+        "rule Budget forecast · beyond since Fri 20 Nov, 11:40, opens Fri 20 Nov, 12:40 if" in page
+    )
     assert "20 min of 1 h counted" in page
     assert "reached" not in page
 
