@@ -3,7 +3,9 @@ import time_machine
 from django.test import Client
 
 from fleetwatch.accounts.models import AuditEntry
+from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
+from tests.notify.factories import slack_channel
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,22 @@ def admin(db, client, _frozen):
 def viewer(db, client, _frozen):
     client.force_login(factories.user(role="engineer", username="vera"))
     return client
+
+
+@pytest.fixture
+def four_nodes(admin):
+    """The admin's client: nodes of one GPU at $2 that worked an hour and idled one, and a channel
+    that works.
+    """
+    slack_channel("https://slack.example")
+    factories.rate("2.00")
+    gpus = [factories.gpu(factories.node(f"node-{number}")) for number in range(1, 5)]
+    Entry.objects.bulk_create(
+        factories.entry(gpu, hours_ago=ago, state=state)
+        for gpu in gpus
+        for ago, state in ((3, "useful"), (2, "orphaned"))
+    )
+    return admin
 
 
 NO_CHANGE = ("/accounts/", "/theme", "/settings/channel-test")

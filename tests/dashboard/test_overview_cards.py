@@ -5,16 +5,12 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.accounts.models import OthersShown, User
-from fleetwatch.accounts.visibility import set_others_shown
-from fleetwatch.alerts.incidents.incident_actions import Action, act
 from fleetwatch.alerts.models import Rule
-from fleetwatch.dashboard import idle_lately
 from fleetwatch.dashboard.fleet_health import HealthCard
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU, Departure, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.models import Entry, Posted
+from fleetwatch.ledger.models import Posted
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify import services
 from fleetwatch.notify.models import Channel
@@ -41,21 +37,6 @@ COUNTED_BY = {
 }
 
 
-@pytest.fixture
-def fleet(admin):
-    """Four nodes of one GPU at $2 that worked an hour and idled one, and a channel that works."""
-    slack_channel("https://slack.example")
-    factories.rate("2.00")
-    nodes = [factories.node(f"node-{number}") for number in range(1, 5)]
-    gpus = [factories.gpu(node) for node in nodes]
-    Entry.objects.bulk_create(
-        factories.entry(gpu, hours_ago=ago, state=state)
-        for gpu in gpus
-        for ago, state in ((3, "useful"), (2, "orphaned"))
-    )
-    return admin
-
-
 def silent(name: str, minutes: float) -> None:
     Node.objects.filter(name=name).update(last_ms=NOW_MS - int(minutes * MINUTE_MS))
 
@@ -79,26 +60,26 @@ def counts(client) -> dict[str, int]:
     return {card.label: card.count for card in cards}
 
 
-def test_a_healthy_fleet_has_nothing_behind_any_card(fleet):
-    assert set(counts(fleet).values()) == {0}
-    assert '<span class="dot bad">' not in fleet.get("/").content.decode()
+def test_a_healthy_fleet_has_nothing_behind_any_card(four_nodes):
+    assert set(counts(four_nodes).values()) == {0}
+    assert '<span class="dot bad">' not in four_nodes.get("/").content.decode()
 
 
-def test_silent_agents_are_those_not_heard_for_ten_minutes_nor_gone(fleet):
+def test_silent_agents_are_those_not_heard_for_ten_minutes_nor_gone(four_nodes):
     silent("node-1", 10)
     silent("node-2", 10.1)
     silent("node-3", 60)
     gone = Node.objects.get(name="node-3")
     Departure.objects.create(node=gone, at_ms=NOW_MS - 60 * MINUTE_MS, by="ann", reason="sold")
 
-    assert counts(fleet)["Silent agents"] == 1
-    assert [each.node.name for each in fleet.get("/agents?health=gone").context["agents"]] == [
+    assert counts(four_nodes)["Silent agents"] == 1
+    assert [each.node.name for each in four_nodes.get("/agents?health=gone").context["agents"]] == [
         "node-3"
     ]
-    assert "There is no `health`" in fleet.get("/agents?health=ill").content.decode()
+    assert "There is no `health`" in four_nodes.get("/agents?health=ill").content.decode()
 
 
-def test_broken_gpus_are_those_whose_outage_goes_on(fleet):
+def test_broken_gpus_are_those_whose_outage_goes_on(four_nodes):
     hour_ago = NOW_MS - HOUR_MS
     broken("node-1", [hour_ago, None, "xid_79", False])
     broken("node-2", [hour_ago, NOW_MS - MINUTE_MS, "gpu_lost", False])  # it works again
@@ -106,22 +87,22 @@ def test_broken_gpus_are_those_whose_outage_goes_on(fleet):
     broken("node-4", [hour_ago, None, "gpu_lost", False])
     GPU.objects.filter(node__name="node-4").update(retired_ms=NOW_MS)
 
-    assert counts(fleet)["Broken GPUs"] == 1
-    assert "XID 79: it has fallen off the bus" in fleet.get("/status").content.decode()
+    assert counts(four_nodes)["Broken GPUs"] == 1
+    assert "XID 79: it has fallen off the bus" in four_nodes.get("/status").content.decode()
 
 
-def test_incidents_that_somebody_has_seen_to_do_not_fire(fleet):
+def test_incidents_that_somebody_has_seen_to_do_not_fire(four_nodes):
     rule = a_rule(threshold=1)
     for number in range(3):
         an_incident(rule, f"slurm/della/{number}", opened_at=NOW - timedelta(hours=1))
     rule.incidents.filter(subject__endswith="1").update(state="acknowledged")
     rule.incidents.filter(subject__endswith="2").update(snoozed_until=NOW + timedelta(hours=1))
 
-    assert counts(fleet)["Firing incidents"] == 1
-    assert len(fleet.get("/").context["incidents"]) == 1
+    assert counts(four_nodes)["Firing incidents"] == 1
+    assert len(four_nodes.get("/").context["incidents"]) == 1
 
 
-def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(fleet):
+def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(four_nodes):
     rule = a_rule(threshold=1)
     for number, usd in enumerate(("1.5", None, "7", "3", "0.5", None, "2", None)):
         facts = {"usd_per_hour": usd}
@@ -130,7 +111,7 @@ def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(fleet):
         gpu = {"kind": "gpu", "labels": {"node": ["node-1"]}, "usd_per_hour": "2"}
         an_incident(rule, f"GPU-{number}", opened_at=NOW - timedelta(hours=2), facts=gpu)
 
-    answer = fleet.get("/")
+    answer = four_nodes.get("/")
 
     subjects = [[line.breach.subject for line in row.lines] for row in answer.context["incidents"]]
     assert subjects == [
@@ -147,7 +128,7 @@ def test_what_burns_most_an_hour_comes_first_and_what_is_left_is_counted(fleet):
     assert ">3 more</a" in shown
 
 
-def test_what_is_critical_comes_before_what_burns_more(fleet):
+def test_what_is_critical_comes_before_what_burns_more(four_nodes):
     usual = {"threshold": 0, "minutes": 30, "created_at": NOW, "evaluated_ms": 0}
     for severity, usd in (("warning", "9"), ("critical", "1"), ("critical", "2"), ("info", None)):
         name = f"{severity} {usd}"
@@ -155,12 +136,12 @@ def test_what_is_critical_comes_before_what_burns_more(fleet):
         facts = {"usd_per_hour": usd}
         an_incident(rule, f"job/{usd}", opened_at=NOW - timedelta(hours=1), facts=facts)
 
-    rows = fleet.get("/").context["incidents"]
+    rows = four_nodes.get("/").context["incidents"]
 
     assert [row.first.breach.subject for row in rows] == ["job/2", "job/1", "job/9", "job/None"]
 
 
-def test_failing_channels_are_those_that_reach_nobody(fleet):
+def test_failing_channels_are_those_that_reach_nobody(four_nodes):
     channels = [slack_channel("https://slack.example", name=name) for name in "abcd"]
     switched_off_for_an_error, by_somebody, unanswered, _ = channels
     Channel.objects.filter(pk=by_somebody.pk).update(is_enabled=False)
@@ -170,41 +151,41 @@ def test_failing_channels_are_those_that_reach_nobody(fleet):
     queue(unanswered)
     unanswered.deliveries.update(attempts=1, last_answer="502 <b>")
 
-    assert counts(fleet)["Failing channels"] == 2
-    assert "502 &lt;b&gt;" in fleet.get("/status").content.decode()
+    assert counts(four_nodes)["Failing channels"] == 2
+    assert "502 &lt;b&gt;" in four_nodes.get("/status").content.decode()
     unanswered.deliveries.update(state="sent")
-    assert counts(fleet)["Failing channels"] == 1
+    assert counts(four_nodes)["Failing channels"] == 1
 
 
-def test_a_fleet_without_a_channel_that_sends_leads_in_amber_to_where_one_is_set_up(fleet):
+def test_a_fleet_without_a_channel_that_sends_leads_in_amber_to_where_one_is_set_up(four_nodes):
     """One is off, another keeps what it takes; one that sends makes the card green."""
     Channel.objects.update(is_enabled=False)
     services.create_channel(DELIVERY_LOG.kind, "kept", {}, now=NOW)
 
     def card() -> HealthCard:
-        cards = fleet.get("/").context["health"]
+        cards = four_nodes.get("/").context["health"]
         return next(each for each in cards if "hannels" in each.label)
 
     missing = "0 of 2 send"
     assert (card().count, card().if_none, card().colour) == (0, missing, "warn")
-    assert fleet.get(card().address).status_code == 200
+    assert four_nodes.get(card().address).status_code == 200
     slack_channel("https://slack.example", name="sends")
     assert (card().if_none, card().colour) == ("none", "good")
 
 
-def test_hours_are_overdue_once_they_are_over_for_ten_minutes(fleet):
+def test_hours_are_overdue_once_they_are_over_for_ten_minutes(four_nodes):
     node = Node.objects.get(name="node-1")
     for hours_ago in (0, 1, 30, 30):
         hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
         TouchedHour.objects.create(node_id=node.pk, hour=hour)
 
-    overdue = counts(fleet)["Overdue hours"]
+    overdue = counts(four_nodes)["Overdue hours"]
 
     # the running hour is not, the last one only once it has been over for ten minutes
     assert overdue == (2 if NOW.minute >= 10 else 1)
 
 
-def test_patterns_lead_to_the_inbox_that_has_as_many(fleet):
+def test_patterns_lead_to_the_inbox_that_has_as_many(four_nodes):
     told.rate()
     for number, hours_ago in enumerate((50, 26, 1, 27, 28)):
         goes_on = number == 2
@@ -214,18 +195,18 @@ def test_patterns_lead_to_the_inbox_that_has_as_many(fleet):
         told.cause(of=job, on=told.gpu(number), start=NOW - timedelta(hours=hours_ago))
         told.finding(job, first_ms=end_ms - HOUR_MS, last_ms=end_ms)
 
-    overview = fleet.get("/?range=7d")
+    overview = four_nodes.get("/?range=7d")
 
     for when in ("now", "habit"):
         address = f"/findings?from=now-7d&to=now&when={when}"
         assert f'href="{address.replace("&", "&amp;")}"' in tight(overview.content.decode())
-        total = fleet.get(address).context["pager"].total
+        total = four_nodes.get(address).context["pager"].total
         assert total == overview.context["pattern_counts"][when] == 1
-    inbox = fleet.get("/findings?from=now-7d&to=now").context
+    inbox = four_nodes.get("/findings?from=now-7d&to=now").context
     assert inbox["counts"]["open"] == overview.context["savings_count"] == 5
 
 
-def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(fleet):
+def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(four_nodes):
     """At $2 an hour: half an hour idle, an hour stalled; a service waits, and one is over."""
     for name, state, tier, gpu_ms, end_ms in (
         ("rests", "idle", "certain", HOUR_MS // 2, None),
@@ -238,7 +219,7 @@ def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(flee
         of = {"hours_ago": 1, "state": state, "tier": tier, "gpu_ms": gpu_ms, "held_by": job}
         factories.entry(gpu, **of).save()
 
-    wasting = fleet.get("/").context["wasting"]
+    wasting = four_nodes.get("/").context["wasting"]
 
     assert [(line.job.name, line.group.totals.wasted_usd) for line in wasting] == [
         ("starves", 2),
@@ -246,39 +227,40 @@ def test_what_wastes_now_are_running_jobs_by_their_dollars_of_the_last_hour(flee
     ]
 
 
-def test_what_wastes_now_and_was_closed_as_no_waste_says_so(fleet):
+def test_what_wastes_now_and_was_closed_as_no_waste_says_so(four_nodes):
     job = factories.job("slurm/della/spare", name="spare")
     gpu = factories.gpu(factories.node("spares"))
     factories.entry(gpu, hours_ago=1, state="idle", tier="certain", held_by=job).save()
     closed = told.finding(job, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
     Finding.objects.filter(pk=closed.pk).update(status="dismissed")
 
-    page = tight(fleet.get("/").content.decode())
+    page = tight(four_nodes.get("/").content.decode())
 
     [row] = [row for row in page.split("<li>") if "<b>spare</b>" in row]
     assert '<span class="tag">not waste</span>' in row
 
 
-def test_dollars_and_gpus_lead_to_pages_with_the_same(fleet):
-    overview = fleet.get("/?range=24h").context
+def test_dollars_and_gpus_lead_to_pages_with_the_same(four_nodes):
+    overview = four_nodes.get("/?range=24h").context
     period = "from=now-24h&to=now"
 
     assert (
-        fleet.get(f"/waste?{period}").context["totals"].wasted_usd == overview["totals"].wasted_usd
+        four_nodes.get(f"/waste?{period}").context["totals"].wasted_usd
+        == overview["totals"].wasted_usd
     )
-    states = fleet.get(f"/costs?{period}&group_by=state").context["seen"]
+    states = four_nodes.get(f"/costs?{period}&group_by=state").context["seen"]
     assert states.whole.totals.spend_efficiency == overview["totals"].spend_efficiency == 0.5
-    assert fleet.get("/fleet").context["figures"].gpu_count == overview["spending"].gpus == 4
-    narrowed = fleet.get("/?range=24h&node=node-1").context["totals"].cost_usd
-    costs = fleet.get(f"/costs?{period}&node=node-1").context["seen"].whole.totals.cost_usd
+    assert four_nodes.get("/fleet").context["figures"].gpu_count == overview["spending"].gpus == 4
+    narrowed = four_nodes.get("/?range=24h&node=node-1").context["totals"].cost_usd
+    costs = four_nodes.get(f"/costs?{period}&node=node-1").context["seen"].whole.totals.cost_usd
     assert costs == narrowed == 4
 
 
-def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
-    fleet.post("/budgets/set", {"team": "", "month": "2026-11", "amount": "1600"})
+def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(four_nodes):
+    four_nodes.post("/budgets/set", {"team": "", "month": "2026-11", "amount": "1600"})
 
-    overview = fleet.get("/?range=1h")
-    month = fleet.get("/budgets/fleet").context["line"]
+    overview = four_nodes.get("/?range=1h")
+    month = four_nodes.get("/budgets/fleet").context["line"]
 
     # four GPUs, two hours each at $2, whatever the page's period
     assert overview.context["month"].spent_usd == month.spent_usd == 16
@@ -291,7 +273,7 @@ def test_the_month_to_date_leads_to_its_budget_with_the_same_dollars(fleet):
     assert "$1,600" in card
 
 
-def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(fleet):
+def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(four_nodes):
     """Of three GPUs of $2 an hour one idles under an open job, two under one that is accepted."""
     for number, name in ((1, "open"), (2, "kept"), (3, "kept")):
         job = Job.objects.filter(name=name).first() or factories.job(
@@ -306,7 +288,7 @@ def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(fleet)
     accepted = "accepted until 6 Dec 2026, 09:49 UTC: a workshop"
     an_incident(rule, kept.key, opened_at=NOW, facts={}, muted=accepted)
 
-    overview = fleet.get("/")
+    overview = four_nodes.get("/")
 
     shown = in_text(tight(overview.content.decode()))
     assert "1 GPU idle right now, $2.00 /h." in shown
@@ -314,7 +296,7 @@ def test_what_idles_and_was_accepted_stands_beside_what_asks_for_somebody(fleet)
     assert overview.context["longest"].job.name == "open"
 
 
-def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
+def test_the_banner_leads_to_each_gpu_that_it_counts(four_nodes):
     """Of a job for half an hour, of which the ledger has all but two minutes: it costs to now."""
     job = factories.job(name="<b>sweep</b>")
     lasted = HOUR_MS // 2
@@ -329,8 +311,8 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     told.cause("idle_held", of=job, on=GPU.objects.get(node__name="node-1"), start=start)
     finding = told.finding(job, "idle_held")
 
-    overview = fleet.get("/")
-    idle = fleet.get("/fleet/idle")
+    overview = four_nodes.get("/")
+    idle = four_nodes.get("/fleet/idle")
 
     text = tight(overview.content.decode())
     assert '<b>2 GPUs idle right now,<span title="$4.000000">$4.00</span>/h.</b>' in text
@@ -344,273 +326,23 @@ def test_the_banner_leads_to_each_gpu_that_it_counts(fleet):
     assert "&lt;b&gt;sweep&lt;/b&gt;" in idle.content.decode()
 
 
-@pytest.mark.parametrize(
-    ("query", "nodes"),
-    [
-        ("", ["node-1", "node-2"]),
-        ("?node=node-2", ["node-2"]),
-        ("?cluster=della", ["node-1", "node-2"]),
-        ("?cluster=erie", []),
-        ("?gpu_model=L4", []),
-        ("?team=nobody", []),
-    ],
-)
-def test_what_idles_now_is_narrowed_to_places_and_teams(fleet, query, nodes):
-    job = factories.job()
-    for name in ("node-1", "node-2"):
-        span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-        gpu = GPU.objects.get(node__name=name)
-        stored_runs.store(factories.run(gpu, **span, held_by=job))
-
-    answer = fleet.get(f"/fleet/idle{query}")
-
-    lines = answer.context["lines"]
-    assert [each.gpu.node.name for line in lines for each in line.gpus] == nodes
-    assert answer.context["gpu_count"] == len(nodes)
-    assert answer.context["usd_per_hour"] == 2 * len(nodes)
-
-
-def test_what_idles_and_was_accepted_says_until_when_and_is_not_to_be_ended(fleet):
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-    stored_runs.store(factories.run(gpu, **span, held_by=job))
-    accepted = "accepted until 2026-12-06 09:49 UTC: <b>a workshop</b>"
-    facts = {"command": "scancel 7"}
-    rule = a_rule(condition="job_idle")
-    an_incident(rule, job.key, opened_at=NOW, facts=facts, muted=accepted)
-
-    page = tight(fleet.get("/fleet/idle").content.decode())
-
-    assert "/h; 1 of them “not waste”" in page
-    assert "Not waste (until 2026-12-06 09:49 UTC): &lt;b&gt;a workshop" in page
-    assert "scancel 7" not in page
-    assert ">Decide</a>" not in page
-
-
-@pytest.mark.parametrize(
-    ("minutes", "shown"),
-    [
-        (45, "this spell; its incident counts all since Fri 20 Nov, 11:15"),
-        (30, ""),
-        (10, "its incident counts from Fri 20 Nov, 11:50 on"),
-    ],
-)
-def test_what_idles_says_where_its_incident_counts_from_another_start(fleet, minutes, shown):
-    """It idles since 11:30; the incident began so many minutes before noon."""
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-    stored_runs.store(factories.run(gpu, **span, held_by=job))
-    began_ms = NOW_MS - minutes * MINUTE_MS
-    an_incident(a_rule(condition="job_idle"), job.key, opened_at=NOW, since_ms=began_ms)
-
-    page = tight(fleet.get("/fleet/idle").content.decode())
-
-    assert ("its incident counts" in page) is bool(shown)
-    assert shown in page
-
-
-def test_what_idles_and_was_snoozed_says_by_whom_until_when_and_why(fleet):
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-    stored_runs.store(factories.run(gpu, **span, held_by=job))
-    rule = a_rule(condition="job_idle")
-    facts = {"command": "scancel 7"}
-    opened = an_incident(rule, job.key, opened_at=NOW - timedelta(minutes=5), facts=facts)
-    until = NOW + timedelta(hours=23)
-    snooze = Action("snooze", until=until, reason="<b>until the paper is in")
-    act(opened.pk, snooze, by=User.objects.get(username="ann"), now=NOW)
-
-    page = tight(fleet.get("/fleet/idle").content.decode())
-
-    assert f'href="/incidents/{opened.pk}">Nothing for now</a>' in page
-    assert "Snoozed until 21 Nov 2026, 11:00 UTC by ann: &lt;b&gt;until the paper is in" in page
-    assert "scancel 7" not in page
-    assert ">Decide</a>" not in page
-
-
-def test_what_is_not_listed_of_what_was_idle_is_counted_with_its_dollars(fleet, monkeypatch):
-    """Three GPUs were idle for an hour of $2 each, and one is listed."""
-    monkeypatch.setattr(idle_lately, "MAX_SHOWN", 1)
-    job = factories.job()
-    for number in (1, 2, 3):
-        gpu = GPU.objects.get(node__name=f"node-{number}")
-        factories.entry(gpu, hours_ago=3, state="idle", held_by=job).save()
-
-    page = in_text(tight(fleet.get("/fleet/idle").content.decode()))
-
-    assert "2 more , $4.00 ; $6.00 in all" in page
-    assert "Idle hours, all spells" in page  # beside the last one's times
-
-
-def idles_half_an_hour() -> Job:
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 2}}
-    stored_runs.store(factories.run(gpu, **span, held_by=job))
-    told.cause("idle_held", of=job, on=gpu, start=NOW - timedelta(minutes=30), hours=0.5)
-    return job
-
-
-def closed(job: Job, cause: str) -> Finding:
-    finding = told.finding(job, cause=cause, first_ms=NOW_MS - HOUR_MS, last_ms=NOW_MS)
-    Finding.objects.filter(pk=finding.pk).update(status="dismissed", decided_at=NOW)
-    return finding
-
-
-def test_what_idles_and_whose_finding_was_closed_is_no_waste_without_an_incident_too(fleet):
-    job = idles_half_an_hour()
-    finding = closed(job, "idle_held")
-
-    page = tight(fleet.get("/fleet/idle").content.decode())
-
-    assert page.count(f'href="/findings/{finding.pk}"') == 2  # its cause, and why nothing is to do
-    assert "Not waste, until somebody reopens its finding" in page
-    assert ">Decide</a>" not in page
-
-
-def test_what_idles_and_whose_finding_was_closed_is_none_of_the_overviews_idle_ones(fleet):
-    job = idles_half_an_hour()
-    closed(job, "idle_held")
-
-    shown = fleet.get("/").context
-
-    assert (shown["idle_gpus"], shown["accepted"].gpu_count) == (0, 1)
-
-
-def test_a_closed_finding_of_how_a_job_worked_before_says_nothing_of_its_idling(fleet):
-    job = idles_half_an_hour()
-    gpu = GPU.objects.get(node__name="node-1")
-    start = NOW - timedelta(hours=1)
-    told.cause("small_batch", of=job, on=gpu, start=start, waste="underused_ms")
-    closed(job, "small_batch")
-
-    page = fleet.get("/fleet/idle")
-
-    assert page.context["accepted_gpus"] == 0
-    assert "Not waste" not in page.content.decode()
-
-
-def test_of_a_shared_gpu_one_jobs_reason_is_not_the_others(fleet):
-    gpu = GPU.objects.get(node__name="node-1")
-    rule = a_rule(condition="job_idle")
-    for number, muted in (("7", "accepted until 2026-12-06 09:49 UTC: a workshop"), ("8", "")):
-        job = factories.job(f"slurm/della/{number}")
-        span = {"hours_ago": 0.5, "hours": 0.5, "states": {"idle": HOUR_MS // 4}}
-        stored_runs.store(factories.run(gpu, **span, held_by=job))
-        an_incident(rule, job.key, opened_at=NOW, facts={"command": f"end {number}"}, muted=muted)
-
-    page = fleet.get("/fleet/idle")
-
-    [line] = page.context["lines"]
-    assert len(line.jobs) == 2
-    assert page.context["accepted_gpus"] == 0
-    assert "end 8" in page.content.decode()
-
-
-def test_a_gpu_that_idled_before_a_hole_in_its_data_too_says_since_when(fleet):
-    """Idle from 11:00 to 11:25, no data for five minutes, idle since 11:30: it is noon."""
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    for ago, minutes in ((60, 25), (30, 30)):
-        span = {"hours_ago": ago / 60, "hours": minutes / 60}
-        run = factories.run(gpu, **span, states={"idle": minutes * MINUTE_MS}, held_by=job)
-        stored_runs.store(run)
-
-    answer = fleet.get("/fleet/idle")
-
-    [line] = answer.context["lines"]
-    assert (line.since_ms, line.before.since_ms) == (NOW_MS - HOUR_MS // 2, NOW_MS - HOUR_MS)
-    assert "idle before 5 min without data, too: since" in tight(answer.content.decode())
-
-
-def test_what_was_idle_and_is_used_again_is_there_with_its_hours_and_dollars(fleet):
-    """Idle from 10:00 to 11:00 at $2, used since."""
-    job = factories.job(name="<b>sweep</b>")
-    gpu = GPU.objects.get(node__name="node-1")
-    factories.entry(gpu, hours_ago=2, state="idle", held_by=job).save()
-    for ago, state in ((2, "idle"), (1, "useful")):
-        run = factories.run(gpu, hours_ago=ago, hours=1, states={state: HOUR_MS}, held_by=job)
-        stored_runs.store(run)
-
-    answer = fleet.get("/fleet/idle")
-
-    [line] = answer.context["lately"].lines
-    assert answer.context["lines"] == []
-    assert (line.gpu, line.job, line.idle_ms, line.cost_usd) == (gpu, job, HOUR_MS, 2)
-    assert (line.last.start_ms, line.last.end_ms) == (NOW_MS - 2 * HOUR_MS, NOW_MS - HOUR_MS)
-    assert "&lt;b&gt;sweep&lt;/b&gt;" in answer.content.decode()
-    assert 'href="/fleet?range=24h&amp;state=stalled"' in answer.content.decode()
-
-
-@pytest.mark.parametrize(("minutes", "is_shown"), [(4.9, False), (5, True)])
-def test_what_is_quiet_for_five_minutes_is_nearly_idle(fleet, minutes, is_shown):
-    hours = minutes / 60
-    states = {"stalled": int(minutes * MINUTE_MS)}
-    quiet = {"states": states, "held_by": factories.job(), "condition": "quiet"}
-    gpu = GPU.objects.get(node__name="node-1")
-    stored_runs.store(factories.run(gpu, hours_ago=hours, hours=hours, **quiet))
-
-    answer = fleet.get("/fleet/idle")
-
-    assert [each.gpu for each in answer.context["quiet"]] == [gpu] * is_shown
-    assert ("Nearly idle" in answer.content.decode()) is is_shown
-
-
-def test_what_is_nearly_idle_leads_to_the_incident_that_its_job_still_has(fleet):
-    job = factories.job()
-    gpu = GPU.objects.get(node__name="node-1")
-    quiet = {"states": {"stalled": 10 * MINUTE_MS}, "held_by": job, "condition": "quiet"}
-    stored_runs.store(factories.run(gpu, hours_ago=1 / 6, hours=1 / 6, **quiet))
-    incident = an_incident(a_rule(condition="job_idle"), job.key, opened_at=NOW, facts={})
-
-    answer = fleet.get("/fleet/idle")
-
-    assert f'href="/incidents/{incident.pk}">its incident</a>' in answer.content.decode()
-
-
-def test_who_sees_others_by_pseudonyms_is_told_nothing_of_what_was_idle(fleet, client):
-    job = factories.job(name="secret-sweep")
-    gpu = GPU.objects.get(node__name="node-1")
-    factories.entry(gpu, hours_ago=2, state="idle", held_by=job).save()
-    run = factories.run(gpu, hours_ago=2, hours=1, states={"idle": HOUR_MS}, held_by=job)
-    stored_runs.store(run)
-    set_others_shown(OthersShown.PSEUDONYMS)
-    client.force_login(factories.user(role="engineer", username="vera"))
-
-    answer = client.get("/fleet/idle")
-
-    assert answer.status_code == 404
-    assert "secret-sweep" not in answer.content.decode()
-
-
-def test_a_fleet_where_nothing_idles_says_so_and_a_stranger_is_told_nothing(fleet):
-    page = tight(fleet.get("/fleet/idle").content.decode())
-    assert "No GPU is known to be idle right now" in page
-    assert "Of 4 GPUs it is not known: they are not observed" in page
-    fleet.logout()
-    assert fleet.get("/fleet/idle").status_code == 302
-
-
-def test_each_step_of_the_funnel_leads_to_its_hours_and_dollars(fleet):
+def test_each_step_of_the_funnel_leads_to_its_hours_and_dollars(four_nodes):
     gpu = GPU.objects.get(node__name="node-1")
     for place, state in enumerate(("free", "unavailable", "unobserved", "underused", "idle")):
         factories.entry(gpu, hours_ago=4 + place, state=state).save()
-    overview = fleet.get("/?range=24h")
+    overview = four_nodes.get("/?range=24h")
     text = tight(overview.content.decode())
 
     for step in overview.context["funnel"]:
         address = f"/explain?from=now-24h&to=now{step.narrowing}"
         assert f'<a href="{address.replace("&", "&amp;")}">{step.label}</a>' in text
-        totals = fleet.get(address).context["figure"].totals
+        totals = four_nodes.get(address).context["figure"].totals
         assert (totals.capacity_ms, totals.cost_usd) == (step.gpu_ms, step.cost_usd)
 
 
 @pytest.mark.parametrize(("role", "is_money_first"), [("finance", True), ("operator", False)])
 def test_finance_reads_dollars_above_incidents_and_operators_incidents_first(
-    client, fleet, role, is_money_first
+    client, four_nodes, role, is_money_first
 ):
     an_incident(a_rule(), "GPU-1", opened_at=NOW)
     client.force_login(factories.user(role=role, username=role))

@@ -13,8 +13,6 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
 from fleetwatch.jobs.models import JobLink
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from fleetwatch.notify.channel_settings import config_of
-from fleetwatch.notify.models import Channel
 from fleetwatch.telemetry.models import TouchedHour
 from tests.dashboard import factories
 from tests.markup import tight
@@ -373,95 +371,6 @@ def test_an_api_token_is_the_users_own_and_can_be_revoked(admin):
 @pytest.mark.parametrize("kind", ["agent-token", "enrollment", "api-token"])
 def test_a_token_that_is_not_there_is_not_called_revoked(admin, kind):
     assert admin.post(f"/settings/{kind}-revoke", {"id": 999}).status_code == 404
-
-
-def test_a_channels_secret_is_never_shown_again(admin):
-    address = "https://hooks.slack.com/services/T000/B000/verysecret"
-
-    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": address})
-
-    assert Channel.objects.get().name == "ops"
-    assert "verysecret" not in text_of(admin.get("/settings/channels"))
-
-
-def test_a_channel_is_added_and_tested_at_once(admin):
-    form = {"kind": "log", "name": "first try", "then": "test"}
-
-    page = text_of(admin.post("/settings/channel", form, follow=True))
-
-    assert "first try was added, and its test was sent: kept here, sent nowhere" in page
-
-
-def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
-    response = admin.post(
-        "/settings/channel",
-        {
-            "kind": "email",
-            "name": "mail",
-            "host": "smtp.example.com",
-            "recipients": "",
-            "sender": "a@b.c",
-        },
-    )
-
-    assert response.status_code == 422
-    assert "smtp.example.com" in text_of(response)
-    assert not Channel.objects.exists()
-
-
-def test_a_channel_is_edited_and_a_secret_left_blank_stays(admin):
-    admin.post(
-        "/settings/channel",
-        {
-            "kind": "slack",
-            "name": "ops",
-            "webhook_url": "https://hooks.slack.com/services/T/B/kept",
-        },
-    )
-    channel = Channel.objects.get()
-    assert 'value="ops"' in text_of(admin.get(f"/settings/channels?edit={channel.pk}"))
-
-    admin.post(
-        "/settings/channel-edit",
-        {"id": channel.pk, "name": "on-call", "webhook_url": "", "gets_digest": "on"},
-    )
-
-    channel.refresh_from_db()
-    assert (channel.name, channel.gets_digest) == ("on-call", True)
-    assert config_of(channel)["webhook_url"] == "https://hooks.slack.com/services/T/B/kept"
-
-
-def test_a_wrong_edit_keeps_what_was_typed_and_changes_nothing(admin):
-    admin.post(
-        "/settings/channel",
-        {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"},
-    )
-    channel = Channel.objects.get()
-
-    response = admin.post(
-        "/settings/channel-edit",
-        {"id": channel.pk, "name": "on-call", "webhook_url": "not an address"},
-    )
-
-    assert response.status_code == 422
-    assert 'value="on-call"' in text_of(response)
-    assert "not an address" not in text_of(response)
-    assert Channel.objects.get().name == "ops"
-
-
-def test_a_channel_can_be_switched_off_and_removed(admin):
-    admin.post(
-        "/settings/channel",
-        {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"},
-    )
-    channel = Channel.objects.get()
-
-    admin.post("/settings/channel-toggle", {"id": channel.pk})
-    channel.refresh_from_db()
-    assert channel.is_enabled is False
-
-    admin.post("/settings/channel-delete", {"id": channel.pk})
-    assert not Channel.objects.exists()
 
 
 def test_another_zone_has_every_hour_posted_again(admin):
