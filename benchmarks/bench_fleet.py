@@ -7,8 +7,9 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ WRITE_AT_ONCE = 4
 TARGET_GPUS = 1000
 CHECKED_DAYS = 2  # the posted one, and one that is tiled from it
 SLICES_TOLD = 12  # half hours between two lines on the terminal
+# which question is asked of which system, and how; the answer goes with what it took
+Question = tuple[str, str, Callable[[Took], Any]]
 
 
 @dataclass
@@ -167,62 +170,63 @@ def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
     # what is read in this process is read as in a web process or a worker
     allocator.keep_freed()
     allocator.spare_loaded()
-    reader = Reader(hub)
     answers: dict[tuple[str, str], Any] = {}
-    uuid = questions.ask_heat_map(reader, day, Took())[0][found.gpus // 2]
-    cells = questions.ask_heat_map(reader, day, Took())[1].shape[1]
-    step_s = (day.end_s - day.start_s) // cells
-
-    def asked(question: str, system: str, ask: Callable[[Took], Any]) -> Callable[[], None]:
-        def once() -> None:
-            answers[question, system] = ask(found.of(question, system))
-
-        return once
-
-    rounds = [
-        asked(HEAT, OURS, lambda took: questions.ask_heat_map(reader, day, took)),
-        *(
-            asked(
-                HEAT,
-                peer.name,
-                lambda took, peer=peer: questions.ask_peer_heat_map(peer, day, step_s, took),
-            )
-            for peer in peers
-        ),
-        asked(SERIES, OURS, lambda took: questions.ask_series(reader, day, uuid, took)),
-        *(
-            asked(
-                SERIES,
-                peer.name,
-                lambda took, peer=peer: questions.ask_peer_series(peer, day, uuid, took),
-            )
-            for peer in peers
-        ),
-        asked(WASTE, OURS, lambda took: questions.ask_waste(hub, day, took)),
-        *(
-            asked(
-                WASTE, peer.name, lambda took, peer=peer: questions.ask_peer_waste(peer, day, took)
-            )
-            for peer in peers
-        ),
-        asked(REPORT, OURS, lambda took: _report(reader, took)),
-    ]
-    questions.taking_turns(1, rounds)  # not measured: the first of its kind
+    asked = [_asked(found, answers, each) for each in _questions(found, hub, day, peers)]
+    questions.taking_turns(1, asked)  # not measured: the first of its kind
     found.took.clear()
-    say(f"each of {len(rounds)} questions was asked once")
-    questions.taking_turns(found.rounds, rounds)
+    say(f"each of {len(asked)} questions was asked once")
+    questions.taking_turns(found.rounds, asked)
     say("the questions are asked")
     for peer in peers:
-        found.deviations[HEAT, peer.name] = _heat_deviation(answers[HEAT, OURS], peer, day)
-        for question, tolerance, relative in (
-            (SERIES, questions.SERIES_TOLERANCE, True),
-            (WASTE, questions.WASTE_TOLERANCE_H, False),
-        ):
-            ours, theirs = answers[question, OURS], answers[question, peer.name]
-            name = f"{question}: {OURS} and {peer.name}"
-            found.deviations[question, peer.name] = questions.deviation(
-                name, ours, theirs, tolerance=tolerance, relative=relative
-            )
+        _compare(found, answers, peer, day)
+
+
+def _asked(
+    found: Measured, answers: dict[tuple[str, str], Any], each: Question
+) -> Callable[[], None]:
+    def once() -> None:
+        question, system, ask = each
+        answers[question, system] = ask(found.of(question, system))
+
+    return once
+
+
+def _questions(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> list[Question]:
+    """Each of us and of each peer, in the order in which they take turns."""
+    reader = Reader(hub)
+    uuids, shown = questions.ask_heat_map(reader, day, Took())
+    uuid = uuids[found.gpus // 2]
+    step_s = (day.end_s - day.start_s) // shown.shape[1]
+    return [
+        (HEAT, OURS, partial(questions.ask_heat_map, reader, day)),
+        *(
+            (HEAT, each.name, partial(questions.ask_peer_heat_map, each, day, step_s))
+            for each in peers
+        ),
+        (SERIES, OURS, partial(questions.ask_series, reader, day, uuid)),
+        *(
+            (SERIES, each.name, partial(questions.ask_peer_series, each, day, uuid))
+            for each in peers
+        ),
+        (WASTE, OURS, partial(questions.ask_waste, hub, day)),
+        *((WASTE, each.name, partial(questions.ask_peer_waste, each, day)) for each in peers),
+        (REPORT, OURS, partial(_report, reader)),
+    ]
+
+
+def _compare(found: Measured, answers: Mapping[tuple[str, str], Any], peer: Peer, day: Day) -> None:
+    """How far our answers are from the peer's; raises where that is more than rounding."""
+    found.deviations[HEAT, peer.name] = _heat_deviation(answers[HEAT, OURS], peer, day)
+    for question, tolerance, relative in (
+        (SERIES, questions.SERIES_TOLERANCE, True),
+        (WASTE, questions.WASTE_TOLERANCE_H, False),
+    ):
+        ours = answers[question, OURS]
+        theirs = answers[question, peer.name]
+        name = f"{question}: {OURS} and {peer.name}"
+        found.deviations[question, peer.name] = questions.deviation(
+            name, ours, theirs, tolerance=tolerance, relative=relative
+        )
 
 
 def _heat_deviation(ours: tuple[list[str], Any], peer: Peer, day: Day) -> float:

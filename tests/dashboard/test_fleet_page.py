@@ -100,7 +100,8 @@ def test_a_broken_gpu_without_time_of_what_the_filters_name_is_not_said(three, u
     assert [mark.gpu.uuid for mark in answer.context["broken"]] == [broken.uuid] * is_shown
 
 
-def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
+def idle_as_agreed() -> GPU:
+    """An hour of it idled for a job whose finding somebody closed as no waste."""
     told.rate("2.00")
     on = told.gpu(1)
     job = told.job("slurm/della/1")
@@ -108,6 +109,11 @@ def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
     factories.entry(on, hours_ago=2, state="idle", held_by=job).save()
     told.cause(of=job, on=on)
     told.finding(job, status="dismissed")
+    return on
+
+
+def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
+    on = idle_as_agreed()
 
     cell = in_text(tight(admin.get(f"/gpus/{on.uuid}/cell?from=now-2h&to=now").content.decode()))
 
@@ -116,13 +122,7 @@ def test_a_cell_says_what_of_its_waste_is_agreed_to_be_none(admin):
 
 @pytest.mark.parametrize("address", ["/fleet?range=24h", "/nodes/n1", "/gpus/GPU-n1-1"])
 def test_the_headline_says_what_of_the_waste_is_agreed_to_be_none(admin, address):
-    told.rate("2.00")
-    on = told.gpu(1)
-    job = told.job("slurm/della/1")
-    factories.hold(on, job, hours_ago=2, hours=1)
-    factories.entry(on, hours_ago=2, state="idle", held_by=job).save()
-    told.cause(of=job, on=on)
-    told.finding(job, status="dismissed")
+    idle_as_agreed()
 
     page = in_text(tight(admin.get(address).content.decode()))
 

@@ -59,15 +59,22 @@ def test_what_is_agreed_to_be_no_waste_is_said_of_the_waste_of_all_and_of_its_li
     assert "job-2 user-2" in lines.split("Jobs by waste")[1].split("of it “not waste”")[0]
 
 
-def test_what_is_no_waste_stands_last_of_what_wastes_now(admin):
-    """The job whose finding was closed wasted an hour of two GPUs, the other one's of one."""
+def two_that_idle() -> list[Job]:
+    """job-1 wasted an hour of two GPUs, job-2 of one."""
     told.rate("2.00")
+    jobs = []
     for number, gpus in ((1, (1, 2)), (2, (3,))):
         job = told.job(f"slurm/della/{number}", name=f"job-{number}", state="RUNNING")
         for index in gpus:
             factories.hold(told.gpu(index), job, hours_ago=1, hours=1)
             factories.entry(told.gpu(index), hours_ago=1, state="idle", held_by=job).save()
-    told.finding(Job.objects.get(name="job-1"), status="dismissed")
+        jobs.append(job)
+    return jobs
+
+
+def test_what_is_no_waste_stands_last_of_what_wastes_now(admin):
+    dearer, _ = two_that_idle()
+    told.finding(dearer, status="dismissed")
 
     wasting = admin.get("/?range=24h").context["wasting"]
 
@@ -76,12 +83,7 @@ def test_what_is_no_waste_stands_last_of_what_wastes_now(admin):
 
 def test_what_an_incident_was_accepted_for_stands_last_too_and_says_so(admin):
     """Of the dearer job somebody said by its incident why it idles; its finding is open."""
-    told.rate("2.00")
-    for number, gpus in ((1, (1, 2)), (2, (3,))):
-        job = told.job(f"slurm/della/{number}", name=f"job-{number}", state="RUNNING")
-        for index in gpus:
-            factories.hold(told.gpu(index), job, hours_ago=1, hours=1)
-            factories.entry(told.gpu(index), hours_ago=1, state="idle", held_by=job).save()
+    for job in two_that_idle():
         told.finding(job)
     accepted = incident("slurm/della/1")
     admin.post(f"/incidents/{accepted.pk}/not_waste", {"reason": "a workshop", "days": "7"})
