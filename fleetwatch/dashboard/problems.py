@@ -115,7 +115,7 @@ def _with_jobs(own: Sequence[Problem], place: _Place, period: Period) -> Context
     standing = inbox.as_they_stand(every, period.now)
     waiting = standing.of_status(Finding.Status.OPEN)
     return {
-        "problems": _without_twins([*own, *_of_jobs(waiting, place, period)]),
+        "problems": _findings_in_incidents([*own, *_of_jobs(waiting, place, period)]),
         "agreed_usd": inbox.Inbox(standing, ()).agreed_usd,
         "more_findings": max(len(waiting) - MAX_OF_JOBS, 0),
     }
@@ -132,21 +132,21 @@ def _of_jobs(waiting: Findings, place: _Place, period: Period) -> list[Problem]:
     ]
 
 
-def _without_twins(problems: Sequence[Problem]) -> list[Problem]:
-    """A finding of the same thing as an incident that fires stands in the incident's row."""
+def _findings_in_incidents(problems: Sequence[Problem]) -> list[Problem]:
+    """A finding of the same thing as an incident stands in that one's row."""
     incidents = [each for each in problems if each.stands]
-    twins = {
-        each.address: twin.address
-        for each in problems
-        if not each.stands and each.of_what
-        for twin in incidents
-        if each.of_what <= twin.of_what
+    incident_of = {
+        finding.address: incident.address
+        for finding in problems
+        if not finding.stands and finding.of_what
+        for incident in incidents
+        if finding.of_what <= incident.of_what
     }
-    finding_of = {incident: finding for finding, incident in twins.items()}
+    finding_of = {incident: finding for finding, incident in incident_of.items()}
     return [
         replace(each, finding=finding_of.get(each.address, ""))
         for each in problems
-        if each.address not in twins
+        if each.address not in incident_of
     ]
 
 
