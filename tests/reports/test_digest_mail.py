@@ -9,7 +9,7 @@ from fleetwatch.figures.totals import nothing
 from fleetwatch.notify.message import Message
 from fleetwatch.notify.transports.email import compose
 from fleetwatch.reports import digest
-from tests.reports.test_own_digests import weekly
+from tests.reports.test_digest_words import weekly
 
 BASE = "https://hub.example"
 REPORT = f"{BASE}/reports/9"
