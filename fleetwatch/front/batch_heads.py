@@ -12,6 +12,8 @@ _LINE = f"POST {ingest.PATH} HTTP/1.1\r\n".encode()
 _END = b"\r\n\r\n"
 # lines of a name and printable ASCII: nothing in them can be read in two ways
 _LINES = re.compile(rb"(?:[A-Za-z0-9-]{1,64}:[\x20-\x7e]*\r\n){1,32}")
+# of a body; Python raises for a number of thousands of digits
+_LENGTH = re.compile(rb"[0-9]{1,9}")
 # that say where a body ends, or that more is expected than an answer
 _UNUSUAL = frozenset(
     {b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer", b"http2-settings"}
@@ -63,6 +65,6 @@ def _is_usual(headers: Mapping[bytes, bytes]) -> bool:
     return bool(
         headers.get(b"host")
         and headers.get(b"connection", b"close").lower() in (b"close", b"keep-alive")
-        and length.isdigit()
+        and _LENGTH.fullmatch(length)
         and 0 < int(length) <= ingest.MAX_PACKED
     )

@@ -242,7 +242,8 @@ class PatientProtocol(HttpToolsProtocol):
         """
         was_whole = batch.is_whole
         batch.given.extend(data)
-        self._is_last = len(batch.given) > batch.size or batch.head.is_last
+        is_last = batch.is_whole and batch.head.is_last  # what is missing until then is read
+        self._is_last = is_last or len(batch.given) > batch.size
         if batch.is_whole and not was_whole:
             self._wait_for(None)
             self.known_batches.store(batch.begun, batch.body, self._end_batch)

@@ -61,6 +61,15 @@ class Server:
         self.probe.close()
         connection.close_pool()
 
+    def begin_to_end(self):
+        """As when the process is told to end: who waits for an answer gets it."""
+        self._server.should_exit = True
+
+    @property
+    def is_ending(self):
+        """Whether it takes no new connections any more."""
+        return not any(each.is_serving() for each in self._server.servers)
+
     @property
     def answered(self):
         """How many requests had their whole answer."""

@@ -3,6 +3,7 @@ about it makes it a request like any other.
 """
 
 import contextlib
+import threading
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from django.utils import timezone
 from fleetwatch.front import connections, protocol
 from fleetwatch.front.application import Front
 from fleetwatch.front.connections import Waits
+from fleetwatch.ingest import door
 from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, head, is_closed, minute_ago
@@ -136,6 +138,19 @@ def test_who_wants_the_connection_closed_has_it_closed(server, bearer, requests)
     assert not requests
 
 
+def test_a_body_may_come_in_parts_of_who_wants_the_connection_closed(server, bearer, requests):
+    of_head, body = second(bearer)
+    closing = of_head.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+    with server.connect() as peer:
+        for part in (closing, body[:10], body[10:]):
+            peer.sendall(part)
+            time.sleep(0.05)
+
+        assert Answer.of(peer).json()["stored"] == 1
+        assert is_closed(peer)
+    assert not requests
+
+
 def test_what_comes_right_behind_a_batch_is_thrown_away_and_the_batch_answered(server, bearer):
     of_head, body = second(bearer)
     with server.connect() as peer:
@@ -143,6 +158,60 @@ def test_what_comes_right_behind_a_batch_is_thrown_away_and_the_batch_answered(s
 
         assert Answer.of(peer).status == 200
         assert is_closed(peer)
+    assert Batch.objects.count() == 2
+
+
+@pytest.fixture
+def held_group(monkeypatch):
+    """Groups begin to be stored when the first of these events is set by them, and end when the
+    second is set.
+    """
+    begun, may_end = threading.Event(), threading.Event()
+    store = door.store_together
+
+    def held(group):
+        begun.set()
+        may_end.wait(10)
+        return store(group)
+
+    monkeypatch.setattr(door, "store_together", held)
+    yield begun, may_end
+    may_end.set()
+
+
+def test_a_batch_that_is_being_stored_is_answered_before_the_server_ends(
+    server, bearer, requests, held_group
+):
+    begun, may_end = held_group
+    of_head, body = second(bearer)
+    with server.connect() as peer:
+        peer.sendall(of_head + body)
+        assert begun.wait(10)
+        server.begin_to_end()
+        server.wait_until(lambda: server.is_ending)
+        may_end.set()
+        answer = Answer.of(peer)
+
+        assert (answer.json()["stored"], answer.headers["connection"]) == (1, "close")
+        assert is_closed(peer)
+    assert not requests
+
+
+def test_who_goes_away_while_its_batch_is_stored_has_it_stored_once(
+    server, bearer, requests, held_group
+):
+    begun, may_end = held_group
+    of_head, body = second(bearer)
+    server.wait_until(lambda: len(server.register) == 0)
+    with server.connect() as peer:
+        peer.sendall(of_head + body)
+        assert begun.wait(10)
+    server.wait_until(lambda: len(server.register) == 0)
+    may_end.set()
+    server.wait_until(lambda: not server.front.is_storing)
+
+    answer = server.post_batch(minute_ago(NODE, sequence=2), bearer=bearer)
+    assert (answer.json()["stored"], answer.json()["duplicate"]) == (0, 1)
     assert Batch.objects.count() == 2
 
 
