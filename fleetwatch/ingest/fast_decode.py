@@ -10,6 +10,7 @@ so was what is said of jobs while it is repeated; the rest is given to `wire`.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -220,7 +221,9 @@ def _plain_agent(given: Raw) -> str:
     except _UNREADABLE:
         return ""
     text = bytes(given).decode()
-    return "" if "\\" in text else text  # what can't be stored is written with one
+    # what can't be stored is written with a backslash, or is a number of thousands of digits
+    is_storable = "\\" not in text and len(text) <= _MAX_AGENT and not _FAR.search(text)
+    return text if is_storable else ""
 
 
 def _is_plain(given: Any) -> bool:
@@ -290,6 +293,9 @@ _OF_HOST = ("start_ms",)
 # an item of the JSON that says nothing
 _NO_LIST = frozenset({b"null", b"[]"})
 _NO_OBJECT = frozenset({b"null", b"{}"})
+# Characters. Of a number Postgres keeps each digit, as far as it can.
+_MAX_AGENT = 2048
+_FAR = re.compile("[eE][+-]?[0-9]{4}")
 _AS_GIVEN = ("version", "node", "boot_id", "boot_start_ms", "sequence", "window_s")
 _IN_PARTS = ("agent", "sources", "processes", "events")
 

@@ -3,12 +3,14 @@ shorter way.
 """
 
 import random
+import zlib
 from datetime import timedelta
 
 import pytest
 import time_machine
 from django.db import transaction
 
+from agent import packed
 from fleetwatch.ingest import door
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.services import bill_silent_nodes, remove_node, retire_silent_gpus
@@ -368,6 +370,33 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
 
     assert stored == [6, 0, 0, 0, 3]
     assert Batch.objects.count() == 5
+
+
+@pytest.mark.django_db(transaction=True)  # the group's statement is one of its own
+@pytest.mark.parametrize("number", [b"1e-20000", b"0E-99999", b"0." + b"0" * 20_000 + b"1"])
+def test_a_number_that_can_t_be_kept_as_written_keeps_no_group_from_being_stored(client, number):
+    bearers = {node: token(node) for node in ("n1", "n2")}
+    for node, bearer in bearers.items():
+        post(client, step(0, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
+    senders = {sender.facts.node: sender for sender in client.door._senders.values()}
+    usual, strange = (
+        pack(step(1, node=node, gpus=[gpu(f"GPU-{node}")], agent={"cpu_s": 0.75}))
+        for node in bearers
+    )
+    text, place = packed.rest_of(zlib.decompress(strange))
+    rest = zlib.decompress(strange)[place:]
+    text = text.replace(b"0.75", number)
+    strange = zlib.compress(packed.HEAD.pack(packed.MAGIC, len(text)) + text + rest)
+
+    stored = door.store_group(
+        [
+            door.Offered(senders[node], body, NOW, is_use_due=False)
+            for node, body in (("n1", usual), ("n2", strange))
+        ]
+    )
+
+    assert stored == [6, 6]
+    assert [node.agent for node in Node.objects.order_by("name")] == [{"cpu_s": 0.75}, {"cpu_s": 0}]
 
 
 def test_a_door_that_knows_too_many_forgets_who_was_not_heard_for_longest(client, monkeypatch):
