@@ -45,6 +45,9 @@ ENCODING = b"deflate"
 # Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage)
 # keeps no group waiting.
 MAX_PACKED = 262_144
+# And what it inflates to: all bodies of a group are held inflated at once, and two kilobytes may be
+# eight megabytes.
+MAX_INFLATED = 1_048_576
 # Of one node, hour and process by the short way, which counts in no table: four days of a node of
 # eight GPUs. What is more goes the long way, which counts (inventory/intake.py).
 MAX_SHORT_BYTES = 64 * 1024 * 1024
@@ -218,9 +221,9 @@ def _arrived(group: Sequence[Offered], received: Moment) -> list[Arrived | None]
 
 
 def _expanded(body: bytes) -> bytes:
-    """What it inflates to; nothing where it does not."""
+    """What it inflates to; nothing where it does not, or to too much for a group."""
     try:
-        return expand(body, ENCODING.decode())
+        return expand(body, ENCODING.decode(), limit=MAX_INFLATED)
     except (TooLargeError, WireError):
         return b""
 

@@ -23,6 +23,9 @@ _OTHERS = (wire.WINDOW_COLUMNS, wire.HOST_COLUMNS)
 _PROCESS_COUNT = packed.PLACES["process_count"]
 # What says of a host sample how long it is, for all of them together: a second at least.
 _SAMPLE_MS = 1000
+# Bytes of the column of starts of which the layout is kept: 256 rows, a minute of 42 GPUs, at the
+# widest. A sender may have tables of megabytes, each laid out in another way.
+MAX_KEPT_LAYOUT = 2048
 
 
 class Tables(NamedTuple):
@@ -282,11 +285,15 @@ class _Group:
         ]
 
 
-@lru_cache(maxsize=4096)
 def _layout(width: int, starts: bytes, gpus: bytes = b"", clock: Clock = _NO_CLOCK) -> Layout:
     """Of columns of numbers of so many bytes: a node's batches are laid out alike, and those of
     nodes like it too.
     """
+    is_kept = len(starts) <= MAX_KEPT_LAYOUT
+    return (_kept_layout if is_kept else _layout_of)(width, starts, gpus, clock)
+
+
+def _layout_of(width: int, starts: bytes, gpus: bytes, clock: Clock) -> Layout:
     numbers = np.frombuffer(starts, f"<u{width}").tolist()
     last = max(numbers)
     positions = clock.times(np.frombuffer(gpus, f"<u{width}").tolist())
@@ -294,3 +301,6 @@ def _layout(width: int, starts: bytes, gpus: bytes = b"", clock: Clock = _NO_CLO
     return Layout(
         tuple(sorted(set(numbers))), frozenset(gpu for gpu, start in rows if start == last)
     )
+
+
+_kept_layout = lru_cache(maxsize=4096)(_layout_of)

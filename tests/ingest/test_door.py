@@ -351,6 +351,17 @@ def test_a_large_body_keeps_no_group_waiting(client, monkeypatch):
     assert (client.long, client.short) == (2, 0)
 
 
+def test_what_inflates_to_much_is_held_by_no_group(client, monkeypatch):
+    bearer, body = token(), pack(step(1))
+    post(client, step(0), bearer=bearer)
+    monkeypatch.setattr(door, "MAX_INFLATED", len(zlib.decompress(body)) - 1)
+
+    answer = post(client, body, bearer=bearer)
+
+    assert answer.json()["stored"] == 6
+    assert (client.long, client.short) == (2, 0)
+
+
 def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
     bearers = {node: token(node) for node in ("n1", "n2", "n3")}
     for node, bearer in bearers.items():

@@ -6,6 +6,7 @@ import zlib
 import pytest
 
 from agent import packed, wire
+from fleetwatch.ingest import group_columns
 from fleetwatch.ingest.group_columns import Tables, read_rows
 from fleetwatch.telemetry import packed_columns
 from tests.ingest.factories import T0
@@ -82,3 +83,18 @@ def test_a_batch_of_nothing_is_none():
 
     assert read_rows([]) == []
     assert read_rows([tables(nothing)]) == [None]
+
+
+def test_how_a_large_table_is_laid_out_is_not_kept():
+    rows = group_columns.MAX_KEPT_LAYOUT + 1
+    long = packed.TABLE.pack(3, rows, 1) + b"".join(
+        packed.COLUMN.pack(packed.PLACES[name], 0, base, 1)
+        for name, base in (("gpu", 0), ("start_ms", T0), ("observed_ms", 0))
+    )
+    content = long + bytes([1]) * (3 * rows) + packed.TABLE.pack(0, 0, 1)
+    kept = group_columns._kept_layout.cache_info().currsize
+
+    (read,) = read_rows([Tables(*packed_columns.tables(content, 0), GPUS, 10_000)])
+
+    assert (read.windows, read.starts) == (rows, [T0])
+    assert group_columns._kept_layout.cache_info().currsize == kept
