@@ -131,6 +131,15 @@ class PatientProtocol(HttpToolsProtocol):
         elif not (self._is_between and self._begin_batch(data)):
             self._parse(data)
 
+    def eof_received(self) -> bool:
+        """Whether the peer, which sends nothing any more, is still answered: a batch that is
+        whole is.
+        """
+        if self._batch is None or not self._batch.is_whole:
+            return False
+        self._is_last = True
+        return True
+
     def _parse(self, data: bytes) -> None:
         if self._held.waits_for is Waits.NEXT:
             self._wait_for(Waits.HEAD)

@@ -3,6 +3,7 @@ about it makes it a request like any other.
 """
 
 import contextlib
+import socket
 import threading
 import time
 
@@ -197,22 +198,41 @@ def test_a_batch_that_is_being_stored_is_answered_before_the_server_ends(
     assert not requests
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
 def test_who_goes_away_while_its_batch_is_stored_has_it_stored_once(
-    server, bearer, requests, held_group
+    server, bearer, requests, held_group, is_cut
 ):
     begun, may_end = held_group
     of_head, body = second(bearer)
     server.wait_until(lambda: len(server.register) == 0)
     with server.connect() as peer:
+        if is_cut:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, protocol.DROP_UNSENT)
         peer.sendall(of_head + body)
         assert begun.wait(10)
-    server.wait_until(lambda: len(server.register) == 0)
     may_end.set()
     server.wait_until(lambda: not server.front.is_storing)
+    server.wait_until(lambda: len(server.register) == 0)
 
     answer = server.post_batch(minute_ago(NODE, sequence=2), bearer=bearer)
     assert (answer.json()["stored"], answer.json()["duplicate"]) == (0, 1)
     assert Batch.objects.count() == 2
+
+
+@pytest.mark.parametrize(("sequence", "stored"), [(2, 1), (1, 0)], ids=["stored", "refused"])
+def test_who_ends_its_side_after_its_batch_gets_its_answer(
+    server, bearer, held_group, sequence, stored
+):
+    _, may_end = held_group
+    body = pack(minute_ago(NODE, sequence=sequence))
+    with server.connect() as peer:
+        peer.sendall(batch_head(bearer=bearer, length=len(body)) + body)
+        peer.shutdown(socket.SHUT_WR)
+        time.sleep(0.05)
+        may_end.set()
+
+        assert Answer.of(peer).json()["stored"] == stored
+        assert is_closed(peer)
 
 
 def test_who_goes_away_in_the_middle_of_a_body_leaves_the_node_its_place(server, bearer, requests):
