@@ -5,6 +5,8 @@ no task is made for them. What is not stored so becomes a request like any other
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
+from django.db import connection
+
 from fleetwatch.front.watch import Watch
 from fleetwatch.ingest import door as ingest
 from fleetwatch.ingest.continued import Sender
@@ -100,9 +102,13 @@ class KnownBatches:
         self._groups.fail()
 
     def close(self) -> None:
-        """The groups' thread is not waited for."""
-        self._groups.close()
+        """The groups' thread gives its connection to the database back, and is not waited for."""
+        self._groups.close(_give_connection_back)
 
     @property
     def _has_room(self) -> bool:
         return not (self._database.is_away or self.is_full or disk.is_short())
+
+
+def _give_connection_back() -> None:
+    connection.close()  # of the thread that calls

@@ -59,9 +59,10 @@ class Groups(Generic[Item, Result]):
         self._queue = []
         self._tell(waiting, [None] * len(waiting))
 
-    def close(self) -> None:
-        """The thread is not waited for."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+    def close(self, last: Callable[[], object]) -> None:
+        """Has the thread call `last`, as the last, and does not wait for it."""
+        self._thread.submit(last)
+        self._thread.shutdown(wait=False)
 
     def _start(self) -> None:
         """Stores the next group, if anybody waits."""

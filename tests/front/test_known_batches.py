@@ -15,6 +15,7 @@ from fleetwatch.front.application import Front
 from fleetwatch.front.connections import Waits
 from fleetwatch.ingest import door
 from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.lib.sql import execute
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, head, is_closed, minute_ago
 from tests.ingest.factories import pack
@@ -332,3 +333,17 @@ def test_a_header_that_is_there_twice_makes_it_a_request(server, bearer, request
 
         assert Answer.of(peer).status == 401
     assert requests == ["/api/v1/batches"]
+
+
+def test_a_server_that_ended_leaves_no_connection_of_its_groups():
+    with Server() as ending:
+        token = create_agent_token(NODE, timezone.now())
+        for sequence in (1, 2):
+            posted = ending.post_batch(minute_ago(NODE, sequence=sequence), bearer=token)
+            assert posted.status == 200
+
+    sessions = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE 'WITH limits AS%' AND pid <> pg_backend_pid()
+    """
+    ending.wait_until(lambda: execute(sessions) == [(0,)])
