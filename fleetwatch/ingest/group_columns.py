@@ -80,7 +80,7 @@ _NO_CLOCK = Clock(0, 0)
 
 
 class _Limits(NamedTuple):
-    """Of each room (windows, host samples) and place of a column; no value is within NaN."""
+    """Of each kind (windows, host samples) and place of a column; no value is within NaN."""
 
     low: Floats
     high: Floats
@@ -96,13 +96,13 @@ def _limits() -> _Limits:
         "start_ms": wire.MAX_TIME_MS,
         "observed_ms": wire.MAX_WINDOW_S * 1000,
     }
-    for room, names in enumerate(_OTHERS):
-        for place in _REQUIRED[room]:
-            limits.low[room, place] = 0
-            limits.high[room, place] = most[packed.NAMES[place]]
-            limits.is_required[room, place] = True
+    for kind, names in enumerate(_OTHERS):
+        for place in _REQUIRED[kind]:
+            limits.low[kind, place] = 0
+            limits.high[kind, place] = most[packed.NAMES[place]]
+            limits.is_required[kind, place] = True
         for name in names:
-            at = room, packed.PLACES[name]
+            at = kind, packed.PLACES[name]
             limits.low[at], limits.high[at] = wire.LIMITS[name]
     return limits
 
@@ -119,13 +119,13 @@ class _Shape(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _shape(places: bytes, room: int) -> _Shape | None:
+def _shape(places: bytes, kind: int) -> _Shape | None:
     """None for columns that are not those of such a table."""
-    required = _REQUIRED[room]
-    possible = {*required, *(packed.PLACES[name] for name in _OTHERS[room])}
+    required = _REQUIRED[kind]
+    possible = {*required, *(packed.PLACES[name] for name in _OTHERS[kind])}
     if not required <= set(places) <= possible or len(set(places)) < len(places):
         return None
-    gpu = places.index(_GPU) if room == _WINDOWS else 0
+    gpu = places.index(_GPU) if kind == _WINDOWS else 0
     return _Shape(places.index(_START), gpu, _PROCESS_COUNT in places)
 
 
@@ -139,7 +139,7 @@ class _Column(NamedTuple):
 class _Table(NamedTuple):
     """One of a batch."""
 
-    room: int
+    kind: int
     packed: PackedTable
     shape: _Shape
 
@@ -198,28 +198,28 @@ class _Group:
 
     def are_valid(self, batches: Sequence[Tables]) -> list[bool]:
         """Of each table of these batches whether its columns are within the limits."""
-        room = self._rooms[self._table_of]
+        kind = self._kinds[self._table_of]
         place = self._heads["place"]
         lengths_ms = np.array([each.length_ms for each in batches])
         high = self._high(batches, lengths_ms)
         is_whole = (self._least > 0) & (self._heads["decimals"] == 0)
         is_valid = packed_columns.are_within(
-            self._heads, self._first(), self._last, _LIMITS.low[room, place], high
-        ) & (is_whole | ~_LIMITS.is_required[room, place])
+            self._heads, self._first(), self._last, _LIMITS.low[kind, place], high
+        ) & (is_whole | ~_LIMITS.is_required[kind, place])
         valid: Mask = np.logical_and.reduceat(is_valid, self._firsts)
         return list((valid & self._are_short(lengths_ms)).tolist())
 
     def _high(self, batches: Sequence[Tables], lengths_ms: Ints) -> Floats:
         """The most that each column may hold."""
         place = self._heads["place"]
-        high = _LIMITS.high[self._rooms[self._table_of], place]
+        high = _LIMITS.high[self._kinds[self._table_of], place]
         last_gpus = np.array([each.gpu_count - 1 for each in batches])
         high = np.where(place == _GPU, last_gpus[self._table_of], high)
         return np.where(place == _OBSERVED, lengths_ms[self._table_of], high)
 
     @property
-    def _rooms(self) -> Ints:
-        return np.array([table.room for table in self._tables])
+    def _kinds(self) -> Ints:
+        return np.array([table.kind for table in self._tables])
 
     @property
     def _times(self) -> Ints:
@@ -244,7 +244,7 @@ class _Group:
         times = self._times
         spans = (self._last - self._least)[times].astype(np.float64)
         spans *= self._heads["step"][times]
-        shortest_ms = np.where(self._rooms == _WINDOWS, lengths_ms, _SAMPLE_MS)
+        shortest_ms = np.where(self._kinds == _WINDOWS, lengths_ms, _SAMPLE_MS)
         are_short: Mask = spans + shortest_ms <= wire.MAX_SPAN_MS
         return are_short
 
@@ -257,7 +257,7 @@ class _Group:
         for at, table, of_starts, of_gpus in zip(batch_of, self._tables, starts, gpus, strict=True):
             if at < 0:
                 continue
-            if table.room == _HOST:
+            if table.kind == _HOST:
                 layout = _layout(width, of_starts.numbers)
                 rows[at] = rows[at]._replace(host_clock=of_starts.clock, host=layout)
                 continue
