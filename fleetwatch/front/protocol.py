@@ -131,7 +131,7 @@ class PatientProtocol(HttpToolsProtocol):
         elif not (self._is_between and self._begin_batch(data)):
             self._parse(data)
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the peer, which sends nothing any more, is still answered: a batch that is
         whole is.
         """
