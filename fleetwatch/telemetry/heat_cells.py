@@ -110,7 +110,8 @@ def stretched_bytes(cells: Bytes, *, per_step: int) -> Bytes:
         return cells
     of_steps = [cells[:, cell::per_step] for cell in range(per_step)]
     counts = np.zeros(of_steps[0].shape, dtype=np.uint16)
-    sums = np.zeros(of_steps[0].shape, dtype=np.uint16)
+    # a day's 288 busy cells are 72,000: beyond 16 bits
+    sums = np.zeros(of_steps[0].shape, dtype=np.uint32)
     for part in of_steps:
         observed = part != MISSING
         counts += observed

@@ -127,3 +127,10 @@ def test_steps_of_bytes_are_the_rounded_means_of_what_was_observed(per_step):
     np.testing.assert_array_equal(steps == MISSING, np.isnan(means))
     known = ~np.isnan(means)
     assert np.abs(steps[known] - means[known]).max() <= 0.5
+
+
+def test_steps_of_a_whole_day_hold_the_sum_of_its_busy_cells():
+    cells = np.full((2, 2 * 288), 250, dtype=np.uint8)
+    cells[1, ::2] = MISSING
+
+    assert heat_cells.stretched_bytes(cells, per_step=288).tolist() == [[250, 250]] * 2
