@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.dashboard.drawing.others_time import names_jobs, others_cells
 from fleetwatch.figures.totals import Scope
@@ -106,3 +108,19 @@ def test_time_before_and_after_the_map_is_not_on_it(shared):
     later = Interval(factories.NOW - HOUR, factories.NOW)
 
     assert np.all(others_cells([shared], later, 4, Scope(team="nlp")))
+
+
+@pytest.mark.parametrize("scope", [Scope(team=""), Scope(team="vision")])
+def test_of_what_was_held_before_and_after_the_map_nothing_is_read(shared, scope):
+    for key, ago in (("slurm/della/3", 900), ("slurm/della/4", -900)):
+        factories.hold(shared, factories.job(key, team="vision"), hours_ago=ago, hours=1)
+    last_hour = Interval(factories.NOW - HOUR, factories.NOW)
+
+    with CaptureQueriesContext(connection) as queries:
+        others_cells([shared], last_hour, 4, scope)
+
+    asked = queries.captured_queries[-1]["sql"]
+    assert "jobs_hold" in asked
+    with connection.cursor() as cursor:
+        cursor.execute(asked)
+        assert len(cursor.fetchall()) == 1

@@ -5,7 +5,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import BooleanField, Q
+from django.db.models.expressions import RawSQL
 
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.packed_spans import Bools
@@ -16,6 +17,9 @@ from fleetwatch.lib.spans import Span
 
 # fields of a Scope that name jobs
 OF_JOBS = ("job", "user", "team", "project", "cost_centre", "kind", "cluster", "label")
+
+# what ended before is not looked at, however much of it there is (the index held_until)
+_WITHIN = "jobs_hold.until_ms > %s AND jobs_hold.held && int8range(%s, %s)"
 
 
 def names_jobs(scope: Scope) -> bool:
@@ -39,7 +43,11 @@ def _held(
     """Cells at whose middle one of the jobs (None = any) held the GPU."""
     cells = np.zeros((len(gpu_ids), count), dtype=bool)
     rows = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
-    holds = Hold.objects.filter(Q(gpu__in=gpu_ids) | Q(gpu__parent__in=gpu_ids))
+    ends_ms = [interval.start_ms, interval.start_ms, interval.end_ms]
+    holds = Hold.objects.filter(
+        Q(gpu__in=gpu_ids) | Q(gpu__parent__in=gpu_ids),
+        RawSQL(_WITHIN, ends_ms, BooleanField()),  # noqa: S611 - a constant, moments beside it
+    )
     if job_ids is not None:
         holds = holds.filter(job__in=list(job_ids))
     for gpu_id, parent_id, spans in holds.values_list("gpu_id", "gpu__parent_id", "held"):
