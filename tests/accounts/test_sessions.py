@@ -1,9 +1,11 @@
 """A session that was read before is read with its user, by one statement."""
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from fleetwatch.accounts.models import User
 
@@ -48,3 +50,43 @@ def test_what_changes_something_reads_who_it_is_on_its_own(known):
         known.post("/settings/general", {})
 
     assert any(each["sql"].startswith('SELECT "django_session"') for each in asked)
+
+
+def log_out_elsewhere(known: Client) -> None:
+    Session.objects.all().delete()
+
+
+def change_the_password(known: Client) -> None:
+    user = User.objects.get()
+    user.set_password("another one")
+    user.save()
+
+
+def delete_the_account(known: Client) -> None:
+    User.objects.all().delete()
+
+
+def expire(known: Client) -> None:
+    Session.objects.update(expire_date=timezone.now())
+
+
+def log_out_here(known: Client) -> None:
+    known.logout()
+
+
+@pytest.mark.parametrize(
+    "end", [log_out_elsewhere, change_the_password, delete_the_account, expire, log_out_here]
+)
+def test_a_known_session_is_over_at_once(known, end):
+    key = known.session.session_key
+    end(known)
+    known.cookies["sessionid"] = key
+
+    assert known.get("/settings").status_code == 302
+
+
+def test_another_role_is_had_at_once(known):
+    assert known.get("/settings/people").status_code == 200
+    User.objects.update(role=User.Role.ENGINEER)
+
+    assert known.get("/settings/people").status_code in (403, 404)

@@ -134,6 +134,19 @@ def test_a_budget_that_is_spent_already_has_no_incident_of_its_forecast(budget, 
     assert states(25.2) == ([("teams/nlp", "firing")] if fires else [])
 
 
+# added up as floats, 24 hours of these are a hair below the budget
+@pytest.mark.parametrize(("usd_per_hour", "budget"), [(0.7, "16.80"), (3.3, "79.20")])
+def test_a_budget_that_is_spent_to_the_cent_is_spent(usd_per_hour, budget):
+    a_money_rule("budget_forecast", 100)
+    a_money_rule("budget_spent", 100)
+    a_budget(budget)
+    spent(usd_per_hour, 0)
+    an_outlook(1, made=24.1)
+
+    assert states(25.2) == [("teams/nlp", "firing")]
+    assert Incident.objects.get().rule.condition == "budget_spent"
+
+
 def test_an_incident_of_a_forecast_is_over_once_all_of_the_budget_is_spent():
     a_money_rule("budget_forecast", 100)
     a_budget("300")

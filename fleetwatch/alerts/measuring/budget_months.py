@@ -23,6 +23,8 @@ from fleetwatch.notify.message import one_line
 
 FLEET = "fleet"
 FLEET_LABEL = "the whole fleet"
+# dollars are known to micro-dollars: what lies within half of one is what floats add up wrongly
+LEAST_USD = 5e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Spending:
 
     def reached_ms(self, usd: float) -> int | None:
         """When so many dollars were spent; None: they were not."""
-        place = int(np.searchsorted(self.usd, usd))
+        place = int(np.searchsorted(self.usd, usd - LEAST_USD))
         return int(self.ends_ms[place]) if place < len(self.usd) else None
 
     def known_ms(self, moment_ms: int) -> int | None:
