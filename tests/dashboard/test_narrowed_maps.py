@@ -7,6 +7,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from fleetwatch.accounts.models import Team
+from fleetwatch.costs.models import Attribution, MappingRule
+from fleetwatch.costs.rates.subjects import BEGINNING
 from fleetwatch.dashboard.drawing.others_time import names_jobs, others_cells
 from fleetwatch.figures.totals import Scope
 from fleetwatch.jobs.models import Hold
@@ -124,3 +127,29 @@ def test_of_what_was_held_before_and_after_the_map_nothing_is_read(shared, scope
     with connection.cursor() as cursor:
         cursor.execute(asked)
         assert len(cursor.fetchall()) == 1
+
+
+@pytest.mark.parametrize(
+    ("team", "expected"),
+    [("nlp", [False, False, True, True]), ("speech", [True, True, False, True])],
+)
+def test_a_job_that_moved_is_each_teams_while_it_was_theirs(db, team, expected):
+    """It held the GPU for three hours, of which the last was of speech."""
+    factories.rate("2.00")
+    gpu = factories.gpu(factories.node("a"), index=0, hours=4)
+    job = factories.job("slurm/della/1", user="ann", team="nlp")
+    moved_at = factories.NOW - 2 * HOUR
+    speech = Team.objects.create(slug="speech")
+    MappingRule.objects.create(
+        user="ann", team=speech, valid_from=moved_at, created_at=factories.NOW
+    )
+    for start, end, owner in ((BEGINNING, moved_at, job.team), (moved_at, None, speech)):
+        Attribution.objects.create(
+            job=job, valid_from=start, valid_to=end, team=owner, is_named=True
+        )
+    factories.hold(gpu, job, hours_ago=4, hours=3)
+    for ago in (4, 3, 2):
+        factories.entry(gpu, hours_ago=ago, state="idle", held_by=job).save()
+    four_hours = Interval(factories.NOW - 4 * HOUR, factories.NOW)
+
+    assert others_cells([gpu], four_hours, 4, Scope(team=team)).tolist() == [expected]

@@ -1,6 +1,7 @@
 """Of which cells of a map the time is not what filters of jobs name."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -8,12 +9,14 @@ import numpy as np
 from django.db.models import BooleanField, Q
 from django.db.models.expressions import RawSQL
 
+from fleetwatch.costs.models import Attribution
 from fleetwatch.figures import selectors as costs
 from fleetwatch.figures.packed_spans import Bools
-from fleetwatch.figures.totals import UNALLOCATED, Scope
+from fleetwatch.figures.totals import OWNERS, UNALLOCATED, Scope, without
 from fleetwatch.jobs.models import Hold
-from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.spans import Span
+from fleetwatch.lib.any_of import any_id
+from fleetwatch.lib.intervals import Interval, to_ms
+from fleetwatch.lib.spans import Span, clip
 
 # fields of a Scope that name jobs
 OF_JOBS = ("job", "user", "team", "project", "cost_centre", "kind", "cluster", "label")
@@ -33,14 +36,45 @@ def others_cells(gpus: Sequence[Any], interval: Interval, count: int, scope: Sco
     """
     is_free = any(getattr(scope, name) == UNALLOCATED for name in OF_JOBS)
     job_ids = None if is_free else costs.held_by_job(interval, scope)
-    held = _held([gpu.pk for gpu in gpus], job_ids, interval, count)
+    owned = _owned(job_ids, scope, interval) if job_ids else {}
+    held = _held([gpu.pk for gpu in gpus], job_ids, interval, count, owned)
     return held if is_free else ~held
 
 
+def _owned(
+    job_ids: Collection[int], scope: Scope, interval: Interval
+) -> Mapping[int, Sequence[Span]]:
+    """By job when its time is the scope's team's, project's and cost centre's; nothing of one whose
+    time is always the same one's.
+    """
+    asked = {name: getattr(scope, name) for name in OWNERS if getattr(scope, name) is not None}
+    owned: dict[int, list[Span]] = defaultdict(list)
+    if not asked:
+        return owned
+    rows = Attribution.objects.filter(job__in=any_id(job_ids)).values_list(
+        "job_id", "valid_from", "valid_to", "is_named", "team__slug", "project", "cost_centre"
+    )
+    for job_id, start, end, is_named, *owners in rows:
+        spans = owned[job_id]
+        names = {
+            name: owner or without(name, is_named=is_named)[0]
+            for name, owner in zip(OWNERS, owners, strict=True)
+        }
+        if asked.items() <= names.items():
+            spans.append((to_ms(start), to_ms(end) if end else interval.end_ms))
+    return owned
+
+
 def _held(
-    gpu_ids: Sequence[int], job_ids: Collection[int] | None, interval: Interval, count: int
+    gpu_ids: Sequence[int],
+    job_ids: Collection[int] | None,
+    interval: Interval,
+    count: int,
+    owned: Mapping[int, Sequence[Span]],
 ) -> Bools:
-    """Cells at whose middle one of the jobs (None = any) held the GPU."""
+    """Cells at whose middle one of the jobs (None = any) held the GPU, of those that are `owned`
+    for a time within that.
+    """
     cells = np.zeros((len(gpu_ids), count), dtype=bool)
     rows = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
     ends_ms = [interval.start_ms, interval.start_ms, interval.end_ms]
@@ -50,10 +84,16 @@ def _held(
     )
     if job_ids is not None:
         holds = holds.filter(job__in=list(job_ids))
-    for gpu_id, parent_id, spans in holds.values_list("gpu_id", "gpu__parent_id", "held"):
+    named = holds.values_list("gpu_id", "gpu__parent_id", "job_id", "held")
+    for gpu_id, parent_id, job_id, held in named:
+        spans = held if job_id not in owned else _within(held, owned[job_id])
         for first, end in _cells_of(spans, interval, count):
             cells[rows[parent_id or gpu_id], first:end] = True
     return cells
+
+
+def _within(spans: Sequence[Span], owned: Iterable[Span]) -> list[Span]:
+    return [part for start_ms, end_ms in owned for part in clip(spans, start_ms, end_ms)]
 
 
 def _cells_of(spans: Iterable[Span], interval: Interval, count: int) -> Iterable[tuple[int, int]]:
