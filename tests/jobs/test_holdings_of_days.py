@@ -24,9 +24,7 @@ def test_no_hold_that_touches_the_period_is_left_out(seed):
     nodes = [factories.node(name) for name in "abc"]
     for node in nodes:
         from_ms, until_ms = random.integers(0, LAST, 2).tolist()
-        Node.objects.filter(pk=node.pk).update(
-            repeated_from_ms=from_ms, repeated_until_ms=until_ms
-        )
+        Node.objects.filter(pk=node.pk).update(repeated_from_ms=from_ms, repeated_until_ms=until_ms)
         node.refresh_from_db()
         gpu = factories.gpu(node)
         for number in range(40):
