@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from django.db.models import BooleanField, Q
+from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from fleetwatch.costs.models import Attribution
@@ -56,13 +56,17 @@ def _owned(
     )
     for job_id, start, end, is_named, *owners in rows:
         spans = owned[job_id]
-        names = {
-            name: owner or without(name, is_named=is_named)[0]
-            for name, owner in zip(OWNERS, owners, strict=True)
-        }
-        if asked.items() <= names.items():
+        if asked.items() <= _names(owners, is_named=is_named).items():
             spans.append((to_ms(start), to_ms(end) if end else interval.end_ms))
     return owned
+
+
+def _names(owners: Sequence[str | None], *, is_named: bool) -> Mapping[str, str]:
+    """Of a row's team, project and cost centre as a scope names them, those without one too."""
+    return {
+        name: owner or without(name, is_named=is_named)[0]
+        for name, owner in zip(OWNERS, owners, strict=True)
+    }
 
 
 def _held(
@@ -77,19 +81,25 @@ def _held(
     """
     cells = np.zeros((len(gpu_ids), count), dtype=bool)
     rows = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
-    ends_ms = [interval.start_ms, interval.start_ms, interval.end_ms]
-    holds = Hold.objects.filter(
-        Q(gpu__in=gpu_ids) | Q(gpu__parent__in=gpu_ids),
-        RawSQL(_WITHIN, ends_ms, BooleanField()),  # noqa: S611 - a constant, moments beside it
-    )
-    if job_ids is not None:
-        holds = holds.filter(job__in=list(job_ids))
+    holds = _holds(gpu_ids, job_ids, interval)
     named = holds.values_list("gpu_id", "gpu__parent_id", "job_id", "held")
     for gpu_id, parent_id, job_id, held in named:
         spans = held if job_id not in owned else _within(held, owned[job_id])
         for first, end in _cells_of(spans, interval, count):
             cells[rows[parent_id or gpu_id], first:end] = True
     return cells
+
+
+def _holds(
+    gpu_ids: Sequence[int], job_ids: Collection[int] | None, interval: Interval
+) -> QuerySet[Hold]:
+    """Holds of the GPUs and their instances that touch the interval, by one of the jobs or any."""
+    ends_ms = [interval.start_ms, interval.start_ms, interval.end_ms]
+    holds = Hold.objects.filter(
+        Q(gpu__in=gpu_ids) | Q(gpu__parent__in=gpu_ids),
+        RawSQL(_WITHIN, ends_ms, BooleanField()),  # noqa: S611 - a constant, moments beside it
+    )
+    return holds if job_ids is None else holds.filter(job__in=list(job_ids))
 
 
 def _within(spans: Sequence[Span], owned: Iterable[Span]) -> list[Span]:
