@@ -3,7 +3,7 @@
 -- Again: not safe; the caller makes a fleet once.
 INSERT INTO diagnosis_causeentry (
     node_id, gpu_id, start, job_id, cause, confidence, also, cells, held_ms, idle_certain_ms, idle_probable_ms,
-    stalled_probable_ms, stalled_potential_ms, underused_ms, low_ms, high_ms
+    stalled_probable_ms, stalled_potential_ms, underused_ms, low_ms, high_ms, clock_lost_ms
 )
 WITH moved AS (
     SELECT pair.gpu_id, pair.other_gpu_id, gpu.node_id AS other_node_id
@@ -26,7 +26,8 @@ SELECT
     entry.stalled_potential_ms,
     entry.underused_ms,
     entry.low_ms,
-    entry.high_ms
+    entry.high_ms,
+    entry.clock_lost_ms
 FROM diagnosis_causeentry AS entry
 JOIN moved USING (gpu_id)
 JOIN jobs_job AS job ON job.id = entry.job_id

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cause_totals import FIGURES, WASTE
-from fleetwatch.diagnosis.causes import OF_NODES, UNFIT
+from fleetwatch.diagnosis.causes import OF_NODES, SLOWED, UNFIT
 from fleetwatch.diagnosis.judgement.lanes import Lanes
 from fleetwatch.diagnosis.judgement.rules import Levels
-from fleetwatch.diagnosis.judgement.verdicts import CAUSES, Verdicts
+from fleetwatch.diagnosis.judgement.verdicts import CAUSES, NUMBER, Verdicts
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.ledger.hour_rows import copy_rows
 from fleetwatch.ledger.judgement import cell_states
@@ -28,7 +28,7 @@ _REFRESH_FINDINGS = read_statement("diagnosis/sql/refresh_findings.sql")
 
 COLUMNS = (
     "node_id", "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells",
-    *(f"{name}_ms" for name in FIGURES),
+    *(f"{name}_ms" for name in FIGURES), "clock_lost_ms",
 )  # fmt: skip
 # causes that are possible too as the database writes an array: so rows are compared and copied
 _STORED = f"""
@@ -48,7 +48,8 @@ def rows(table: cell_states.Table, lanes: Lanes, verdicts: Verdicts, cuts: Ints)
     entries, ascending.
 
     A row is the time of one GPU, cut and job under one cause. Its savings are the recoverable
-    share of the held time, and never more than what was wasted of it.
+    share of the held time, and never more than what was wasted of it; what a lower clock cost is
+    all of that share.
     """
     starts = [from_ms(start_ms) for start_ms in cuts.tolist()]
     also = cache(array_of_causes)
@@ -74,14 +75,15 @@ def _columns(
     key = (at[0] * len(cuts) + cut) * len(CAUSES) + cause
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     columns = (table["node_id"], table["gpu_id"], cut, table["job_id"], cause)
-    return [*(column[first] for column in columns), *_figures(table, verdicts, at, group)]
+    figures = [*_figures(table, verdicts, at, group), _clock_lost(table, verdicts, at, group)]
+    return [column[first] for column in columns] + figures
 
 
 def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints) -> list[Ints]:
     """Of each group how sure it is at most, the bits of what else is possible, and of its cells;
     what was held, wasted, and could be saved.
     """
-    held = sum(table[name] for name in cell_states.NAMES)
+    held = _held(table)
     waste = [_sums(table["_".join(label)], group) for label in WASTE.values()]
     low, high = (
         np.minimum(_sums(held * share[at], group), sum(waste))
@@ -97,6 +99,22 @@ def _figures(table: cell_states.Table, verdicts: Verdicts, at: _Places, group: I
         np.minimum(low, high),
         high,
     ]
+
+
+def _clock_lost(
+    table: cell_states.Table, verdicts: Verdicts, at: _Places, group: Ints
+) -> NDArray[Any]:
+    """Of each group of slowed cells what the clock cost at most, though most of it was busy; None
+    of other causes.
+    """
+    slowed = verdicts.cause[at] == NUMBER[SLOWED]
+    lost = _sums(_held(table) * verdicts.high[at], group)
+    return np.where(_together(np.maximum, slowed.astype(np.int64), group), lost, None)
+
+
+def _held(table: cell_states.Table) -> Ints:
+    held: Ints = np.sum([table[name] for name in cell_states.NAMES], axis=0)
+    return held
 
 
 def _together(joined: np.ufunc, values: Ints | Levels, group: Ints) -> Ints:

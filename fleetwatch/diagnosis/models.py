@@ -116,6 +116,13 @@ class CauseEntry(models.Model):
         help_text="recoverable at least; never more than what is wasted"
     )
     high_ms = models.BigIntegerField(help_text="recoverable at most")
+    clock_lost_ms = models.BigIntegerField(
+        null=True,
+        help_text=(
+            "of slowed GPUs what the lower clock cost of the held time at most, whatever the ledger"
+            " calls it; NULL = of another cause, or not worked out"
+        ),
+    )
 
     class Meta:
         indexes = [
@@ -140,7 +147,12 @@ class CauseEntry(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(low_ms__gte=0, low_ms__lte=F("high_ms")), name="savings_are_an_interval"
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(clock_lost_ms__isnull=True)
+                | Q(clock_lost_ms__gte=0, clock_lost_ms__lte=F("held_ms")),
+                name="a_clock_costs_a_part_of_what_was_held",
+            ),
         ]
 
 

@@ -443,6 +443,12 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
     assert list(Finding.objects.filter(cause="throttled").values_list("node__name", "job")) == [
         ("n1", None)
     ]
+    # 40 % of the clock was missing, and held down for half of the time: of five minutes two
+    for held_ms, lost_ms in CauseEntry.objects.filter(cause="throttled").values_list(
+        "held_ms", "clock_lost_ms"
+    ):
+        assert lost_ms == pytest.approx(0.4 * held_ms, abs=20)
+    assert not CauseEntry.objects.exclude(cause="throttled").exclude(clock_lost_ms=None).exists()
     [line] = machine_findings.findings(ALL, now=NOW, cause="throttled")
     assert 0 < line.caused.saving.high_ms <= line.caused.wasted_ms
     hurt = machine_findings.hurt(line.finding, ALL)

@@ -456,7 +456,8 @@ def test_with_the_counters_nothing_is_merely_busy():
     ("cause", "known", "low", "high"),
     [
         ("allocated_no_process", {}, 0.9, 1.0),
-        ("throttled", {"clk": 0.6, "thr": 0.5}, 0.2, 0.2),
+        ("throttled", {"clk": 0.6, "thr": 0.5}, 0.2, 0.4),  # 40 % of the clock is missing
+        ("throttled", {"clk": 0.6, "thr": 0.25}, 0.1, 0.25),  # in a quarter of the time
         ("checkpoint_stall", {"long_frac": 0.2}, 0.1, 0.18),
         ("h2d_transfer", {"lo": 0.6}, 0.18, 0.48),
         ("data_starved", {"lo": 0.4, "util": 0.7}, 0.16, 0.36),

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import numpy as np
+
 from fleetwatch.diagnosis.cause import ADMIN, HOURS, Cause, Machine, Step
 from fleetwatch.diagnosis.judgement.features import Features
 from fleetwatch.diagnosis.judgement.rules import HIGH, Detector, Judged, at_least, below, judged
@@ -21,11 +23,13 @@ AIRFLOW = Step("Check airflow, fans, power supplies and the neighbours in the ra
 def find(f: Features) -> Judged:
     """Known only where the throttle counters are read.
 
-    What was lost is the missing clock, for as long as it was held down.
+    What was lost is the missing clock: at least as if it was evenly low, at most all of it in the
+    time in which it was held down, and no more than that time.
     """
     signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
-    lost = (1.0 - f["clk"]) * f["thr"]
-    return judged(signs, confidence=HIGH, recoverable=(lost, lost))
+    missing = 1.0 - f["clk"]
+    lost = (missing * f["thr"], np.minimum(missing, f["thr"]))
+    return judged(signs, confidence=HIGH, recoverable=lost)
 
 
 CAUSE = Cause(

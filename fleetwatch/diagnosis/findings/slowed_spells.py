@@ -1,0 +1,81 @@
+"""Each time in which GPUs were slowed without a break, with what was read of them then."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleetwatch.diagnosis.judgement.cell_figures import BUSY
+from fleetwatch.diagnosis.slowed_cells import slowed_parts
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.judgement.cell_states import CELL_MS
+from fleetwatch.lib.intervals import MINUTE_MS, Interval, to_ms
+from fleetwatch.lib.spans import Span, union
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.steps import StepSeries
+
+MAX_SPELLS = 8  # the newest; each is a read of windows
+STILL_MS = 20 * MINUTE_MS  # diagnosis looks every five minutes, at whole five minutes
+COLUMNS = ("util_mean", "sm_clock_hz", "sm_clock_max_hz", "temperature_c")
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """`end_ms` None: it is slowed still. `clock` is the lowest share of its highest clock while it
+    was busy, `temperature_c` the hottest, both of five minutes; None = not read.
+    """
+
+    gpu: GPU
+    start_ms: int
+    end_ms: int | None
+    clock: float | None
+    temperature_c: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spells:
+    """The newest, the last one first, and how many there were in all."""
+
+    shown: Sequence[Spell] = ()
+    count: int = 0
+
+
+def slowed_spells(gpus: Iterable[GPU], interval: Interval, *, now: datetime) -> Spells:
+    """Those of the GPUs that touch the period, as far as they lie in it."""
+    by_id = {gpu.pk: gpu for gpu in gpus}
+    if not by_id:
+        return Spells()
+    parts = slowed_parts(list(by_id), interval.start_ms, interval.end_ms)
+    every = [
+        (gpu, span)
+        for gpu_id, gpu in by_id.items()
+        for span in union(part[:2] for part in parts.get(gpu_id, ()))
+    ]
+    every.sort(key=lambda each: (-each[1][0], each[0].pk))
+    still_ms = to_ms(now) - STILL_MS
+    return Spells([_spell(gpu, span, still_ms) for gpu, span in every[:MAX_SPELLS]], len(every))
+
+
+def _spell(gpu: GPU, span: Span, still_ms: int) -> Spell:
+    start_ms, end_ms = span
+    step_s = max(CELL_MS // 1000, gpu.node.window_s)
+    read = telemetry.series(gpu, start_ms, end_ms, columns=COLUMNS, step_s=step_s)
+    return Spell(
+        gpu,
+        start_ms,
+        None if end_ms >= still_ms else end_ms,
+        lowest_clock(read),
+        max((each for each in read.columns["temperature_c"] if each is not None), default=None),
+    )
+
+
+def lowest_clock(read: StepSeries) -> float | None:
+    """By its highest, of steps in which the GPU was busy: one that rests lowers its clock by
+    itself. None where there is none.
+    """
+    columns = [read.columns[name] for name in COLUMNS[:3]]
+    ratios = [
+        clock / highest
+        for util, clock, highest in zip(*columns, strict=True)
+        if util is not None and util > BUSY and clock is not None and highest
+    ]
+    return min(ratios, default=None)
